@@ -15,8 +15,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
-// Clients tell those apart who have a client certificate of a CA in a file. The file is read again
-// and again, as the serving certificate is: what cannot be used changes nothing. They are safe for
+// Clients recognize callers with a client certificate of a CA in a file. The file is read
+// repeatedly, as the serving certificate is: an unusable one changes nothing. They are safe for
 // concurrent use.
 type Clients struct {
 	path string
@@ -110,7 +110,7 @@ func (c *Clients) TLSConfig(of *tls.Config) *tls.Config {
 }
 
 // ErrNoClientCertificate is returned by Verify. Test with errors.Is.
-var ErrNoClientCertificate = errors.New("no client certificate of the CA by which API servers are known")
+var ErrNoClientCertificate = errors.New("no client certificate signed by the CA of the API servers")
 
 // Verify returns ErrNoClientCertificate unless the client of a connection has shown a certificate of
 // these CAs, for clients, that is good now.

@@ -2,7 +2,7 @@ package certs
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// A Collector exports to Prometheus how the serving certificate is.
+// A Collector exports the state of the serving certificate to Prometheus.
 type Collector struct {
 	Reloader     *Reloader
 	Verification *Verification
@@ -31,8 +31,8 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	gauge(expiryDesc, float64(c.Reloader.NotAfter().Unix()))
 	gauge(reloadedDesc, oneIf(c.Reloader.Err() == nil))
-	if rejections, known := c.Verification.Rejections(); known {
-		gauge(verifiedDesc, oneIf(len(rejections) == 0))
+	if failures, known := c.Verification.Failures(); known {
+		gauge(verifiedDesc, oneIf(len(failures) == 0))
 	}
 }
 

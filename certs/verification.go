@@ -10,14 +10,14 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// A Verification follows whether the API server accepts the certificate of a Reloader. It is
+// A Verification checks whether the API server accepts the certificate of a Reloader. It is
 // safe for concurrent use.
 type Verification struct {
 	reloader *Reloader
 	webhooks func() []Webhook
 
 	mu       sync.Mutex
-	accepted time.Time // when it was last found that the certificate is accepted; zero for never
+	accepted time.Time // when the certificate was last found to be accepted; zero for never
 }
 
 // NewVerification returns the Verification of the certificate that r serves. webhooks returns
@@ -26,48 +26,48 @@ func NewVerification(r *Reloader, webhooks func() []Webhook) *Verification {
 	return &Verification{reloader: r, webhooks: webhooks}
 }
 
-// grace is for how long a certificate that was accepted may be rejected before the replica
-// calls itself not ready. The issuer renews the certificate and the caBundle one after the
-// other, within seconds; to leave the Service for that would take longer than to wait.
+// grace is the time for which a certificate that was accepted may fail verification before the replica
+// is not ready. The issuer renews the certificate and the caBundle one after the
+// other, within seconds; leaving the Service for that would take longer than waiting.
 const grace = 10 * time.Second
 
-// Rejections returns the webhooks for which the API server does not accept the certificate.
-// known is false if that cannot be told.
-func (v *Verification) Rejections() (rejections []*Rejection, known bool) {
+// Failures returns the webhooks for which the API server does not accept the certificate.
+// known is false if that cannot be determined.
+func (v *Verification) Failures() (failures []*Failure, known bool) {
 	return v.judge(v.webhooks())
 }
 
-func (v *Verification) judge(webhooks []Webhook) (rejections []*Rejection, known bool) {
+func (v *Verification) judge(webhooks []Webhook) (failures []*Failure, known bool) {
 	now, pair := time.Now(), v.reloader.current()
 	for _, w := range webhooks {
 		if r := w.verify(pair, now); r != nil {
-			rejections = append(rejections, r)
+			failures = append(failures, r)
 		}
 	}
-	return rejections, len(webhooks) > 0
+	return failures, len(webhooks) > 0
 }
 
 // Ready returns an error if it is proved that the API server cannot call this replica for any
 // webhook: another replica may have a certificate that is accepted, and a rolling update to one
-// that is not must stop. All else that is wrong with the certificate is only in Notes: all
-// replicas would have it, and leaving the Service helps none of them.
+// that is not must stop. Other faults of the certificate are only in Notes: all
+// replicas would have them, and leaving the Service helps none of them.
 func (v *Verification) Ready() error {
 	webhooks := v.webhooks()
-	rejections, _ := v.judge(webhooks)
+	failures, _ := v.judge(webhooks)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(webhooks) == 0 || len(rejections) < len(webhooks) || !areProven(rejections) {
+	if len(webhooks) == 0 || len(failures) < len(webhooks) || !areProven(failures) {
 		v.accepted = time.Now()
 		return nil
 	}
 	if !v.accepted.IsZero() && time.Since(v.accepted) < grace {
 		return nil
 	}
-	return rejections[0]
+	return failures[0]
 }
 
-func areProven(rejections []*Rejection) bool {
-	for _, r := range rejections {
+func areProven(failures []*Failure) bool {
+	for _, r := range failures {
 		if !r.Proven {
 			return false
 		}
@@ -84,8 +84,8 @@ func (v *Verification) Notes() []string {
 	if note := v.reloader.expiry(time.Now()); note != "" {
 		notes = append(notes, note)
 	}
-	rejections, _ := v.Rejections()
-	for _, r := range rejections {
+	failures, _ := v.Failures()
+	for _, r := range failures {
 		notes = append(notes, r.Error())
 	}
 	return notes
@@ -106,11 +106,11 @@ func (v *Verification) Run(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// logChange logs what has changed since last, and returns what is the case now.
+// logChange logs the failures if they differ from last, and returns them.
 func (v *Verification) logChange(log logr.Logger, last string) string {
-	rejections, _ := v.Rejections()
+	failures, _ := v.Failures()
 	var errs []error
-	for _, r := range rejections {
+	for _, r := range failures {
 		errs = append(errs, r)
 	}
 	err := errors.Join(errs...)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Webhook says how an API server calls this server, and how it verifies the certificate
+// A Webhook is the way in which an API server calls this server, and verifies the certificate
 // that it is presented.
 type Webhook struct {
 	// Name is that of the webhook in its configuration.
@@ -23,31 +23,31 @@ type Webhook struct {
 	ByURL bool
 }
 
-// A Rejection says that an API server does not accept the certificate.
-type Rejection struct {
+// A Failure is the reason why an API server does not accept the certificate for a webhook.
+type Failure struct {
 	Webhook string
 	Err     error
-	// Proven is set if no replica with this certificate can be called, whatever the clock of
-	// the API server says and whichever authorities its system trusts.
+	// Proven is set if no replica with this certificate can be called, independently of the API
+	// server's clock and of the authorities that its system trusts.
 	Proven bool
 }
 
 // Error implements error.
-func (r *Rejection) Error() string {
+func (r *Failure) Error() string {
 	return fmt.Sprintf("the API server does not accept the serving certificate for webhook %s: %v", r.Webhook, r.Err)
 }
 
 // Unwrap returns the error of package x509.
-func (r *Rejection) Unwrap() error { return r.Err }
+func (r *Failure) Unwrap() error { return r.Err }
 
 var (
 	errEmptyBundle = errors.New("its caBundle is empty")
 	errNoAuthority = errors.New("its caBundle holds no certificate")
 )
 
-// verify returns why an API server whose clock shows now rejects pair, nil if it accepts it.
-// It does what the API server does, which is what crypto/tls does in a client.
-func (w Webhook) verify(pair *tls.Certificate, now time.Time) *Rejection {
+// verify returns the reason why an API server whose clock shows now does not accept pair, nil if it
+// does. It does what the API server does, which is what crypto/tls does in a client.
+func (w Webhook) verify(pair *tls.Certificate, now time.Time) *Failure {
 	options := x509.VerifyOptions{DNSName: w.Host, CurrentTime: now, Intermediates: x509.NewCertPool()}
 	for _, der := range pair.Certificate[1:] {
 		if c, err := x509.ParseCertificate(der); err == nil {
@@ -57,7 +57,7 @@ func (w Webhook) verify(pair *tls.Certificate, now time.Time) *Rejection {
 	if len(w.CABundle) > 0 {
 		options.Roots = x509.NewCertPool()
 		if !options.Roots.AppendCertsFromPEM(w.CABundle) {
-			return &Rejection{Webhook: w.Name, Err: errNoAuthority} // a placeholder, to be filled in
+			return &Failure{Webhook: w.Name, Err: errNoAuthority} // a placeholder, to be filled in
 		}
 	}
 	_, err := pair.Leaf.Verify(options)
@@ -65,9 +65,9 @@ func (w Webhook) verify(pair *tls.Certificate, now time.Time) *Rejection {
 	case err == nil:
 		return nil
 	case len(w.CABundle) == 0:
-		return &Rejection{Webhook: w.Name, Err: fmt.Errorf("%w: %w", errEmptyBundle, err)}
+		return &Failure{Webhook: w.Name, Err: fmt.Errorf("%w: %w", errEmptyBundle, err)}
 	}
-	return &Rejection{Webhook: w.Name, Err: err, Proven: !w.ByURL && !isAboutTime(err)}
+	return &Failure{Webhook: w.Name, Err: err, Proven: !w.ByURL && !isAboutTime(err)}
 }
 
 // isAboutTime reports whether err depends on the clock.

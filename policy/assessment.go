@@ -17,7 +17,7 @@ type assessment struct {
 	// before and after are the outcomes of a pull today and on the new route, mirrors that of a pull
 	// from its mirrors alone.
 	before, after, mirrors Outcome
-	// brief is set where nobody reads Detail and Remedy of the findings.
+	// brief is set if Detail and Remedy of the findings are not needed.
 	brief bool
 }
 

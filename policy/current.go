@@ -15,7 +15,7 @@ import (
 // where all nodes are going; but that an image cannot be pulled today is proved only if nodes do not
 // get it by what they have either.
 
-// A CurrentConfig is a rendered config that nodes have, as far as it is known.
+// A CurrentConfig is a rendered config that nodes have; the parts that are not known are left out.
 type CurrentConfig struct {
 	rollout.CurrentConfig
 
@@ -58,9 +58,9 @@ func (r *resolution) differing(current []*CurrentConfig) []*CurrentConfig {
 	})
 }
 
-// currentRoutes returns the routes of an image by what nodes have, as far as they differ from the one
-// that the objects in force make; and those that are not known, of nodes that lag behind: all others
-// have what the objects say.
+// currentRoutes returns the routes of an image on nodes that lag behind: those that differ from the one
+// that the objects in force make, and those that are not known. All other nodes have the objects in
+// force.
 func currentRoutes(current []*CurrentConfig, image, namespace string, byObjects mirrors.Route) []currentRoute {
 	var routes []currentRoute
 	for _, by := range current {
@@ -138,10 +138,10 @@ func (a *assessment) tellCurrent(f *Finding) {
 	var lines, remedies []string
 	for i := range a.current {
 		by := a.current[i].by
-		line := fmt.Sprintf("nodes of %s do not have yet what the objects in force say, but MachineConfig %s", poolOr(by.Pool), by.Name)
+		line := fmt.Sprintf("nodes of %s do not have the objects in force yet, but MachineConfig %s", poolOr(by.Pool), by.Name)
 		if by.Routes == nil {
 			line += ", which was not read"
-			remedies = append(remedies, fmt.Sprintf("let the guard read MachineConfig %s, or add it to the dump: it says whether nodes get the image today", by.Name))
+			remedies = append(remedies, fmt.Sprintf("let the guard read MachineConfig %s, or add it to the dump: it shows whether nodes get the image today", by.Name))
 		} else {
 			line += ", by which they look for it at " + cmp.Or(strings.Join(refsOf(a.current[i].route.Open()), ", then "), "no place")
 		}

@@ -11,8 +11,8 @@ import (
 // Decide judges p by the facts. It is a function of its arguments only.
 func (p Plan) Decide(facts Facts) Verdict { return p.DecideInBrief(facts, len(p.Reroutes)) }
 
-// DecideInBrief is Decide for who tells of the first n findings only: where more images than that are
-// rerouted, only those have Detail and Remedy. For 100,000 images these take 40 MiB.
+// DecideInBrief is Decide for callers that report the first n findings only: if more images than that
+// are rerouted, only these findings have Detail and Remedy. For 100,000 images they take 40 MiB.
 func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 	s := &p.settings
 	v := Verdict{
@@ -96,7 +96,7 @@ func (v *Verdict) conclude(s Settings) {
 	s.sort(v.Findings)
 	v.Mode = s.Mode
 	v.Allowed = s.Mode != ModeEnforce || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
-	v.HeldUpBy = s.heldUpBy(v.Findings)
+	v.BlockedBy = s.blockedBy(v.Findings)
 }
 
 func (s *Settings) judge(a *assessment) []Finding {
@@ -116,7 +116,7 @@ func (s *Settings) judge(a *assessment) []Finding {
 			}
 		}
 		if f.Severity == Deny && isOwn(a.Image) {
-			f.Detail = append(slices.Clone(f.Detail), "this is the guard itself: where it cannot start, no mirror set can be created or changed")
+			f.Detail = append(slices.Clone(f.Detail), "this is the guard itself: unless it can start, no mirror set can be created or changed")
 		}
 		findings = append(findings, f)
 		if f.Severity == Deny {

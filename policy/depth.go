@@ -6,7 +6,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A BlobScope says for which images the config and the layers are looked up, in addition to
+// A BlobScope selects the images whose config and layers are looked up, in addition to
 // the manifest. Registries do not accept a manifest whose blobs they lack, so only a copy
 // that was damaged or pruned lacks some; and asking costs one more request for each layer
 // that images do not share.

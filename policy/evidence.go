@@ -7,15 +7,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// This file says what facts prove. A fact is what a registry told the guard, which is not
-// always what it tells nodes: they may have other credentials, or meet it at another time.
-// Where nodes may be told something else, a fact proves nothing, and counts as no answer.
+// This file decides what facts prove. A fact is a registry's answer to the guard, which is not
+// always its answer to nodes: they may have other credentials, or ask at another time.
+// If nodes may get another answer, a fact proves nothing, and counts as no answer.
 //
-// Nothing weakens a verdict but a proof, and nothing is a proof but what the functions at the
-// end of the file make of the old route. There, the only failure is a miss: the answer of a
+// Only a proof weakens a verdict, and the only proofs are those that the functions at the
+// end of the file find on the old route. There, the only failure is a miss: the answer of a
 // registry that was asked just now, with the very credentials that nodes have, for pods that
-// have no others. A page instead of the image, an error or silence prove nothing; they may be
-// the work of somebody in front of the registry, in this minute, or on the way from here.
+// have no others. A page instead of the image, an error or silence prove nothing: they may come
+// from something in front of the registry, last for a minute, or be due to the network from here.
 
 // weighAfter returns what facts prove about the places of the new route.
 func (r *Reroute) weighAfter(facts Facts) weighedRoute { return r.weigh(&r.After, facts, false) }
@@ -84,9 +84,10 @@ func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) *Fact {
 // credentials that the guard has not:
 //
 //   - The guard may not have been able to read their pull secret.
-//   - At the host that the reference names, nodes use the pull secrets of pods (semantics
-//     §4). 401 and 403 prove nothing there. Nor does 404 where a consumer of the image may have
-//     such a secret, or runs this very digest: registries hide private repositories.
+//   - At the host that the reference names, nodes use the pull secrets of pods
+//     (newImageSourceAttempt in containers/image docker/docker_image_src.go). 401 and 403 prove
+//     nothing there. Nor does 404 where a consumer of the image may have such a secret, or runs
+//     this very digest: registries hide private repositories.
 //   - Where CRI-O's credential provider may find credentials in a pod's namespace, 401 and
 //     403 prove nothing at any place.
 func (s step) proveAfter(f *Fact) *Fact {
@@ -156,7 +157,7 @@ const askedOtherwise = "it was asked without the pull secret of the nodes, which
 // does not have; "" if nodes would be told the same.
 func (r *Reroute) doubt() string {
 	if r.OtherCredentials {
-		return "by CRIOCredentialProviderConfig, nodes may have other credentials"
+		return "nodes may have other credentials through CRIOCredentialProviderConfig"
 	}
 	_, digest, _ := strings.Cut(r.Image.Ref, "@")
 	fails := r.failingIn()

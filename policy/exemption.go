@@ -9,13 +9,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An Exemption makes warnings of denials. What it says must all hold, each list by one of its
-// entries; an empty list does not restrict it. It is applied only where it certainly holds:
+// An Exemption turns denials into warnings. All of its conditions must hold, each list by one of its
+// entries; an empty list does not restrict it. It is applied only if it certainly holds:
 //
 //   - An image with consumers that it does not cover is denied because of those. Several
 //     exemptions may cover the consumers of an image together.
-//   - Findings about the configuration as a whole, and those that stand for images that
-//     nobody could look at, are covered only with Protected, and without Images and
+//   - Findings about the configuration as a whole, and those that stand for unknown images,
+//     are covered only with Protected, and without Images and
 //     Namespaces. The same goes for rollouts that stall, which harm the whole cluster.
 //   - A change of several objects is covered if MirrorSets and MirrorSetLabels hold for all
 //     of them, and if it changes nothing else. Of the images, those are then covered whose new
@@ -49,7 +49,7 @@ type Exemption struct {
 }
 
 // A Requester is the user who asks for a change, as the API server has authenticated them. The zero
-// value is nobody known.
+// value is an unknown user.
 type Requester struct {
 	User   string
 	Groups []string
@@ -188,7 +188,7 @@ func differing(objects, others []mirrors.Object) []mirrors.Object {
 }
 
 // settle returns f with the severity that the settings give it. Unseen is set for a finding
-// that stands for images that nobody could look at, which may be protected.
+// that stands for unknown images, which may be protected.
 func (s Settings) settle(f Finding, unseen bool) Finding {
 	f.Severity = s.severity(f, unseen)
 	if f.Severity != Deny {

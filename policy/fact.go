@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
-// Presence says what a node would meet at a location.
+// Presence is the result that a node would get at a location.
 type Presence int
 
 const (
@@ -146,12 +146,12 @@ func (f Facts) At(l mirrors.Location) *Fact {
 // on returns what is known about the sources of a route, in their order.
 func (f Facts) on(r *mirrors.Route) []*Fact {
 	facts := make([]*Fact, len(r.Sources))
-	f.enter(facts, r)
+	f.fill(facts, r)
 	return facts
 }
 
-// enter is on for a slice that is there.
-func (f Facts) enter(facts []*Fact, r *mirrors.Route) {
+// fill is on for a slice that exists.
+func (f Facts) fill(facts []*Fact, r *mirrors.Route) {
 	for k := range r.Sources {
 		facts[k] = f.At(r.Sources[k].Location)
 	}
@@ -175,5 +175,5 @@ var indexTypes = []string{
 	"application/vnd.docker.distribution.manifest.list.v2+json",
 }
 
-// isWhole reports whether, as far as is known, nodes of every platform get an image there.
+// isWhole reports whether nodes of every platform get an image there, by what is known.
 func (f *Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }

@@ -23,8 +23,8 @@ type Forecast struct {
 	// Recent are the other mirror objects that were changed shortly before, sorted by name. A
 	// change that drains would have cost nothing more together with them.
 	Recent []string
-	// Moved counts the images of pods that drains evict and that the change leaves on their
-	// routes, as far as such a pod may come to a node that has to pull.
+	// Moved counts the images of pods that drains evict and that the change does not reroute, if
+	// such a pod may come to a node that has to pull.
 	Moved MovedCounts
 	now   time.Time
 	pulls *pullOutcomes
@@ -83,7 +83,7 @@ type Forecaster struct {
 const recently = 30 * time.Minute
 
 // Forecast returns what the change does to the nodes, given what is known of the registries;
-// nil where nothing is known of nodes, or nobody asked for the verdict on a change.
+// nil if nothing is known of nodes, or p is not the plan of a change.
 func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 	if p.rollout == nil || len(p.rollout.Nodes) == 0 || p.unjudged {
 		return nil
@@ -126,7 +126,7 @@ func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
 	f.countMoved(result.Moved)
 }
 
-// recent returns the names of the mirror objects that c does not change and that somebody
+// recent returns the names of the mirror objects that c does not change and that were
 // created or changed shortly before now.
 func (c Change) recent(now time.Time) []string {
 	var names []string
@@ -140,8 +140,7 @@ func (c Change) recent(now time.Time) []string {
 	return names
 }
 
-// lastChange returns when somebody last created or changed o, as the API server has noted
-// it.
+// lastChange returns when o was last created or changed, as the API server has noted it.
 func lastChange(o mirrors.Object) (time.Time, bool) {
 	last := o.GetCreationTimestamp().Time
 	for _, m := range o.GetManagedFields() {

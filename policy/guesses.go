@@ -2,10 +2,10 @@ package policy
 
 import "slices"
 
-// Guesses says how to treat a finding on an image all of whose consumers are guessed, or are
+// Guesses is the treatment of findings on images all of whose consumers are guessed, or are
 // guesses and history. In a protected namespace a guess counts as much as any other consumer,
 // as a cluster must not be lost because a kind is unknown here. Elsewhere it only warns by
-// default, as a text that merely looks like an image would hold up harmless changes.
+// default, as a text that merely looks like an image would block harmless changes.
 type Guesses int
 
 const (

@@ -7,10 +7,10 @@ import (
 )
 
 // asPulled returns img as it counts on a route, which nodes are to take: consumers for which they pull
-// nothing are History.
+// nothing are History. These are:
 //
-//   - What is being deleted, or is in a namespace that is, and that nothing makes anew. Protected
-//     namespaces are those of operators, which make their objects anew.
+//   - Objects that are being deleted, or are in a namespace that is, and that nothing recreates.
+//     Protected namespaces are those of operators, which recreate their objects.
 //   - imagePullPolicy Never, unless a signature is required: for that, nodes go to the registry
 //     before they start a container of an image that they have (IsRunningImageAllowed in CRI-O's
 //     server/container_create.go).

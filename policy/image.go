@@ -6,7 +6,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Use says how something depends on an image. The zero value is Referenced.
+// A Use is the way in which a consumer depends on an image. The zero value is Referenced.
 type Use int
 
 const (
@@ -45,12 +45,12 @@ type Consumer struct {
 	// PullSecretUnknown is set, in addition to OwnPullSecret, where the latter is only
 	// possible: the service account could not be read.
 	PullSecretUnknown bool
-	// Placement says on which nodes its pods may run; nil if that is not known, as of what an
-	// operator is told to deploy.
+	// Placement says on which nodes its pods may run; nil if that is not known, as for images in
+	// the settings of an operator.
 	Placement *Placement
 	// NeverPulls is set for imagePullPolicy Never: nodes use what they have.
 	NeverPulls bool
-	// Ending is set for what is being deleted and has no controller that is known to make it anew.
+	// Ending is set if the object is being deleted and has no controller that is known to recreate it.
 	Ending bool
 	// PullFails is set for a container that has never run, as its node says that it does not get the
 	// image.

@@ -10,9 +10,9 @@ import (
 
 // Lookups returns the locations on which the decision still depends: those without an entry
 // in facts, protected images first. The caller looks them up, enters the results (an Unknown
-// fact where there was no answer) and calls Lookups again, until there is nothing left to
+// fact if there was no answer) and calls Lookups again, until there is nothing left to
 // look up or time is up. The mirrors of the new routes come first, and the rest only for
-// images that no mirror holds, so that a good change costs one request per image.
+// images that no mirror holds: a good change then costs one request per image.
 func (p Plan) Lookups(facts Facts) []mirrors.Location {
 	q := lookups{facts: facts, most: len(p.Reroutes)}
 	order := p.ranking()

@@ -15,7 +15,7 @@ type meeting struct {
 }
 
 // setMeetings notes for each image that is pulled by tag at which mirrors on its new route nodes look
-// for images of other sources too. Those need not be rerouted. A short name meets nobody: it stands
+// for images of other sources too. Those need not be rerouted. A short name has no meetings: it stands
 // for images that have a name of their own.
 func (p *Plan) setMeetings() {
 	if len(p.routes) == 0 || p.routes[0].after == nil {
@@ -41,7 +41,7 @@ func (p *Plan) setMeetings() {
 		return
 	}
 	for i := range p.Reroutes {
-		p.Reroutes[i].meetings = m.of(&p.Reroutes[i])
+		p.Reroutes[i].meetings = m.forReroute(&p.Reroutes[i])
 	}
 }
 
@@ -78,13 +78,13 @@ func sharingSources(s mirrors.Set) []string {
 	return slices.Sorted(maps.Keys(sharing))
 }
 
-// meetings collects which images nodes look for at each mirror.
+// meetings are the images that nodes look for at each mirror.
 type meetings struct {
 	first map[string]Image   // by reference of the place
 	met   map[string][]Image // the others as well, where there are any
 }
 
-// maxMet is how many images are noted at one place. Two are one too many.
+// maxMet bounds the images that are noted at one place. Two are one too many.
 const maxMet = 4
 
 func (m *meetings) add(route *mirrors.Route, img Image) {
@@ -112,8 +112,8 @@ func (m *meetings) add(route *mirrors.Route, img Image) {
 	}
 }
 
-// of returns the meetings of an image.
-func (m *meetings) of(r *Reroute) []meeting {
+// forReroute returns the meetings of a reroute's image.
+func (m *meetings) forReroute(r *Reroute) []meeting {
 	if mirrors.ByDigest(r.Image.Ref) || isShort(r.After) {
 		return nil
 	}

@@ -30,7 +30,7 @@ func (v Verdict) Message(subject string) string {
 	}
 	var b strings.Builder
 	v.writeDenial(&b, text.Line(subject), maxDetailed)
-	b.WriteString("\nNothing was changed. The whole list: mirrorset-guard check")
+	b.WriteString("\nNothing was changed. For the full list: mirrorset-guard check")
 	return b.String()
 }
 
@@ -48,7 +48,7 @@ func (v Verdict) Report(subject string) string {
 		fmt.Fprintf(&b, "%s is admitted: it %s %s of %s, %s%s.\n",
 			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen})
 	}
-	if warned := v.of(Warn); len(warned) > 0 {
+	if warned := v.withSeverity(Warn); len(warned) > 0 {
 		fmt.Fprintf(&b, "\nWarnings:\n")
 		for i, f := range warned {
 			fmt.Fprintf(&b, "\n%d. ", i+1)
@@ -59,7 +59,7 @@ func (v Verdict) Report(subject string) string {
 }
 
 func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
-	denials := v.of(Deny)
+	denials := v.withSeverity(Deny)
 	whole := ofConfiguration(denials)
 	if len(denials) == 0 { // the zero Verdict, which was never decided
 		fmt.Fprintf(b, "%s is refused because there is no verdict.\n", subject)
@@ -81,19 +81,19 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		writeRest(b, denials[limit:])
 	}
 	v.writeProgress(b)
-	v.writeHeldUpBy(b)
+	v.writeBlockedBy(b)
 }
 
-// writeHeldUpBy says which setting would let the change pass, if neither a protected namespace
-// nor the cluster itself holds it up.
-func (v Verdict) writeHeldUpBy(b *strings.Builder) {
-	switch n := len(v.HeldUpBy); {
+// writeBlockedBy says which setting would let the change pass, if neither a protected namespace
+// nor the cluster itself blocks it.
+func (v Verdict) writeBlockedBy(b *strings.Builder) {
+	switch n := len(v.BlockedBy); {
 	case n == 1:
-		ns := v.HeldUpBy[0]
-		fmt.Fprintf(b, "\nOnly images in the namespace %s hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.\n", ns, ns)
+		ns := v.BlockedBy[0]
+		fmt.Fprintf(b, "\nOnly images in namespace %s block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.\n", ns, ns)
 	case n > 1:
-		fmt.Fprintf(b, "\nOnly images in the namespaces %s hold this up; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.\n",
-			text.Names(v.HeldUpBy, maxConsumers))
+		fmt.Fprintf(b, "\nOnly images in namespaces %s block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.\n",
+			text.Names(v.BlockedBy, maxConsumers))
 	}
 }
 
@@ -182,13 +182,13 @@ func (c Counts) moved() string {
 	}
 }
 
-// unjudged says that nobody knows which images are rerouted.
+// unjudged says that it is not known which images are rerouted.
 func (v Verdict) unjudged() string {
 	return fmt.Sprintf("which of %s it reroutes is not known, and nothing was verified", text.Count(v.Counts.Total, "image"))
 }
 
-// of returns the findings of one severity, in order. They must not be changed.
-func (v Verdict) of(s Severity) []Finding {
+// withSeverity returns the findings of one severity, in order. They must not be changed.
+func (v Verdict) withSeverity(s Severity) []Finding {
 	return only(v.Findings, func(f *Finding) bool { return f.Severity == s })
 }
 
@@ -196,7 +196,7 @@ func ofConfiguration(findings []Finding) []Finding {
 	return only(findings, func(f *Finding) bool { return f.Image.Ref == "" })
 }
 
-// only returns those of findings that are wanted. Mostly these are all, or a few in a row, which are
+// only returns the findings that are wanted. Usually these are all, or a few in a row, which are
 // not copied: there may be 100,000.
 func only(findings []Finding, wanted func(*Finding) bool) []Finding {
 	first := 0

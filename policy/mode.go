@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Mode says what becomes of a change that the rules deny. The zero value refuses it.
+// A Mode is the treatment of changes that the rules deny. The zero value refuses them.
 type Mode int
 
 const (
@@ -26,7 +26,7 @@ func (m Mode) String() string {
 }
 
 // Waived reports whether v admits a change that mode enforce would refuse.
-func (v Verdict) Waived() bool { return v.Allowed && len(v.of(Deny)) > 0 }
+func (v Verdict) Waived() bool { return v.Allowed && len(v.withSeverity(Deny)) > 0 }
 
 // WaivedMessage says why mode enforce would refuse subject, in the words of Message; "" if it
 // would not.
@@ -41,7 +41,7 @@ func (v Verdict) WaivedMessage(subject string) string {
 
 // waivedWarnings say what mode enforce would have denied, in the words of a denial.
 func (v Verdict) waivedWarnings(subject string) []string {
-	denials := v.of(Deny)
+	denials := v.withSeverity(Deny)
 	why := v.lost(denials)
 	if whole := ofConfiguration(denials); len(whole) == len(denials) {
 		why = whole[0].Reason

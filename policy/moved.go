@@ -11,8 +11,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
-// MovedCounts say how many images of pods that drains evict the change leaves on their routes,
-// of how many of them it is known that nodes cannot pull them (Lost), and of how many it is not
+// MovedCounts are the numbers of images of evicted pods that the change does not reroute: of all, of
+// those that nodes are known to be unable to pull (Lost), and of those for which that is not
 // known (Open).
 type MovedCounts struct{ All, Lost, Open int }
 
@@ -42,7 +42,7 @@ type movedImage struct {
 func (f *Forecast) countMoved(all []simulation.Moved) {
 	counted := map[*assessment]bool{}
 	for _, m := range all {
-		a := f.pulls.of(m.Image, m.Namespace, m.Pool)
+		a := f.pulls.assess(m.Image, m.Namespace, m.Pool)
 		if a == nil || !a.settled || counted[a] {
 			continue
 		}

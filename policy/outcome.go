@@ -4,8 +4,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An Outcome is the result of a pull, as far as it is known. The zero value is
-// Unsure.
+// An Outcome is the result of a pull, by what is known. The zero value is Unsure.
 type Outcome int
 
 const (
@@ -102,7 +101,7 @@ func (r weighedRoute) pull(onlyMirrors bool) Outcome {
 	open, ended := false, -1 // whether an earlier place may hold the image
 	recalled := false        // whether one held nothing when it was last asked
 	unsure := false          // whether nodes may get it where they stop
-	other := false           // whether something else was in the place of one of a short name
+	other := false           // whether one candidate of a short name was something else
 	for k := range r.Sources {
 		s := &r.Sources[k]
 		if !s.Tried() || s.Candidate == ended || onlyMirrors && !s.Mirror {

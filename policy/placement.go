@@ -11,11 +11,11 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A Placement says on which nodes the pods of a consumer may run. The zero value is any, but for those
-// that only pods for Windows tolerate. Consumers share it, and it must not be changed.
+// A Placement is the set of nodes on which the pods of a consumer may run. The zero value is any, except for
+// those that only pods for Windows tolerate. Consumers share it, and it must not be changed.
 type Placement struct {
-	// Node is the node of a pod that never leaves it: one that no controller would make anew
-	// elsewhere. The rest does not matter then.
+	// Node is the node of a pod that never leaves it: one that no controller would recreate
+	// elsewhere. The other fields do not matter then.
 	Node string `json:"node,omitempty"`
 	// NodeSelector and NodeAffinity, which is the required one, are those of the pod's spec.
 	NodeSelector map[string]string    `json:"nodeSelector,omitempty"`
@@ -48,12 +48,12 @@ func platformOf(n *corev1.Node) string {
 	return cmp.Or(info.OperatingSystem, "linux") + "/" + info.Architecture
 }
 
-// maxPlacements is how many different placements of one change are held against all nodes. Beyond
-// that, pods may run on nodes of any platform: whoever names images must not have the guard work
-// without end.
+// maxPlacements bounds the different placements of one change that are compared with all nodes. Beyond
+// that, pods may run on nodes of any platform: users who name images must not be able to keep the guard
+// busy without end.
 const maxPlacements = 1000
 
-// A nodeSite knows on nodes of which platforms pods may run. It is safe for concurrent use.
+// A nodeSite holds the platforms of the nodes on which pods may run. It is safe for concurrent use.
 type nodeSite struct {
 	nodes     []*corev1.Node
 	platforms []string // of all nodes
@@ -79,7 +79,7 @@ func (s *nodeSite) mayRunOn(consumers []Consumer, platform string) bool {
 	})
 }
 
-// isNamed reports whether a platform is one by which nodes are told apart. What attests to an image has
+// isNamed reports whether a platform is one that nodes can have. Attestations of an image have
 // "unknown/unknown", and a part may have none.
 func isNamed(platform string) bool {
 	os, arch, found := strings.Cut(platform, "/")

@@ -26,7 +26,7 @@ type Cluster struct {
 	// Nodes are those of the cluster, with their labels, taints and platforms; none if they are
 	// not known.
 	Nodes []*corev1.Node
-	// EndingNamespaces are those that are being deleted, and that nothing is known to make anew.
+	// EndingNamespaces are those that are being deleted, and that nothing is known to recreate.
 	EndingNamespaces map[string]bool
 	// OtherCredentials reports whether nodes may have other credentials for an image, and
 	// for its mirrors, than the guard (those that CRI-O's credential provider finds in a
@@ -38,7 +38,7 @@ type Cluster struct {
 	Current []CurrentConfig
 }
 
-// A Plan lists what a change would alter, and how it is to be judged.
+// A Plan holds the effects of a change, and the settings by which it is judged.
 type Plan struct {
 	// Reroutes are sorted by the references of their images.
 	Reroutes []Reroute

@@ -259,7 +259,7 @@ func TestUnverifiedInFrontText(t *testing.T) {
    - quay.io/x:1: blocked by the entry quay.io
    To do: make m.local answer, then try again, or put it behind the others
 
-Nothing was changed. The whole list: mirrorset-guard check`
+Nothing was changed. For the full list: mirrorset-guard check`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -405,7 +405,7 @@ func TestNamespaceSeverity(t *testing.T) {
 		consumers []Consumer
 		settings  Settings
 		allowed   bool
-		heldUpBy  []string
+		blockedBy []string
 	}{
 		{"by default each namespace holds it up", consumers(), Settings{}, false, []string{"shop"}},
 		{"one that may not", consumers(), warnShop, true, nil},
@@ -417,8 +417,8 @@ func TestNamespaceSeverity(t *testing.T) {
 		{"what the cluster itself uses is in no namespace", []Consumer{{Kind: "Node", Name: "a"}}, Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
 	} {
 		v := shallow(change, []Image{{tag, tc.consumers}}, tc.settings).Decide(found)
-		if v.Allowed != tc.allowed || !slices.Equal(v.HeldUpBy, tc.heldUpBy) {
-			t.Errorf("%s: allowed %v, held up by %v", tc.name, v.Allowed, v.HeldUpBy)
+		if v.Allowed != tc.allowed || !slices.Equal(v.BlockedBy, tc.blockedBy) {
+			t.Errorf("%s: allowed %v, held up by %v", tc.name, v.Allowed, v.BlockedBy)
 		}
 	}
 }

@@ -16,8 +16,8 @@ type poolRoutes struct {
 	own []string
 }
 
-// pullOutcomes say which images nodes can pull before and after a change, whether it reroutes them or
-// not: a drain has all of them pulled again. They are not safe for concurrent use.
+// pullOutcomes are the results of pulls before and after a change, of images that it reroutes and of
+// others: a drain has all of them pulled again. They are not safe for concurrent use.
 type pullOutcomes struct {
 	plan  *Plan
 	facts Facts
@@ -40,9 +40,9 @@ func (p *Plan) pulls(facts Facts) *pullOutcomes {
 	return all
 }
 
-// pull implements simulation.Input. What nobody has looked up is not known.
+// pull implements simulation.Input. A pull whose places were not looked up is unknown.
 func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) rollout.Pull {
-	a := p.of(image, namespace, pool)
+	a := p.assess(image, namespace, pool)
 	switch {
 	case a == nil:
 		return rollout.PullFails
@@ -73,9 +73,9 @@ func pullFor(o Outcome) rollout.Pull {
 	}
 }
 
-// of returns the assessment of an image for pods of a namespace on the nodes of a pool; nil if
+// assess returns the assessment of an image for pods of a namespace on the nodes of a pool; nil if
 // no node can parse the reference.
-func (p *pullOutcomes) of(image, namespace, pool string) *assessment {
+func (p *pullOutcomes) assess(image, namespace, pool string) *assessment {
 	ref := strings.TrimSpace(image)
 	routes := p.plan.routesOn(pool)
 	key := pullOf{ref, "", pool}

@@ -17,9 +17,9 @@ type contender struct {
 }
 
 // roundRobin sorts reroutes of the same rank so that each contender has one in each round: a
-// namespace with thousands of images that do not exist then leaves time for everybody else's.
-// An image belongs to the earliest round that any of its consumers has for it, so that
-// nobody can delay the images of others by naming them too.
+// namespace with thousands of images that do not exist then leaves time for those of others.
+// An image belongs to the earliest round that any of its consumers has for it, which keeps
+// a tenant from delaying the images of others by naming them too.
 func roundRobin(reroutes []Reroute, order []ranked, of func(Consumer) contender) {
 	taken := map[contender]int{}
 	for k := range order {

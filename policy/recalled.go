@@ -8,7 +8,7 @@ import (
 
 // Decisive returns the locations whose facts are only Recalled and decide the verdict: those
 // of images that are denied, and of images found behind such a place. They have to be looked
-// up again as far as time allows, the most important images first. Thousands of references to
+// up again while time allows, the most important images first. Thousands of references to
 // images that are long gone, which deny nothing as they could not be pulled before either,
 // thus cost nothing in most reviews.
 func (p Plan) Decisive(facts Facts) []mirrors.Location {

@@ -139,8 +139,8 @@ func (r *resolution) ownPolicies() []string {
 	return slices.Compact(namespaces)
 }
 
-// byPolicy divides img by the namespaces of its consumers, as far as nodes hold pods in them to
-// different signature policies: by the namespace, "" for all that are held to the cluster's.
+// byPolicy divides img by those namespaces of its consumers that have signature policies of their own:
+// by the namespace, "" for all that are held to the cluster's.
 func (r *resolution) byPolicy(img Image, namespaces []string) map[string]Image {
 	parts := map[string]Image{}
 	for _, c := range img.Consumers {

@@ -30,7 +30,7 @@ func anotherImage(a *assessment) (Finding, bool) {
 	if served && isShort(a.After) && slices.Index(a.Before.Open(), at.Location) != 0 && a.isAnother(at.fact) {
 		return Finding{
 			Severity: denyUnless(a.failsToday()),
-			Reason:   "the first registry that has an image of that name has another one than that which runs",
+			Reason:   "the first registry with an image of that name has a different image than the one that runs",
 			Detail:   append(a.drifts(at.Ref, at.fact), a.places()...),
 			Remedy:   []string{"name the image in full where it is used, or have the registry that it comes from searched first"},
 		}, true

@@ -2,9 +2,9 @@ package policy
 
 // BlobsMissing: a place on the new route serves the manifest of the image but lacks its
 // config or layers, as after an interrupted copy, or when a registry's disk was cleaned by
-// hand. containers/image chooses a place by the manifest and fails at the first missing blob
-// (semantics §2; go.podman.io/image 5.39.3 is the first version to go on), so a later place
-// that holds the image does not help. An index of which only a part lacks blobs is for
+// hand. containers/image chooses a place by the manifest (newImageSource in docker/docker_image_src.go)
+// and fails at the first missing blob (go.podman.io/image 5.39.3 is the first version that tries the
+// next place), so a later place that holds the image does not help. An index of which only a part lacks blobs is for
 // PlatformMissing.
 func blobsMissing(a *assessment) (Finding, bool) {
 	ended, severity := a.endedAt()

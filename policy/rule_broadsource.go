@@ -43,7 +43,7 @@ func broadSource(p Plan, facts Facts) []Finding {
 // maxNamed is how many names a line of a finding holds.
 const maxNamed = 8
 
-// A coverage says how much an entry decides about.
+// A coverage is the extent of what an entry decides about.
 type coverage struct {
 	images                   int
 	repositories, namespaces []string // sorted

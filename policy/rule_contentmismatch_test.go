@@ -18,6 +18,6 @@ func TestContentMismatchText(t *testing.T) {
    - quay.io/x:1: found
    To do: remove or repair what m.local serves under m.local/x:1
 
-Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
+Only images in namespace shop block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `)
 }

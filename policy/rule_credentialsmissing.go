@@ -4,8 +4,8 @@ import "fmt"
 
 // CredentialsMissing: the mirrors answer 401 or 403 to the credentials that nodes have. For a
 // mirror on a different host than the source these are only those of the global pull secret;
-// pull secrets of pods and service accounts are never used there (semantics §4), which
-// surprises those who have set some. At the host of the source they are used, and where
+// pull secrets of pods and service accounts are never used there (newImageSourceAttempt in
+// containers/image docker/docker_image_src.go), which surprises those who have set some. At the host of the source they are used, and where
 // CRIOCredentialProviderConfig matches the image they are used for mirrors too: what is denied
 // there is for the rule Unverified.
 func credentialsMissing(a *assessment) (Finding, bool) {

@@ -22,7 +22,7 @@ func TestCredentialsMissingText(t *testing.T) {
    - quay.io/x:1: found
    To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
 
-Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
+Only images in namespace shop block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `)
 }
 
@@ -48,7 +48,7 @@ func TestOwnPullSecret(t *testing.T) {
    - the pull secrets of Deployment shop/cart (app) are for the source; nodes do not send them to m.local
    To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
 
-Only images in the namespaces crm, shop hold this up; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.
+Only images in namespaces crm, shop block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.
 `
 	if diff := cmp.Diff(want, plan.Decide(found).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
@@ -65,11 +65,11 @@ func TestOtherCredentials(t *testing.T) {
 1. quay.io/x:1
    used by Deployment shop/cart (app)
    Unverified: it could not be verified that a mirror has the image; the source has it
-   - m.local/x:1: access denied; by CRIOCredentialProviderConfig, nodes may have other credentials
+   - m.local/x:1: access denied; nodes may have other credentials through CRIOCredentialProviderConfig
    - quay.io/x:1: found
    To do: let the guard see for itself: add credentials for m.local to Secret openshift-config/pull-secret
 
-Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
+Only images in namespace shop block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `
 	if diff := cmp.Diff(want, plan.Decide(found).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

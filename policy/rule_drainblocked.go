@@ -38,7 +38,7 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	}}
 }
 
-// isHarmless reports whether a drain gets over an obstacle by itself. The simulation tells of it. A pod
+// isHarmless reports whether a drain gets past an obstacle by itself; only the simulation shows it. A pod
 // that fits one node only is evicted all the same, unless a budget holds it.
 func isHarmless(o simulation.Obstacle) bool {
 	return o.Kind == simulation.OneByOne || o.Kind == simulation.NotReplaced || o.Kind == simulation.CannotMove && len(o.Budgets) == 0

@@ -9,13 +9,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
-// DrainLosesPod: the drains of a change evict a pod whose image the change leaves where it is
-// pulled from today, and nodes cannot pull it there: the pod does not start again, unless it
-// comes to a node that has the image. It is the drain that does the harm, and the change that
-// drains; that the image is lost is told by the standing verification as well. It is a
-// denial for protected images. Others are often dead for good, as nobody has noticed yet that a
-// registry lost them, and should not hold up everybody's changes; where a rollout would stall
-// for one, RolloutStalls denies.
+// DrainLosesPod: the drains of a change evict a pod whose image the change does not reroute,
+// and nodes cannot pull it any more: the pod does not start again, unless it
+// comes to a node that has the image. The drain does the harm, and the change causes the
+// drain; the standing verification reports the lost image as well. It is a
+// denial for protected images. Others are often gone for good without anyone having noticed, and
+// should not block the changes of others; if a rollout would stall for one, RolloutStalls denies.
 func drainLosesPod(_ Plan, f *Forecast) []Finding {
 	var findings []Finding
 	for _, m := range f.moved {
@@ -36,7 +35,7 @@ func drainLosesPod(_ Plan, f *Forecast) []Finding {
 	return findings
 }
 
-// stallsFor reports whether RolloutStalls tells of an image.
+// stallsFor reports whether RolloutStalls has a finding about an image.
 func (f *Forecast) stallsFor(image string) bool {
 	return slices.ContainsFunc(f.Simulation.Worst.Stalls, func(s simulation.Stall) bool { return s.ByImage && s.Image == image })
 }

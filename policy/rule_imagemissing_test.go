@@ -24,6 +24,6 @@ func TestImageMissingText(t *testing.T) {
    - quay.io/x:1: found
    To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
 
-Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
+Only images in namespace shop block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `)
 }

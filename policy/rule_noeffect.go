@@ -16,7 +16,7 @@ func noEffect(p Plan, _ Facts) []Finding {
 	for _, e := range p.Added {
 		why, remedy := idle(e)
 		if host(e.Source) == hubAPI && p.coverage(e).images == 0 {
-			why, remedy = "no image in use names this registry so; it is the API of docker.io, and nodes go by the name in the image", "write docker.io"
+			why, remedy = "no image in use names this registry; it is the API of docker.io, and nodes go by the name in the image", "write docker.io"
 		}
 		if why == "" {
 			continue

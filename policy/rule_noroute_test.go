@@ -18,6 +18,6 @@ func TestNoRouteText(t *testing.T) {
    - quay.io/x@sha256:aaaaaaaaaaaa: blocked by the entry quay.io
    To do: use AllowContactingSource in ImageTagMirrorSet a, or give quay.io mirrors in an ImageDigestMirrorSet first
 
-Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
+Only images in namespace shop block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `)
 }

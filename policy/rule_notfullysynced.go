@@ -8,8 +8,8 @@ package policy
 // A mirror that holds it does not help if it comes after one that answers with something
 // else, and another before that could not be asked.
 //
-// What is missing and what could not be verified have different reasons, so that
-// messages count them apart.
+// Missing images and those that could not be verified have different reasons, as messages
+// count them separately.
 func notFullySynced(a *assessment) (Finding, bool) {
 	if !a.After.SourceBlocked() || !a.newRoute.hasOpenMirror() || a.stopsForSignatures() || a.newRoute.isAtMirror() && a.mirrors != Unsure {
 		return Finding{}, false

@@ -11,7 +11,7 @@ import (
 // PlatformMissing: the copy that nodes would get is not for all of them. Either it is an
 // index that lacks manifests that it lists, as left by tools that were told to copy one
 // architecture: a node of another architecture gets the index, which ends its search for a
-// place, and then a 404 for its own part (semantics §2: after a 200 a node does not go back).
+// place (newImageSource in containers/image docker/docker_image_src.go), and then a 404 for its own part.
 // Or, under a tag, it is an image of one platform, or a smaller index, where the old place
 // serves an index of several.
 //
@@ -42,9 +42,9 @@ func platformMissing(a *assessment) (Finding, bool) {
 	return f, true
 }
 
-// isTheImage is proof that at is no copy but the source itself, where it is not known that nodes get
-// more elsewhere today. It does for no protected image: a mirror that does not answer now may have had
-// more (docs/truth.md).
+// isTheImage is proof that at is not a copy but the source itself, and that nodes are not known to get
+// more elsewhere today. It is not enough for protected images: a mirror that does not answer now may
+// have had more (docs/truth.md).
 func (a *assessment) isTheImage(at place, lostForSure bool) proof {
 	return proof{!at.Mirror && !lostForSure && !a.protected}
 }
@@ -83,9 +83,9 @@ func (a *assessment) servedOn(today *weighedRoute) (*Fact, bool) {
 	return before.fact, ok && !slices.ContainsFunc(today.unverifiedFront(), moved)
 }
 
-// isAllThatRuns reports whether fact is about the very index that runs, so that the image was never for
-// more than that lists. What runs is a sample otherwise: that nodes of one platform run a single image,
-// or a part of a smaller index, does not show that there was nothing for the others.
+// isAllThatRuns reports whether fact is about the very index that runs: then the image was never for
+// platforms that it does not list. Otherwise what runs is only a sample: that nodes of one platform run
+// a single image, or a part of a smaller index, does not show that there was nothing for the others.
 func (a *assessment) isAllThatRuns(fact *Fact) bool {
 	running := a.running()
 	return slices.Contains(indexTypes, fact.MediaType) && slices.Contains(running, fact.Digest) &&

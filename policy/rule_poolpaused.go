@@ -6,8 +6,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// PoolPaused: nodes of a paused pool pull as before until somebody resumes it; the change
-// then comes with everything else that waits. A pool must not stay paused for long, as its
+// PoolPaused: nodes of a paused pool pull as before until it is resumed; the change
+// is then rolled out with everything else that waits. A pool must not stay paused for long, as its
 // nodes get no new certificates.
 func poolPaused(p Plan, f *Forecast) []Finding {
 	var findings []Finding

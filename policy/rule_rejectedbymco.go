@@ -10,7 +10,7 @@ import (
 // objects, the image configuration and the image policies together, before it generates
 // anything. An error there degrades nothing and shows in no status: it is logged and
 // retried forever, and every later change of any mirror object is silently not
-// applied (semantics: "Such an error degrades nothing"). The result may also be too large
+// applied (syncImageConfig in MCO's container-runtime-config controller). The result may also be too large
 // for it: then either the result is not applied, or no other MachineConfig of the pool is.
 //
 // Only what the change adds denies: a reason of another kind or about something else, or
@@ -65,7 +65,7 @@ func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 // repaired returns the finding for a reason that the change removes. Where it is not known
 // what nodes have in the meantime, it says why the change reroutes so much.
 func (p Plan) repaired(reason mirrors.Reason) Finding {
-	f := rejectedFor(reason, Warn, rejected, "expect earlier changes that were held up to roll out together with this one")
+	f := rejectedFor(reason, Warn, rejected, "expect earlier changes that were not applied to roll out together with this one")
 	if p.BeforeUnknown && f.Reason == rejected {
 		f.Reason = rejectedUnknown
 		f.Detail = append(f.Detail, "MachineConfig "+mirrors.GeneratedRegistries+", which says what nodes have, was not read")

@@ -18,9 +18,9 @@ func rewriteError(a *assessment) (Finding, bool) {
 	if unreadable := (*mirrors.UnreadableError)(nil); errors.As(a.After.Err, &unreadable) {
 		return Finding{
 			Severity: a.unlessBroken(),
-			Reason:   "nodes could not read where to look for signatures, and would pull nothing any more",
+			Reason:   "nodes could not determine where to look for signatures, and could pull no image any more",
 			Detail:   []string{unreadable.Error()},
-			Remedy:   []string{"have one file of registries.d alone speak of it; MCO writes " + mirrors.AttachmentsPath + " for image policies"},
+			Remedy:   []string{"configure it in only one file of registries.d; MCO writes " + mirrors.AttachmentsPath + " for image policies"},
 		}, true
 	}
 	if a.After.Entry == "" {

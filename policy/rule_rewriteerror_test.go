@@ -17,6 +17,6 @@ func TestRewriteErrorText(t *testing.T) {
    - entry quay.io, mirror "registry/x" would make it "registry/x/x:1": rewriting reference: repository name must be canonical
    To do: write source and mirror with the same ports, and the mirror as host[:port]/path with a dot or a port in the host
 
-Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
+Only images in namespace shop block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `)
 }

@@ -12,7 +12,8 @@ import (
 
 // SignatureMissing: the place from which nodes would take the image has none of the signatures
 // that an image policy requires. Most tools that copy images leave them behind: they are images
-// of their own, under tags that nobody has asked for (semantics §8).
+// of their own, under tags that no reference names (sigstoreAttachmentTag in containers/image
+// docker/docker_client.go).
 func signatureMissing(a *assessment) (Finding, bool) {
 	at, ok := a.stoppedBySignatures(Unsigned)
 	if !ok {
@@ -114,7 +115,7 @@ func (a *assessment) stopAt(p Presence) (place, bool) {
 	return place{}, false
 }
 
-// requirement says who requires a signature; nothing where nobody does.
+// requirement names the policy that requires a signature; nil if none does.
 func (a *assessment) requirement(at place) []string {
 	if at.Trust == nil {
 		return []string{"no policy requires a signature of it; nodes look for signatures there because of registries.d"}
@@ -195,10 +196,10 @@ func (a *assessment) remapRemedy(at place) string {
 		if s.presence == Present {
 			continue
 		}
-		if s.decision.SignedAs == "" || signedAs != "" && signedAs != s.decision.SignedAs {
+		if s.judgement.SignedAs == "" || signedAs != "" && signedAs != s.judgement.SignedAs {
 			return ""
 		}
-		signedAs = s.decision.SignedAs
+		signedAs = s.judgement.SignedAs
 	}
 	if signedAs == "" {
 		return ""

@@ -274,7 +274,7 @@ func TestSignatureTexts(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			plan := shallow(Change{tc.before, tc.after}, []Image{{tag, consumers()}}, Settings{})
-			got, _, _ := strings.Cut(plan.Decide(shop(tc.facts...)).Report("it"), "\nOnly images in the namespace")
+			got, _, _ := strings.Cut(plan.Decide(shop(tc.facts...)).Report("it"), "\nOnly images in namespace")
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

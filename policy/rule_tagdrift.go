@@ -16,7 +16,7 @@ func tagDrift(a *assessment) (Finding, bool) {
 	}
 	return Finding{
 		Severity: Warn,
-		Reason:   "the tag is a different image there from the one that runs",
+		Reason:   "the tag names a different image there than the one that runs",
 		Detail:   a.drifts(at.Ref, at.fact),
 		Remedy:   a.copyTo(at.Location),
 	}, true

@@ -15,7 +15,7 @@ Warnings:
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)
-   TagDrift: the tag is a different image there from the one that runs
+   TagDrift: the tag names a different image there than the one that runs
    - m.local/x:1: sha256:new; running: sha256:old
    To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
 `)

@@ -24,6 +24,6 @@ func TestUnverifiedText(t *testing.T) {
    - quay.io/x:1: found
    To do: make the registry answer, then try again; answers that arrive late are kept for the next try
 
-Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
+Only images in namespace shop block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `)
 }

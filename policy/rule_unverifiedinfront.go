@@ -5,7 +5,7 @@ import "fmt"
 // UnverifiedInFront: a place on the new route has the image, but one that nodes ask before it
 // could not be asked. While that one is away, nodes move on and the pull works. If it comes
 // back and answers 200 with something else, such as a login page or another image, they stop
-// there (semantics §2: after a 200 a node does not go back). It denies for protected images
+// there (newImageSource in containers/image docker/docker_image_src.go). It denies for protected images
 // that have only mirrors left, unless the same places are in front today.
 func unverifiedInFront(a *assessment) (Finding, bool) {
 	if a.after != WorksBehind || a.onlySourceHolds() { // the latter is for Unverified to say

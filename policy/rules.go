@@ -77,11 +77,11 @@ func isLoss(f Finding) bool {
 type planRule struct {
 	id    string
 	check func(Plan, Facts) []Finding
-	// unseen is set where findings stand for images that nobody could look at. As there may
+	// unseen is set if findings stand for unknown images. As there may
 	// be protected ones among them, only RULE@protected weakens a denial.
 	unseen bool
 	// ongoing is set where a warning is about what is in force already. No setting turns it
-	// into a denial, which would hold up the very repair.
+	// into a denial, which would block the very repair.
 	ongoing bool
 }
 

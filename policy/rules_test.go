@@ -102,10 +102,10 @@ func TestMalformedReferenceBySetting(t *testing.T) {
    MalformedReference: no node can parse the reference
    To do: correct the reference where it is used
 
-Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
+Only images in namespace shop block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `)
 	v := shallow(change, []Image{{malformed, running}, {tag, running}}, severities(MalformedReference, Deny)).Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"))
-	if got, want := v.lost(v.of(Deny)), "the one image it reroutes could not be pulled safely afterwards"; got != want {
+	if got, want := v.lost(v.withSeverity(Deny)), "the one image it reroutes could not be pulled safely afterwards"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

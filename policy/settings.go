@@ -7,7 +7,7 @@ import (
 
 // Settings are the choices an administrator has. The zero value is the default.
 type Settings struct {
-	// Mode says what becomes of a change that is denied.
+	// Mode is the treatment of changes that are denied.
 	Mode Mode
 	// Exemptions make warnings of denials.
 	Exemptions []Exemption
@@ -30,15 +30,15 @@ type Settings struct {
 	Guesses Guesses
 	// Severities replace what rules say by default, by rule id. The denial of an image of a
 	// protected namespace is weakened only by an entry whose id is followed by "@protected",
-	// so that it cannot happen by mistake. The same goes for findings that stand for images
-	// that nobody could look at: InventoryStale, and Unverified of a configuration as a
+	// so that it cannot happen by mistake. The same goes for findings that stand for unknown
+	// images: InventoryStale, and Unverified of a configuration as a
 	// whole. No entry turns a warning of RejectedByMCO, or of Unverified about a
 	// configuration that is too large to be judged, into a denial: what it is about is in
 	// force already, and has to be repaired somehow.
 	Severities map[string]Severity
-	// Namespaces say which namespaces may hold up a change; the first pattern that matches
+	// Namespaces say which namespaces may block a change; the first pattern that matches
 	// counts. An image used only in namespaces with Warn is never denied, unless one of them
-	// is protected. Namespaces that no pattern matches may hold up changes.
+	// is protected. Namespaces that no pattern matches may block changes.
 	Namespaces []NamespaceSeverity
 	// Times are how long MCO takes for a node, for the forecast.
 	Times rollout.Settings
@@ -50,7 +50,7 @@ type NamespaceSeverity struct {
 	Severity Severity
 }
 
-// OwnNamespace is where the guard runs. Without its image nobody can change a mirror set,
+// OwnNamespace is where the guard runs. Without its image no mirror set can be changed,
 // not even to repair one.
 const OwnNamespace = "mirrorset-guard"
 

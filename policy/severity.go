@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Severity says what a Finding does to the verdict. The zero value is Info.
+// Severity is the effect of a Finding on the verdict. The zero value is Info.
 type Severity int
 
 const (
@@ -22,8 +22,8 @@ func (s Severity) String() string {
 	return [...]string{"info", "warn", "deny"}[s]
 }
 
-// severity applies the settings to what a rule says. unseen is set for a finding that stands
-// for images that nobody could look at, which may be protected.
+// severity applies the settings to the severity of a finding. unseen is set for one that stands
+// for unknown images, which may be protected.
 func (s Settings) severity(f Finding, unseen bool) Severity {
 	severity := f.Severity
 	protected := unseen || s.IsProtected(f.Image)
@@ -62,14 +62,14 @@ func (s Settings) maxSeverityFor(c Consumer) Severity {
 		return Deny
 	case c.Guessed && s.Guesses != GuessesDeny:
 		return s.Guesses.maxSeverity()
-	case s.mayHoldUp(c.Namespace):
+	case s.mayBlock(c.Namespace):
 		return Deny
 	default:
 		return Warn
 	}
 }
 
-func (s Settings) mayHoldUp(namespace string) bool {
+func (s Settings) mayBlock(namespace string) bool {
 	for _, n := range s.Namespaces {
 		if namespace != "" && matches(n.Pattern, namespace) {
 			return n.Severity == Deny
@@ -78,10 +78,10 @@ func (s Settings) mayHoldUp(namespace string) bool {
 	return true
 }
 
-// heldUpBy returns, sorted, the namespaces whose consumers are the only reason for denials;
+// blockedBy returns, sorted, the namespaces whose consumers are the only reason for denials;
 // none where a protected namespace, the cluster itself or the configuration as a whole is
 // among the reasons. A setting would let such a change pass.
-func (s Settings) heldUpBy(findings []Finding) []string {
+func (s Settings) blockedBy(findings []Finding) []string {
 	namespaces := map[string]bool{}
 	for _, f := range findings {
 		if f.Severity != Deny {

@@ -18,20 +18,21 @@ type signatureState struct {
 	// presence is Present if nodes go on, and otherwise Inconclusive, Unsigned, Missigned or
 	// SignaturesDenied.
 	presence Presence
-	// decision is that on what was found, where something is required.
-	decision signing.Decision
+	// judgement is that on the signatures found, if any are required.
+	judgement signing.Judgement
 	// why says what was found, where nodes do not go on, or may not.
 	why string
-	// unreadable is set where something else stands in the place of signatures, awaited where
-	// there was no time to look.
+	// unreadable is set if there is something else where signatures should be, awaited if there was no
+	// time to look them up.
 	unreadable, awaited bool
 }
 
 // withSignatures returns f, which proves that the place has the image, as it counts once the
-// signatures there are considered, and what was concluded of those of each instance. A node takes the first place that serves the manifest, looks
-// for signatures there and nowhere else, and goes on to no other place (semantics §8): a copy
-// without its signature is worse than none. It looks at those of the very manifest that it
-// runs; for an index, that of the instance for its platform.
+// signatures there are considered, and the state of the signatures of each instance. A node takes the
+// first place that serves the manifest, looks for signatures there and nowhere else
+// (appendSignaturesFromSigstoreAttachments in containers/image docker/docker_image_src.go), and tries
+// no other place: a copy without its signature is worse than none. It looks for those of the very
+// manifest that it runs; for an index, that of the instance for its platform.
 func (s step) withSignatures(f *Fact, facts Facts) (*Fact, []signatureState) {
 	if !s.source().Attachments {
 		return f.stopped(Unsigned, "nodes require a signature and, by registries.d, look for none there"), nil
@@ -94,8 +95,8 @@ func inWords(worst *signatureState, states []signatureState) string {
 	}
 }
 
-// signaturePlaces returns where nodes look for the signatures of what f says is at a place; none if
-// it is not known which manifests they would run.
+// signaturePlaces returns the locations where nodes look for the signatures of the manifests that f found
+// at a place; none if it is not known which of them they would run.
 func signaturePlaces(s *mirrors.PullSource, f *Fact) []mirrors.Location {
 	var places []mirrors.Location
 	instances, _ := f.Runs()
@@ -114,12 +115,12 @@ func (s step) signaturesOf(instance Instance, facts Facts) signatureState {
 	var ok bool
 	if state.at, ok = at.Signatures(instance.Digest); !ok {
 		state.unreadable = true
-		return state.as(Missigned, fmt.Sprintf("no tag is long enough for its digest, %s", text.ShortDigest(instance.Digest)))
+		return state.withPresence(Missigned, fmt.Sprintf("no tag is long enough for its digest, %s", text.ShortDigest(instance.Digest)))
 	}
 	asked, known := facts[state.at]
 	if !known || asked.Presence == Unknown {
 		state.awaited = true
-		return state.as(Inconclusive, "")
+		return state.withPresence(Inconclusive, "")
 	}
 	found := s.prove(asked, facts)
 	switch {
@@ -128,14 +129,14 @@ func (s step) signaturesOf(instance Instance, facts Facts) signatureState {
 	case found.Presence == Present, asked.Presence == Absent && at.Trust == nil: // whichever nodes are told, they go on
 		return state
 	case found.Presence == Absent:
-		return state.as(Unsigned, "")
+		return state.withPresence(Unsigned, "")
 	case found.Presence == Denied:
-		return state.as(SignaturesDenied, describe(found))
+		return state.withPresence(SignaturesDenied, describe(found))
 	case found.Presence == Mismatch, found.Presence == Incomplete:
 		state.unreadable = true
-		return state.as(Missigned, describe(found))
+		return state.withPresence(Missigned, describe(found))
 	default:
-		return state.as(Inconclusive, describe(found))
+		return state.withPresence(Inconclusive, describe(found))
 	}
 }
 
@@ -143,20 +144,20 @@ func (s step) signaturesOf(instance Instance, facts Facts) signatureState {
 // old route, those that were found a while ago prove no failure: others may have come.
 func (s step) judge(state signatureState, found *Fact) signatureState {
 	trust := s.source().Trust
-	state.decision = found.Signatures.Judge(trust.Requirements, signing.Image{Reference: trust.Reference, Digest: state.Digest})
-	switch reason := state.decision.Reason; state.decision.Outcome {
+	state.judgement = found.Signatures.Judge(trust.Requirements, signing.Image{Reference: trust.Reference, Digest: state.Digest})
+	switch reason := state.judgement.Reason; state.judgement.Outcome {
 	case signing.Accepted:
 		return state
 	case signing.Undecided:
-		state = state.as(Inconclusive, reason)
+		state = state.withPresence(Inconclusive, reason)
 		if !s.protected && !s.before {
 			state.presence = Present // with a warning: see unjudgedSignature
 		}
 		return state
 	case signing.Missing:
-		state = state.as(Unsigned, reason)
+		state = state.withPresence(Unsigned, reason)
 	default:
-		state = state.as(Missigned, reason)
+		state = state.withPresence(Missigned, reason)
 	}
 	if s.before && found.Recalled {
 		state.presence = Inconclusive
@@ -164,7 +165,7 @@ func (s step) judge(state signatureState, found *Fact) signatureState {
 	return state
 }
 
-func (s signatureState) as(presence Presence, why string) signatureState {
+func (s signatureState) withPresence(presence Presence, why string) signatureState {
 	s.presence, s.why = presence, why
 	return s
 }

@@ -57,7 +57,7 @@ func (p Plan) StandingLookups(facts Facts) []mirrors.Location {
 	return p.Lookups(facts)
 }
 
-// A Standing says whether the mirrors of an image serve it.
+// A Standing is the state of an image at its mirrors.
 type Standing struct {
 	Reroute
 	// Outcome is Works where a mirror serves the image, Fails where it is known that
@@ -74,7 +74,7 @@ type Standing struct {
 
 // Standings returns the state of each image of a plan by NewStanding, protected images first.
 // It leaves out images that only history names, or only guesses that do not deny, and
-// disregards findings that the settings make Info: nobody asked for those.
+// disregards findings that the settings make Info: those are not wanted.
 func (p Plan) Standings(facts Facts) []Standing {
 	s := &p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on

@@ -37,21 +37,21 @@ type Verdict struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
-	// HeldUpBy are the namespaces, none of them protected, whose images are all that is
+	// BlockedBy are the namespaces, none of them protected, whose images are all that is
 	// denied, sorted; nil for an admission, and where there is another reason.
-	HeldUpBy []string
+	BlockedBy []string
 	// Brings is set if the change brings or alters an entry or a registry list, and does
 	// not only take objects away.
 	Brings bool
 	// OnlySignatures is set if the change leaves all images where they are, and alters only
 	// what nodes require of their signatures, or where they look for them.
 	OnlySignatures bool
-	// Unjudged is set if the new configuration could not be resolved, so that nobody knows
+	// Unjudged is set if the new configuration could not be resolved, and it is not known
 	// which images it reroutes.
 	Unjudged bool
 }
 
-// Counts say how much a verdict rests on.
+// Counts are the numbers of images that a verdict rests on.
 type Counts struct {
 	Total      int // images in the inventory
 	Rerouted   int // images whose route changes
@@ -68,12 +68,12 @@ type Counts struct {
 // Looked says what was found of the verified images, "" if there are none: a manifest that answers the
 // reference, for the platform of each node that may run it, is the least.
 func (c Counts) Looked() string {
-	const signatures = "; signatures were looked at only where a policy requires them"
+	const signatures = "; signatures were looked up only where a policy requires them"
 	switch {
 	case c.Verified == 0:
 		return ""
 	case c.Layers == 0:
-		return "Verified: the manifests were found, layers were not looked at" + signatures + "."
+		return "Verified: the manifests were found, layers were not looked up" + signatures + "."
 	case c.Layers == c.Verified:
 		return "Verified: manifests and layers were found" + signatures + "."
 	default:

@@ -12,7 +12,7 @@ func TestLooked(t *testing.T) {
 		want             string
 	}{
 		{0, 0, ""},
-		{3, 0, "the manifests were found, layers were not looked at;"},
+		{3, 0, "the manifests were found, layers were not looked up;"},
 		{3, 2, "the manifests were found, and the layers of 2 of them;"},
 		{3, 3, "manifests and layers were found;"},
 	} {

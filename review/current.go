@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxCurrent is how many rendered configs that nodes have are read. A pool has one, and one more
-	// while it is updated; what nodes say they have may be anything.
+	// maxCurrent bounds the rendered configs that are read. A pool has one, and one more
+	// while it is updated; the annotations of nodes may name anything.
 	maxCurrent = 32
-	// currentTime bounds reading those that are new. MCO makes one for each pool and change.
+	// currentTime bounds the time for reading new ones. MCO makes one for each pool and change.
 	currentTime = 3 * time.Second
 )
 
 // Current keeps the rendered configs that nodes have from one review to the next.
 type Current struct {
-	reading chan struct{} // holds one while nobody reads
+	reading chan struct{} // holds one value while none is being read
 	configs rendered.Configs
 	routes  map[string]*mirrors.Table
 }
@@ -32,8 +32,9 @@ func NewCurrent() *Current {
 	return c
 }
 
-// of returns what nodes of through have. What cannot be read in time has no routes.
-func (c *Current) of(ctx context.Context, source rendered.Source, through *rollout.Cluster) []policy.CurrentConfig {
+// configsOf returns the rendered configs that nodes of through have. One that cannot be read in time
+// has no routes.
+func (c *Current) configsOf(ctx context.Context, source rendered.Source, through *rollout.Cluster) []policy.CurrentConfig {
 	all := through.CurrentConfigs()
 	if len(all) == 0 {
 		return nil

@@ -120,7 +120,7 @@ func (r Record) Report() string {
 	if r.Forecast != nil {
 		report += "\nForecast: it " + text.Line(r.Forecast.String()) + ".\n"
 		if len(r.Forecast.Unknown) > 0 {
-			report += "It does without what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
+			report += "It leaves out what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
 		}
 	}
 	return report

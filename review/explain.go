@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An Explainer says where nodes pull images from, before and after a change.
+// An Explainer computes the routes of images before and after a change.
 type Explainer struct {
 	Before, After mirrors.Resolution
 	// Namespace is that of the pods for which routes are explained, "" for those of namespaces
@@ -68,7 +68,7 @@ func isTooMuch(err error) bool {
 	return errors.As(err, &r) && r.TooMuch
 }
 
-// Add works out the routes of images. The errors are about those that no node could parse,
+// Add computes the routes of images. The errors are about those that no node could parse,
 // which are left out.
 func (e *Explainer) Add(images []string) []error {
 	var malformed []error
@@ -84,8 +84,8 @@ func (e *Explainer) Add(images []string) []error {
 	return malformed
 }
 
-// readable returns route with the depth that shows whose signatures nodes look for, where they
-// look for any: an index does not tell by HEAD which parts it has.
+// readable returns route with the depth that shows for which parts nodes look for signatures, if they
+// look for any: a HEAD request does not show the parts of an index.
 func readable(route mirrors.Route) mirrors.Route {
 	route.Sources = slices.Clone(route.Sources)
 	for k := range route.Sources {
@@ -108,8 +108,8 @@ func (e *Explainer) elsewhere(image string) []string {
 	return namespaces
 }
 
-// Lookups returns the places that nodes ask on any of the routes, each once, and then those
-// where they look for signatures, as far as e.Facts has no entry. The caller enters the
+// Lookups returns the places without an entry in e.Facts: those that nodes ask on any of the
+// routes, each once, and then those where they look for signatures. The caller enters the
 // results and calls it again, until it returns none.
 func (e *Explainer) Lookups() []mirrors.Location {
 	var locs []mirrors.Location

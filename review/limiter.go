@@ -17,14 +17,13 @@ import (
 // review that has not started, so that reviews that were started are finished first. Among those
 // that have not, each sender has its turn.
 //
-// Reviews begin in the first half of their time, or not at all: they compute without regard for it,
-// and on a machine that is busy enough to keep them waiting that takes its time.
+// Reviews begin in the first half of their time, or not at all: computing does not stop at their
+// deadline, and takes long on a machine that is busy enough to keep them waiting.
 //
-// Those of large edits take seconds, and have slots of their own, so that they keep no others
-// waiting.
+// Reviews of large edits take seconds, and have slots of their own in order not to delay others.
 type Limiter struct{ small, large slots }
 
-// Slots are those for which reviews of one size wait.
+// slots are those for which reviews of one size wait.
 type slots struct{ queue *fair.Queue }
 
 // The ranks of those that wait for a slot, the first first.
@@ -43,8 +42,8 @@ func NewLimiter(n int) *Limiter {
 	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}}
 }
 
-// of returns the slots for an edit. Those of a nil Limiter do not bound anything.
-func (l *Limiter) of(edit mirrors.Edit) slots {
+// slotsFor returns the slots for an edit. Those of a nil Limiter do not bound anything.
+func (l *Limiter) slotsFor(edit mirrors.Edit) slots {
 	switch {
 	case l == nil:
 		return slots{}
@@ -75,7 +74,7 @@ func (s slots) release() {
 	}
 }
 
-// contended reports whether somebody waits for a slot.
+// contended reports whether a review waits for a slot.
 func (s slots) contended() bool { return s.queue != nil && s.queue.Contended() }
 
 // yielding returns r for the holder of a slot: the slot is given up while r is asked, and

@@ -255,7 +255,7 @@ func TestLargeEditsKeepNoOthersWaiting(t *testing.T) {
 	}
 	l := NewLimiter(4)
 	small := tagMirrorSet("quay.io/shop", "mirror.example.com/shop")
-	if l.of(mirrors.Put(large)) != l.large || l.of(mirrors.Put(small)) != l.small || l.of(mirrors.Delete(large)) != l.small {
+	if l.slotsFor(mirrors.Put(large)) != l.large || l.slotsFor(mirrors.Put(small)) != l.small || l.slotsFor(mirrors.Delete(large)) != l.small {
 		t.Error("edits have the slots of another size")
 	}
 	if n, m := free(l.small), free(l.large); n != 4 || m != 2 {

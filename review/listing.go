@@ -15,8 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Selection says which images of an inventory are wanted. The zero value wants
-// them all.
+// A Selection selects images of an inventory. The zero value selects all of them.
 type Selection struct {
 	Namespace string // of a consumer
 	Registry  string // or a scope below one

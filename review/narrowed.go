@@ -61,7 +61,7 @@ func (r *Reviewer) ReviewNarrowed(ctx context.Context, of Record, by policy.Requ
 	return r.Review(ctx, mirrors.Join(edits...), by)
 }
 
-// WriteNarrowed writes Narrowed objects, ready to apply, with what a review of them said.
+// WriteNarrowed writes Narrowed objects, ready to apply, with the result of reviewing them.
 func WriteNarrowed(w io.Writer, of, reviewed Record) error {
 	objects, ok := of.Narrowed()
 	if !ok {

@@ -115,7 +115,7 @@ func withoutComparison(rejected error) v1alpha1.Comparison {
 	return c
 }
 
-// compare compares what the objects in force say with what nodes are given.
+// compare compares the configuration of the objects in force with the one that nodes are given.
 func compare(inForce mirrors.Resolution, applied func() (*mirrors.Applied, error)) v1alpha1.Comparison {
 	c := newComparison()
 	nodesHave, err := resolveApplied(applied)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// KeepBack returns a context that ends so much before ctx does, or after half of the time that
-// ctx has.
+// KeepBack returns a context that ends d before ctx does, or after half of the time that
+// ctx has if that is later.
 func KeepBack(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -15,5 +15,5 @@ func KeepBack(ctx context.Context, d time.Duration) (context.Context, context.Ca
 	return context.WithDeadline(ctx, end.Add(-KeptBack(d, time.Until(end))))
 }
 
-// KeptBack returns how much of the time left is kept back where d is wanted.
+// KeptBack returns how much of the time left is kept back if d is asked for.
 func KeptBack(d, left time.Duration) time.Duration { return min(d, left/2) }

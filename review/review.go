@@ -23,13 +23,13 @@ import (
 
 // An Inventory provides what a review has to know about the cluster.
 type Inventory interface {
-	// Mirrors returns the mirror configuration as it stands, read anew, so that
+	// Mirrors returns the mirror configuration in force. It is read each time, so that
 	// two changes in a row see each other.
 	Mirrors(context.Context) (mirrors.Set, error)
-	// Cluster returns all else that is known of the cluster; InForce, Current and OtherCredentials
-	// are the Reviewer's. It waits for parts that are out of reach for a moment, for some seconds
-	// at most, less if ctx ends. Parts that still are, or that went while it read, are among the
-	// Gaps.
+	// Cluster returns everything else that is known of the cluster; InForce, Current and OtherCredentials
+	// are set by the Reviewer. It waits for parts that are temporarily out of reach, for some seconds
+	// at most, less if ctx ends. Parts that still are, or that went out of reach meanwhile, are among
+	// the Gaps.
 	Cluster(context.Context) (policy.Cluster, error)
 	rendered.Source // of what nodes have
 	NoteSource
@@ -41,9 +41,9 @@ type Registries interface {
 	// looking up what is not known or too old. The first ones are the most
 	// important. It does not fail: what could not be found out is Unknown.
 	Presence(context.Context, []mirrors.Location) policy.Facts
-	// Recall is like Presence, but makes do with misses that it remembers for a while after they
-	// have ceased to be fresh, and marks those as Recalled, as it does signatures to which others
-	// may have been added. They are good enough to find out what else has to be looked up.
+	// Recall is like Presence, but also returns misses that are no longer fresh and signatures
+	// to which others may have been added, marked as Recalled. They are good enough to find out what
+	// else has to be looked up.
 	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
 	// Renew is like Presence, but looks up again what Recall would mark.
 	Renew(ctx context.Context, locations []mirrors.Location) policy.Facts
@@ -82,7 +82,7 @@ type Trust interface {
 	Propose(cas map[string]string) (registries Registries, release func())
 }
 
-// A NoteSource has remarks for the readers of an answer that rests on it:
+// A NoteSource provides remarks for the readers of an answer that rests on it:
 // "the pull secret is missing; registries were asked anonymously". Each note is one short
 // line.
 type NoteSource interface {
@@ -131,8 +131,8 @@ type Reviewer struct {
 	Trust Trust
 	// NoteSources are asked for notes beside Inventory and Registries.
 	NoteSources []NoteSource
-	// Told is how many findings of a change, by their order, need Detail and Remedy, as more are not
-	// told of in full; 0 for all (policy.Plan.DecideInBrief).
+	// Told is the number of findings of a change, in order, that need Detail and Remedy, as more are
+	// not reported in full; 0 for all (policy.Plan.DecideInBrief).
 	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
@@ -143,7 +143,7 @@ type Reviewer struct {
 	Current *Current
 }
 
-// Review judges edit, which somebody asks for; the zero Requester is somebody unknown. An error
+// Review judges edit; by is the user who asks for it, the zero Requester if unknown. An error
 // means that there is no verdict; it never means that the edit is safe.
 func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requester) (Record, error) {
 	if err := edit.Err(); err != nil {
@@ -157,7 +157,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	change := policy.Change{Before: now.set, After: edit.Apply(now.set)}
 	trust := r.readTrust(ctx, &change)
 	defer trust.release()
-	slots := r.Limiter.of(edit)
+	slots := r.Limiter.slotsFor(edit)
 	if err := slots.acquire(ctx, starting); err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
@@ -177,12 +177,12 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	return record, nil
 }
 
-// decidingShare is how much longer than planning it may take to decide, and to say why: as long for
-// each, and as much again. Where a tenant names 20,000 images, that is longer than the time that a caller
-// keeps for it on a machine that has other things to do.
+// decidingShare is the time that deciding and writing the reasons may take, in terms of the time for
+// planning: as long for each, and as much again. If a tenant names 20,000 images, that is longer than
+// the time that a caller keeps for it on a busy machine.
 const decidingShare = 3
 
-// manyReroutes are so many that a review of them takes more memory than a cluster of 100,000 pods.
+// manyReroutes is a number of reroutes that take more memory than a cluster of 100,000 pods.
 const manyReroutes = 20_000
 
 // Standing verifies the configuration in force by the rules for changes: see
@@ -235,8 +235,8 @@ func (r *Reviewer) settings() policy.Settings {
 // refused; this one has its verdict on images already.
 const contendedForecast = 200 * time.Millisecond
 
-// forecast adds to record what the change does to the nodes. What decides that and has not
-// been looked up is looked up first, as long as there is time.
+// forecast adds to record what the change does to the nodes. Locations that decide this and were not
+// looked up yet are looked up first, while there is time.
 func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time, slots slots) {
 	began := time.Now()
 	by := policy.Forecaster{Now: start, Stop: func() bool {
@@ -291,15 +291,15 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 		return state{}, fmt.Errorf("listing the images in use: %w", err)
 	}
 	if through := now.cluster.Rollout; through != nil {
-		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).of(ctx, r.Inventory, through)
+		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).configsOf(ctx, r.Inventory, through)
 	}
 	now.cluster.OtherCredentials = r.OtherCredentials
 	now.cluster.InForce = r.InForce.tablesOf(now.set)
 	return now, nil
 }
 
-// InForce keeps the tables of the configuration in force, which is mostly what it was when
-// it was last read. The zero value is ready for use.
+// InForce keeps the tables of the configuration in force, which rarely changes between two
+// reviews. The zero value is ready for use.
 type InForce struct {
 	mu     sync.Mutex
 	tables *mirrors.Tables
@@ -318,7 +318,7 @@ func (f *InForce) tablesOf(set mirrors.Set) *mirrors.Tables {
 	return f.tables
 }
 
-// A NextLookups function returns what is still to be looked up, given what is known:
+// A NextLookups function returns the locations still to be looked up, given the known facts:
 // Plan.Lookups of package policy, Plan.StandingLookups or Plan.Decisive.
 type NextLookups func(policy.Facts) []mirrors.Location
 

@@ -15,10 +15,10 @@ import (
 // applied in one order only takes no more.
 const maxStepReviews = 150
 
-// StepNote says what becomes of a change that is admitted as a whole when its objects are applied one
+// StepNote describes the result of applying the objects of a change, which is admitted as a whole, one
 // after another, as kubectl does: "" if each is admitted in its turn. Otherwise it says
-// which is refused, and which order works. The registries have answered already, so that a review of a
-// step takes little more than its computing.
+// which is refused, and which order works. The registries have answered already, so a review of a
+// step takes little more than computing.
 func (r *Reviewer) StepNote(ctx context.Context, edit mirrors.Edit, by policy.Requester) (string, error) {
 	o := ordering{reviewer: r, by: by, steps: edit.Steps(), stuck: map[string]bool{}}
 	if len(o.steps) < 2 {
@@ -28,7 +28,7 @@ func (r *Reviewer) StepNote(ctx context.Context, edit mirrors.Edit, by policy.Re
 	if err != nil || refused == "" {
 		return "", err
 	}
-	note := "an API server gets objects one after another, and in this order would refuse " + refused
+	note := "an API server receives objects one after another, and in this order would refuse " + refused
 	order, err := o.search(ctx, nil)
 	switch {
 	case err != nil:
@@ -38,7 +38,7 @@ func (r *Reviewer) StepNote(ctx context.Context, edit mirrors.Edit, by policy.Re
 	case o.left <= 0:
 		return note + "; no order that works was found in " + fmt.Sprint(maxStepReviews) + " reviews", nil
 	case o.onlyRejected:
-		return note + "; no order works, as the objects contradict each other until all are there. The Machine Config Operator applies nothing in between: apply the first one with the override that its refusal names, and the others after it", nil
+		return note + "; no order works, as the objects contradict each other until all are in place. The Machine Config Operator applies nothing in between: apply the first one with the override that its refusal names, and the others after it", nil
 	default:
 		return note + "; no order works: bring what is missing to the mirrors first, or apply one of them with the override that its refusal names", nil
 	}

@@ -16,7 +16,7 @@ type AuditLog interface {
 	// Detail says what is to be recorded. It must not block.
 	Detail() audit.Detail
 	// Record keeps the record of a decision. It must not block.
-	Record(d auditv1alpha1.Decision)
+	Record(a auditv1alpha1.Decision)
 	// Confirm keeps the record of what became of an override. It must not block.
 	Confirm(c auditv1alpha1.Confirmation)
 }
@@ -31,8 +31,8 @@ const (
 	newHashKey   = "newSpecHash"
 )
 
-// specs are those before and after a change, as records have them; nil where there is none, or
-// where it cannot be read.
+// specs are those before and after a change, as records have them; nil if there is none, or if it
+// cannot be read.
 type specs struct{ before, after *audit.Spec }
 
 func (r *request) specs() (s specs) {
@@ -57,73 +57,73 @@ func (r *request) specOf(m *manifest) *audit.Spec {
 	return spec
 }
 
-// of sets which request d is about.
-func (d *decision) of(r *request) {
-	d.uid, d.operation, d.dryRun = name(string(r.UID)), name(string(r.Operation)), r.isDryRun()
+// setRequest sets the request that a is about.
+func (a *answer) setRequest(r *request) {
+	a.uid, a.operation, a.dryRun = name(string(r.UID)), name(string(r.Operation)), r.isDryRun()
 }
 
-// annotate adds which request d is about. The API server's log has its verb instead of the
+// annotate adds the request that a is about. The API server's log has its verb instead of the
 // operation, and does not have the dry run of a deletion.
-func (d decision) annotate(a map[string]string) {
-	a[uidKey], a[operationKey] = d.uid, d.operation
-	if d.dryRun {
-		a[dryRunKey] = "true"
+func (a answer) annotate(annotations map[string]string) {
+	annotations[uidKey], annotations[operationKey] = a.uid, a.operation
+	if a.dryRun {
+		annotations[dryRunKey] = "true"
 	}
-	for key, spec := range map[string]*audit.Spec{oldHashKey: d.specs.before, newHashKey: d.specs.after} {
+	for key, spec := range map[string]*audit.Spec{oldHashKey: a.specs.before, newHashKey: a.specs.after} {
 		if spec != nil {
-			a[key] = spec.Hash
+			annotations[key] = spec.Hash
 		}
 	}
 }
 
-// record hands the record of d to the audit log. Whatever goes wrong with that is logged, and
+// record hands the record of a to the audit log. A failure of that is logged, and
 // does not change the answer.
-func (h *Handler) record(log logr.Logger, r *request, d decision, took time.Duration) {
+func (h *Handler) record(log logr.Logger, r *request, a answer, took time.Duration) {
 	if h.Audit == nil {
 		return
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			log.Error(fmt.Errorf("panic: %v", p), "Could not record decision", "uid", d.uid)
+			log.Error(fmt.Errorf("panic: %v", p), "Could not record decision", "uid", a.uid)
 		}
 	}()
 	detail := h.Audit.Detail()
-	if detail.Covers(string(d.verdict)) {
-		h.Audit.Record(d.recorded(r, detail, time.Now().UTC(), took))
+	if detail.Covers(string(a.verdict)) {
+		h.Audit.Record(a.recorded(r, detail, time.Now().UTC(), took))
 	}
 }
 
-// recorded returns the record of d.
-func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took time.Duration) auditv1alpha1.Decision {
+// recorded returns the record of a.
+func (a answer) recorded(r *request, detail audit.Detail, now time.Time, took time.Duration) auditv1alpha1.Decision {
 	record := auditv1alpha1.Decision{
 		Time:      now.Round(time.Microsecond),
-		UID:       d.uid,
-		Verdict:   string(d.verdict),
-		Admitted:  d.admitted(),
-		Mode:      d.mode.String(),
-		Operation: d.operation,
-		DryRun:    d.dryRun,
+		UID:       a.uid,
+		Verdict:   string(a.verdict),
+		Admitted:  a.admitted(),
+		Mode:      a.mode.String(),
+		Operation: a.operation,
+		DryRun:    a.dryRun,
 		User:      audit.UserOf(r.requester()),
-		Object:    r.recorded(d.proposal.name),
+		Object:    r.recorded(a.proposal.name),
 		Seconds:   took.Round(time.Microsecond).Seconds(),
 	}
-	if d.message != "" {
-		record.Reason = audit.Text(d.message)
+	if a.message != "" {
+		record.Reason = audit.Text(a.message)
 	}
-	if spec := d.specs.before; spec != nil {
+	if spec := a.specs.before; spec != nil {
 		record.OldSpecHash = spec.Hash
 	}
-	if spec := d.specs.after; spec != nil {
+	if spec := a.specs.after; spec != nil {
 		record.NewSpecHash = spec.Hash
 	}
-	if d.override != nil {
-		record.Override = d.override.recorded()
+	if a.override != nil {
+		record.Override = a.override.recorded()
 	}
-	if d.isReviewed() {
-		audit.Rest(&record, d.record, detail.Facts)
+	if a.isReviewed() {
+		audit.Rest(&record, a.record, detail.Facts)
 	}
-	if detail.Changes && d.verdict != skipped && d.verdict != malformed {
-		record.Change = r.changeOf(d.specs)
+	if detail.Changes && a.verdict != skipped && a.verdict != malformed {
+		record.Change = r.changeOf(a.specs)
 	}
 	return record
 }
@@ -146,8 +146,8 @@ func (h *Handler) confirm(r *request, called string, confirmed bool) {
 	}
 }
 
-// changeOf says of an object that could not be read, which a deletion does without, that it is
-// left out.
+// changeOf returns the change for a record. An object that could not be read, which a deletion does
+// not need, is marked as left out.
 func (r *request) changeOf(s specs) *auditv1alpha1.Change {
 	c := audit.ChangeOf(r.step, s.before, s.after)
 	if s.before == nil && r.Operation != admissionv1.Create {
@@ -159,9 +159,9 @@ func (r *request) changeOf(s specs) *auditv1alpha1.Change {
 	return c
 }
 
-func (o override) recorded() *auditv1alpha1.Override {
-	return &auditv1alpha1.Override{Result: string(o.result), Of: string(o.of), Code: o.code, Reason: audit.Text(o.reason), Refused: audit.Text(o.refused)}
+func (o overrideAttempt) recorded() *auditv1alpha1.Override {
+	return &auditv1alpha1.Override{Result: string(o.result), Of: string(o.refusal), Code: o.code, Reason: audit.Text(o.reason), Refused: audit.Text(o.objection)}
 }
 
-// isReviewed reports whether d rests on a review.
-func (d decision) isReviewed() bool { return d.verdict != skipped && d.err == nil }
+// isReviewed reports whether a rests on a review.
+func (a answer) isReviewed() bool { return a.verdict != skipped && a.err == nil }

@@ -20,29 +20,30 @@ const (
 	maxBody = 8 << 20
 	// smallBody is several times what the review of a mirror set has that a person writes.
 	smallBody = 64 << 10
-	// leastBody is as what the smallest count, for all that is not their bodies.
+	// leastBody is the least size that a review counts with, for its memory besides the body.
 	leastBody = 16 << 10
 	// maxSmall and maxLarge bound the bodies of all reviews under way, the small ones of either kind
 	// of sender and the others. What is decoded of a body takes up to a few times its size, and the
 	// garbage of it half as much again: with these, some 170 MB at worst (make campaign).
 	maxSmall = 2 << 20
 	maxLarge = maxBody
-	// bodyTime is how long a body may take to arrive. An API server sends it in one go; whoever
-	// trickles has less of it than a review takes.
+	// bodyTime is how long a body may take to arrive. An API server sends it in one go; a client that
+	// trickles gets less time than a review takes.
 	bodyTime = 5 * time.Second
 	// refusalTime is kept back for telling an API server that there was no room, so that it can try
 	// again.
 	refusalTime = 500 * time.Millisecond
 )
 
-// Bodies bound the memory of the reviews under way, by the bytes of their bodies from their
-// reading to the answer, or to the end of what is decided too late for it. Large ones do not keep small ones waiting, nor do strangers' keep those of
-// senders of whom a change was seen in force. Among each of these, each sender has its turn.
+// Bodies bound the memory of the reviews under way, by the bytes of their bodies from reading
+// them to the answer, or to the end of a decision that comes too late for one. Large ones do not keep
+// small ones waiting, nor do strangers' keep those of senders with a change that was seen in force.
+// Within each of these groups, senders take turns.
 type bodies struct{ known, small, large *fair.Queue }
 
 func newBodies() *bodies { return &bodies{fair.New(maxSmall), fair.New(maxSmall), fair.New(maxLarge)} }
 
-// A body is one that was read. It is to be released once nothing is done for it any more.
+// A body is the body of a request. It has to be released once it is not needed any more.
 type body struct {
 	text    []byte
 	release func()
@@ -125,13 +126,13 @@ func readInto(text []byte, from io.Reader) ([]byte, error) {
 	}
 }
 
-// discard reads what is left of a body, as far as a little more than the largest goes.
+// discard reads the rest of a body, up to a little more than the largest one has.
 func discard(w http.ResponseWriter, r *http.Request) {
 	setReadDeadline(w, r)
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, 2*maxBody)) // there is an answer in any case
 }
 
-// setReadDeadline ends the reading of r in time. A ResponseWriter that has no deadlines is no
+// setReadDeadline ends the reading of r in time. A ResponseWriter without deadlines is not a
 // server's.
 func setReadDeadline(w http.ResponseWriter, r *http.Request) {
 	end := time.Now().Add(bodyTime)

@@ -67,13 +67,13 @@ func TestHugeReviews(t *testing.T) {
 		code         int
 		want         string
 	}{
-		{"empty entries", reviewText("", "", `{"imageTagMirrors":[`+filled("{}")+`]}`), 200, "ImageTagMirrorSet x cannot be read: spec.imageTagMirrors has more than 10,000 entries, which is the most that is judged"},
+		{"empty entries", reviewText("", "", `{"imageTagMirrors":[`+filled("{}")+`]}`), 200, "ImageTagMirrorSet x cannot be read: spec.imageTagMirrors has more than 10,000 entries, which is the limit"},
 		{"short entries", reviewText("", "", `{"imageTagMirrors":[`+filled(`{"source":"a.b"}`)+`]}`), 200, "has more than 10,000 entries"},
-		{"mirrors", reviewText("", "", `{"imageTagMirrors":[{"source":"a.b","mirrors":[`+filled(`"a"`)+`]}]}`), 200, "spec has more than 100,000 values, which is the most that is judged"},
+		{"mirrors", reviewText("", "", `{"imageTagMirrors":[{"source":"a.b","mirrors":[`+filled(`"a"`)+`]}]}`), 200, "spec has more than 100,000 values, which is the limit"},
 		{"what is no field", reviewText("", "", `{"x":[[`+filled("{}")+`]]}`), 200, "has more than 100,000 values"},
 		{"deep", reviewText("", "", `{"x":`+strings.Repeat("[", much)+strings.Repeat("]", much)+`}`), 400, "exceeded max depth"},
 		{"deep enough", reviewText("", "", `{"imageTagMirrors":[`+filled(strings.Repeat("[", 9000)+strings.Repeat("]", 9000))+`]}`), 200, "has more than 100,000 values"},
-		{"labels", reviewText("", `"labels":{`+numbered(`"%d":""`)+`},`, entries), 200, "metadata.labels has more than 1000 of them"},
+		{"labels", reviewText("", `"labels":{`+numbered(`"%d":""`)+`},`, entries), 200, "metadata.labels has more than 1000 labels"},
 		{"annotations", reviewText("", `"annotations":{`+numbered(`"%d":""`)+`},`, entries), 200, `"allowed":true`},
 		{"finalizers", reviewText("", `"finalizers":[`+filled(`""`)+`],`, entries), 200, `"allowed":true`},
 		{"managed fields", reviewText("", `"managedFields":[`+filled(`{}`)+`],`, entries), 200, `"allowed":true`},

@@ -22,14 +22,14 @@ import (
 // A Reviewer judges an edit before ctx ends. An error means that there is no verdict.
 // *review.Reviewer is one; implementations must be safe for concurrent use.
 type Reviewer interface {
-	// Review judges the edit that somebody asks for.
+	// Review judges the edit that a user asks for.
 	Review(ctx context.Context, edit mirrors.Edit, by policy.Requester) (review.Record, error)
 	// Renew returns record, which is Review's, as of now: it judges the edit again where the
 	// configuration in force is no longer the one of record.
 	Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, record review.Record) (review.Record, error)
 }
 
-// A ReviewerFunc is a function that implements Reviewer, whoever asks, and never keeps a record.
+// A ReviewerFunc is a function that implements Reviewer. It ignores the requester, and never keeps a record.
 type ReviewerFunc func(ctx context.Context, edit mirrors.Edit) (review.Record, error)
 
 // Review implements Reviewer.
@@ -55,7 +55,7 @@ func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ policy.Req
 type Handler struct {
 	Reviewer Reviewer
 	// ComesAgain is that of Options; it may be nil.
-	ComesAgain func(review.Record)
+	ExpectRetry func(review.Record)
 	// Mode is that of Options; it may be nil.
 	Mode func() policy.Mode
 	// Authorizer and Overridden are those of Options; they may be nil.
@@ -79,25 +79,25 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return h.handle(ctx, req, func() {})
 }
 
-// handle is Handle that calls over once req is not used any more, which may be after it has returned.
+// handle is Handle, and calls over once req is not used any more, which may be after it has returned.
 func (h *Handler) handle(ctx context.Context, req admission.Request, over func()) admission.Response {
 	start := time.Now()
-	r, d := h.inTime(ctx, req, over)
+	r, a := h.inTime(ctx, req, over)
 	defer r.release()
-	d.waive(h.mode())
-	d.of(r)
+	a.waive(h.mode())
+	a.setRequest(r)
 	took := time.Since(start)
-	logDecision(log.FromContext(ctx), r, d, took)
-	h.record(log.FromContext(ctx), r, d, took)
-	h.metrics.decided(r, d, took)
-	h.metrics.usedUp(ctx, d, start, took)
-	return d.response()
+	logAnswer(log.FromContext(ctx), r, a, took)
+	h.record(log.FromContext(ctx), r, a, took)
+	h.metrics.decided(r, a, took)
+	h.metrics.usedUp(ctx, a, start, took)
+	return a.response()
 }
 
-// Told is of how many findings the webhook needs Detail and Remedy: a message has 3 in full, a record 20.
+// Told is the number of findings whose Detail and Remedy the webhook needs: a message has 3 in full, a record 20.
 const Told = 100
 
-// A verdict is the decision in a word, for log, audit and metrics.
+// A verdict is an answer in a word, for log, audit and metrics.
 type verdict string
 
 const (
@@ -118,9 +118,9 @@ const (
 // verdicts are all there are.
 var verdicts = []verdict{allowed, denied, none, malformed, skipped, waived, overridden}
 
-// A decision is everything that is reported about a request.
-type decision struct {
-	// uid, operation and dryRun are those of the request, specs are those it is about.
+// An answer is everything that is reported about a request.
+type answer struct {
+	// uid, operation and dryRun are those of the request; specs are of its objects.
 	uid, operation string
 	dryRun         bool
 	specs          specs
@@ -129,20 +129,19 @@ type decision struct {
 	verdict  verdict
 	// record is what allowed or denied rests on.
 	record review.Record
-	// mode is the one that the decision was made in. In another than enforce, none and
+	// mode is the one in which the request was answered. In any but enforce, none and
 	// malformed are admissions.
 	mode policy.Mode
 	// message is what the refused user reads, or would read in mode enforce.
 	message string
 	// warnings are what the user reads in any case.
 	warnings []string
-	// err is why there is no verdict or no proposal; stack is where it was, if it
-	// was a panic.
+	// err is why there is no verdict or no proposal; stack is that of a panic.
 	err   error
 	stack string
-	// override is what became of the annotation that asks for an override; nil if there was
+	// override is the outcome of the annotation that asks for an override; nil if there was
 	// none, or nothing to override.
-	override *override
+	override *overrideAttempt
 }
 
 func (h *Handler) mode() policy.Mode {
@@ -153,104 +152,104 @@ func (h *Handler) mode() policy.Mode {
 }
 
 // admitted reports whether the change is made.
-func (d decision) admitted() bool {
-	switch d.verdict {
+func (a answer) admitted() bool {
+	switch a.verdict {
 	case allowed, skipped, waived, overridden:
 		return true
 	case none, malformed:
-		return d.mode != policy.ModeEnforce
+		return a.mode != policy.ModeEnforce
 	default:
 		return false
 	}
 }
 
-// waive sets the mode of a decision without a record, and warns of what it admits.
-func (d *decision) waive(mode policy.Mode) {
-	if d.verdict != none && d.verdict != malformed {
-		d.mode = d.record.Verdict.Mode
+// waive sets the mode of an answer without a record, and warns of what it admits.
+func (a *answer) waive(mode policy.Mode) {
+	if a.verdict != none && a.verdict != malformed {
+		a.mode = a.record.Verdict.Mode
 		return
 	}
-	if d.mode = mode; mode == policy.ModeWarn {
-		d.warnings = []string{"Mode warn: in mode enforce this would be refused: " + text.Line(d.message)}
+	if a.mode = mode; mode == policy.ModeWarn {
+		a.warnings = []string{"Mode warn: in mode enforce this would be refused: " + text.Line(a.message)}
 	}
 }
 
 // decide answers r. A panic anywhere in it, the writing of the Record's texts
 // included, is a refusal: a dropped connection would let a deletion pass.
-func (h *Handler) decide(ctx context.Context, r *request) (d decision) {
-	d.proposal = proposal{name: r.Name, subject: r.title()}
-	defer refusePanic(r, &d)
-	o := h.overridingOf(r)
-	d = h.examine(ctx, r, o)
-	o.settle(ctx, h.mode(), &d)
-	if d.verdict == overridden && !r.isDryRun() && r.commit() {
-		h.overrode(ctx, o, d)
+func (h *Handler) decide(ctx context.Context, r *request) (a answer) {
+	a.proposal = proposal{name: r.Name, subject: r.title()}
+	defer refusePanic(r, &a)
+	o := h.newOverrideCheck(r)
+	a = h.examine(ctx, r, o)
+	o.settle(ctx, h.mode(), &a)
+	if a.verdict == overridden && !r.isDryRun() && r.commit() {
+		h.announce(ctx, o, a)
 	}
-	return d
+	return a
 }
 
-// overrode has others told of the override d once it is in force. Other changes have to be judged
+// announce has the override a reported once it is in force. Other changes have to be judged
 // together with it meanwhile, even if there was no verdict on it.
-func (h *Handler) overrode(ctx context.Context, o *overriding, d decision) {
-	o.telling.made(o.report(d))
-	if d.override.of == none {
-		c := recent.Change{Edit: d.proposal.edit}
+func (h *Handler) announce(ctx context.Context, o *overrideCheck, a answer) {
+	o.announcement.made(o.report(a))
+	if a.override.refusal == none {
+		c := recent.Change{Edit: a.proposal.edit}
 		o.follow(&c)
-		h.edits().AddAnyway(ctx, c)
+		h.edits().AddUnconditionally(ctx, c)
 	}
 }
 
-// refusePanic, deferred, makes d a refusal if there was a panic.
-func refusePanic(r *request, d *decision) {
+// refusePanic, deferred, makes a a refusal if there was a panic.
+func refusePanic(r *request, a *answer) {
 	if p := recover(); p != nil {
-		*d = noVerdict(r, d.proposal, fmt.Errorf("panic: %v", p))
-		d.stack = string(debug.Stack())
+		*a = noVerdict(r, a.proposal, fmt.Errorf("panic: %v", p))
+		a.stack = string(debug.Stack())
 	}
 }
 
-// examine answers r as if it could not be overridden, save that a change which o covers
+// examine answers r as if it could not be overridden, except that a change which o covers
 // counts as admitted for the changes after it.
-func (h *Handler) examine(ctx context.Context, r *request, o *overriding) (d decision) {
-	d.proposal = proposal{name: r.Name, subject: r.title()}
-	defer refusePanic(r, &d)
+func (h *Handler) examine(ctx context.Context, r *request, o *overrideCheck) (a answer) {
+	a.proposal = proposal{name: r.Name, subject: r.title()}
+	defer refusePanic(r, &a)
 	if r.Operation == admissionv1.Connect || r.SubResource != "" {
-		d.verdict = skipped
-		return d
+		a.verdict = skipped
+		return a
 	}
 	p, err := r.propose()
 	if err != nil {
-		d.verdict, d.message, d.err = malformed, brief(err), err
-		return d
+		a.verdict, a.message, a.err = malformed, brief(err), err
+		return a
 	}
-	d.proposal = p
+	a.proposal = p
 	if p.unchanged {
-		d.verdict = skipped
-		return d
+		a.verdict = skipped
+		return a
 	}
-	d = h.review(ctx, r, p, o)
-	d.specs = r.specs()
-	return d
+	a = h.review(ctx, r, p, o)
+	a.specs = r.specs()
+	return a
 }
 
-func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overriding) decision {
+func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overrideCheck) answer {
 	rec, err := h.judge(ctx, r, p, o)
 	if err != nil {
 		return noVerdict(r, p, err)
 	}
-	d := decision{proposal: p, verdict: allowed, record: rec, warnings: rec.Warnings()}
+	a := answer{proposal: p, verdict: allowed, record: rec, warnings: rec.Warnings()}
 	switch {
 	case !rec.Verdict.Allowed:
-		d.verdict, d.message = denied, rec.Denial()
+		a.verdict, a.message = denied, rec.Denial()
 	case rec.Verdict.Waived():
-		d.verdict, d.message = waived, rec.Waived()
+		a.verdict, a.message = waived, rec.Waived()
 	}
-	if h.ComesAgain != nil && (d.verdict == denied || r.isDryRun()) {
-		h.ComesAgain(rec)
+	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) {
+		h.ExpectRetry(rec)
 	}
-	return d
+	return a
 }
 
-// requester returns who makes r, as the API server has authenticated them.
+// requester returns the user who makes r, as the API server has authenticated them.
 func (r *request) requester() policy.Requester {
 	return policy.Requester{User: r.UserInfo.Username, Groups: r.UserInfo.Groups}
 }
@@ -263,13 +262,13 @@ const maxErrorRunes = 1000
 func brief(err error) string { return text.Cut(text.Line(err.Error()), maxErrorRunes) }
 
 // noVerdict refuses p because of err, and says what to do about it.
-func noVerdict(r *request, p proposal, err error) decision {
+func noVerdict(r *request, p proposal, err error) answer {
 	message := fmt.Sprintf("%s is refused because there is no verdict: %s.\n%s",
 		p.subject, brief(err), advice(r, err))
-	return decision{proposal: p, verdict: none, message: message, err: err}
+	return answer{proposal: p, verdict: none, message: message, err: err}
 }
 
-// advice says what to try where there is no verdict.
+// advice says what to try if there is no verdict.
 func advice(r *request, err error) string {
 	retry := "Try again"
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -547,8 +547,8 @@ func TestHandlerSaysWhatComesAgain(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
 			h := &Handler{
-				Reviewer:   &records{verdict: policy.Verdict{Allowed: tc.allowed, Findings: findings}, err: tc.err},
-				ComesAgain: func(r review.Record) { got = append(got, r.Subject) },
+				Reviewer:    &records{verdict: policy.Verdict{Allowed: tc.allowed, Findings: findings}, err: tc.err},
+				ExpectRetry: func(r review.Record) { got = append(got, r.Subject) },
 			}
 			req := creation(tagMirrorSet("apps", "quay.io"))
 			req.DryRun = &tc.dryRun
@@ -635,14 +635,14 @@ func TestHandlerRefusesOnPanic(t *testing.T) {
 
 // A denial may have lines, but nothing that drives a terminal.
 func TestDenialIsPrintable(t *testing.T) {
-	d := decision{verdict: denied, message: "first\n\tsecond \x1b[31mred\x1b[0m\rover \u202eback \xff."}
+	d := answer{verdict: denied, message: "first\n\tsecond \x1b[31mred\x1b[0m\rover \u202eback \xff."}
 	if got, want := d.response().Result.Message, "first\n\tsecond [31mred[0m over back ."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestAuditReasonIsOneLineAndCut(t *testing.T) {
-	d := decision{verdict: denied, message: "first\n" + strings.Repeat("x", 2000)}
+	d := answer{verdict: denied, message: "first\n" + strings.Repeat("x", 2000)}
 	if got, want := d.response().AuditAnnotations["reason"], "first "+strings.Repeat("x", 993)+"…"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -674,7 +674,7 @@ func quiet(t *testing.T) context.Context {
 // TestForecastIsAudited: what the change does to the nodes is in the audit log, shortened.
 func TestForecastIsAudited(t *testing.T) {
 	f := &policy.Forecast{Forecast: rollout.Forecast{Pools: []rollout.Pool{{Name: "gpu", Part: rollout.Paused}}}}
-	d := decision{verdict: allowed, record: review.Record{Forecast: f}}
+	d := answer{verdict: allowed, record: review.Record{Forecast: f}}
 	if got, want := d.response().AuditAnnotations["forecast"], "reaches no node; pool gpu is paused"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

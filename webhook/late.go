@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// grace is how long a decision may take that heeds the end of its context. It is a part of the
-// reserve: the answer still has to be written.
+// grace is the time that a decision may take after the end of its context, if it heeds that. It is a
+// part of the reserve: the answer still has to be written.
 const grace = 250 * time.Millisecond
 
-// inTime decides on req by the end of ctx, and a moment, at the latest: what plans, decides and writes
-// for very many images, on a machine that has other things to do, does not look at the time all the
-// while. What comes too late is not heeded, and admits nothing. It returns the request as whoever
-// reports the decision may use it, and calls over once nobody uses req any more.
-func (h *Handler) inTime(ctx context.Context, req admission.Request, over func()) (*request, decision) {
+// inTime answers req a moment after the end of ctx at the latest: planning, deciding and writing for
+// very many images, on a busy machine, does not check the time at every step. A decision that comes
+// too late is dropped, and admits nothing. The request that inTime returns is for reporting the answer;
+// over is called once req is not used any more.
+func (h *Handler) inTime(ctx context.Context, req admission.Request, over func()) (*request, answer) {
 	r := readRequest(req.AdmissionRequest)
 	var users atomic.Int32
 	users.Store(2)
@@ -27,41 +27,41 @@ func (h *Handler) inTime(ctx context.Context, req admission.Request, over func()
 		}
 	}
 	defer leave()
-	decided := make(chan decision, 1)
+	decided := make(chan answer, 1)
 	go func() {
 		defer leave()
-		d := h.decide(ctx, r)
+		a := h.decide(ctx, r)
 		if r.fate.Load() == abandoned {
 			r.release()
 		}
-		decided <- d
+		decided <- a
 	}()
 	select {
-	case d := <-decided:
-		return r, d
+	case a := <-decided:
+		return r, a
 	case <-ctx.Done():
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case d := <-decided:
-		return r, d
+	case a := <-decided:
+		return r, a
 	case <-timer.C:
 	}
 	if !r.fate.CompareAndSwap(0, abandoned) {
-		return r, <-decided // others have been told already
+		return r, <-decided // other replicas have been told already
 	}
 	late := readRequest(req.AdmissionRequest)
-	return late, noVerdict(late, proposal{name: late.Name, subject: late.title()}, fmt.Errorf("deciding takes longer than there is time: %w", ctx.Err()))
+	return late, noVerdict(late, proposal{name: late.Name, subject: late.title()}, fmt.Errorf("deciding took too long: %w", ctx.Err()))
 }
 
-// What is settled about a request while it is decided on.
+// The fates of a request: the first one that is set counts.
 const (
-	committed = 1 + iota // others may be told that it is admitted
+	committed = 1 + iota // other replicas may be told that it is admitted
 	abandoned            // it was answered without a verdict
 )
 
-// commit reports whether others may be told that r is admitted: not once it was answered otherwise.
+// commit reports whether other replicas may be told that r is admitted: not once it was answered otherwise.
 func (r *request) commit() bool {
 	return r.fate.CompareAndSwap(0, committed) || r.fate.Load() == committed
 }

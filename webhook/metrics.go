@@ -14,8 +14,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// metrics count decisions. No label holds anything that a user or a stranger
-// may choose, so that the number of series is bounded. A nil *metrics counts
+// metrics count answers. No label holds anything that a user or a stranger
+// may choose, which bounds the number of series. A nil *metrics counts
 // nothing.
 type metrics struct {
 	reviews  *prometheus.CounterVec
@@ -54,7 +54,7 @@ func newMetrics() *metrics {
 		}, []string{"reason"}),
 		override: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_overrides_total",
-			Help: "Refused changes with the annotation " + OverrideAnnotation + " by what became of it (used once it is in force, unconfirmed if it never is, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
+			Help: "Refused changes with the annotation " + OverrideAnnotation + " by outcome (used once it is in force, unconfirmed if it never is, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
 		}, []string{"result"}),
 	}
 	m.initialise()
@@ -85,34 +85,34 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	return register.Metrics(r, "webhook", m.reviews, m.duration, m.deadline, m.refused, m.override)
 }
 
-func (m *metrics) decided(r *request, d decision, took time.Duration) {
+func (m *metrics) decided(r *request, a answer, took time.Duration) {
 	if m == nil {
 		return
 	}
-	m.reviews.WithLabelValues(r.kindLabel(), r.operationLabel(), string(d.verdict)).Inc()
-	m.duration.WithLabelValues(string(d.verdict)).Observe(took.Seconds())
-	if d.override != nil && d.override.result != overrideUsed && !r.isDryRun() {
-		m.overrode(d.override.result)
+	m.reviews.WithLabelValues(r.kindLabel(), r.operationLabel(), string(a.verdict)).Inc()
+	m.duration.WithLabelValues(string(a.verdict)).Observe(took.Seconds())
+	if a.override != nil && a.override.result != overrideUsed && !r.isDryRun() {
+		m.countOverride(a.override.result)
 	}
 }
 
-// overrode counts what became of an override. One that was used counts once it is in force.
-func (m *metrics) overrode(result overrideResult) {
+// countOverride counts the outcome of an override. One that was used counts once it is in force.
+func (m *metrics) countOverride(result overrideResult) {
 	if m != nil {
 		m.override.WithLabelValues(string(result)).Inc()
 	}
 }
 
-// usedUp notes how much of its time the review took that led to d and began at start: of that
-// until the deadline of ctx, less what is kept back for deciding, in which no registry is waited
-// for. As a review of many images keeps more back, one that left images to be looked up took all
-// it had, whenever it ended. What needed no review says nothing about that.
-func (m *metrics) usedUp(ctx context.Context, d decision, start time.Time, took time.Duration) {
+// usedUp notes the part of its time that the review took which led to a and began at start. That
+// time lasts until the deadline of ctx, less what is kept back for deciding, when no registry is
+// waited for. As a review of many images keeps more back, one that left images to be looked up took
+// all it had, whenever it ended. A request that needed no review is not counted.
+func (m *metrics) usedUp(ctx context.Context, a answer, start time.Time, took time.Duration) {
 	deadline, limited := ctx.Deadline()
-	if m == nil || !limited || d.verdict == skipped || d.verdict == malformed {
+	if m == nil || !limited || a.verdict == skipped || a.verdict == malformed {
 		return
 	}
-	if d.record.Verdict.Counts.Pending > 0 {
+	if a.record.Verdict.Counts.Pending > 0 {
 		m.deadline.Observe(1)
 		return
 	}

@@ -88,7 +88,7 @@ func TestDeadlineRatio(t *testing.T) {
 			}
 			m, registry := newMetrics(), prometheus.NewRegistry()
 			registry.MustRegister(m.deadline)
-			d := decision{verdict: tt.verdict}
+			d := answer{verdict: tt.verdict}
 			d.record.Verdict.Counts.Pending = tt.pending
 			m.usedUp(ctx, d, start, tt.took)
 			families, err := registry.Gather()

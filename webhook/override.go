@@ -29,8 +29,8 @@ const (
 	OverrideVerb = "override"
 )
 
-// An Authorizer asks the cluster whether a user may do something. An error means that this is
-// not known.
+// An Authorizer asks the cluster whether a user may do something. An error means that this
+// could not be determined.
 type Authorizer interface {
 	Authorize(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error)
 }
@@ -49,28 +49,27 @@ type Override struct {
 	Kind            schema.GroupVersionKind
 	Namespace, Name string
 	UID             types.UID
-	// User is who made the change, Reason why, in the user's own words.
+	// User made the change, and gave the Reason.
 	User, Reason string
-	// Refusal is what the user would have been told.
+	// Refusal is the message of the refusal that was overridden.
 	Refusal string
 }
 
-// An override is the outcome for the annotation that asks for a refused change to be made.
-type override struct {
-	// code and reason are what the annotation says, on one line each and of bounded length.
+// An overrideAttempt is the annotation that asks for a refused change to be made, with its outcome.
+type overrideAttempt struct {
+	// code and reason are the parts of the annotation, on one line each and of bounded length.
 	code, reason string
-	// result is what became of it.
-	result overrideResult
-	// of is the refusal that it was for: denied or none.
-	of verdict
-	// refused says why it does not count; "" if it does.
-	refused string
+	result       overrideResult
+	// refusal is the one that it was for: denied or none.
+	refusal verdict
+	// objection says why it does not count; "" if it does.
+	objection string
 }
 
-// String says what became of it, for records.
-func (o override) String() string {
-	if o.refused != "" {
-		return "does not count: " + o.refused
+// String returns the outcome, for records.
+func (o overrideAttempt) String() string {
+	if o.objection != "" {
+		return "does not count: " + o.objection
 	}
 	return string(o.result) + " " + o.code + ": " + o.reason
 }
@@ -83,7 +82,7 @@ const (
 	overrideNoReason  overrideResult = "no_reason"
 	overrideWrongCode overrideResult = "wrong_code"
 	overrideForbidden overrideResult = "forbidden"
-	// overrideUnknown: whether the user may override could not be found out.
+	// overrideUnknown: whether the user may override could not be determined.
 	overrideUnknown overrideResult = "unknown"
 	// overrideUnconfirmed: the change was admitted, and was never seen in force.
 	overrideUnconfirmed overrideResult = "unconfirmed"
@@ -92,12 +91,12 @@ const (
 // overrideResults are all there are.
 var overrideResults = []overrideResult{overrideUsed, overrideUnconfirmed, overrideNoReason, overrideWrongCode, overrideForbidden, overrideUnknown}
 
-// maxOverrideReason bounds what is told of a reason: an annotation may have 256 KiB.
+// maxOverrideReason bounds the reason that is reported: an annotation may have 256 KiB.
 const maxOverrideReason = 300
 
 // parseOverride reads the value of the annotation. A value that begins with a code counts even without
-// the colon, so that the answer can say what is missing.
-func parseOverride(value string) override {
+// the colon, which lets the answer say what is missing.
+func parseOverride(value string) overrideAttempt {
 	value = text.Line(value)
 	code, reason, found := strings.Cut(value, ":")
 	if first, rest, _ := strings.Cut(value, " "); isCode(first) {
@@ -105,7 +104,7 @@ func parseOverride(value string) override {
 	} else if !found {
 		code, reason = "", value
 	}
-	return override{
+	return overrideAttempt{
 		code:   text.Cut(strings.ToLower(strings.TrimSpace(code)), maxOverrideCode),
 		reason: text.Cut(text.Line(strings.TrimSpace(reason)), maxOverrideReason),
 	}
@@ -117,35 +116,34 @@ const maxOverrideCode = 16
 // reasonPlaceholder stands for the reason where a refusal prints the annotation.
 const reasonPlaceholder = "<your reason>"
 
-// hasReason reports whether a person has written something, be it the number of a ticket.
-func (o override) hasReason() bool {
+// hasReason reports whether a person has written something, if only the number of a ticket.
+func (o overrideAttempt) hasReason() bool {
 	return o.reason != reasonPlaceholder && strings.ContainsFunc(o.reason, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
 }
 
-// An overriding decides about the override of one request. It is not safe for concurrent use.
-type overriding struct {
+// An overrideCheck decides about the override of one request. It is not safe for concurrent use.
+type overrideCheck struct {
 	req *request
-	// authorizer is nil where nothing is ever overridden.
+	// authorizer is nil if nothing can be overridden.
 	authorizer Authorizer
 	change     boundChange
 	name       string
-	// override is what the annotation says, if the object has it.
-	override override
+	// override is the annotation, if the object has it.
+	override overrideAttempt
 	// permission is what the Authorizer said, which is asked once; nil if it was not asked.
-	permission *permission
-	// telling tells of it once it is in force.
-	telling *telling
+	permission   *permission
+	announcement *announcement
 }
 
-// A permission says whether a user may override, and if not, why not.
+// A permission is the Authorizer's answer: whether a user may override, and if not, why not.
 type permission struct {
-	result  overrideResult
-	refused string
+	result    overrideResult
+	objection string
 }
 
-func (h *Handler) overridingOf(r *request) *overriding {
-	o := &overriding{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name), telling: &telling{to: h.Overridden, metrics: h.metrics}}
-	o.telling.record = func(confirmed bool) { h.confirm(r, o.name, confirmed) }
+func (h *Handler) newOverrideCheck(r *request) *overrideCheck {
+	o := &overrideCheck{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name), announcement: &announcement{to: h.Overridden, metrics: h.metrics}}
+	o.announcement.record = func(confirmed bool) { h.confirm(r, o.name, confirmed) }
 	o.change = boundChange{request: r, name: o.name}
 	if o.asked() {
 		o.override = parseOverride(r.subject().override)
@@ -154,74 +152,74 @@ func (h *Handler) overridingOf(r *request) *overriding {
 }
 
 // asked reports whether the object has the annotation, where that may count.
-func (o *overriding) asked() bool { return o.authorizer != nil && o.req.subject().asked }
+func (o *overrideCheck) asked() bool { return o.authorizer != nil && o.req.subject().asked }
 
 // authorizationTime is kept back from a review for asking whether the user may override it: a
 // request to the API server, which may have to ask a webhook of its own.
 const authorizationTime = 2 * time.Second
 
-// mayMatter reports whether the annotation may turn out to count, so that time has to be kept
-// for asking.
-func (o *overriding) mayMatter() bool {
+// mayMatter reports whether the annotation may turn out to count, in which case time has to be kept
+// back for asking.
+func (o *overrideCheck) mayMatter() bool {
 	return o.asked() && o.override.hasReason() &&
-		(o.change.is(o.override.code, false) || o.change.is(o.override.code, true))
+		(o.change.hasCode(o.override.code, false) || o.change.hasCode(o.override.code, true))
 }
 
-// honours reports whether the annotation covers the refusal that r is. Someone who accepts
+// honours reports whether the annotation covers the refusal r. A user who accepts
 // that MCO rejects the configuration accepts a lesser danger as well.
-func (o *overriding) honours(ctx context.Context, r review.Record) bool {
+func (o *overrideCheck) honours(ctx context.Context, r review.Record) bool {
 	if !o.asked() {
 		return false
 	}
-	o.override.result, o.override.refused = o.judge(ctx, isRejected(r))
+	o.override.result, o.override.objection = o.judge(ctx, isRejected(r))
 	return o.override.result == overrideUsed
 }
 
-func (o *overriding) judge(ctx context.Context, rejected bool) (overrideResult, string) {
+func (o *overrideCheck) judge(ctx context.Context, rejected bool) (overrideResult, string) {
 	code := o.override.code
 	switch {
-	case !o.change.is(code, true) && (rejected || !o.change.is(code, false)):
+	case !o.change.hasCode(code, true) && (rejected || !o.change.hasCode(code, false)):
 		return overrideWrongCode, o.explainCode(rejected)
 	case !o.override.hasReason():
 		return overrideNoReason, "it gives no reason"
 	}
 	if o.permission == nil {
-		result, refused := o.authorize(ctx)
-		o.permission = &permission{result, refused}
+		result, objection := o.authorize(ctx)
+		o.permission = &permission{result, objection}
 	}
-	return o.permission.result, o.permission.refused
+	return o.permission.result, o.permission.objection
 }
 
 // explainCode says what is wrong with the code.
-func (o *overriding) explainCode(rejected bool) string {
+func (o *overrideCheck) explainCode(rejected bool) string {
 	switch code := o.override.code; {
 	case code == "":
 		return "it does not begin with the code of this change"
-	case rejected && o.change.is(code, false):
-		return fmt.Sprintf("its code %q is for this change as long as the Machine Config Operator accepts the configuration, which it no longer would", code)
+	case rejected && o.change.hasCode(code, false):
+		return fmt.Sprintf("its code %q is for this change only while the Machine Config Operator accepts the configuration, which it no longer would", code)
 	default:
 		return fmt.Sprintf("its code %q is for another change or user, or for an earlier state of the object", code)
 	}
 }
 
 // authorize asks whether the user who makes the request may override.
-func (o *overriding) authorize(ctx context.Context) (overrideResult, string) {
+func (o *overrideCheck) authorize(ctx context.Context) (overrideResult, string) {
 	ctx, cancel := context.WithTimeout(ctx, authorizationTime)
 	defer cancel()
 	status, err := o.authorizer.Authorize(ctx, o.question())
 	switch {
 	case err != nil:
-		return overrideUnknown, fmt.Sprintf("whether %s could not be found out: %s", o.userMay("may"), brief(err))
+		return overrideUnknown, fmt.Sprintf("whether %s could not be determined: %s", o.userMay("may"), brief(err))
 	case status.Allowed && !status.Denied:
 		return overrideUsed, ""
 	case status.EvaluationError != "":
-		return overrideUnknown, fmt.Sprintf("whether %s could not be found out in full: %s", o.userMay("may"), text.Cut(text.Line(status.EvaluationError), maxOverrideReason))
+		return overrideUnknown, fmt.Sprintf("whether %s could not be determined in full: %s", o.userMay("may"), text.Cut(text.Line(status.EvaluationError), maxOverrideReason))
 	default:
 		return overrideForbidden, o.userMay("may not")
 	}
 }
 
-func (o *overriding) userMay(may string) string {
+func (o *overrideCheck) userMay(may string) string {
 	resource := o.req.Resource.Resource
 	if o.req.Resource.Group != "" {
 		resource += "." + o.req.Resource.Group
@@ -229,7 +227,7 @@ func (o *overriding) userMay(may string) string {
 	return fmt.Sprintf("user %q %s %s %s %q", name(o.req.UserInfo.Username), may, OverrideVerb, name(resource), name(o.name))
 }
 
-func (o *overriding) question() authorizationv1.SubjectAccessReviewSpec {
+func (o *overrideCheck) question() authorizationv1.SubjectAccessReviewSpec {
 	user := o.req.UserInfo
 	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
 	for key, values := range user.Extra {
@@ -244,32 +242,32 @@ func (o *overriding) question() authorizationv1.SubjectAccessReviewSpec {
 	}
 }
 
-// settle makes an admission of the refusal d if the annotation covers it. Otherwise it adds to
-// the message how to override, and why the annotation, if there is one, does not. There is
-// nothing to override where mode refuses nothing, nor in a request that could not be read.
-func (o *overriding) settle(ctx context.Context, mode policy.Mode, d *decision) {
-	if o.authorizer == nil || d.verdict != denied && (d.verdict != none || mode != policy.ModeEnforce) {
+// settle turns the refusal a into an admission if the annotation covers it. Otherwise it adds to
+// the message how to override, and why the annotation, if there is one, does not count. There is
+// nothing to override in a mode that refuses nothing, nor in a request that could not be read.
+func (o *overrideCheck) settle(ctx context.Context, mode policy.Mode, a *answer) {
+	if o.authorizer == nil || a.verdict != denied && (a.verdict != none || mode != policy.ModeEnforce) {
 		return
 	}
-	o.override.of = d.verdict
-	rejected := isRejected(d.record)
-	honoured := o.honours(ctx, d.record)
+	o.override.refusal = a.verdict
+	rejected := isRejected(a.record)
+	honoured := o.honours(ctx, a.record)
 	if o.asked() {
-		d.override = &o.override
+		a.override = &o.override
 	}
 	if !honoured {
-		d.message += "\n" + o.advice(rejected)
+		a.message += "\n" + o.advice(rejected)
 		return
 	}
-	d.verdict = overridden
-	d.warnings = append(o.warnings(d.message, rejected), d.warnings...)
+	a.verdict = overridden
+	a.warnings = append(o.warnings(a.message, rejected), a.warnings...)
 }
 
 // advice says how the refusal can be overridden.
-func (o *overriding) advice(rejected bool) string {
+func (o *overrideCheck) advice(rejected bool) string {
 	var b strings.Builder
 	if o.asked() {
-		fmt.Fprintf(&b, "\nThe annotation %s does not count: %s.", OverrideAnnotation, o.override.refused)
+		fmt.Fprintf(&b, "\nThe annotation %s does not count: %s.", OverrideAnnotation, o.override.objection)
 	}
 	value := o.change.code(rejected) + ": " + reasonPlaceholder
 	who := "Break-glass, for those who may " + OverrideVerb + " this object"
@@ -288,11 +286,11 @@ func (o *overriding) advice(rejected bool) string {
 	return b.String()
 }
 
-// maxOverrideWarnings is how many lines of a refusal its override repeats.
+// maxOverrideWarnings bounds the lines of a refusal that its override repeats.
 const maxOverrideWarnings = 8
 
-// warnings say loudly what has been overridden.
-func (o *overriding) warnings(refusal string, rejected bool) []string {
+// warnings repeat the refusal that has been overridden.
+func (o *overrideCheck) warnings(refusal string, rejected bool) []string {
 	warnings := []string{fmt.Sprintf("OVERRIDDEN by %s, and admitted although it was refused: %s", name(o.req.UserInfo.Username), o.override.reason)}
 	if rejected {
 		warnings = append(warnings, "OVERRIDDEN: the Machine Config Operator rejects the configuration; no mirror change reaches nodes until it is repaired")
@@ -305,18 +303,18 @@ func (o *overriding) warnings(refusal string, rejected bool) []string {
 	return warnings
 }
 
-// follow has o told of once c is in force with the annotation, if that covers it: whoever can reach
-// the port can ask for an override that no API server has asked for.
-func (o *overriding) follow(c *recent.Change) {
+// follow has o announced once c is in force with the annotation, if that covers it: anyone who can
+// reach the port can ask for an override that no API server has asked for.
+func (o *overrideCheck) follow(c *recent.Change) {
 	if o.override.result != overrideUsed {
 		return
 	}
 	c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }
-	c.Done = o.telling.stored
+	c.Done = o.announcement.stored
 }
 
 // isIn reports whether the annotation is in force with the object, if it is to be.
-func (o *overriding) isIn(set mirrors.Set) bool {
+func (o *overrideCheck) isIn(set mirrors.Set) bool {
 	if o.req.isRemoval() {
 		return true
 	}
@@ -324,54 +322,54 @@ func (o *overriding) isIn(set mirrors.Set) bool {
 	return object == nil || object.GetAnnotations()[OverrideAnnotation] == o.req.put.override
 }
 
-// A telling tells of an override once it was made and is in force, whichever is known first. It is
-// safe for concurrent use.
-type telling struct {
-	to      func(Override)       // nil for nobody
-	record  func(confirmed bool) // records it
+// An announcement reports an override once it was made and is known to be in force, whichever
+// comes first. It is safe for concurrent use.
+type announcement struct {
+	to      func(Override) // may be nil
+	record  func(confirmed bool)
 	metrics *metrics
 
 	mu     sync.Mutex
 	report *Override
-	known  bool // whether it is in force is known
-	is     bool
+	// isKnown is set once it is known whether the override is in force.
+	isKnown, inForce bool
 }
 
-// made says that the override was made.
-func (t *telling) made(o Override) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.report = &o
-	t.tell()
+// made takes note that the override was made.
+func (n *announcement) made(o Override) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.report = &o
+	n.send()
 }
 
-// stored says whether it is in force.
-func (t *telling) stored(is bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.known, t.is = true, is
-	t.tell()
+// stored takes note of whether the override is in force.
+func (n *announcement) stored(inForce bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.isKnown, n.inForce = true, inForce
+	n.send()
 }
 
-func (t *telling) tell() {
-	if t.report == nil || !t.known {
+func (n *announcement) send() {
+	if n.report == nil || !n.isKnown {
 		return
 	}
-	t.record(t.is)
-	if !t.is {
-		t.metrics.overrode(overrideUnconfirmed)
+	n.record(n.inForce)
+	if !n.inForce {
+		n.metrics.countOverride(overrideUnconfirmed)
 		return
 	}
-	t.metrics.overrode(overrideUsed)
-	if t.to != nil {
-		t.to(*t.report)
+	n.metrics.countOverride(overrideUsed)
+	if n.to != nil {
+		n.to(*n.report)
 	}
 }
 
-// report is what others are told of an override that was used.
-func (o *overriding) report(d decision) Override {
+// report returns the Override that was used.
+func (o *overrideCheck) report(a answer) Override {
 	return Override{
 		Kind: o.req.kind(), Namespace: o.req.Namespace, Name: o.name, UID: o.req.subject().uid,
-		User: name(o.req.UserInfo.Username), Reason: o.override.reason, Refusal: text.Lines(d.message),
+		User: name(o.req.UserInfo.Username), Reason: o.override.reason, Refusal: text.Lines(a.message),
 	}
 }

@@ -289,11 +289,11 @@ func TestOverrideDoesNotCount(t *testing.T) {
 		{"another code", "0123abcd: because", nil, "", `its code "0123abcd" is for another change or user, or for an earlier state of the object`, overrideWrongCode},
 		{"garbage", "\x1b[2J\x00: because", nil, "", "is for another change", overrideWrongCode},
 		{"huge", strings.Repeat("a", 1<<18) + ": because", nil, "", "is for another change", overrideWrongCode},
-		{"a new danger", code + ": because", nil, policy.RejectedByMCO, "as long as the Machine Config Operator accepts the configuration", overrideWrongCode},
+		{"a new danger", code + ": because", nil, policy.RejectedByMCO, "only while the Machine Config Operator accepts the configuration", overrideWrongCode},
 		{"no right", code + ": because", mayNot, "", `user "kube:admin" may not override imagetagmirrorsets.config.openshift.io "apps"`, overrideForbidden},
-		{"half an answer", code + ": because", half, "", "could not be found out in full: role not found", overrideUnknown},
+		{"half an answer", code + ": because", half, "", "could not be determined in full: role not found", overrideUnknown},
 		{"a contradiction", code + ": because", contradicts, "", "may not override", overrideForbidden},
-		{"no answer", code + ": because", fails, "", `whether user "kube:admin" may override imagetagmirrorsets.config.openshift.io "apps" could not be found out: no API server`, overrideUnknown},
+		{"no answer", code + ": because", fails, "", `whether user "kube:admin" may override imagetagmirrorsets.config.openshift.io "apps" could not be determined: no API server`, overrideUnknown},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			h := overriddenHandler(refusedBy(policy.ImageMissing))

@@ -28,19 +28,19 @@ import (
 //     the removal of the last finalizer, which completes it; deleting counts as a generation.
 //
 // All are bound to the user who was refused. The annotation of a deletion is on the stored object:
-// somebody else who deletes it, perhaps with all others, has not read it.
+// another user who deletes it, perhaps with all others, has not read it.
 //
-// The findings are not part of it, save one: answers of registries come and go, and a code
-// that went with them could not be used on the day that it is for. Whether MCO would reject
+// The findings are not part of it, except for one: answers of registries change, and a code
+// that changed with them could not be used on the day that it is for. Whether MCO would reject
 // the configuration depends on the objects alone, and is a danger of another kind.
 type boundChange struct {
 	request *request
 	name    string
-	// sum is that of what is the same for both codes, once it has been computed.
+	// sum is the part that both codes share, once it has been computed.
 	sum []byte
 }
 
-// hashed returns the sum of what b changes, as far as it can be read. A spec counts as it is
+// hashed returns the sum of the parts of b that can be read. A spec counts as it is
 // written, which one API server always does in the same way.
 func (b *boundChange) hashed() []byte {
 	if b.sum != nil {
@@ -62,19 +62,19 @@ func (b *boundChange) hashed() []byte {
 	return b.sum
 }
 
-// code returns the code that an override of b has to state: as short as a person copies, and
-// long enough for two changes of one object not to have the same by chance. It keeps no
-// secret; who may override is for the API server to say.
+// code returns the code that an override of b has to state: short enough to be copied by a person, and
+// long enough for two changes of one object not to have the same by chance. It is not a
+// secret; the API server decides who may override.
 func (b *boundChange) code(rejected bool) string { return b.codeIn(b.period(), rejected) }
 
-// is reports whether code is the one of b, printed now or some time ago.
-func (b *boundChange) is(code string, rejected bool) bool {
+// hasCode reports whether code is the one of b, printed now or some time ago.
+func (b *boundChange) hasCode(code string, rejected bool) bool {
 	now := b.period()
 	return code == b.codeIn(now, rejected) || now > 0 && code == b.codeIn(now-1, rejected)
 }
 
-// creationPeriod is how long the code of a creation stays the same. It counts for as long again: for
-// who reads a refusal, and has what a pipeline applies approved.
+// creationPeriod is how long the code of a creation stays the same. It counts for as long again, which
+// leaves time to read a refusal and to have a pipeline's change approved.
 const creationPeriod = 12 * time.Hour
 
 // period returns in which period b is made, 0 where that does not matter.

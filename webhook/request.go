@@ -23,8 +23,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A request is an AdmissionRequest that has been read. Everybody is handed this value, so that
-// nobody reads the JSON of its objects again: of them there are the metadata that matter and the
+// A request is an AdmissionRequest that has been read. It is passed on as this value, and the JSON of
+// its objects is not read again: it holds their relevant metadata and the
 // raw spec, which is decoded once, if it is needed at all.
 type request struct {
 	admissionv1.AdmissionRequest
@@ -72,8 +72,8 @@ func (r *request) takesAway() bool {
 // isRemoval reports whether r takes an object out of force.
 func (r *request) isRemoval() bool { return r.step != auditv1alpha1.StepPut }
 
-// release gives up the text of r, which may have 8 MiB: what comes of a change is followed for some
-// more seconds, for which its metadata will do.
+// release gives up the text of r, which may have 8 MiB: the outcome of a change is followed for some
+// more seconds, for which its metadata suffice.
 func (r *request) release() {
 	r.Object.Raw, r.OldObject.Raw = nil, nil
 	for _, m := range []*manifest{r.put, r.old} {
@@ -105,8 +105,8 @@ func (r *request) subject() *manifest {
 	return r.put
 }
 
-// isMadeIn reports whether it is by r that a configuration is as r asks for: an API server gives an
-// object its uid before it asks about it, and nobody else knows that one.
+// isMadeIn reports whether a configuration is as r asks for because of r: an API server gives an
+// object its uid before it asks about it, and no other client knows that uid.
 func (r *request) isMadeIn(set mirrors.Set) bool {
 	if r.isRemoval() || r.put.uid == "" {
 		return true
@@ -187,7 +187,7 @@ func readManifest(raw []byte) *manifest {
 	return m
 }
 
-// wellFormed returns why text is no JSON object, nil if it is one.
+// wellFormed returns the reason why text is not a JSON object, nil if it is one.
 func wellFormed(text []byte) error {
 	var nothing struct{} // nothing is decoded
 	return explain(stdjson.Unmarshal(text, &nothing))
@@ -230,7 +230,7 @@ func (m *manifest) readLabels(labels []byte) {
 	m.labels = nil
 	for name, value := range rawjson.Members(labels) {
 		if len(m.labels) == maxLabels {
-			m.fail(fmt.Errorf("metadata.labels has more than %d of them, which is the most", maxLabels))
+			m.fail(fmt.Errorf("metadata.labels has more than %d labels, which is the limit", maxLabels))
 			return
 		}
 		if m.labels == nil {
@@ -255,7 +255,7 @@ func (m *manifest) readNumber(value []byte, field string) int64 {
 	}
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil && rawjson.KindOf(value) == rawjson.Number {
-		m.fail(fmt.Errorf("%s is no whole number", field))
+		m.fail(fmt.Errorf("%s is not a whole number", field))
 	}
 	return n
 }
@@ -283,9 +283,9 @@ func (m *manifest) fail(err error) {
 	}
 }
 
-// decode returns the object of m, which is one of those of r, without what no verdict depends on.
-// Unknown fields are no error, as the API server has dropped them or will; fields of the wrong
-// type are, and so is an object that calls itself something else than the request.
+// decode returns the object of m, which is one of those of r, without the parts that no verdict depends on.
+// Unknown fields are not an error, as the API server has dropped them or will; fields of the wrong
+// type are, and so is an object whose kind or name differs from the request's.
 func (r *request) decode(m *manifest) (mirrors.Object, error) {
 	if !m.decoded {
 		m.object, m.why = r.decodeOnce(m)
@@ -328,12 +328,12 @@ func (m *manifest) tooMuch() error {
 		entries := 0
 		for range rawjson.Elements(value) {
 			if entries++; entries > mirrors.MaxEntries {
-				return fmt.Errorf("spec.%s has more than %s entries, which is the most that is judged", text.Cut(text.Line(string(name)), maxNameRunes), text.Number(mirrors.MaxEntries))
+				return fmt.Errorf("spec.%s has more than %s entries, which is the limit", text.Cut(text.Line(string(name)), maxNameRunes), text.Number(mirrors.MaxEntries))
 			}
 		}
 	}
 	if rawjson.Values(m.spec, maxValues+1) > maxValues {
-		return fmt.Errorf("spec has more than %s values, which is the most that is judged", text.Number(maxValues))
+		return fmt.Errorf("spec has more than %s values, which is the limit", text.Number(maxValues))
 	}
 	return nil
 }
@@ -360,8 +360,8 @@ func (r *request) verify(m *manifest) error {
 	return nil
 }
 
-// readReview returns what the text of an AdmissionReview says it is, and the request in it, nil if
-// there is none. The objects of the request are parts of the text; all else of it is small, or an
+// readReview returns the type of an AdmissionReview by its own account, and the request in it, nil if
+// there is none. The objects of the request are parts of the text; the rest is small, or an
 // error.
 func readReview(body []byte) (review metav1.TypeMeta, req *admissionv1.AdmissionRequest, err error) {
 	if err := wellFormed(body); err != nil {

@@ -18,24 +18,24 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
-// response returns the admission response for d.
-func (d decision) response() admission.Response {
+// response returns the admission response for a.
+func (a answer) response() admission.Response {
 	resp := admissionv1.AdmissionResponse{
-		Allowed:          d.admitted(),
-		Warnings:         warnings(d.warnings),
-		AuditAnnotations: d.auditAnnotations(),
+		Allowed:          a.admitted(),
+		Warnings:         warnings(a.warnings),
+		AuditAnnotations: a.auditAnnotations(),
 	}
 	if !resp.Allowed {
-		resp.Result = d.status()
+		resp.Result = a.status()
 	}
 	return admission.Response{AdmissionResponse: resp}
 }
 
-// status returns why d is a refusal. The API server puts `admission webhook
+// status returns why a is a refusal. The API server puts `admission webhook
 // "NAME" denied the request: ` in front of the message.
-func (d decision) status() *metav1.Status {
-	s := &metav1.Status{Status: metav1.StatusFailure, Message: text.Lines(d.message)}
-	switch d.verdict {
+func (a answer) status() *metav1.Status {
+	s := &metav1.Status{Status: metav1.StatusFailure, Message: text.Lines(a.message)}
+	switch a.verdict {
 	case none:
 		s.Code, s.Reason = http.StatusInternalServerError, metav1.StatusReasonInternalError
 	case malformed:
@@ -50,46 +50,46 @@ func (d decision) status() *metav1.Status {
 // which keeps the beginning: the subject and the first findings.
 const maxReasonRunes = 1000
 
-// auditAnnotations returns what the API server's audit log keeps of d, under keys
+// auditAnnotations returns what the API server's audit log keeps of a, under keys
 // that it prefixes with the webhook's name; nil if nothing was reviewed.
-func (d decision) auditAnnotations() map[string]string {
-	if d.verdict == skipped {
+func (a answer) auditAnnotations() map[string]string {
+	if a.verdict == skipped {
 		return nil
 	}
-	a := map[string]string{"verdict": string(d.verdict)}
-	d.annotate(a)
-	if d.mode != policy.ModeEnforce {
-		a["mode"] = d.mode.String()
+	annotations := map[string]string{"verdict": string(a.verdict)}
+	a.annotate(annotations)
+	if a.mode != policy.ModeEnforce {
+		annotations["mode"] = a.mode.String()
 	}
-	if d.message != "" {
-		a["reason"] = audit.Text(d.message)
+	if a.message != "" {
+		annotations["reason"] = audit.Text(a.message)
 	}
-	if d.override != nil {
-		a["override"] = audit.Text(d.override.String())
+	if a.override != nil {
+		annotations["override"] = audit.Text(a.override.String())
 	}
-	if d.err != nil {
-		return a
+	if a.err != nil {
+		return annotations
 	}
-	v := d.record.Verdict
-	a["findings"] = strconv.Itoa(len(v.Findings))
-	a["rules"] = d.rules()
+	v := a.record.Verdict
+	annotations["findings"] = strconv.Itoa(len(v.Findings))
+	annotations["rules"] = a.rules()
 	if names := v.Exemptions(); len(names) > 0 {
-		a["exemptions"] = strings.Join(names, ",")
+		annotations["exemptions"] = strings.Join(names, ",")
 	}
-	a["rerouted"] = strconv.Itoa(v.Counts.Rerouted)
-	a["verified"] = strconv.Itoa(v.Counts.Verified)
-	a["unverified"] = strconv.Itoa(v.Counts.Unverified)
-	if f := d.record.Forecast; f != nil {
-		a["forecast"] = text.Cut(text.Line(f.String()), maxReasonRunes)
+	annotations["rerouted"] = strconv.Itoa(v.Counts.Rerouted)
+	annotations["verified"] = strconv.Itoa(v.Counts.Verified)
+	annotations["unverified"] = strconv.Itoa(v.Counts.Unverified)
+	if f := a.record.Forecast; f != nil {
+		annotations["forecast"] = text.Cut(text.Line(f.String()), maxReasonRunes)
 	}
-	return a
+	return annotations
 }
 
 // rules returns the ids of the rules that objected, each once, in the order of
 // the findings, with commas between them.
-func (d decision) rules() string {
+func (a answer) rules() string {
 	var ids []string
-	for _, f := range d.record.Verdict.Findings {
+	for _, f := range a.record.Verdict.Findings {
 		if !slices.Contains(ids, f.Rule) {
 			ids = append(ids, f.Rule)
 		}
@@ -98,61 +98,61 @@ func (d decision) rules() string {
 }
 
 // maxNameRunes is the longest that a name in Kubernetes can be (DNS subdomain),
-// so that a stranger's review does not fill the log.
+// which keeps a stranger's review from filling the log.
 const maxNameRunes = 253
 
-// name makes a name that anybody may choose safe for the log.
+// name makes a name that a user chose safe for the log.
 func name(s string) string { return text.Cut(text.Line(s), maxNameRunes) }
 
-// logDecision writes the one line about d: who wanted what, and what came of it.
+// logAnswer writes the one line about a: who asked for what, and how it was answered.
 // What was not reviewed is logged at verbosity 1 only.
-func logDecision(log logr.Logger, r *request, d decision, took time.Duration) {
+func logAnswer(log logr.Logger, r *request, a answer, took time.Duration) {
 	log = log.WithValues(
 		"kind", name(r.Kind.Kind),
-		"name", name(d.proposal.name),
+		"name", name(a.proposal.name),
 		"operation", name(string(r.Operation)),
 		"user", name(r.UserInfo.Username),
 		"uid", name(string(r.UID)),
 		"dryRun", r.isDryRun(),
-		"allowed", d.admitted(),
-		"verdict", string(d.verdict),
+		"allowed", a.admitted(),
+		"verdict", string(a.verdict),
 	)
-	if d.mode != policy.ModeEnforce {
-		log = log.WithValues("mode", d.mode.String())
+	if a.mode != policy.ModeEnforce {
+		log = log.WithValues("mode", a.mode.String())
 	}
-	if names := d.record.Verdict.Exemptions(); len(names) > 0 {
+	if names := a.record.Verdict.Exemptions(); len(names) > 0 {
 		log = log.WithValues("exemptions", names)
 	}
-	if d.override != nil {
-		log = log.WithValues("override", d.override.String())
+	if a.override != nil {
+		log = log.WithValues("override", a.override.String())
 	}
-	counts := d.record.Verdict.Counts
+	counts := a.record.Verdict.Counts
 	switch {
-	case d.verdict == skipped:
+	case a.verdict == skipped:
 		log.V(1).Info("Admitted without review", "took", took)
-	case d.stack != "":
-		log.Error(errors.New(brief(d.err)), d.withoutVerdict(), "took", took, "stack", d.stack)
-	case d.verdict == overridden:
-		log.Info("Admitted refused mirror change by override", "refusal", string(d.override.of), "reason", text.Cut(text.Line(d.message), maxReasonRunes),
-			"findings", len(d.record.Verdict.Findings), "rules", d.rules(), "took", took)
-	case d.err != nil:
-		log.Error(errors.New(brief(d.err)), d.withoutVerdict(), "took", took)
-	case d.verdict == waived:
-		log.Info("Admitted mirror change that mode enforce would refuse", "reason", text.Cut(text.Line(d.message), maxReasonRunes),
-			"findings", len(d.record.Verdict.Findings), "rules", d.rules(),
+	case a.stack != "":
+		log.Error(errors.New(brief(a.err)), a.withoutVerdict(), "took", took, "stack", a.stack)
+	case a.verdict == overridden:
+		log.Info("Admitted refused mirror change by override", "refusal", string(a.override.refusal), "reason", text.Cut(text.Line(a.message), maxReasonRunes),
+			"findings", len(a.record.Verdict.Findings), "rules", a.rules(), "took", took)
+	case a.err != nil:
+		log.Error(errors.New(brief(a.err)), a.withoutVerdict(), "took", took)
+	case a.verdict == waived:
+		log.Info("Admitted mirror change that mode enforce would refuse", "reason", text.Cut(text.Line(a.message), maxReasonRunes),
+			"findings", len(a.record.Verdict.Findings), "rules", a.rules(),
 			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
 			"took", took)
 	default:
 		log.Info("Reviewed mirror change",
-			"findings", len(d.record.Verdict.Findings), "rules", d.rules(),
+			"findings", len(a.record.Verdict.Findings), "rules", a.rules(),
 			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
 			"took", took)
 	}
 }
 
-// withoutVerdict is the message of the log line about d if it has no verdict.
-func (d decision) withoutVerdict() string {
-	if d.admitted() {
+// withoutVerdict is the message of the log line about a if it has no verdict.
+func (a answer) withoutVerdict() string {
+	if a.admitted() {
 		return "Admitted mirror change without verdict"
 	}
 	return "Refused mirror change without verdict"

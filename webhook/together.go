@@ -12,11 +12,11 @@ import (
 )
 
 // decidingTime is kept back from a review for deciding together with other changes: some
-// requests to the API server, and a review that finds the registries asked.
+// requests to the API server, and a review for which the registries have been asked already.
 const decidingTime = time.Second
 
-// removalLook is how long what replicas share is waited for where an object is taken away.
-const removalLook = 2 * time.Second
+// removalWait bounds the wait for what replicas share if an object is taken away.
+const removalWait = 2 * time.Second
 
 // togetherNote goes with a refusal on account of changes that are not in force yet, as it is not
 // known whether they ever will be.
@@ -32,28 +32,28 @@ func (h *Handler) edits() *recent.Edits {
 	return h.Recent
 }
 
-// isDenial reports whether the rules deny what r is about, whatever the mode.
+// isDenial reports whether the rules deny the change of r, whatever the mode.
 func isDenial(r review.Record) bool { return !r.Verdict.Allowed || r.Verdict.Waived() }
 
-// A judging judges one change, alone and together with others.
-type judging struct {
+// A judgement is the review of one change, alone and together with others.
+type judgement struct {
 	*Handler
 
 	request *request
 	edit    mirrors.Edit
-	o       *overriding
+	o       *overrideCheck
 	seat    *recent.Seat  // nil for none
 	claim   *recent.Claim // nil for none
 	tries   int
 }
 
-// judge reviews the change alone and, if it would be admitted, together with what was admitted and
-// may not be stored yet, here or by another replica: see package recent. That second step takes one
-// change at a time; it is fast, as the registries have been asked by then. A refusal that o
-// covers counts as an admission.
-func (h *Handler) judge(ctx context.Context, r *request, p proposal, o *overriding) (review.Record, error) {
-	j := judging{Handler: h, request: r, edit: p.edit, o: o}
-	look, _ := j.firstLook(ctx) // an error matters only if the change would be admitted; it is looked again then
+// judge reviews the change alone and, if it would be admitted, together with the changes that were
+// admitted and may not be stored yet, here or by another replica: see package recent. That second
+// step takes one change at a time; it is fast, as the registries have been asked by then. A refusal
+// that o covers counts as an admission.
+func (h *Handler) judge(ctx context.Context, r *request, p proposal, o *overrideCheck) (review.Record, error) {
+	j := judgement{Handler: h, request: r, edit: p.edit, o: o}
+	view, _ := j.firstView(ctx) // an error matters only if the change would be admitted, and the view is renewed then
 	record, err := j.askAlone(ctx)
 	if err != nil {
 		return record, err
@@ -63,7 +63,7 @@ func (h *Handler) judge(ctx context.Context, r *request, p proposal, o *overridi
 		return record, nil
 	}
 	defer func() { j.seat.Leave() }()
-	if err := j.enter(ctx); err != nil {
+	if err := j.takeSeat(ctx); err != nil {
 		return review.Record{}, err
 	}
 	if err := h.edits().Acquire(ctx); err != nil {
@@ -75,66 +75,66 @@ func (h *Handler) judge(ctx context.Context, r *request, p proposal, o *overridi
 			j.claim.Withdraw()
 		}
 	}()
-	return j.decide(ctx, look, record)
+	return j.decide(ctx, view, record)
 }
 
-// firstLook looks before the change is reviewed. A dry run adds nothing, and so is not told that it
-// was looked at too early.
-func (j *judging) firstLook(ctx context.Context) (recent.Look, error) {
+// firstView returns the recent edits before the change is reviewed. A dry run adds nothing, so
+// nothing else would find out that the view was taken too early.
+func (j *judgement) firstView(ctx context.Context) (recent.View, error) {
 	if j.request.isDryRun() {
-		return j.edits().LookNow(ctx)
+		return j.edits().CurrentView(ctx)
 	}
-	return j.edits().Look(ctx)
+	return j.edits().View(ctx)
 }
 
-// enter waits until the sender may have one more change admitted. It comes before the right to
-// decide, so that those whose changes never come are slowed down and no others. A removal is waited
-// for a moment only.
-func (j *judging) enter(ctx context.Context) (err error) {
+// takeSeat waits until the sender may have one more change admitted. It comes before the right to
+// decide, which slows down only those senders whose changes are never stored. A removal waits a
+// moment only.
+func (j *judgement) takeSeat(ctx context.Context) (err error) {
 	if j.request.isDryRun() {
 		return nil
 	}
 	if j.request.isRemoval() {
-		short, cancel := context.WithTimeout(ctx, removalLook)
+		short, cancel := context.WithTimeout(ctx, removalWait)
 		defer cancel()
 		ctx = short
 	}
 	if j.seat == nil {
-		j.seat, err = j.edits().Enter(ctx)
+		j.seat, err = j.edits().TakeSeat(ctx)
 	} else {
-		j.seat, err = j.seat.Again(ctx)
+		j.seat, err = j.seat.Retake(ctx)
 	}
 	return j.unlessRemoval(err)
 }
 
-// decide decides together with others on the change that record is about alone. It holds the right
-// to decide, save while it waits.
-func (j *judging) decide(ctx context.Context, look recent.Look, record review.Record) (review.Record, error) {
+// decide decides on the change together with others; record is the review of the change alone. It
+// holds the right to decide, except while it waits.
+func (j *judgement) decide(ctx context.Context, view recent.View, record review.Record) (review.Record, error) {
 	for {
-		verdict, others, err := j.together(ctx, &look, &record)
+		verdict, others, err := j.together(ctx, &view, &record)
 		switch {
 		case err != nil, j.request.isDryRun():
 			return verdict, err
 		case !j.admits(ctx, verdict):
-			if !others || j.await(ctx, look) != nil {
+			if !others || j.await(ctx, view) != nil {
 				return verdict, nil
 			}
 		default:
-			err = j.add(ctx, look, record)
+			err = j.add(ctx, view, record)
 			if added := j.added(err, record); added || !errors.Is(err, recent.ErrChanged) {
 				return verdict, j.unlessRemoval(err)
 			}
 		}
-		look = recent.Look{} // it is out of date
+		view = recent.View{} // out of date
 	}
 }
 
-// await waits for something to become of the changes without which this one is admitted: once they
-// are in force it is known what is wrong, and if they never come, nothing is. Those whose turn is
-// later do not get in its way meanwhile.
-func (j *judging) await(ctx context.Context, look recent.Look) error {
+// await waits for the outcome of the changes because of which this one is refused: once they are in
+// force the refusal is final, and if they never are, there is nothing to refuse. Changes whose turn
+// is later do not get in its way meanwhile.
+func (j *judgement) await(ctx context.Context, view recent.View) error {
 	if !j.edits().MayClaim(ctx) {
-		return errors.New("it is not the turn of who sends such as never come")
+		return errors.New("earlier changes of this sender were never stored, so this one does not wait")
 	}
 	if j.claim == nil {
 		j.claim = j.edits().Claim(ctx, j.edit)
@@ -142,27 +142,27 @@ func (j *judging) await(ctx context.Context, look recent.Look) error {
 	j.edits().Release()
 	j.seat.Leave() // others have changes admitted meanwhile
 	waiting, cancel := review.KeepBack(ctx, decidingTime)
-	err := j.claim.Await(waiting, look)
+	err := j.claim.Await(waiting, view)
 	cancel()
 	if err == nil {
-		err = j.enter(ctx)
+		err = j.takeSeat(ctx)
 	}
-	if again := j.edits().Acquire(context.WithoutCancel(ctx)); err == nil {
-		err = again
+	if acquireErr := j.edits().Acquire(context.WithoutCancel(ctx)); err == nil {
+		err = acquireErr
 	}
 	return err
 }
 
-// change is what is added of the change that r is about alone.
-func (j *judging) change(r review.Record) recent.Change {
+// change returns the change to add; r is the review of the change alone.
+func (j *judgement) change(r review.Record) recent.Change {
 	c := recent.Change{Edit: j.edit, InForce: r.Change.Before, Read: r.Read, Confirms: j.request.isMadeIn, Seat: j.seat}
 	j.o.follow(&c)
 	return c
 }
 
-// add adds the change that r is about alone. A removal whose sender has no seat does without what
-// replicas share.
-func (j *judging) add(ctx context.Context, look recent.Look, r review.Record) error {
+// add adds the change; r is the review of the change alone. A removal whose sender has no seat does
+// without what replicas share.
+func (j *judgement) add(ctx context.Context, view recent.View, r review.Record) error {
 	if !j.request.commit() {
 		return context.DeadlineExceeded
 	}
@@ -171,16 +171,16 @@ func (j *judging) add(ctx context.Context, look recent.Look, r review.Record) er
 		j.edits().AddHere(c)
 		return nil
 	}
-	return j.edits().Add(ctx, look, c)
+	return j.edits().Add(ctx, view, c)
 }
 
-// maxTries is how often a removal is added to what replicas share before it does without.
+// maxTries bounds the attempts to add a removal to what replicas share before it does without.
 const maxTries = 3
 
-// added reports whether the change that r is about alone counts from now on, err being what came
-// of adding it. What takes an object away is not kept waiting by a list that changes all the time,
-// or cannot be read.
-func (j *judging) added(err error, r review.Record) bool {
+// added reports whether the change counts from now on; err is the result of adding it, and r the
+// review of the change alone. A change that takes an object away does not wait for a list that
+// changes all the time, or cannot be read.
+func (j *judgement) added(err error, r review.Record) bool {
 	if j.tries++; err == nil || !j.request.isRemoval() || j.tries < maxTries {
 		return err == nil
 	}
@@ -189,22 +189,22 @@ func (j *judging) added(err error, r review.Record) bool {
 }
 
 // unlessRemoval returns err, or nil if the change only takes an object away: that must be possible
-// whatever is wrong with what replicas share.
-func (j *judging) unlessRemoval(err error) error {
+// even if replicas share nothing.
+func (j *judgement) unlessRemoval(err error) error {
 	if j.request.isRemoval() {
 		return nil
 	}
 	return err
 }
 
-// admits reports whether the change that r is about would be admitted.
-func (j *judging) admits(ctx context.Context, r review.Record) bool {
+// admits reports whether the change of r would be admitted.
+func (j *judgement) admits(ctx context.Context, r review.Record) bool {
 	return r.Verdict.Allowed || j.o.honours(ctx, r)
 }
 
-// askAlone reviews the change in the time of ctx, less what is needed afterwards: registries
-// that do not answer take all the time there is.
-func (j *judging) askAlone(ctx context.Context) (review.Record, error) {
+// askAlone reviews the change in the time of ctx, less the time that is needed afterwards: registries
+// that do not answer use up all they are given.
+func (j *judgement) askAlone(ctx context.Context) (review.Record, error) {
 	reserve := decidingTime
 	if j.o.mayMatter() {
 		reserve += authorizationTime
@@ -214,19 +214,19 @@ func (j *judging) askAlone(ctx context.Context) (review.Record, error) {
 	return j.Reviewer.Review(ctx, j.edit, j.request.requester())
 }
 
-// together returns the verdict on the change with what look holds, and whether it is because of
-// that. Both look and record, which is about the change alone, are brought up to date first if
-// something may have been admitted since, save for a dry run, after which nothing can go wrong.
-func (j *judging) together(ctx context.Context, look *recent.Look, record *review.Record) (verdict review.Record, others bool, err error) {
+// together returns the verdict on the change with the edits in view, and whether a refusal is because of
+// them. Both view and record, the review of the change alone, are brought up to date first if
+// something may have been admitted since, except for a dry run, after which nothing can go wrong.
+func (j *judgement) together(ctx context.Context, view *recent.View, record *review.Record) (verdict review.Record, others bool, err error) {
 	verdict = *record
-	if upToDate := look.Fresh(record.Read) || j.request.isDryRun() && look.Known(); !upToDate {
-		renewed, err := j.renew(ctx, look, *record)
+	if upToDate := view.Fresh(record.Read) || j.request.isDryRun() && view.Known(); !upToDate {
+		renewed, err := j.renew(ctx, view, *record)
 		if err != nil || !j.admits(ctx, renewed) {
 			return renewed, false, err
 		}
 		verdict, *record = renewed, renewed
 	}
-	for _, edits := range j.alternatives(ctx, *look, *record) {
+	for _, edits := range j.alternatives(ctx, *view, *record) {
 		with, err := j.Reviewer.Review(ctx, j.edit.With(edits...), j.request.requester())
 		if err != nil {
 			return with, true, err
@@ -242,20 +242,19 @@ func (j *judging) together(ctx context.Context, look *recent.Look, record *revie
 	return verdict, false, nil
 }
 
-// alternatives returns the edits together with which the change has to be judged. These are also
-// those that others wait for whose turn is first, each by itself, as they may conflict with each
-// other.
-func (j *judging) alternatives(ctx context.Context, look recent.Look, r review.Record) [][]mirrors.Edit {
-	others := look.Others(j.edit, r.Change.Before, r.Read)
+// alternatives returns the lists of edits with which the change has to be judged. They include the
+// edits of senders whose turn is first, each by itself, as they may conflict with each other.
+func (j *judgement) alternatives(ctx context.Context, view recent.View, r review.Record) [][]mirrors.Edit {
+	others := view.Others(j.edit, r.Change.Before, r.Read)
 	all := orders(others)
-	for _, claim := range look.Claims(ctx, j.edit) {
+	for _, claim := range view.Claims(ctx, j.edit) {
 		all = append(all, append(slices.Clone(others), claim))
 	}
 	return all
 }
 
-// orders returns those in which edits may come: where several are of one object, any of
-// them may be the last to be stored.
+// orders returns the orders in which edits may be stored: if several are of one object, any of
+// them may be the last one.
 func orders(edits []mirrors.Edit) [][]mirrors.Edit {
 	if len(edits) == 0 {
 		return nil
@@ -271,8 +270,8 @@ func orders(edits []mirrors.Edit) [][]mirrors.Edit {
 	return all
 }
 
-// worse returns b if the rules deny it and not a: it is admitted because of the mode or an
-// override, and is to be recorded. Otherwise it returns a.
+// worse returns b if the rules deny it and not a: b is then admitted because of the mode or an
+// override, and has to be recorded. Otherwise it returns a.
 func worse(a, b review.Record) review.Record {
 	if isDenial(b) && !isDenial(a) {
 		return b
@@ -280,27 +279,27 @@ func worse(a, b review.Record) review.Record {
 	return a
 }
 
-// renew looks again, and reviews the change again unless the configuration in force is still
+// renew renews the view, and reviews the change again unless the configuration in force is still
 // the one of record.
-func (j *judging) renew(ctx context.Context, look *recent.Look, record review.Record) (review.Record, error) {
+func (j *judgement) renew(ctx context.Context, view *recent.View, record review.Record) (review.Record, error) {
 	var err error
-	if *look, err = j.look(ctx); err != nil {
+	if *view, err = j.view(ctx); err != nil {
 		return review.Record{}, err
 	}
 	return j.Reviewer.Renew(ctx, j.edit, j.request.requester(), record)
 }
 
-// look looks until it is known what others have admitted. A removal does with what is known
-// here after a moment.
-func (j *judging) look(ctx context.Context) (recent.Look, error) {
+// view waits until it is known what other replicas have admitted. A removal makes do with what is
+// known here after a moment.
+func (j *judgement) view(ctx context.Context) (recent.View, error) {
 	if j.request.isRemoval() {
-		short, cancel := context.WithTimeout(ctx, removalLook)
+		short, cancel := context.WithTimeout(ctx, removalWait)
 		defer cancel()
-		look, err := j.edits().Look(short)
+		view, err := j.edits().View(short)
 		if err != nil {
-			look = j.edits().LookHere()
+			view = j.edits().LocalView()
 		}
-		return look, nil
+		return view, nil
 	}
-	return j.edits().LookUntil(ctx)
+	return j.edits().AwaitView(ctx)
 }

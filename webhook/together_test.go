@@ -334,7 +334,7 @@ func TestRemovalsGoOn(t *testing.T) {
 		start := time.Now()
 		ctx, cancel = context.WithTimeout(quiet(t), 10*time.Second)
 		defer cancel()
-		if got := h.Handle(ctx, deletion(tagMirrorSet("a", "quay.io"))); !got.Allowed || time.Since(start) > 2*removalLook {
+		if got := h.Handle(ctx, deletion(tagMirrorSet("a", "quay.io"))); !got.Allowed || time.Since(start) > 2*removalWait {
 			t.Errorf("after %s: allowed %t: %v", time.Since(start), got.Allowed, got.Result)
 		}
 		if others := othersOf(t, h, c.stored); len(others) != 1 {
@@ -444,5 +444,5 @@ func TestOrders(t *testing.T) {
 // othersOf returns the edits that h still counts, if inForce is in force.
 func othersOf(t *testing.T, h *Handler, inForce mirrors.Set) []mirrors.Edit {
 	t.Helper()
-	return h.edits().LookHere().Others(mirrors.Put(tagMirrorSet("none", "")), inForce, time.Now())
+	return h.edits().LocalView().Others(mirrors.Put(tagMirrorSet("none", "")), inForce, time.Now())
 }

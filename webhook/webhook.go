@@ -65,12 +65,12 @@ const (
 type Options struct {
 	// Reviewer gives the verdicts. Required.
 	Reviewer Reviewer
-	// Ready says why no verdict can be given yet, or any more (informers have not
+	// Ready returns why no verdict can be given yet, or any more (informers have not
 	// synced, the process is terminating); nil if one can. A nil func is always
 	// ready. It is called once for each request and must not block.
 	Ready func() error
-	// Authenticate says why a request is not from an API server; nil if it is. A nil func takes anybody
-	// for one who can reach the port. It must not block.
+	// Authenticate returns why a request is not from an API server; nil if it is. A nil func accepts
+	// every client that can reach the port. It must not block.
 	Authenticate func(*http.Request) error
 	// Log receives a line for each decision. The zero value discards it.
 	Log logr.Logger
@@ -79,11 +79,11 @@ type Options struct {
 	// ComesAgain receives each review after which the same change is likely to be made again,
 	// because it was refused or was a dry run. It may be nil. It is called before the answer
 	// is sent, and must not block.
-	ComesAgain func(review.Record)
-	// Mode says what becomes of a request about which there is no verdict; nil means
+	ExpectRetry func(review.Record)
+	// Mode returns the treatment of requests without a verdict; nil means
 	// policy.ModeEnforce. Other requests go by the mode of their Record. It must not block.
 	Mode func() policy.Mode
-	// Authorizer says who may override a refusal by OverrideAnnotation; nil: nobody may.
+	// Authorizer decides who may override a refusal by OverrideAnnotation; nil: no user may.
 	Authorizer Authorizer
 	// Overridden receives each Override once it was seen in force. It may be nil, and must not
 	// block.
@@ -112,7 +112,7 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	handler := &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
+	handler := &Handler{Reviewer: o.Reviewer, ExpectRetry: o.ExpectRetry, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
 		authenticate: o.Authenticate,

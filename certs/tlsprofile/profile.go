@@ -30,7 +30,7 @@ const (
 	NameUnread = "Unread"
 )
 
-// A Profile says what a server offers. The zero value is none.
+// A Profile holds the TLS versions, ciphers and groups that a server offers. The zero value is none.
 type Profile struct {
 	// Name is one of the type's in the API ("Intermediate"), NameDefault or NameUnread.
 	Name string
@@ -55,8 +55,8 @@ func Default() Profile { return Profile{Name: NameDefault, MinVersion: tls.Versi
 // which every profile permits and every API server speaks.
 func Unread() Profile { return Profile{Name: NameUnread, MinVersion: tls.VersionTLS13} }
 
-// Of returns what follows from spec.tlsAdherence and spec.tlsSecurityProfile of APIServer
-// cluster. Where there is no such object, it is Default that holds.
+// Of returns the Profile that spec.tlsAdherence and spec.tlsSecurityProfile of APIServer
+// cluster ask for. If there is no such object, Default applies.
 func Of(adherence configv1.TLSAdherencePolicy, p *configv1.TLSSecurityProfile) Profile {
 	r := reader{}
 	if !r.follows(adherence) {

@@ -85,11 +85,11 @@ func TestWhatCannotBeFollowed(t *testing.T) {
 		{
 			"one unknown cipher, one that Go lacks, and one twice", custom(configv1.VersionTLS12, nil, "ROT13", good, "AES256-SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), "Custom", tls.VersionTLS12,
 			[]uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256},
-			prefix + `.ciphers: left out, as Go does not have them: "ROT13", "AES256-SHA256"`,
+			prefix + `.ciphers: left out, as Go does not support them: "ROT13", "AES256-SHA256"`,
 		},
 		{
 			"no known cipher", custom(configv1.VersionTLS10, nil, "ROT13"), "Custom", tls.VersionTLS13, modern,
-			prefix + `.ciphers: left out, as Go does not have them: "ROT13"` + "\n" + prefix + `.ciphers has no cipher for TLS 1.2 or before that can be offered: only TLS 1.3 is`,
+			prefix + `.ciphers: left out, as Go does not support them: "ROT13"` + "\n" + prefix + `.ciphers has no cipher for TLS 1.2 or before that can be offered: only TLS 1.3 is`,
 		},
 		{
 			"only ciphers of TLS 1.3", custom(configv1.VersionTLS12, nil, "TLS_AES_128_GCM_SHA256"), "Custom", tls.VersionTLS13, modern,
@@ -99,12 +99,12 @@ func TestWhatCannotBeFollowed(t *testing.T) {
 		{
 			"an unknown group", custom(configv1.VersionTLS12, []configv1.TLSGroup{"X448", configv1.TLSGroupX25519}, good), "Custom", tls.VersionTLS12,
 			[]uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256},
-			prefix + `.groups: left out, as Go does not have them: "X448"`,
+			prefix + `.groups: left out, as Go does not support them: "X448"`,
 		},
 		{
 			"only unknown groups", custom(configv1.VersionTLS12, []configv1.TLSGroup{"X448"}, good), "Custom", tls.VersionTLS12,
 			[]uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256},
-			prefix + `.groups: left out, as Go does not have them: "X448"` + "\n" + prefix + `.groups has no group that can be offered: all that Go has are`,
+			prefix + `.groups: left out, as Go does not support them: "X448"` + "\n" + prefix + `.groups has no group that can be offered: all groups that Go supports are`,
 		},
 	} {
 		p := Of(strict, tt.profile)
@@ -138,7 +138,7 @@ func TestHostileNames(t *testing.T) {
 	if len(p.Ignored) != 5002 || len(p.Problems) != 2 {
 		t.Errorf("%d left out, %d problems", len(p.Ignored), len(p.Problems))
 	}
-	want := `spec.tlsSecurityProfile.custom.ciphers: left out, as Go does not have them: "\x1b[31mred", "` + strings.Repeat("x", 39) + `…", ` +
+	want := `spec.tlsSecurityProfile.custom.ciphers: left out, as Go does not support them: "\x1b[31mred", "` + strings.Repeat("x", 39) + `…", ` +
 		`"cipher0", "cipher1", "cipher2", "cipher3", "cipher4", "cipher5", "cipher6", "cipher7" and 4,992 more`
 	if diff := cmp.Diff(want, p.Problems[0]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -62,8 +62,8 @@ func (r *reader) read(p *configv1.TLSSecurityProfile) {
 	}
 }
 
-// builtIn takes a profile of the API. That Go lacks some of the ciphers of Old is no problem:
-// the API leaves it to each program to reduce the list, and nobody wrote it by hand.
+// builtIn takes a profile of the API. That Go lacks some of the ciphers of Old is not a problem:
+// the API leaves it to each program to reduce the list, which was not written by hand.
 func (r *reader) builtIn(name configv1.TLSProfileType) {
 	spec := configv1.TLSProfiles[name]
 	r.profile.Name = string(name)
@@ -92,8 +92,8 @@ func (r *reader) minVersion(v configv1.TLSProtocolVersion) uint16 {
 	return tls.VersionTLS13
 }
 
-// ciphers takes the ciphers that there are. If that leaves none for TLS 1.2 and before, TLS
-// 1.3 remains: it is no weaker than what was asked for, and every API server speaks it. (A nil
+// ciphers takes the ciphers that Go supports. If that leaves none for TLS 1.2 and before, TLS
+// 1.3 remains: it is not weaker than what was asked for, and every API server speaks it. (A nil
 // list would mean Go's default; that is what the operators' own library makes of it.)
 func (r *reader) ciphers(names []string) {
 	const field = "spec.tlsSecurityProfile.custom.ciphers"
@@ -114,7 +114,7 @@ func (r *reader) groups(names []configv1.TLSGroup) {
 	r.ignore(field, unknown)
 	r.profile.Groups = groups
 	if len(groups) == 0 && len(names) > 0 {
-		r.problem("%s has no group that can be offered: all that Go has are", field)
+		r.problem("%s has no group that can be offered: all groups that Go supports are", field)
 	}
 }
 
@@ -127,7 +127,7 @@ func (r *reader) ignore(field string, unknown []string) {
 	for i, name := range unknown {
 		shown[i] = fmt.Sprintf("%q", text.Cut(name, maxName))
 	}
-	r.problem("%s: left out, as Go does not have them: %s", field, text.Names(shown, maxNames))
+	r.problem("%s: left out, as Go does not support them: %s", field, text.Names(shown, maxNames))
 }
 
 // suitesOf returns the suites for TLS 1.2 and before, not nil, and the names that are none.

@@ -1,9 +1,9 @@
 // Package access lets clients through whose bearer token the cluster knows, and whom a role
-// permits the path as a nonResourceURL: 401 for a token that is none, 403 for a user without the
-// right, 503 where the API server cannot be asked.
+// permits the path as a nonResourceURL: 401 for an invalid token, 403 for a user without the
+// right, 503 if the API server cannot be asked.
 //
 // It is controller-runtime's filter for metrics with another answer to errors: that one answers
-// 500 to a token that is none, which looks like a fault of the server.
+// 500 to an invalid token, which looks like a fault of the server.
 package access
 
 import (

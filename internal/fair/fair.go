@@ -7,8 +7,8 @@
 //	}
 //	defer queue.Release(size)
 //
-// Who waits gets it in turn: by the rank of the claimant first, then by that of the claim, then one
-// claim of each claimant after the other. So nobody gets more by asking more often.
+// Claims are served in turn: by the rank of the claimant first, then by that of the claim, then one
+// claim of each claimant after the other. So a claimant gets no more by asking more often.
 package fair
 
 import (
@@ -19,7 +19,7 @@ import (
 	"sync"
 )
 
-// A Claimant is somebody for whose sake something is done, such as the sender of a request.
+// A Claimant is the party for which something is done, such as the sender of a request.
 type Claimant struct {
 	// Name tells claimants apart.
 	Name string
@@ -54,9 +54,9 @@ func (r rank) compare(other rank) int {
 	return cmp.Or(cmp.Compare(r.claimant, other.claimant), cmp.Compare(r.claim, other.claim))
 }
 
-// A line is those of one rank who wait.
+// A line holds the waiting claims of one rank.
 type line struct {
-	turns   []string // who is next, each once
+	turns   []string // the claimants in their order, each once
 	waiting map[string][]*waiter
 }
 
@@ -99,7 +99,7 @@ func (q *Queue) Release(amount int64) {
 	q.grant()
 }
 
-// Contended reports whether somebody waits.
+// Contended reports whether a claim waits.
 func (q *Queue) Contended() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,8 +141,8 @@ func (q *Queue) leave(of rank, by string, w *waiter) bool {
 	return true
 }
 
-// grant grants what can be, in turn. Whoever is next and wants more than is free waits until
-// there is enough, and everybody after it: else small claims would keep a large one out.
+// grant grants the claims that it can, in turn. A claim that is next and wants more than is free waits
+// until there is enough, and so do all after it: else small claims would keep a large one out.
 func (q *Queue) grant() {
 	for len(q.lines) > 0 {
 		first := slices.MinFunc(slices.Collect(maps.Keys(q.lines)), rank.compare)

@@ -7,7 +7,7 @@ import (
 	"weak"
 )
 
-// A Pool holds values by what is equal in them, each for as long as somebody else uses it.
+// A Pool holds values by a key of what is equal in them, each for as long as it is used elsewhere.
 // The zero value is empty and ready. It is safe for concurrent use.
 type Pool[K comparable, V any] struct {
 	mu     sync.Mutex

@@ -14,7 +14,7 @@ const (
 	giveBackEvery = 20 * time.Second
 	// littleMemory is what the process may hold without that: it is little more than it starts with.
 	littleMemory = 96 << 20
-	// sparingPercent is the GC percent (GOGC) while somebody needs much memory.
+	// sparingPercent is the GC percent (GOGC) while a review needs much memory.
 	sparingPercent = 25
 )
 

@@ -60,7 +60,7 @@ func hasMore(text []byte) bool {
 }
 
 // isBlock reports whether text, which begins with a mapping, is written in the usual style:
-// keys on separate lines, none of them to the left of the first. Such a mapping goes on to
+// keys on separate lines, none of them to the left of the first. Such a mapping extends to
 // the end of the text, so there is no need to parse it again to find out.
 func isBlock(text []byte) bool {
 	if hasOddBreaks(text) {

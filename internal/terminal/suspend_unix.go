@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run gives the terminal back while the program is stopped by Ctrl-Z, and draws anew what was
-// there once the program goes on in the foreground. It returns when ctx ends.
+// Run gives the terminal back while the program is stopped by Ctrl-Z, and redraws the screen
+// once the program continues in the foreground. It returns when ctx ends.
 func (s *Screen) Run(ctx context.Context) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT)
@@ -32,7 +32,7 @@ func (s *Screen) Run(ctx context.Context) {
 }
 
 // stopTime is how long it may take until a signal stops the program. The system does not stop
-// one that has no shell with job control, as nobody could continue it.
+// one that has no shell with job control, as nothing could continue it.
 const stopTime = time.Second
 
 // suspend stops the program as Ctrl-Z does one that does not draw. Nothing is drawn meanwhile. Once

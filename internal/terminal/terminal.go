@@ -7,8 +7,8 @@
 //	screen.Draw(lines)
 //
 // It needs no more of a terminal than the control sequences of a VT100, an alternate screen
-// and a cursor that can be hidden, which all have that people use. Lines that are as they were
-// are not written again, and each frame is one write, so that nothing flickers and little goes
+// and a cursor that can be hidden, which all common ones have. Unchanged lines
+// are not written again, and each frame is one write: nothing flickers, and little goes
 // over a slow connection. It reads no keys and leaves the terminal's modes alone: Ctrl-C is a
 // signal as ever.
 package terminal
@@ -91,7 +91,7 @@ func (s *Screen) redraw() {
 	defer s.mu.Unlock()
 	if s.frame != nil {
 		s.width, s.height = 0, 0
-		_ = s.draw() // the next Draw tells of a terminal that is gone
+		_ = s.draw() // the next Draw reports a terminal that is gone
 	}
 }
 

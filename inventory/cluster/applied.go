@@ -32,7 +32,7 @@ const generatedRegistries = machineConfigs + "/" + mirrors.GeneratedRegistries
 type appliedReader struct {
 	mu       sync.Mutex
 	seen     string // the versions of all objects that were last judged
-	rejected bool   // what came of it
+	rejected bool   // the result
 	noFiles  error  // why the files beside the generated ones could not be read
 	trouble  error  // why what nodes have could not be read when it was last wanted
 }

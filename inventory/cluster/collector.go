@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Collector exports to Prometheus how fresh an Inventory is, and how large. Its labels
+// A Collector exports the age and the size of an Inventory to Prometheus. Its labels
 // are names of resources, of which there is a fixed number.
 type Collector struct{ Inventory *Inventory }
 

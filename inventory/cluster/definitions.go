@@ -14,8 +14,8 @@ import (
 
 var definitionResource = resourceOf("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
-// mirrorDefinitions are the CRDs of mirror objects. Whoever deletes one deletes all objects of its kind,
-// and one that is changed may serve them as others: no webhook is asked about either.
+// mirrorDefinitions are the CRDs of mirror objects. Deleting one deletes all objects of its kind,
+// and changing one may change how they are served: no webhook is asked about either.
 var mirrorDefinitions = []string{
 	"clusterimagepolicies.config.openshift.io",
 	"imagecontentsourcepolicies.operator.openshift.io",
@@ -45,8 +45,7 @@ func DefinitionsRule() rbacv1.PolicyRule {
 	return r
 }
 
-// A definition says which objects there are: it is a hash of the spec of a CRD, and whether all objects
-// of it are being deleted.
+// A definition is a hash of the spec of a CRD, with whether all of its objects are being deleted.
 type definition struct {
 	spec   [sha256.Size]byte
 	ending bool
@@ -58,7 +57,7 @@ func trimDefinition(o runtime.Object) any {
 	return &definition{sha256.Sum256(spec), crd.GetDeletionTimestamp() != nil}
 }
 
-// A definitionSink tells when a CRD is no longer what it was.
+// A definitionSink reports when a CRD changes.
 type definitionSink struct {
 	name string
 	tell func(object string)

@@ -7,7 +7,7 @@
 //
 // Most of it is followed: sources.go lists the resources and where each is entered, Gaps
 // and Notes (stale.go) say what is out of date. Mirror objects and what MCO applied last
-// are read anew with every call (mirrors.go, applied.go), so that two changes in a row see
+// are read again with every call (mirrors.go, applied.go), so that two changes in a row see
 // each other. Kinds without rules of their own are searched periodically (survey.go). Rules
 // returns the rights that all this takes.
 package cluster

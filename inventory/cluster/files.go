@@ -19,7 +19,7 @@ import (
 
 const machineConfigs = "/apis/machineconfiguration.openshift.io/v1/machineconfigs"
 
-// trimFiles keeps the files of a MachineConfig that say where nodes pull from.
+// trimFiles keeps the files of a MachineConfig that decide where nodes pull from.
 func trimFiles(o runtime.Object) any { return objects.FilesOf(o.(*unstructured.Unstructured)) }
 
 // trimRendered keeps which pool a rendered MachineConfig is of.
@@ -37,8 +37,8 @@ func (c *Inventory) renderedConfigs() []rollout.RenderedConfig {
 	return configs
 }
 
-// registryFiles returns the files beside the generated ones: as they are followed or, where
-// nothing is, read page by page.
+// registryFiles returns the files beside the generated ones: as they are followed or, if nothing
+// is followed, read page by page.
 func (c *Inventory) registryFiles(ctx context.Context) ([]mirrors.File, error) {
 	follows := slices.ContainsFunc(c.sources, func(s *source) bool { return s.kind == "MachineConfig" && s.Status().Synced })
 	if !follows {

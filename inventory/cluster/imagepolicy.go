@@ -18,8 +18,8 @@ const (
 )
 
 // imagePolicies returns the image policies that MCO heeds. A cluster that does not serve
-// the kinds has none. A refusal to have them read is an error, as it is for mirror objects:
-// without them there is no telling whether MCO would apply anything at all.
+// the kinds has none. A missing right to read them is an error, as it is for mirror objects:
+// without them it is not known whether MCO would apply anything at all.
 func (r mirrorReader) imagePolicies(ctx context.Context) ([]mirrors.Object, error) {
 	var (
 		cluster    []*configv1.ClusterImagePolicy

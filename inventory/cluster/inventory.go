@@ -37,7 +37,7 @@ type Options struct {
 	// .dockerconfigjson; the content is nil then. Calls come one at a time and should
 	// return at once. Nil means that the secret is not read.
 	OnPullSecret func(dockerconfigjson []byte, err error)
-	// OnUnreviewed receives the kind and name of an object that changes where nodes pull from, and that no
+	// OnUnreviewed receives the kind and name of an object that decides where nodes pull from, and that no
 	// webhook sees, whenever it has changed: a MachineConfig with such files, the pull secret. It
 	// must return at once, and may be nil.
 	OnUnreviewed func(object string)
@@ -52,11 +52,11 @@ type Options struct {
 	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
 	// often if that is more often.
 	SurveyEvery time.Duration
-	// OnlyRollout makes the Inventory follow what a rollout goes through and nothing else: it
+	// OnlyRollout makes the Inventory follow only the objects that a rollout depends on: it
 	// has no images then. Pods that may not be read are unknown, instead of awaited.
 	OnlyRollout bool
-	// OnlyProgress makes the Inventory follow what tells how far a rollout is, and nothing else:
-	// neither pods nor what holds them. MirrorChanges counts then.
+	// OnlyProgress makes the Inventory follow only the objects that show how far a rollout is:
+	// neither pods nor their controllers. MirrorChanges counts then.
 	OnlyProgress bool
 	// Logger gets client-go's messages about watches, and a line when a resource begins or
 	// ceases to be served. The zero value is silent.
@@ -227,7 +227,7 @@ func (c *Inventory) logServedChange(source string, lacking error) {
 		c.log.Info("Source is served now", "source", source)
 		return
 	}
-	c.log.Info("Source is gone, with what it named", "source", source, "reason", lacking.Error())
+	c.log.Info("Source is gone, with the images that it named", "source", source, "reason", lacking.Error())
 }
 
 // Run follows the cluster until ctx ends, and then returns nil. It must be
@@ -246,7 +246,7 @@ func (c *Inventory) Run(ctx context.Context) error {
 
 // Ready returns nil once every source has been read to the end for the first
 // time. Until then the error names those that have not, and what was wrong when
-// they were last asked. It stays nil afterwards: Notes tells of later trouble.
+// they were last asked. It stays nil afterwards: Notes reports later trouble.
 func (c *Inventory) Ready() error {
 	var waiting []string
 	for _, s := range c.sources {
@@ -289,8 +289,8 @@ func (c *Inventory) Images(context.Context) (policy.Images, error) {
 	return images, nil
 }
 
-// Cluster returns what a review of a change has to know of the cluster, after it has waited for
-// what fails to be read. The error is that of Images.
+// Cluster returns the state of the cluster for a review of a change, after waiting for sources
+// that fail. The error is that of Images.
 func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
 	known, err := imagesOf(ctx, c)
 	if err != nil {

@@ -608,7 +608,7 @@ func TestInventoryPicksUpWhatAppears(t *testing.T) {
 	remove()
 	eventually(t, "the image of a kind that has vanished is gone", func() bool { return len(consumersOf(t, c, "", image)) == 0 })
 	eventually(t, "and the kind is lacking", func() bool { return apierrors.IsNotFound(status().Lacking) })
-	want := []string{`"level"=0 "msg"="Source is served now"`, `"level"=0 "msg"="Source is gone, with what it named"`}
+	want := []string{`"level"=0 "msg"="Source is served now"`, `"level"=0 "msg"="Source is gone, with the images that it named"`}
 	eventually(t, "both turns are logged", func() bool { return len(turns.all()) >= len(want) })
 	if diff := cmp.Diff(want, turns.all()); diff != "" {
 		t.Errorf("logged -want +got:\n%s", diff)

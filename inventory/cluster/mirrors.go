@@ -95,15 +95,15 @@ func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 }
 
 const (
-	// maxStored is how many objects Stored reads one by one, storedAtOnce how many at once.
+	// maxStored bounds the objects that Stored reads one by one, storedAtOnce those that it reads at once.
 	maxStored    = 64
 	storedAtOnce = 8
 )
 
-// Stored returns what the API server has stored of the objects of edits; what else is in force may be
-// left out. It costs others nothing: to list a collection, an API server may wait for its cache to be
-// up to date, and asks about that ten times a second at most (progressRequestPeriod in k8s.io/apiserver,
-// pkg/storage/cacher/progress), so that each list delays the next.
+// Stored returns the objects of edits as the API server has stored them; other objects in force may be
+// left out. It does not delay other requests: to list a collection, an API server may wait for its cache
+// to be up to date, and asks about that ten times a second at most (progressRequestPeriod in
+// k8s.io/apiserver, pkg/storage/cacher/progress), so each list delays the next.
 func (c *Inventory) Stored(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error) {
 	objects := mirrors.Join(edits...).Objects()
 	if len(objects) > maxStored {
@@ -224,12 +224,12 @@ func (r mirrorReader) get(ctx context.Context, path string, query map[string]str
 }
 
 const (
-	// readFor is for how long a request is repeated whose connection ends before all of the answer is there,
-	// every readAgain. That happens to all of them at once where an API server goes, and a load balancer
+	// readFor is for how long a request is repeated, every readAgain, if its connection ends before the
+	// answer is complete. That happens to all requests at once if an API server goes away and a load balancer
 	// has another. client-go would wait for a second each time (withRetry in k8s.io/client-go/rest).
 	readFor   = time.Second
 	readAgain = 10 * time.Millisecond
-	// mostDelays is how often a request is repeated that the API server asks to delay, as in client-go.
+	// mostDelays bounds the repetitions of a request that the API server asks to delay, as in client-go.
 	mostDelays = 10
 )
 
@@ -253,8 +253,8 @@ func (r mirrorReader) read(ctx context.Context, path string, query map[string]st
 	}
 }
 
-// isCutOff reports whether err means that a connection ended, be it before there was one or in the
-// middle of an answer: an answer has a status or is not JSON, and what takes too long has a timeout.
+// isCutOff reports whether err means that a connection failed, or ended in the middle of an answer:
+// an answer has a status or is not JSON, and a request that takes too long has a timeout.
 func isCutOff(err error) bool {
 	var status apierrors.APIStatus
 	var failed net.Error

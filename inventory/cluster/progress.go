@@ -13,20 +13,20 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 )
 
-// progressResources are those of rolloutResources that tell how far a rollout is. The others
-// tell why it does not go on, and are by far the larger.
+// progressResources are those of rolloutResources that show how far a rollout is. The others
+// show why it does not move, and are by far the larger.
 var progressResources = []string{
 	workloads.Nodes, workloads.Pools, workloads.Machines, workloads.Infrastructures, workloads.Operators, workloads.Versions,
 	"machineconfignodes", "controllerconfigs",
 }
 
-// isOfProgress reports whether s tells how far a rollout is.
+// isOfProgress reports whether s shows how far a rollout is.
 func (c *Inventory) isOfProgress(s *source) bool {
 	return s == c.drainSource || slices.Contains(progressResources, schema.ParseGroupResource(s.Name).Resource)
 }
 
-// notFollowed returns the resources of a rollout that are left out on purpose: what they would
-// say is not known either.
+// notFollowed returns the resources of a rollout that are left out on purpose: their objects are
+// not known either.
 func (c *Inventory) notFollowed() []string {
 	if !c.onlyProgress {
 		return nil
@@ -110,7 +110,7 @@ func (c *counter) Replace(all []*follow.Object) {
 	c.count(false)
 }
 
-// None implements follow.Sink. It is no change when it is said again.
+// None implements follow.Sink. A repeated call is not a change.
 func (c *counter) None(reason error) {
 	if c.Sink != nil {
 		c.Sink.None(reason)

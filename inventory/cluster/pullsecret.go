@@ -47,7 +47,7 @@ func PullSecretRule() rbacv1.PolicyRule {
 // and when it has changed, and keeps only what it needs to tell a change.
 type secretSink struct {
 	tell    func(dockerconfigjson []byte, err error)
-	changed func(object string) // nil for nobody
+	changed func(object string) // may be nil
 	last    string              // what was passed on last, "" for nothing yet
 }
 

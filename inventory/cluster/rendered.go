@@ -15,8 +15,8 @@ import (
 )
 
 // Rendered reads the rendered config of that name from the API server. The name may come
-// from an annotation, and be anything. The error is rollout.ErrGone if there is none of it.
-// It is read as a list of one, which takes no right beyond that to follow MachineConfigs.
+// from an annotation, and be anything. The error is rollout.ErrGone if there is none of that name.
+// It is read as a list of one, which requires no right beyond that to follow MachineConfigs.
 func (c *Inventory) Rendered(ctx context.Context, name string) (*rollout.Rendered, error) {
 	if !strings.HasPrefix(name, objects.RenderedPrefix) || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, fmt.Errorf("%q is not the name of a rendered config", name)

@@ -14,9 +14,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Rollout returns what a rollout goes through, as it is now. Unknown names the resources
-// that may not be read, those that are stale, and those that have not been read yet; what
-// the cluster does not serve it does not have. The result is shared and must not be changed.
+// Rollout returns the objects that a rollout depends on, as they are now. Unknown names the resources
+// that may not be read, those that are stale, and those that have not been read yet; resources that
+// the cluster does not serve are not among them. The result is shared and must not be changed.
 func (c *Inventory) Rollout() rollout.Cluster { return c.RolloutObjects().Cluster() }
 
 // RolloutObjects returns the objects that Rollout is made from. They are shared and must not
@@ -31,8 +31,8 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 	return o
 }
 
-// ProgressObjects returns those of RolloutObjects that tell how far a rollout is: neither
-// pods nor what holds them, which takes long with many.
+// ProgressObjects returns those of RolloutObjects that show how far a rollout is: neither
+// pods nor their controllers, which takes long with many.
 func (c *Inventory) ProgressObjects() workloads.Objects {
 	o := workloads.Objects{Unknown: c.unknown()}
 	o.Nodes, o.Pools = c.Nodes(), c.Pools()
@@ -60,8 +60,8 @@ var rolloutResources = []schema.GroupResource{
 	{Group: "config.openshift.io", Resource: workloads.Versions},
 }
 
-// isOfRollout reports whether a rollout depends on s, which then does without what may not
-// be read.
+// isOfRollout reports whether a rollout depends on s; a source that may not be read then counts
+// as unknown.
 func (c *Inventory) isOfRollout(s *source) bool {
 	of := slices.Contains(rolloutResources, schema.ParseGroupResource(s.Name))
 	of = of || s == c.drainSource || slices.Contains(alsoOfRollout, s.Name)
@@ -71,8 +71,8 @@ func (c *Inventory) isOfRollout(s *source) bool {
 	return of
 }
 
-// alsoOfRollout are the sources of what tells more about a rollout, without which it is
-// judged all the same.
+// alsoOfRollout are the sources of further details of a rollout, which is judged without them as
+// well.
 var alsoOfRollout = []string{
 	"machineconfignodes.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
 	"statefulsets.apps", "replicasets.apps", "replicationcontrollers",

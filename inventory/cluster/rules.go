@@ -27,7 +27,7 @@ func (c *Inventory) Rules() []rbacv1.PolicyRule {
 		r := schema.ParseGroupResource(s.Name)
 		followed[[2]string{r.Group, s.Object}] = append(followed[[2]string{r.Group, s.Object}], r.Resource)
 	}
-	// Mirror objects are read live, not followed: all of them, or what came of one.
+	// Mirror objects are read live, not followed: all of them, or one to see whether it was stored.
 	read := []string{"get", "list"}
 	rules := []rbacv1.PolicyRule{
 		rule("config.openshift.io", "", read, "imagedigestmirrorsets", "imagetagmirrorsets"),

@@ -12,9 +12,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 )
 
-// schemas tells which kinds have pod templates by the OpenAPI documents that every API
+// schemas find the kinds that have pod templates by the OpenAPI documents that every API
 // server publishes and every authenticated user may read (ClusterRole system:discovery),
-// even where the objects themselves may not be read. A schema that leaves its fields open
+// even if the objects themselves may not be read. A schema that leaves its fields open
 // reveals nothing.
 type schemas struct {
 	api   rest.Interface

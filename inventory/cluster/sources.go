@@ -179,9 +179,9 @@ func volumes(kube kubernetes.Interface, sink follow.Sink) *source {
 		func(o runtime.Object) any { return objects.TrimVolume(o.(*corev1.PersistentVolume)) }, sink)
 }
 
-// serviceAccounts returns the source of what pods made from templates get their pull
-// secrets from. Where it may not be read, any may have one. Secrets are not read: which of them
-// OpenShift has made the account itself says since 4.16, and before that it is not known.
+// serviceAccounts returns the source of service accounts, from which pods made from templates get their
+// pull secrets. If it may not be read, any account may have one. Secrets are not read: since 4.16 the
+// account itself names the one that OpenShift has made, and before that it is not known.
 func serviceAccounts(kube kubernetes.Interface, index *images.Index) *source {
 	return readable("serviceaccounts", follow.Builtin(kube.CoreV1().ServiceAccounts(metav1.NamespaceAll), kube),
 		func(o runtime.Object) any { return images.AccountOf(o.(*corev1.ServiceAccount)) }, accountSink{index})
@@ -212,8 +212,8 @@ func pools(dyn dynamic.Interface, sink follow.Sink) *source {
 	return s
 }
 
-// machineNodes returns the source of how long nodes took for their last update. OpenShift
-// serves it from 4.16 on, at first in another version.
+// machineNodes returns the source of MachineConfigNodes, which show how long nodes took for their last
+// update. OpenShift serves them from 4.16 on, at first in another version.
 func machineNodes(dyn dynamic.Interface, sink follow.Sink) *source {
 	r := poolResource.GroupVersion().WithResource("machineconfignodes")
 	s := optional(dyn, r)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// patience is how long a source may fail before a review does without it.
-	patience = 3 * time.Second
+	// toleratedFailure is how long a source may fail before a review stops waiting for it.
+	toleratedFailure = 3 * time.Second
 	// lastTry is how long a review waits at least, as a source that has failed for long may be
 	// back. Three of them fit into the time for a review.
 	lastTry = time.Second
@@ -21,8 +21,8 @@ const (
 	hurryEvery = 50 * time.Millisecond
 )
 
-// Await waits for sources of images that fail to be read again. It gives up a source that has failed
-// for some seconds and does so again, of which Gaps tells.
+// Await waits until sources of images that fail are read again. It gives up a source that has failed
+// for some seconds and fails again; Gaps then lists it.
 func (c *Inventory) Await(ctx context.Context) {
 	start := time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
@@ -49,13 +49,13 @@ func (c *Inventory) hurry(start time.Time) (waits bool) {
 			continue
 		}
 		s.Hurry()
-		waits = waits || time.Since(start) < lastTry || time.Since(status.Failing) < patience && status.Err != nil
+		waits = waits || time.Since(start) < lastTry || time.Since(status.Failing) < toleratedFailure && status.Err != nil
 	}
 	return waits
 }
 
 // Gaps returns the sources of images that fail or are stale, in their order. The images they last
-// named are still among Images. What the cluster does not serve is no gap.
+// named are still among Images. A resource that the cluster does not serve is not a gap.
 //
 // To get both, call Gaps before Images: a source that comes back in between is then
 // reported as a gap without need, instead of not at all.
@@ -71,8 +71,8 @@ func (c *Inventory) Gaps() []policy.Gap {
 
 // Notes lists what the inventory lacks: a line for the sources that fail or are stale, one for each
 // that has never been read, and one for those that may not be read. What the cluster does
-// not serve is no gap, and only Sources has it: hardly any cluster has HyperShift, and to
-// say so with each answer would teach people not to read warnings.
+// not serve is not a gap, and only in Sources: hardly any cluster has HyperShift, and
+// saying so with each answer would teach people to ignore warnings.
 func (c *Inventory) Notes() []string {
 	notes, forbidden := c.applied.notes(), []string(nil)
 	var stale []follow.Status

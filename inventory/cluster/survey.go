@@ -52,10 +52,10 @@ type survey struct {
 	once   sync.Once
 	isDone atomic.Bool
 	mu     sync.Mutex
-	kinds  map[schema.GroupVersionResource]*surveyed // guarded by mu, as are those below
-	unread []string                                  // resources with pod templates that may not be listed
-	err    error                                     // why the last round could not begin, nil if it could
-	blind  error                                     // why it is not known which kinds have pod templates
+	kinds  map[schema.GroupVersionResource]*surveyedKind // guarded by mu, as are those below
+	unread []string                                      // resources with pod templates that may not be listed
+	err    error                                         // why the last round could not begin, nil if it could
+	blind  error                                         // why it is not known which kinds have pod templates
 }
 
 // surveyTimes are the intervals and time limits of a survey.
@@ -74,8 +74,8 @@ var defaultSurveyTimes = surveyTimes{discover: time.Minute, list: DefaultSurveyE
 // surveyAtOnce is how many kinds are listed at once.
 const surveyAtOnce = 2
 
-// A surveyed is a kind whose objects are searched.
-type surveyed struct {
+// A surveyedKind is a kind whose objects are searched.
+type surveyedKind struct {
 	kind    schema.GroupKind
 	read    time.Time                     // when it was last listed to the end; zero for never
 	tried   time.Time                     // when it was last asked for
@@ -108,7 +108,7 @@ func newSurvey(cfg *rest.Config, kube kubernetes.Interface, index *images.Index,
 			}
 			return answer.Status, nil
 		},
-		index: index, log: log, times: defaultSurveyTimes, kinds: map[schema.GroupVersionResource]*surveyed{},
+		index: index, log: log, times: defaultSurveyTimes, kinds: map[schema.GroupVersionResource]*surveyedKind{},
 	}, nil
 }
 
@@ -200,7 +200,7 @@ func (s *survey) sort(ctx context.Context, kinds map[schema.GroupVersionResource
 	defer s.mu.Unlock()
 	for r, kind := range kinds {
 		if _, is := barred[r]; !is && s.kinds[r] == nil {
-			s.kinds[r] = &surveyed{kind: kind}
+			s.kinds[r] = &surveyedKind{kind: kind}
 		}
 	}
 	s.unread, s.blind = unread, blind
@@ -219,7 +219,7 @@ func (s *survey) sort(ctx context.Context, kinds map[schema.GroupVersionResource
 }
 
 // forget takes what k named out of the Index.
-func (s *survey) forget(k *surveyed) {
+func (s *survey) forget(k *surveyedKind) {
 	if k.kind == images.ConfigMapKind {
 		for key := range k.holders {
 			s.index.Delete(images.ConfigMapKind.Kind, key.Namespace, key.Name)
@@ -337,7 +337,7 @@ func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource,
 
 // readConfigMaps reads the ConfigMaps that list images by their names, of which it learns
 // without their content: all ConfigMaps of a cluster may be a hundred megabytes.
-func (s *survey) readConfigMaps(ctx context.Context, k *surveyed) error {
+func (s *survey) readConfigMaps(ctx context.Context, k *surveyedKind) error {
 	var wanted []types.NamespacedName
 	err := s.list(ctx, follow.Listing{Path: "/api/v1/configmaps", NamesOnly: true}, func(o *unstructured.Unstructured) {
 		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}

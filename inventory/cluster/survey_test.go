@@ -252,7 +252,7 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	var discoveryErr error
 	var x images.Index
 	s := &survey{
-		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
+		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyedKind{},
 		served: func() ([]*metav1.APIResourceList, error) { return lists, discoveryErr },
 		rules:  mayAll,
 	}
@@ -295,7 +295,7 @@ func TestSurveyOfAnotherVersion(t *testing.T) {
 	version := "v1"
 	var x images.Index
 	s := &survey{
-		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
+		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyedKind{},
 		served: func() ([]*metav1.APIResourceList, error) {
 			return []*metav1.APIResourceList{{GroupVersion: "example.com/" + version, APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing", Verbs: []string{"list"}}}}}, nil
 		},
@@ -319,7 +319,7 @@ func TestSurveyBacksOff(t *testing.T) {
 		var asked []time.Duration
 		begun := time.Now()
 		s := &survey{
-			index: &images.Index{}, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
+			index: &images.Index{}, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyedKind{},
 			times: defaultSurveyTimes,
 			served: func() ([]*metav1.APIResourceList, error) {
 				broken := metav1.APIResource{Name: "brokens", Kind: "Broken", Verbs: []string{"list"}}
@@ -347,7 +347,7 @@ func TestSurveyHoldsUpTheGuardForAMinute(t *testing.T) {
 		asked := make(chan struct{})
 		ready := make(chan struct{})
 		s := &survey{
-			index: &images.Index{}, schemas: &schemas{}, complete: func() { close(ready) }, kinds: map[schema.GroupVersionResource]*surveyed{},
+			index: &images.Index{}, schemas: &schemas{}, complete: func() { close(ready) }, kinds: map[schema.GroupVersionResource]*surveyedKind{},
 			times: surveyTimes{discover: time.Minute, list: time.Minute, readyAfter: time.Minute},
 			served: func() ([]*metav1.APIResourceList, error) {
 				slow := metav1.APIResource{Name: "slows", Kind: "Slow", Verbs: []string{"list"}}
@@ -412,7 +412,7 @@ func TestSurveyOfALargeCluster(t *testing.T) {
 	}
 	var x images.Index
 	s := &survey{
-		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
+		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyedKind{},
 		served: func() ([]*metav1.APIResourceList, error) { return []*metav1.APIResourceList{list}, nil },
 		rules:  mayAll,
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A fileSink keeps the files of MachineConfigs that say where nodes pull from, and tells when those of
-// one are no longer what they were: no webhook sees that.
+// A fileSink keeps the files of MachineConfigs that decide where nodes pull from, and reports when those
+// of one change: no webhook sees that.
 type fileSink struct {
 	*table[[]mirrors.File]
-	tell func(object string) // nil for nobody
-	// listed is set once all are known: what comes before is no change.
+	tell func(object string) // may be nil
+	// listed is set once all are known: files that arrive before are not a change.
 	listed bool
 }
 

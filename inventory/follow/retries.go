@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// soon is how long the Reflector waits before it begins anew, be it that a watch was cut as soon as
+// soon is how long the Reflector waits before it starts again, even if a watch was cut as soon as
 // it had begun. All longer delays are those of retries, which can be cut short.
 var soon = wait.Backoff{Duration: 50 * time.Millisecond, Jitter: 0.5}
 
@@ -66,7 +66,7 @@ func (r *retries) listing(delays wait.Backoff) (failed bool) {
 	return r.cuts > 1
 }
 
-// wait waits until the next attempt is due, somebody is in a hurry, or ctx ends.
+// wait waits until the next attempt is due, a caller is in a hurry, or ctx ends.
 func (r *retries) wait(ctx context.Context) {
 	r.mu.Lock()
 	left := time.Until(r.due)

@@ -48,14 +48,14 @@ type Source struct {
 	ForbiddenAfter time.Duration
 	// OnSync is called once, when the source has synced. OnServedChange is called
 	// afterwards, when the resource begins or ceases to be served, with the new
-	// Status.Lacking. Either may be nil. The Sink is told first.
+	// Status.Lacking. Either may be nil. The Sink is called first.
 	OnSync         func()
 	OnServedChange func(lacking error)
 
 	health  health
 	retries retries
 	// streamFailed is set between a streamed list that failed and the list instead of it. Only the
-	// Reflector's goroutine has to do with it.
+	// Reflector's goroutine uses it.
 	streamFailed bool
 }
 
@@ -83,7 +83,7 @@ type Sink interface {
 	Remove(namespace, name string)
 	// Replace passes the complete set of objects.
 	Replace([]*Object)
-	// None says that there are no such objects, and why. It may be called again and again.
+	// None says that there are no such objects, and why. It may be called repeatedly.
 	None(reason error)
 }
 

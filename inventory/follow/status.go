@@ -25,7 +25,7 @@ type Status struct {
 	// Err is why the source is not being read at the moment; nil if it is, or if the
 	// failure has not been noticed yet.
 	Err error
-	// Failing is since when there is an Err; zero if there is none.
+	// Failing is the time of the first Err; zero if there is none.
 	Failing time.Time
 	// Stale is set when a source that is served has been out of reach for too long
 	// (Source.StaleAfter): objects may have come, changed and gone since Heard.
@@ -100,7 +100,7 @@ func (h *health) succeed() {
 	h.refused = time.Time{}
 }
 
-// heard says that there is an answer, of which it is not known yet whether it is all there is.
+// heard takes note of an answer, of which it is not known yet whether it is complete.
 func (h *health) heard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An Accounts value says how much an Index may conclude from the service accounts that it
-// knows.
+// An Accounts value is the completeness of the service accounts that an Index knows.
 type Accounts int
 
 const (
@@ -24,13 +23,13 @@ const (
 	StaleAccounts
 )
 
-// An Account says what a service account gives the pods that do not name pull secrets themselves.
+// An Account holds the pull secrets that a service account gives pods which name none themselves.
 // OpenShift gives each account one for the internal registry, which opens no other. A name does
-// not show that a secret is that one, as anybody may choose it.
+// not show that a secret is that one, as a user may choose it.
 type Account struct {
-	// Own is set if it gives one that somebody has set for certain.
+	// Own is set if it gives one that a user must have set.
 	Own bool
-	// Unknown is set if it gives one that may be OpenShift's, or anybody's.
+	// Unknown is set if it gives one that may be OpenShift's, or a user's.
 	Unknown bool
 	// Generated are the names of those that are known to be OpenShift's, separated by spaces.
 	Generated string
@@ -113,7 +112,7 @@ func (a accounts) pullSecret(key objectKey, secrets string) (own, unknown bool) 
 // secretsOf returns where a pod made from spec gets its pull secrets from: secrets are those it
 // names that may be OpenShift's, separated by spaces. If it names none, they are those of its
 // account, which are not added to others (k8s.io/kubernetes/plugin/pkg/admission/serviceaccount,
-// Admit). If it names one that somebody has set for certain, own is true, and nothing else
+// Admit). If it names one that a user must have set, own is true, and nothing else
 // matters.
 func secretsOf(spec *corev1.PodSpec) (account, secrets string, own bool) {
 	account = cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")

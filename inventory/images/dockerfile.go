@@ -197,7 +197,7 @@ func (d *dockerfile) value(name, operator, operand string) (value string, known 
 	}
 }
 
-// heredoc matches the beginning of a text that an instruction goes on with.
+// heredoc matches the beginning of a text that continues an instruction.
 var heredoc = regexp.MustCompile(`<<-?["']?([A-Za-z_]\w*)`)
 
 // instructions yields the words of each instruction of a Dockerfile: without comments, continued lines joined,
@@ -238,7 +238,7 @@ func instructions(text string) iter.Seq[[]string] {
 	}
 }
 
-// escapeDirective is the directive that changes the character at the end of a line that goes on.
+// escapeDirective is the directive that changes the character by which a line is continued.
 var escapeDirective = regexp.MustCompile("(?i)^(?:\\s*#\\s*syntax\\s*=[^\\n]*\\n)?\\s*#\\s*escape\\s*=\\s*([\\\\`])")
 
 // heredocs returns the lines that end the here-documents of an instruction, in order.

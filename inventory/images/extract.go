@@ -23,19 +23,19 @@ func Extract(o runtime.Object) (Holder, bool) {
 	case *corev1.Pod:
 		return fromPod(o), true
 	case *appsv1.Deployment:
-		return fromTemplate("Deployment", o, &o.Spec.Template, terms{}), true
+		return fromTemplate("Deployment", o, &o.Spec.Template, attributes{}), true
 	case *appsv1.StatefulSet:
-		return fromTemplate("StatefulSet", o, &o.Spec.Template, terms{}), true
+		return fromTemplate("StatefulSet", o, &o.Spec.Template, attributes{}), true
 	case *appsv1.DaemonSet:
-		return fromTemplate("DaemonSet", o, &o.Spec.Template, terms{}), true
+		return fromTemplate("DaemonSet", o, &o.Spec.Template, attributes{}), true
 	case *appsv1.ReplicaSet:
-		return fromTemplate("ReplicaSet", o, &o.Spec.Template, terms{keeper: keeperOf(o, o.Spec.Replicas)}), true
+		return fromTemplate("ReplicaSet", o, &o.Spec.Template, attributes{keeper: keeperOf(o, o.Spec.Replicas)}), true
 	case *corev1.ReplicationController:
 		return fromReplicationController(o), true
 	case *batchv1.Job:
-		return fromTemplate("Job", o, &o.Spec.Template, terms{use: jobUse(o)}), true
+		return fromTemplate("Job", o, &o.Spec.Template, attributes{use: jobUse(o)}), true
 	case *batchv1.CronJob:
-		return fromTemplate("CronJob", o, &o.Spec.JobTemplate.Spec.Template, terms{}), true
+		return fromTemplate("CronJob", o, &o.Spec.JobTemplate.Spec.Template, attributes{}), true
 	default:
 		return Holder{}, false
 	}
@@ -48,7 +48,7 @@ func holderOf(kind string, o metav1.Object) Holder {
 // fromTemplate reads a workload whose pods are made from template. Kinds that the
 // admission plugin for ImageStreams does not look at must not be read by it
 // (openshift/apiserver-library-go, SetDefaults_ImagePolicyConfig).
-func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t terms) Holder {
+func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t attributes) Holder {
 	h := holderOf(kind, o)
 	t.account, _, _ = secretsOf(&template.Spec)
 	t.lookup, t.copied = lookupOf(o, template.Annotations)
@@ -76,7 +76,7 @@ func jobUse(job *batchv1.Job) policy.Use {
 // of it.
 func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
-	t := terms{use: policy.Running, placement: placementOf(withoutOwnNode(pod), stayingOn(pod))}.ofEnding(pod)
+	t := attributes{use: policy.Running, placement: placementOf(withoutOwnNode(pod), stayingOn(pod))}.ofEnding(pod)
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	digests, waits := runningDigests(pod.Status), waitingForImages(pod.Status)
 	switch {
@@ -125,17 +125,17 @@ func fromReplicationController(rc *corev1.ReplicationController) Holder {
 	if rc.Spec.Template == nil {
 		return holderOf("ReplicationController", rc)
 	}
-	return fromTemplate("ReplicationController", rc, rc.Spec.Template, terms{keeper: keeperOf(rc, rc.Spec.Replicas)})
+	return fromTemplate("ReplicationController", rc, rc.Spec.Template, attributes{keeper: keeperOf(rc, rc.Spec.Replicas)})
 }
 
 // isZero reports whether replicas is 0; nil is not, as the API server's default is 1.
 func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
-// addSpec adds what the kubelet would pull for a pod: its three lists of
-// containers, and its image volumes; and what the containers are told. The digests are by container name, which is
-// unique over all three lists. Of t, it finds out by itself whether the spec names
-// pull secrets.
-func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
+// addSpec adds the images that the kubelet would pull for a pod, of its three lists of
+// containers and its image volumes, and those in the settings of containers. The digests are by container
+// name, which is unique over all three lists. The attributes about pull secrets are taken from the spec
+// instead of t.
+func (h *Holder) addSpec(spec *corev1.PodSpec, t attributes, digests map[string]string) {
 	account, secrets, own := secretsOf(spec)
 	t.ownPullSecret = own
 	if t.secrets = secrets; secrets != "" {
@@ -143,11 +143,11 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]strin
 	}
 	lookup, copied := t.lookup, t.copied
 	add := func(image, container, digest string) {
-		h.add(t.in(Reference{Image: image, Container: container, Digest: digest}))
+		h.add(t.apply(Reference{Image: image, Container: container, Digest: digest}))
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
-			t.lookup = lookup.of(c.Image)
+			t.lookup = lookup.forImage(c.Image)
 			t.copied = copied && t.lookup != LookupNone
 			t.neverPulls = c.ImagePullPolicy == corev1.PullNever
 			add(c.Image, c.Name, digests[c.Name])

@@ -107,7 +107,7 @@ func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &template); err != nil {
 		return
 	}
-	t := terms{placement: placementOf(&template.Spec, template.Spec.NodeName)}.ofEnding(o)
+	t := attributes{placement: placementOf(&template.Spec, template.Spec.NodeName)}.ofEnding(o)
 	t.account, _, _ = secretsOf(&template.Spec)
 	if kind.lookup {
 		t.lookup, t.copied = lookupOf(o, template.Annotations)

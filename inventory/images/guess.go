@@ -29,7 +29,7 @@ func Guess(kind schema.GroupKind, o *unstructured.Unstructured) Holder {
 		holder: Holder{Kind: GuessedKind(kind), Namespace: o.GetNamespace(), Name: o.GetName()},
 		seen:   map[[2]string]bool{},
 	}
-	if pastKinds[kind] || finishedKinds[kind].is(o.Object) {
+	if pastKinds[kind] || finishedKinds[kind].isSetIn(o.Object) {
 		g.use = policy.History
 	}
 	g.fields(o.Object)
@@ -56,12 +56,12 @@ var finishedKinds = map[schema.GroupKind]statusField{
 // A statusField names a field of a status that is set once the object has finished.
 type statusField string
 
-func (f statusField) is(o map[string]any) bool {
+func (f statusField) isSetIn(o map[string]any) bool {
 	text, _, _ := unstructured.NestedString(o, "status", string(f))
 	return f != "" && text != ""
 }
 
-// The bounds of what is looked at in one object. Objects are at most 3 MiB in any case.
+// The bounds of the search in one object. Objects are at most 3 MiB in any case.
 const (
 	maxGuessDepth = 40
 	maxGuesses    = 256

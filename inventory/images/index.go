@@ -24,8 +24,8 @@ import (
 // name and 32 bytes a reference. A change only marks the images it touches; the
 // next call of Images brings those up to date and no others.
 //
-// What an object says may depend on others: on its service account, on whether its
-// owner's template is read, on ImageStreams. The Index is told of those separately, in
+// The images of an object may depend on others: on its service account, on whether its
+// owner's template is read, on ImageStreams. Those are put into the Index separately, in
 // any order.
 type Index struct {
 	mu      sync.Mutex
@@ -50,13 +50,13 @@ type objectKey struct{ namespace, name string }
 
 // A use is a Reference as the Index keeps it.
 type use struct {
-	image     *image
-	container unique.Handle[string]
-	digest    unique.Handle[string]
-	terms     unique.Handle[terms]
+	image      *image
+	container  unique.Handle[string]
+	digest     unique.Handle[string]
+	attributes unique.Handle[attributes]
 }
 
-// conditions are what terms depend on.
+// conditions are the facts that attributes depend on.
 type conditions struct {
 	accounts    map[objectKey]bool
 	allAccounts bool
@@ -65,8 +65,8 @@ type conditions struct {
 
 func (c conditions) none() bool { return len(c.accounts) == 0 && !c.allAccounts && len(c.kinds) == 0 }
 
-// touch reports whether an object in a namespace, on terms t, depends on c.
-func (c conditions) touch(t terms, namespace string) bool {
+// touch reports whether an object in a namespace, with attributes t, depends on c.
+func (c conditions) touch(t attributes, namespace string) bool {
 	return t.account != "" && (c.allAccounts || c.accounts[objectKey{namespace, t.account}]) || c.kinds[t.keeper]
 }
 
@@ -193,7 +193,7 @@ func keyed[T any](named map[types.NamespacedName]T) map[objectKey]T {
 
 func (x *Index) putStream(key objectKey, s *Stream) {
 	for _, h := range x.names.put(key, s) {
-		x.enter(h)
+		x.insert(h)
 	}
 }
 
@@ -259,7 +259,7 @@ func (x *Index) markDependents() {
 	for kind, objects := range x.objects {
 		for key, uses := range objects {
 			for _, u := range uses {
-				if x.changed.touch(u.terms.Value(), key.namespace) {
+				if x.changed.touch(u.attributes.Value(), key.namespace) {
 					x.touch(u.image, changedObject{kind, key})
 				}
 			}
@@ -268,24 +268,24 @@ func (x *Index) markDependents() {
 	x.changed = conditions{}
 }
 
-// put enters h, and anew what depends on the tags it has or on the names it has copied.
+// put inserts h, and again the holders that depend on the tags it has or on the names it has copied.
 func (x *Index) put(h Holder) {
 	others := x.names.hold(h)
-	x.enter(h)
+	x.insert(h)
 	for _, other := range slices.Concat(others, x.tags.put(h)) {
-		x.enter(other)
+		x.insert(other)
 	}
 }
 
-func (x *Index) enter(h Holder) {
+func (x *Index) insert(h Holder) {
 	references := x.tags.resolved(x.names.resolved(h).References)
 	uses := make([]use, len(references))
 	for i, r := range references {
 		uses[i] = use{
-			image:     x.image(r.Image),
-			container: unique.Make(r.Container),
-			digest:    unique.Make(r.Digest),
-			terms:     termsOf(r),
+			image:      x.image(r.Image),
+			container:  unique.Make(r.Container),
+			digest:     unique.Make(r.Digest),
+			attributes: attributesOf(r),
 		}
 	}
 	x.set(h.Kind, objectKey{h.Namespace, h.Name}, uses)
@@ -342,8 +342,8 @@ func (x *Index) store(kind string, key objectKey, uses []use) {
 }
 
 // minBacklog is the least number of changes of an image that may wait for the next call of
-// Images. Beyond it, and beyond the number of consumers, they are worked off at once: a
-// namespace that makes and deletes pods for days while nobody asks must not fill the memory
+// Images. Beyond it, and beyond the number of consumers, they are processed at once: a
+// namespace that creates and deletes pods for days without a review must not fill the memory
 // with their names.
 const minBacklog = 256
 
@@ -402,7 +402,7 @@ func (x *Index) refresh(img *image) {
 }
 
 func (x *Index) consumer(o changedObject, u use) policy.Consumer {
-	t := u.terms.Value()
+	t := u.attributes.Value()
 	c := policy.Consumer{
 		Kind:      o.kind,
 		Namespace: o.namespace,

@@ -9,14 +9,14 @@ type Packed []packedReference
 
 type packedReference struct {
 	image, container, digest, tag unique.Handle[string]
-	terms                         unique.Handle[terms]
+	attributes                    unique.Handle[attributes]
 }
 
 // Pack packs references.
 func Pack(references []Reference) Packed {
 	p := make(Packed, len(references))
 	for i, r := range references {
-		p[i] = packedReference{unique.Make(r.Image), unique.Make(r.Container), unique.Make(r.Digest), unique.Make(r.Tag), termsOf(r)}
+		p[i] = packedReference{unique.Make(r.Image), unique.Make(r.Container), unique.Make(r.Digest), unique.Make(r.Tag), attributesOf(r)}
 	}
 	return p
 }
@@ -25,7 +25,7 @@ func Pack(references []Reference) Packed {
 func (p Packed) References() []Reference {
 	all := make([]Reference, len(p))
 	for i, r := range p {
-		all[i] = r.terms.Value().in(Reference{Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value(), Tag: r.tag.Value()})
+		all[i] = r.attributes.Value().apply(Reference{Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value(), Tag: r.tag.Value()})
 	}
 	return all
 }

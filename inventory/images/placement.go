@@ -10,11 +10,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// maxPlacement is how long a Reference.Placement may be, in bytes. Whoever makes pods decides how long
-// an affinity is.
+// maxPlacement bounds a Reference.Placement, in bytes: tenants decide how long an affinity is.
 const maxPlacement = 2 << 10
 
-// placementOf returns what a pod's spec says of the nodes that its pods may run on, as in
+// placementOf returns the nodes that pods may run on by their spec, as in
 // Reference.Placement. The node is that which the pod never leaves, "" for none.
 func placementOf(spec *corev1.PodSpec, node string) string {
 	p := policy.Placement{Node: node}
@@ -47,8 +46,8 @@ func EncodePlacement(p *policy.Placement) string {
 	return string(data)
 }
 
-// stayingOn returns the node of a pod that nothing makes anew on another: one without a controller, or
-// one of a kubelet's own. "" for any other pod: the next of its kind may come to any node that it fits.
+// stayingOn returns the node of a pod that nothing recreates on another: one without a controller, or
+// one of a kubelet's own. "" for any other pod: its replacement may come to any node that it fits.
 func stayingOn(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.Kind == "Node" {
 		return pod.Spec.NodeName
@@ -67,9 +66,9 @@ func withoutOwnNode(pod *corev1.Pod) *corev1.PodSpec {
 	return &spec
 }
 
-// ofEnding returns t for an object that is being deleted. What has a controller whose template is read
-// is made anew from that, if at all.
-func (t terms) ofEnding(o metav1.Object) terms {
+// ofEnding returns t for an object that is being deleted. An object that has a controller whose template
+// is read is recreated from that, if at all.
+func (t attributes) ofEnding(o metav1.Object) attributes {
 	if o.GetDeletionTimestamp() == nil || t.keeper != (schema.GroupKind{}) {
 		return t
 	}

@@ -38,11 +38,11 @@ type Reference struct {
 	// count.
 	Secrets string
 	// Keeper is the kind of the controller that keeps the object for a rollback. In an
-	// Index that is told that templates of that kind are read, the Use is History. Zero for
+	// Index in which templates of that kind are known to be read, the Use is History. Zero for
 	// none.
 	Keeper schema.GroupKind
-	// Lookup says where Image may stand for a tag of an ImageStream. An Index that is told
-	// of the stream has the image that the tag stands for instead.
+	// Lookup says where Image may stand for a tag of an ImageStream. An Index with
+	// the stream has the image that the tag stands for instead.
 	Lookup Lookup
 	// Copied is set if a controller has made the object from a template, which has been
 	// admitted with this Image: it stands for nothing else there either.

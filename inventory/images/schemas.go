@@ -13,7 +13,7 @@ func KindsWithPods(document []byte) (map[string]bool, error) {
 	return d.kindsWithPods(), nil
 }
 
-// An openAPI is a document, as far as it is looked at.
+// An openAPI holds the parts of an OpenAPI document that are used.
 type openAPI struct {
 	Components struct {
 		Schemas map[string]*openAPISchema

@@ -15,15 +15,15 @@ import (
 	_ "crypto/sha256" // reference.Parse knows only the digest algorithms that are linked in
 )
 
-// A settings value reads what the containers of a pod are told: their environment and arguments,
+// settings read the environment and arguments of the containers of a pod,
 // which name the images of future pods. An operator deploys these, a job runs or a tool starts
 // them; the routers', for example, is known only to the ingress operator until it rolls them out.
 // Env IMAGE, *_IMAGE, *_IMAGES and RELATED_IMAGE_*, and arguments like --release-image= or
-// -images=, say that they are images. Any other setting that reads like a whole reference is a
+// -images=, hold images by their names. Any other setting that reads like a whole reference is a
 // guess. The rule is the same for every pod spec, as nothing in a spec says who acts on it.
 type settings struct {
-	holder *Holder
-	terms  terms
+	holder     *Holder
+	attributes attributes
 	// seen are the images in holder, by themselves and with the setting that names each. It is
 	// made when it is needed, which for most pods is never.
 	seen map[setting]bool
@@ -32,13 +32,13 @@ type settings struct {
 // A setting is an image and what names it, "" for anything.
 type setting struct{ image, field string }
 
-// addSettings adds the images that the containers of spec are told, on the terms of the pod as
-// far as they say whether it has a future. Whose pull secrets they will be pulled with is not
-// said.
-func (h *Holder) addSettings(spec *corev1.PodSpec, t terms) {
-	s := settings{holder: h, terms: terms{use: policy.Referenced, keeper: t.keeper, ending: t.ending}}
+// addSettings adds the images in the settings of the containers of spec, with those attributes of the
+// pod that say whether it has a future. With which pull secrets they will be pulled is not
+// known.
+func (h *Holder) addSettings(spec *corev1.PodSpec, t attributes) {
+	s := settings{holder: h, attributes: attributes{use: policy.Referenced, keeper: t.keeper, ending: t.ending}}
 	if t.use == policy.History {
-		s.terms.use = policy.History
+		s.attributes.use = policy.History
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
@@ -103,9 +103,9 @@ func (s *settings) add(field, value string, one, several bool) {
 			continue
 		}
 		s.seen[setting{image, field}], s.seen[setting{image, ""}] = true, true
-		t := s.terms
+		t := s.attributes
 		t.guessed = guessed
-		s.holder.add(t.in(Reference{Image: image, Container: field}))
+		s.holder.add(t.apply(Reference{Image: image, Container: field}))
 	}
 }
 

@@ -68,8 +68,8 @@ func (l Lookup) name(image string) (stream, tag string, ok bool) {
 	return segments[len(segments)-1], tag, true
 }
 
-// of returns l if an image might stand for a tag, for References to be kept small.
-func (l Lookup) of(image string) Lookup {
+// forImage returns l if an image might stand for a tag, to keep References small.
+func (l Lookup) forImage(image string) Lookup {
 	if _, _, ok := l.name(strings.TrimSpace(image)); !ok {
 		return LookupNone
 	}

@@ -62,8 +62,8 @@ func DecodeFiles(data []byte) ([]mirrors.File, error) {
 	return filesIn(mc), nil
 }
 
-// EncodeFiles is the inverse of DecodeFiles for files of one MachineConfig, as far as it
-// goes.
+// EncodeFiles is the inverse of DecodeFiles for files of one MachineConfig. It writes only the parts
+// that DecodeFiles reads.
 func EncodeFiles(files []mirrors.File) any {
 	var mc machineConfig
 	for _, f := range files {

@@ -11,8 +11,8 @@ import (
 // container-runtime-config controller).
 const sigstoreVerification = "SigstoreImageVerification"
 
-// IgnoresImagePolicies reports whether the feature gate of image policies is off, in
-// every version of the cluster that gates tells of. A cluster that tells of none, or
+// IgnoresImagePolicies reports whether the feature gate of image policies is off in
+// every version of the cluster that gates lists. A cluster that lists none, or
 // does not know the gate, may have it on.
 func IgnoresImagePolicies(gates *configv1.FeatureGate) bool {
 	off := func(v configv1.FeatureGateDetails) bool {

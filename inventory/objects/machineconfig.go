@@ -42,7 +42,7 @@ type ignitionContents struct {
 	Compression string `json:"compression,omitempty"`
 }
 
-// ErrNotApplied is returned where there is no MachineConfig that would say what nodes have.
+// ErrNotApplied is returned if there is no MachineConfig that would show what nodes have.
 // Test with errors.Is.
 var ErrNotApplied = errors.New("no MachineConfig " + mirrors.GeneratedRegistries)
 
@@ -68,7 +68,7 @@ func DecodeApplied(data []byte) (*mirrors.Applied, error) {
 	return applied, nil
 }
 
-// EncodeApplied is the inverse of DecodeApplied, as far as it goes.
+// EncodeApplied is the inverse of DecodeApplied. It writes only the parts that DecodeApplied reads.
 func EncodeApplied(applied mirrors.Applied) any {
 	var mc machineConfig
 	mc.Metadata.Name = mirrors.GeneratedRegistries

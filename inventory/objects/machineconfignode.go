@@ -49,13 +49,13 @@ func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNod
 	return t
 }
 
-// UpdateOf returns what a MachineConfigNode, as it is or trimmed, tells of the last update;
-// false if it tells of none.
+// UpdateOf returns the last update that a MachineConfigNode, complete or trimmed, shows;
+// false if it shows none.
 //
 // The condition Updated is false from the beginning of an update to its end. At either, all
 // other conditions become false (generateAndApplyMachineConfigNodes in MCO's
-// pkg/upgrademonitor/upgrade_monitor.go), so that of an update that has ended nothing says
-// when it began. UpdatePrepared keeps its message.
+// pkg/upgrademonitor/upgrade_monitor.go), so nothing shows when an update that has ended
+// began. UpdatePrepared keeps its message.
 func UpdateOf(n *mcfgv1.MachineConfigNode) (rollout.NodeUpdate, bool) {
 	u := rollout.NodeUpdate{Node: n.Spec.Node.Name, Pool: n.Spec.Pool.Name, Config: n.Spec.ConfigVersion.Desired}
 	updated, prepared := conditionOf(n, mcfgv1.MachineConfigNodeUpdated), conditionOf(n, mcfgv1.MachineConfigNodeUpdatePrepared)

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TrimNamespace returns what is kept of a namespace: its labels, and whether it is being deleted and has
-// a controller that would make it anew.
+// TrimNamespace returns the part of a namespace that is kept: its labels, and whether it is being deleted
+// and has a controller that would recreate it.
 func TrimNamespace(n *corev1.Namespace) *corev1.Namespace {
 	t := &corev1.Namespace{ObjectMeta: names(n)}
 	t.Labels, t.DeletionTimestamp = n.Labels, n.DeletionTimestamp
@@ -16,8 +16,8 @@ func TrimNamespace(n *corev1.Namespace) *corev1.Namespace {
 	return t
 }
 
-// EndingNamespaces returns those in which nothing new may be made, and that nothing is known to make
-// anew.
+// EndingNamespaces returns those in which nothing new may be created, and that nothing is known to
+// recreate.
 func EndingNamespaces(all []*corev1.Namespace) map[string]bool {
 	ending := map[string]bool{}
 	for _, n := range all {

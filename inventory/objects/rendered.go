@@ -16,7 +16,7 @@ import (
 // RenderedPrefix begins the name of a MachineConfig that MCO rendered for a pool.
 const RenderedPrefix = "rendered-"
 
-// A renderedConfig is a MachineConfig as far as a rollout depends on it.
+// A renderedConfig holds the parts of a MachineConfig that a rollout depends on.
 type renderedConfig struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {

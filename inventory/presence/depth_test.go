@@ -113,10 +113,10 @@ func TestNodesOfAnotherPlatform(t *testing.T) {
 func TestLifetimeOfALack(t *testing.T) {
 	l := Lifetimes{}.withDefaults()
 	f := &policy.Fact{Presence: policy.Present, Serves: []string{"linux/amd64"}, Lacks: []string{"linux/arm64"}}
-	if got := l.of(tagged(), f); got != 2*time.Second {
+	if got := l.lifetimeOf(tagged(), f); got != 2*time.Second {
 		t.Errorf("by tag: %v", got)
 	}
-	if got := l.of(digested(), f); got != time.Hour {
+	if got := l.lifetimeOf(digested(), f); got != time.Hour {
 		t.Errorf("by digest: %v", got)
 	}
 }

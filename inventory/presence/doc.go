@@ -8,7 +8,7 @@
 //	facts := store.Presence(ctx, locations) // whatever is known by the time ctx ends
 //
 // A Store answers from facts that are fresh enough ([Lifetimes]) and asks for the rest,
-// about many locations at once and each once however many callers want it. It goes on
+// about many locations at once and each once however many callers want it. It keeps
 // asking when a caller has to leave, for the next call to find. A miss is remembered
 // for a while beyond its lifetime, for planning ([Store.Recall]). While Run runs, what Keep has
 // named stays fresh; with a Path and a call of Restore, good news about digests outlives a

@@ -128,14 +128,14 @@ func (k *keeper) collect(now time.Time) {
 // learned sets when a location is due again, if it is one to keep fresh.
 func (k *keeper) learned(m *memo, life time.Duration) {
 	if _, kept := k.due[m.location]; kept {
-		k.due[m.location] = m.learned.Add(again(m.location.Ref, m.fact, life))
+		k.due[m.location] = m.learned.Add(refreshAfter(m.location.Ref, m.fact, life))
 	}
 }
 
-// again returns how long after it was learned a fact is looked up again. Good news is
-// looked up at a random time before it expires; otherwise what was learned within one
+// refreshAfter returns the time after which a fact is looked up again. A good one is
+// looked up at a random time before it expires; otherwise facts learned within one
 // second would be looked up within one second forever.
-func again(ref string, f *policy.Fact, life time.Duration) time.Duration {
+func refreshAfter(ref string, f *policy.Fact, life time.Duration) time.Duration {
 	if isGood(f) && !mayImprove(ref, f) {
 		return life/2 + jitter(life*2/5)
 	}
@@ -171,7 +171,7 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	s.keeper.set(topic, locs, ttl, now)
 	for l, at := range s.keeper.due {
 		if m := s.memory.get(l); m != nil && at.Equal(now) && !m.inherited {
-			s.keeper.learned(m, s.options.Lifetimes.of(l, m.fact))
+			s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(l, m.fact))
 		}
 	}
 }
@@ -214,7 +214,7 @@ func (s *Store) refresh() {
 		}
 		asked[key]++
 		// Until there is an answer, which sets another time; there may be none.
-		s.keeper.due[l] = now.Add(again("", &policy.Fact{}, 0))
+		s.keeper.due[l] = now.Add(refreshAfter("", &policy.Fact{}, 0))
 	}
 	s.schedule()
 }

@@ -199,7 +199,7 @@ func TestKeepBadNews(t *testing.T) {
 func TestSparseCopyIsBadNews(t *testing.T) {
 	l := Lifetimes{}.withDefaults()
 	f := &policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}
-	if got := l.of(digested(), f); got != l.Absent {
+	if got := l.lifetimeOf(digested(), f); got != l.Absent {
 		t.Errorf("a sparse copy counts for %v, want %v", got, l.Absent)
 	}
 }

@@ -50,15 +50,15 @@ func (m *memory) put(learned memo) {
 	}
 }
 
-// refusals are the facts of one second that say no more than that a registry refused, and in which
-// words: of many images that a registry lacks, or of a registry that does not answer, these are mostly
-// the same, and a fact is larger than all else that is remembered of a location.
+// refusals are the facts of one second that hold only a registry's refusal and its words: for many
+// images that a registry lacks, or a registry that does not answer, they are mostly
+// the same, and a fact is larger than everything else that is remembered of a location.
 type refusals struct {
 	second time.Time
 	facts  map[refusal]*policy.Fact
 }
 
-// A refusal is such a fact.
+// A refusal is a fact of that kind.
 type refusal struct {
 	presence policy.Presence
 	detail   string
@@ -86,7 +86,7 @@ func (r *refusals) shared(f policy.Fact) *policy.Fact {
 // get returns what is remembered about l, nil if nothing is.
 func (m *memory) get(l mirrors.Location) *memo { return m.facts[l] }
 
-// Lifetimes say how long answers of each kind are repeated before the registry is asked
+// Lifetimes are the times for which answers of each kind are repeated before the registry is asked
 // again. The zero value of each means its default.
 type Lifetimes struct {
 	// PresentDigest is for images looked up by digest, and for the signatures of one: what is
@@ -96,7 +96,7 @@ type Lifetimes struct {
 	PresentTag time.Duration
 	// Absent is for misses, of an image or of a part of it. They deny changes, and they end
 	// when an administrator copies the image and at once tries again, so in practice they
-	// are looked up anew before they deny: 2 s is how long one review may take to come back
+	// are looked up again before they deny: 2 s is how long one review may take to come back
 	// to a location.
 	Absent time.Duration
 	// Recalled is how long a miss that is no longer fresh is still good enough to plan
@@ -121,9 +121,9 @@ func (l Lifetimes) withDefaults() Lifetimes {
 	return l
 }
 
-// of returns how long a fact about a location lives. Signatures are under a tag, but nobody
-// moves it; see Store.answer for those that are added.
-func (l Lifetimes) of(at mirrors.Location, f *policy.Fact) time.Duration {
+// lifetimeOf returns how long a fact about a location lives. Signatures are under a tag, but that is
+// never moved; see Store.answer for those that are added.
+func (l Lifetimes) lifetimeOf(at mirrors.Location, f *policy.Fact) time.Duration {
 	switch f.Presence {
 	case policy.Present:
 		if mayImprove(at.Ref, f) {

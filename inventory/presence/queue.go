@@ -13,7 +13,7 @@ import (
 // A job is the lookup of one location, for any number of callers. There may be 100,000.
 type job struct {
 	location mirrors.Location
-	done     chan struct{} // see Store.end; nil as long as nobody waits for this very job
+	done     chan struct{} // see Store.end; nil as long as no caller waits for this very job
 	fact     *policy.Fact  // once ended, nil if there is none
 	asked    time.Time     // when a caller last did
 	waiting  int32         // how often callers named it that still wait
@@ -87,7 +87,7 @@ func (q *queue) next(now time.Time, linger time.Duration, drop func(*job), refre
 }
 
 // maxAbandoned bounds the abandoned jobs of one registry. It is more than a registry answers until
-// somebody tries again, and less than what a tenant can name.
+// a user tries again, and less than a tenant can name.
 const maxAbandoned = 10_000
 
 // takeAwaited takes the first job that a caller still waits for.
@@ -298,7 +298,7 @@ func (s *Store) run(q *queue, j *job) {
 	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
 		m := &memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
 		s.memory.put(*m)
-		s.keeper.learned(m, s.options.Lifetimes.of(m.location, m.fact))
+		s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(m.location, m.fact))
 	}
 	if q.state == silent && fact.Presence != policy.Unreachable && fact.Presence != policy.Unknown {
 		q.state = opened

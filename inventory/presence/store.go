@@ -68,7 +68,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Store tells what is at a location, from facts that are fresh enough or else by asking.
+// A Store returns facts about locations: known ones that are fresh enough, or else by asking.
 // It is safe for concurrent use, and must be closed.
 type Store struct {
 	prober  Prober
@@ -179,9 +179,9 @@ func (s *Store) ask(ctx context.Context, locs []mirrors.Location, how manner) po
 	for i, j := range jobs {
 		select {
 		case <-s.end(j):
-			enter(facts, j)
+			addFact(facts, j)
 		case <-ctx.Done():
-			s.enterEnded(facts, jobs[i:])
+			s.addEnded(facts, jobs[i:])
 			s.recall(facts, locs)
 			return facts
 		case <-s.ctx.Done():
@@ -236,19 +236,19 @@ func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) *memo {
 	return nil
 }
 
-func enter(facts policy.Facts, j *job) {
+func addFact(facts policy.Facts, j *job) {
 	if j.fact != nil && j.fact.Presence != policy.Unknown {
 		facts[j.location] = j.fact
 	}
 }
 
-// enterEnded enters what those of jobs found that have ended.
-func (s *Store) enterEnded(facts policy.Facts, jobs []*job) {
+// addEnded adds the facts of those jobs that have ended.
+func (s *Store) addEnded(facts policy.Facts, jobs []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range jobs {
 		if j.ended {
-			enter(facts, j)
+			addFact(facts, j)
 		}
 	}
 }
@@ -314,7 +314,7 @@ func (s *Store) SetLifetimes(l Lifetimes) {
 }
 
 func (s *Store) lives(m *memo, now time.Time) bool {
-	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location, m.fact)
+	return now.Sub(m.learned) < s.options.Lifetimes.lifetimeOf(m.location, m.fact)
 }
 
 // A basis holds what facts rest on besides a registry's answers.

@@ -105,7 +105,7 @@ func denied(host string, r response, cred credential) *failure {
 			host, r.status, quote(cred.entry), says(r))
 	}
 	if r.status == http.StatusForbidden && !cred.helper {
-		f.detail += "; or it does not exist: some registries answer 403 for what they do not have"
+		f.detail += "; or it does not exist: some registries answer 403 for images that they do not have"
 	}
 	return f
 }

@@ -163,7 +163,7 @@ func (c *blobCache) held(ctx context.Context, l *lookup, d digest.Digest) (bool,
 		of := *l
 		of.blob = d
 		b = &blob{startCall(l.endpoint.generation, of.holdsBlob), time.Now()}
-		c.enter(key, b)
+		c.insert(key, b)
 	}
 	c.mu.Unlock()
 	return b.wait(ctx)
@@ -175,11 +175,11 @@ func (c *blobCache) put(l *lookup, d digest.Digest) {
 	close(call.done)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.enter(blobKey{l.endpoint, l.target.repository, d}, &blob{call, time.Now()})
+	c.insert(blobKey{l.endpoint, l.target.repository, d}, &blob{call, time.Now()})
 }
 
-// enter is called with the lock held.
-func (c *blobCache) enter(key blobKey, b *blob) {
+// insert is called with the lock held.
+func (c *blobCache) insert(key blobKey, b *blob) {
 	if c.known == nil || len(c.known) >= maxKnownBlobs {
 		c.known = map[blobKey]*blob{}
 	}

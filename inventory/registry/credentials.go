@@ -14,9 +14,9 @@ import (
 )
 
 // Credentials are the entries of a .dockerconfigjson, by the keys they have
-// there: "host", "host/path" or a URL. The zero value has none, so that
-// registries are asked anonymously, and says that it is not known what nodes have. A Credentials is not changed after it was
-// parsed and may be shared. It prints as the number of its entries.
+// there: "host", "host/path" or a URL. The zero value has none, so
+// registries are asked anonymously, and means that those of nodes are not known. A Credentials is not
+// changed after it was parsed and may be shared. It prints as the number of its entries.
 type Credentials struct {
 	entries map[string]credential
 	// known is set where these are all that nodes have, even if that is nothing.

@@ -110,7 +110,7 @@ func (e *endpoint) pingBy(ctx context.Context, scheme string) (*session, error) 
 func pingFailure(host string, r response) *failure {
 	f := statusFailure(host, r)
 	if f.load == fine {
-		f = unreachable("%s answers %s to GET /v2/, where nodes want 200 or 401; is it a registry?", host, statusText(r.status))
+		f = unreachable("%s answers %s to GET /v2/, where nodes expect 200 or 401; is it a registry?", host, statusText(r.status))
 		f.status = r.status
 	}
 	return f

@@ -242,7 +242,7 @@ func TestBadAnswersToHead(t *testing.T) {
 			if n := count(store.Presence(t.Context(), locs))[policy.Present]; n != len(locs) {
 				t.Errorf("%d of %d are present", n, len(locs))
 			}
-			if p := c.paces.of(host); p.limit < float64(p.max) {
+			if p := c.paces.forHost(host); p.limit < float64(p.max) {
 				t.Errorf("%.1f requests at a time, want %d", p.limit, p.max)
 			}
 		})

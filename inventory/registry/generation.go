@@ -66,9 +66,9 @@ func (g *generation) end() {
 
 func (g *generation) ended() bool { return g.ctx.Err() != nil }
 
-// enter counts the caller among those that end waits for, until leave. It returns
+// begin counts the caller among those that end waits for, until finish. It returns
 // false if the generation has ended.
-func (g *generation) enter() bool {
+func (g *generation) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended() {
@@ -78,16 +78,16 @@ func (g *generation) enter() bool {
 	return true
 }
 
-func (g *generation) leave() { g.running.Done() }
+func (g *generation) finish() { g.running.Done() }
 
 // spawn runs work in a goroutine that end waits for. It returns false if the generation
 // has ended.
 func (g *generation) spawn(work func()) bool {
-	if !g.enter() {
+	if !g.begin() {
 		return false
 	}
 	go func() {
-		defer g.leave()
+		defer g.finish()
 		work()
 	}()
 	return true
@@ -96,10 +96,10 @@ func (g *generation) spawn(work func()) bool {
 // probe returns a Fact or, as an error, the reason that there is none: a *failure,
 // or the end of a context.
 func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
-	if !g.enter() {
+	if !g.begin() {
 		return policy.Fact{}, g.ctx.Err()
 	}
-	defer g.leave()
+	defer g.finish()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
@@ -170,13 +170,13 @@ func (g *generation) newEndpoint(t target) *endpoint {
 		api:        t.api,
 		insecure:   t.insecure,
 		transport:  newTransport(&g.options, roots, t.insecure, g.options.dialTimeout(ports)),
-		pace:       g.client.paces.of(t.api),
+		pace:       g.client.paces.forHost(t.api),
 		keychains:  map[string]*keychain{},
 	}
 }
 
 // makeRoom removes the least recently used endpoint, if there are too many. Its requests
-// under way go on.
+// under way are completed.
 func (g *generation) makeRoom() *endpoint {
 	if len(g.endpoints) < maxEndpoints {
 		return nil

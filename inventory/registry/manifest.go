@@ -139,8 +139,8 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 }
 
 // afterManifest returns err as it counts once the registry has served the manifest: a node has
-// chosen the place by then, and goes on to no other. Whatever keeps it from the rest, and
-// might pass or be met by the guard alone, leaves open whether it gets the image there.
+// chosen the place by then, and tries no other. An error that might pass, or that only the guard
+// might have, leaves open whether the node gets the image there.
 func afterManifest(err error) error {
 	var f *failure
 	if !errors.As(err, &f) || f.presence != policy.Denied && f.presence != policy.Unreachable {

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
-// A load value says what an answer reveals about how much more a registry can take.
+// A load is the state of a registry, by one of its answers.
 type load int
 
 const (
@@ -60,7 +60,7 @@ type paces struct {
 	byHost map[string]*pace
 }
 
-// Paces say how fast single registries are asked, by the host that their API is at
+// Paces are the limits for requests to single registries, by the host that their API is at
 // ("quay.io", "mirror.example.com:8443").
 type Paces struct {
 	// Rates bound the requests a second; 0 is for no bound.
@@ -94,7 +94,7 @@ func (p *paces) mostAt(host string) int {
 // maxPaces bounds how many registries' paces are remembered.
 const maxPaces = 4096
 
-func (p *paces) of(api string) *pace {
+func (p *paces) forHost(api string) *pace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.byHost[api] == nil {

@@ -203,13 +203,13 @@ func TestBreakerHonoursRetryAfter(t *testing.T) {
 func TestSetPaces(t *testing.T) {
 	c := NewClient(Options{AtOnce: map[string]int{"a": 2}})
 	defer c.Close()
-	a, b := c.paces.of("a"), c.paces.of("b")
+	a, b := c.paces.forHost("a"), c.paces.forHost("b")
 	if a.max != 2 || b.max != 64 || a.interval != 0 {
 		t.Errorf("at first %d and %d at once, an interval of %s", a.max, b.max, a.interval)
 	}
 	b.limit = 10 // it has learned
 	c.SetPaces(Paces{Rates: map[string]float64{"a": 10}, AtOnce: map[string]int{"b": 20, "c": 100}})
-	if a.max != 64 || a.limit != 64 || a.interval != 100*time.Millisecond || b.max != 20 || b.limit != 10 || c.paces.of("c").max != 64 {
+	if a.max != 64 || a.limit != 64 || a.interval != 100*time.Millisecond || b.max != 20 || b.limit != 10 || c.paces.forHost("c").max != 64 {
 		t.Errorf("then %+v, %+v", a, b)
 	}
 	slot, err := a.acquire(t.Context(), "a")

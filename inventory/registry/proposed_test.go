@@ -94,7 +94,7 @@ func TestProposalSharesThePace(t *testing.T) {
 	p := c.Propose(nil)
 	probe(t, c, tagged())
 	probe(t, p, tagged())
-	if mine := p.paces.of(host); mine != c.paces.of(host) {
+	if mine := p.paces.forHost(host); mine != c.paces.forHost(host) {
 		t.Error("the proposal has a pace of its own")
 	}
 }

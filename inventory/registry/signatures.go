@@ -21,7 +21,7 @@ import (
 // unlike any that a signer has made, and is not read here.
 const (
 	// maxLayers bounds the layers of an attachment: each signature, and each attestation that
-	// somebody has put there, is one.
+	// was put there, is one.
 	maxLayers = 32
 	// maxAttachment bounds what is kept of an attachment, in bytes. A signature with its
 	// certificates and the word of a log has some 10 kB.
@@ -30,8 +30,8 @@ const (
 
 // signatures reads the signatures under the tag of target as nodes do (containers/image
 // docker/docker_image_src.go, appendSignaturesFromSigstoreAttachments): by GET, the manifest and
-// then each of its layers. Only where the registry says in so many words that there is no such
-// manifest do nodes go on without; everything else that is not an attachment fails the pull.
+// then each of its layers. Only if the registry says explicitly that there is no such
+// manifest do nodes continue without; everything else that is not an attachment fails the pull.
 func (l *lookup) signatures(ctx context.Context) (policy.Fact, error) {
 	host := l.endpoint.api
 	r, err := l.get(ctx, response{})
@@ -48,14 +48,14 @@ func (l *lookup) signatures(ctx context.Context) (policy.Fact, error) {
 	case r.status != http.StatusOK:
 		return policy.Fact{}, statusFailure(host, r)
 	case r.cut:
-		return policy.Fact{}, mismatch("%s serves more than 4 MiB in the place of signatures, which nodes do not accept", host)
+		return policy.Fact{}, mismatch("%s serves more than 4 MiB where signatures should be, which nodes do not accept", host)
 	}
 	if mediaType := mediaTypeOf(r.header); mediaType != imagespec.MediaTypeImageManifest {
-		return policy.Fact{}, mismatch("%s serves %s in the place of signatures, for which nodes say: unexpected MIME type", host, quote(describeType(r.header)))
+		return policy.Fact{}, mismatch("%s serves %s where signatures should be, for which nodes say: unexpected MIME type", host, quote(describeType(r.header)))
 	}
 	attachment, err := manifest.OCI1FromManifest(r.body)
 	if err != nil {
-		return policy.Fact{}, mismatch("%s serves a manifest in the place of signatures that nodes cannot read", host)
+		return policy.Fact{}, mismatch("%s serves, where signatures should be, a manifest that nodes cannot read", host)
 	}
 	fact := policy.Fact{
 		Presence: policy.Present, Digest: string(sum(l.algorithm(), r.body)), MediaType: imagespec.MediaTypeImageManifest, Time: time.Now(),
@@ -117,7 +117,7 @@ var knownCodes = map[string]bool{
 // readLayers reads the layers of an attachment.
 func (l *lookup) readLayers(ctx context.Context, layers []imagespec.Descriptor, now time.Time) (*signing.Signatures, error) {
 	if len(layers) > maxLayers {
-		return nil, unreachable("%s serves an attachment of %d layers in the place of signatures; more than %d are not read", l.endpoint.api, len(layers), maxLayers)
+		return nil, unreachable("%s serves an attachment of %d layers where signatures should be; more than %d are not read", l.endpoint.api, len(layers), maxLayers)
 	}
 	signatures := &signing.Signatures{Read: now}
 	kept := 0

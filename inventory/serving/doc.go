@@ -1,4 +1,4 @@
-// Package serving follows what a cluster says of how the guard itself is to serve: the TLS
+// Package serving follows the objects of a cluster that configure the guard's own serving: the TLS
 // security profile (apiservers.config.openshift.io/cluster), and the webhook configuration,
 // by whose CAs the API server verifies the guard's certificate.
 //
@@ -7,7 +7,7 @@
 //	server.TLSConfig = reloader.TLSConfig(follower.Profile)
 //	verification := certs.NewVerification(reloader, follower.Webhooks)
 //
-// Both are read by name, so that a role can grant no more than these objects. Reviews do not
+// Both are read by name, so a role can be limited to these objects. Reviews do not
 // wait for them. A guard that may not read them serves with its own default, and says so in
 // Notes.
 package serving

@@ -147,7 +147,7 @@ func TestFollower(t *testing.T) {
 	put("cluster", "tlsAdherence: LegacyAdheringComponentsOnly, tlsSecurityProfile: {type: Modern, modern: {}}")
 	f.await("Default")
 	put("cluster", `tlsAdherence: StrictAllComponents, tlsSecurityProfile: {type: Custom, custom: {minTLSVersion: VersionTLS12, ciphers: [ECDHE-RSA-AES128-GCM-SHA256, ROT13]}}`)
-	const problem = `spec.tlsSecurityProfile.custom.ciphers: left out, as Go does not have them: "ROT13"`
+	const problem = `spec.tlsSecurityProfile.custom.ciphers: left out, as Go does not support them: "ROT13"`
 	f.await("Custom", problem)
 	if !f.hasNote("apiserver.config/cluster: " + problem) {
 		t.Errorf("no note on the unknown cipher: %q", f.Notes())

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Collector exports to Prometheus which TLS profile is followed, and how the webhooks are registered.
+// A Collector exports the TLS profile and the registration of the webhooks to Prometheus.
 type Collector struct{ Follower *Follower }
 
 var (
@@ -14,11 +14,11 @@ var (
 		"1 for what is offered to TLS clients: the profile that is followed (Old, Intermediate, Modern, Custom), Default if none is, Unread until that is known; and the least version.",
 		[]string{"profile", "min_version"}, nil)
 	problemsDesc = prometheus.NewDesc("mirrorset_guard_tls_profile_problems",
-		"What of the cluster's TLS profile is not followed: values that are not known, and lists of which nothing is left.", nil, nil)
+		"Parts of the cluster's TLS profile that are not followed: unknown values, and lists of which nothing is left.", nil, nil)
 	ignoredDesc = prometheus.NewDesc("mirrorset_guard_tls_profile_ignored_names",
 		"Ciphers and groups of the cluster's TLS profile that are left out, as they are not known.", nil, nil)
 	registrationDesc = prometheus.NewDesc("mirrorset_guard_registration_differences",
-		"In how many points the webhook configuration is weaker than the one that was installed, or keeps out what that one does not: what left it out may have passed without a review. Not there while it cannot be read.", nil, nil)
+		"Number of points in which the webhook configuration is weaker than the one that was installed, or refuses what that one does not: changes may have passed without a review. Missing while it cannot be read.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -12,8 +12,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Registration says how the API server is told to call the guard, compared with what was
-// installed.
+// A Registration is the comparison of the webhook configuration in the API server with the one that
+// was installed.
 type Registration struct {
 	// Known is set once the webhook configuration was read, or is known not to be there.
 	Known bool
@@ -24,7 +24,7 @@ type Registration struct {
 	Since time.Time
 }
 
-// String says of what there is what it may have led to; "" if there are no differences.
+// String describes the differences and their possible consequence; "" if there are none.
 func (r Registration) String() string {
 	if len(r.Differences) == 0 {
 		return ""
@@ -36,11 +36,11 @@ func (r Registration) String() string {
 // maxNames bounds how many names a difference lists.
 const maxNames = 4
 
-// differences returns in what a registration is weaker than the one that was installed, or keeps
-// out what that one does not. What makes it review more, or the same in other words, is none: the
-// order, labels, values that are the API server's defaults, further webhooks and rules, more time,
-// sideEffects, by both values of which the API server sends dry runs. So is caBundle, by which the
-// certificate is verified.
+// differences returns the points in which a registration is weaker than the one that was installed, or
+// refuses what that one does not. A registration that reviews more, or the same in other words, does not
+// differ: the order, labels, values that are the API server's defaults, further webhooks and rules, more
+// time, and sideEffects, with both values of which the API server sends dry runs. Neither does caBundle,
+// by which the certificate is verified.
 func differences(installed, is *admissionregistrationv1.ValidatingWebhookConfiguration) []string {
 	byName := map[string]admissionregistrationv1.ValidatingWebhook{}
 	for _, hook := range is.Webhooks {
@@ -60,7 +60,7 @@ func differences(installed, is *admissionregistrationv1.ValidatingWebhookConfigu
 	return all
 }
 
-// A comparison is of one webhook, as it was installed and as it is.
+// A comparison is that of a webhook as it was installed with the one that is registered.
 type comparison struct {
 	want, got admissionregistrationv1.ValidatingWebhook
 }
@@ -144,9 +144,9 @@ func (c comparison) failurePolicy() string {
 	case want == got:
 		return ""
 	case got == admissionregistrationv1.Ignore:
-		return "failurePolicy is Ignore, not Fail: what the guard does not answer is admitted"
+		return "failurePolicy is Ignore, not Fail: changes are admitted if the guard does not answer"
 	default:
-		return "failurePolicy is Fail, not Ignore: without the guard, none of it can be done"
+		return "failurePolicy is Fail, not Ignore: changes are refused if the guard does not answer"
 	}
 }
 
@@ -248,7 +248,7 @@ func (c comparison) client() string {
 	return ""
 }
 
-// maxAddress bounds what is told of an address, in runes.
+// maxAddress bounds the printed part of an address, in runes.
 const maxAddress = 200
 
 func serviceName(s *admissionregistrationv1.ServiceReference) string {

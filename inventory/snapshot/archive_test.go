@@ -198,7 +198,7 @@ func TestReadTruncatedArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What came before the end may not be all.
-	if diff := cmp.Diff([]string{"what could not be read, or is there twice, may change the answer: cut.tar.gz:quay-io-must-gather/cluster-scoped-resources/machineconfiguration.openshift.io/machineconfigpools/worker.yaml: document 1: unexpected EOF; cut.tar.gz: unexpected EOF"}, mirrorsOf(t, s)); diff != "" {
+	if diff := cmp.Diff([]string{"objects that could not be read, or that are there twice, may change the answer: cut.tar.gz:quay-io-must-gather/cluster-scoped-resources/machineconfiguration.openshift.io/machineconfigpools/worker.yaml: document 1: unexpected EOF; cut.tar.gz: unexpected EOF"}, mirrorsOf(t, s)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if p := s.Problems(); len(p) == 0 || !strings.Contains(p[len(p)-1].Error(), "unexpected EOF") {

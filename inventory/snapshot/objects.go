@@ -224,7 +224,7 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 		return err
 	}
 	kind := images.CurrentKind(gvk.GroupKind())
-	now, before, order := r.again(gvk, data)
+	now, before, order := r.compareEdition(gvk, data)
 	if order == same || order == older {
 		r.objects++
 		return nil
@@ -237,7 +237,7 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	}
 	if err == nil {
 		r.now, r.before = now, before
-		err = r.enter(gvk, kind, data)
+		err = r.add(gvk, kind, data)
 	}
 	if err == nil {
 		r.objects++
@@ -247,8 +247,8 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	return err
 }
 
-// enter enters an object that counts.
-func (r *reader) enter(gvk schema.GroupVersionKind, kind schema.GroupKind, data []byte) error {
+// add adds an object that counts.
+func (r *reader) add(gvk schema.GroupVersionKind, kind schema.GroupKind, data []byte) error {
 	r.policy = r.policy || gvk.Group == policyv1.GroupName
 	err := r.mirrorObject(gvk, data)
 	if errors.Is(err, mirrors.ErrKind) {
@@ -288,7 +288,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
 	h = r.counting(h)
-	if !r.keep(h, data) {
+	if !r.retain(h, data) {
 		r.put(h)
 	}
 	if images.ReadsTemplates(kind) {

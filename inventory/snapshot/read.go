@@ -77,13 +77,13 @@ type reader struct {
 	noPolicies bool // whether MCO ignores image policies
 
 	hasPods  bool      // whether there are pods, even if all have ended
-	noQuotas bool      // whether a list of ResourceQuotas was read, be it empty
-	policy   bool      // whether there are objects of API group policy, or a list of budgets, be it empty
+	noQuotas bool      // whether a list of ResourceQuotas was read, even an empty one
+	policy   bool      // whether there are objects of API group policy, or a list of budgets, even an empty one
 	lacks    *[]string // what the source of the dump did not know either; nil if it does not say
 	unread   []string  // resources of which something could not be read
 
 	templates map[owner]bool // the objects with a template that were read
-	kept      map[[3]string]kept
+	retained  map[[3]string]retained
 
 	accounts  byKey[*corev1.ServiceAccount]
 	generated map[types.NamespacedName][]string // the pull secrets that OpenShift has made, by service account
@@ -98,7 +98,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	for _, h := range r.holders {
 		r.put(r.besides(*h))
 	}
-	r.putKept()
+	r.putRetained()
 	r.putAccounts()
 	r.putLaid()
 	r.unknown = r.unknownResources()
@@ -197,7 +197,7 @@ func (r *reader) archive(stream io.Reader, name string) {
 		entry, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			if !end.isZero() {
-				r.problem(name, nil, fmt.Errorf("the archive ends without a mark: %w", errEndMissing))
+				r.problem(name, nil, fmt.Errorf("the archive has no end marker: %w", errEndMissing))
 			} else if _, err := io.Copy(io.Discard, end); err != nil { // the checksum comes last
 				r.problem(name, nil, err)
 			}
@@ -260,7 +260,7 @@ type part struct {
 	item     int    // from 1; 0 for the document, which comes after its items
 	kind     string // of an object that is of no use, which has no data
 	data     []byte // JSON
-	text     []byte // where there is an error, what could not be read, as far as it was seen
+	text     []byte // if there is an error, the text that could not be read, or its beginning
 	err      error
 }
 

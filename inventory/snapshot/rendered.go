@@ -50,7 +50,7 @@ func (s *Snapshot) Rendered(_ context.Context, name string) (*rollout.Rendered, 
 var contentKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedContent"}
 
 // A writtenContent is the written part of the content of a rendered config. A hash of a short
-// file would tell its content to whoever tries all; numbers say no more than which are the
+// file would give its content away to anyone who tries them all; numbers only show which files are the
 // same within the dump.
 type writtenContent struct {
 	Name string `json:"name"`
@@ -74,7 +74,7 @@ type writtenContent struct {
 // A numbering gives equal things the same number, from 1 on in the order in which they come.
 type numbering map[string]int
 
-func (n numbering) of(thing string) int {
+func (n numbering) number(thing string) int {
 	if thing == "" {
 		return 0
 	}
@@ -117,12 +117,12 @@ func writtenOf(r *rollout.Rendered, numbers numbering) writtenContent {
 			w.Registries[file] = string(r.Files[file])
 			continue
 		}
-		w.Files[file] = numbers.of(string(r.Files[file]))
+		w.Files[file] = numbers.number(string(r.Files[file]))
 	}
 	for _, unit := range slices.Sorted(maps.Keys(r.Units)) {
-		w.Units[unit] = numbers.of(r.Units[unit])
+		w.Units[unit] = numbers.number(r.Units[unit])
 	}
-	w.Users = numbers.of(r.Users)
+	w.Users = numbers.number(r.Users)
 	return w
 }
 

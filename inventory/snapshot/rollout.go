@@ -21,7 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Rollout returns what a rollout goes through, as far as the dump has it. Unknown names what
+// Rollout returns the objects of the dump that a rollout depends on. Unknown names those that
 // it lacks: a cluster has pods, nodes, budgets, and so on. The result is shared and must not
 // be changed.
 func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster() }
@@ -64,8 +64,8 @@ var (
 	lackingKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "Lacking"}
 )
 
-// A lacking says which resources a dump lacks because its source did not know them: what
-// is not among them and not in the dump is not in the cluster either.
+// lacking are the resources that a dump lacks because its source did not know them: a resource that
+// is neither among them nor in the dump is not in the cluster either.
 type lacking struct {
 	Resources []string `json:"resources"`
 	// Quotas says that ResourceQuotas were looked for, which dumps lack that were written before.

@@ -158,7 +158,7 @@ func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 		return policy.Images{}, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
 			text.Count(len(s.nodes), "node"))
 	default:
-		return policy.Images{}, errors.New("the dump has no object that names an image: without what uses them there is no answer; add pods and workloads (see the documentation of --from)")
+		return policy.Images{}, errors.New("the dump has no object that names an image: without consumers of images there is no answer; add pods and workloads (see the documentation of --from)")
 	}
 }
 

@@ -165,7 +165,7 @@ spec:
 			reason:   "a list cut at a line's end is good YAML; its kind, which comes last, is missing",
 			text:     "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n---\n" + podYAML,
 			images:   podImages,
-			mirrors:  []string{"what could not be read, or is there twice, may change the answer: f.yaml: document 1: an object without a kind: is the end missing?"},
+			mirrors:  []string{"objects that could not be read, or that are there twice, may change the answer: f.yaml: document 1: an object without a kind: is the end missing?"},
 			problems: []string{"f.yaml: document 1: item 1: a Pod without a name", "f.yaml: document 1: an object without a kind: is the end missing?"},
 			notes: []string{
 				"not read: f.yaml: document 1: item 1: a Pod without a name",
@@ -200,7 +200,7 @@ spec:
 			reason:   "JSON cannot be taken up again after an error",
 			text:     `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}} {"apiVersion": `,
 			images:   []image{{"x", []string{"Pod a/p c running"}}},
-			mirrors:  []string{"what could not be read, or is there twice, may change the answer: f.yaml: document 2: unexpected EOF"},
+			mirrors:  []string{"objects that could not be read, or that are there twice, may change the answer: f.yaml: document 2: unexpected EOF"},
 			problems: []string{"f.yaml: document 2: unexpected EOF"},
 			notes:    []string{"not read: f.yaml: document 2: unexpected EOF"},
 		},

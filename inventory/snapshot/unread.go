@@ -104,8 +104,8 @@ func (r *reader) unreadAnything(err error) {
 	r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
 }
 
-// notAnObject returns why a document is no object, although it has a kind: what an API server
-// prints for people, or says of a request that failed.
+// notAnObject returns the reason why a document with a kind is not an object: an API server printed it
+// for people, or as the status of a request that failed.
 func notAnObject(gvk schema.GroupVersionKind, data []byte) error {
 	switch {
 	case gvk.Group == metav1.GroupName && gvk.Kind == "Table":
@@ -115,7 +115,7 @@ func notAnObject(gvk schema.GroupVersionKind, data []byte) error {
 		if json.Unmarshal(data, &status) == nil && status.Status == metav1.StatusSuccess {
 			return nil
 		}
-		return fmt.Errorf("a Status in place of an object: %s", cmp.Or(status.Message, "the API server did not answer"))
+		return fmt.Errorf("a Status instead of an object: %s", cmp.Or(status.Message, "the API server did not answer"))
 	default:
 		return nil
 	}
@@ -175,7 +175,7 @@ func (s *Snapshot) unreadMirrorsError() error {
 	for i, p := range s.unreadMirrors {
 		all[i] = p.Error()
 	}
-	return fmt.Errorf("what could not be read, or is there twice, may change the answer: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
+	return fmt.Errorf("objects that could not be read, or that are there twice, may change the answer: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
 }
 
 // decodeMirrors reads a mirror object, with case-sensitive field names. encoding/json would

@@ -104,7 +104,7 @@ func TestUnread(t *testing.T) {
 			_, err = s.Mirrors(t.Context())
 			got := none
 			if err != nil {
-				got = strings.TrimPrefix(err.Error(), "what could not be read, or is there twice, may change the answer: ")
+				got = strings.TrimPrefix(err.Error(), "objects that could not be read, or that are there twice, may change the answer: ")
 			}
 			if diff := cmp.Diff(tt.mirrors, got); diff != "" {
 				t.Errorf("mirrors (-want +got):\n%s", diff)

@@ -46,7 +46,7 @@ func (t Trust) Matches(ref string) bool {
 
 // matches decides as the kubelet does (k8s.io/kubernetes
 // pkg/credentialprovider/keyring.go, URLsMatch): the same port or none in both, the
-// same number of labels in the host, and a path that the other begins with, be it in
+// same number of labels in the host, and a path that the other begins with, even in
 // the middle of a name.
 func (p pattern) matches(name string) bool {
 	labels, port, prefix := split(string(p))

@@ -90,7 +90,7 @@ func (o Objects) Cluster() rollout.Cluster {
 }
 
 // operatorNode restates getOperatorNodeName (MCO's pkg/controller/node/node_controller.go),
-// which wants one such pod and otherwise goes on without.
+// which expects one such pod and otherwise continues without.
 func operatorNode(pods []rollout.Pod) string {
 	node, found := "", 0
 	for i := range pods {

@@ -24,8 +24,8 @@ func isAttachmentsFile(file string) bool {
 	return path.Dir(file) == path.Dir(AttachmentsPath) && path.Ext(file) == ".yaml"
 }
 
-// attachments say at which places nodes look for the signatures attached to an image, as the
-// files of /etc/containers/registries.d do. Unlike a policy, they are looked up by the name of
+// attachments are the places at which nodes look for the signatures attached to an image, by the
+// files of /etc/containers/registries.d. Unlike a policy, they are looked up by the name of
 // the place.
 type attachments struct {
 	scopes, wildcards map[string]bool

@@ -129,7 +129,7 @@ func (s Set) generates(file string) bool {
 	}
 }
 
-// A makers says which MachineConfig the entry of a scope comes from.
+// makers are the MachineConfigs that entries come from, by scope.
 type makers map[string]string
 
 // withFiles returns what the nodes of s.Pool make of conf, the normalised file that MCO

@@ -6,9 +6,9 @@
 // configuration, containers/image rewrites the references. What upstream keeps private is
 // restated here, and held to it by differential tests:
 //
-//   - of MCO: the validation (validate.go), what becomes of the registry lists
-//     (lists.go), what image policies contradict (imagepolicy.go, policymirrors.go) and what
-//     becomes of them (policyfile.go, attachments.go), what fits into a MachineConfig
+//   - of MCO: the validation (validate.go), the effect of the registry lists
+//     (lists.go), contradictions of image policies (imagepolicy.go, policymirrors.go) and the
+//     files made of them (policyfile.go, attachments.go), the size of a MachineConfig
 //     (size.go), the files (rendered.go)
 //   - of containers/image: which entry covers a reference (index.go) and which requirements
 //     (trust.go), how drop-ins are merged (files.go, attachments.go), and a short way for plain
@@ -40,7 +40,7 @@ type Location struct {
 	ProposedTrust bool
 }
 
-// A Depth says how much of an image is looked up at a Location. Each includes those before it.
+// A Depth is the part of an image that is looked up at a Location. Each includes those before it.
 type Depth uint8
 
 const (
@@ -185,7 +185,7 @@ func (r Route) Equal(other Route) bool {
 }
 
 // OnlyRelaxes reports whether r asks the same places as before in the same way, and requires no
-// more of what they serve: whoever gets the image by before gets it by r.
+// more of what they serve: a node that gets the image by before gets it by r.
 func (r Route) OnlyRelaxes(before Route) bool {
 	return r.Err == nil && before.Err == nil && r.Refused == "" && before.Refused == "" &&
 		slices.EqualFunc(r.Sources, before.Sources, PullSource.onlyRelaxes)

@@ -33,7 +33,7 @@ const (
 	InsecureList = "insecureRegistries of Image cluster"
 )
 
-// An Origin says what made an entry of registries.conf.
+// An Origin is the source of an entry of registries.conf: objects, or a file.
 type Origin struct {
 	// MachineConfig is the object whose file has the entry, "" where it is in the file that
 	// MCO generates. Nothing else is set then.
@@ -65,7 +65,7 @@ func (r Resolution) Origin(scope string) Origin {
 	return o
 }
 
-// A BlockOrigin says why an entry of registries.conf blocks what it covers.
+// A BlockOrigin is the reason why an entry of registries.conf blocks the references that it covers.
 type BlockOrigin struct {
 	// MachineConfig is as in Origin.
 	MachineConfig string

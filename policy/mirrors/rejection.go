@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Rejection says why nothing of a Set would be applied. MCO neither degrades nor reports it
+// A Rejection holds the reasons why nothing of a Set would be applied. MCO neither degrades nor reports it
 // in any status: it logs the reason, retries forever, and no longer applies any change of an
 // ITMS, IDMS, ICSP or image.config.
 type Rejection struct {
@@ -18,7 +18,7 @@ type Rejection struct {
 	TooMuch bool
 }
 
-// A ReasonKind says what is wrong.
+// A ReasonKind is the kind of a Reason.
 type ReasonKind string
 
 // The kinds of reasons, and what Reason.Scope is for each.

@@ -9,8 +9,8 @@ import (
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 )
 
-// ChangedScopes say for which references two tables may have different routes. Short names
-// are always among them: which repository one stands for depends on the table.
+// ChangedScopes cover the references for which two tables may have different routes. Short names
+// are always among them: the repository that one stands for depends on the table.
 type ChangedScopes struct {
 	// Everything is set if the routes of any reference may differ, because nodes treat
 	// references that no entry covers differently.
@@ -77,7 +77,7 @@ func sameEntry(a, b *sysregistriesv2.Registry) bool {
 		slices.Equal(a.Mirrors, b.Mirrors)
 }
 
-// scopes finds those of many scopes that a place may come under.
+// scopes are a set of scopes in which those that may cover a place are found fast.
 type scopes struct {
 	plain     map[string]bool
 	sorted    []string // the plain ones

@@ -38,7 +38,7 @@ type Set struct {
 	// cluster names, "" for none.
 	TrustedCA string
 	// CAs are the certificates, as PEM, that it makes nodes trust for a registry, by the host
-	// as written in references ("example.com:5000"). Whoever judges a change reads them if the
+	// as written in references ("example.com:5000"). A review reads them if the
 	// change names a different ConfigMap; CAsUnknown says why they could not be read.
 	CAs        map[string]string
 	CAsUnknown string

@@ -70,7 +70,7 @@ func encodedLen(conf sysregistriesv2.V2RegistriesConf) int {
 // encodedBound returns a length that conf does not exceed in MCO's encoding. To encode it
 // would take half of the time of working out a table.
 func encodedBound(conf sysregistriesv2.V2RegistriesConf) int {
-	const keys = 256 // the names of a registry's or a mirror's keys, with all that is no text
+	const keys = 256 // the names of a registry's or a mirror's keys, with everything that is not text
 	total := keys
 	for _, s := range conf.UnqualifiedSearchRegistries {
 		total += quotedBound(s) + len(", ")

@@ -62,7 +62,7 @@ func (t *Tables) table(pool string, by int, resolve func(Set) (*Table, error)) (
 }
 
 // Equal reports whether s and other hold the same: the same objects under the same names
-// with the same specs, in the same order, and all else.
+// with the same specs, in the same order, and everything else.
 func (s Set) Equal(other Set) bool {
 	return slices.EqualFunc(s.Objects, other.Objects, sameObject) &&
 		slices.EqualFunc(s.Policies, other.Policies, sameObject) &&

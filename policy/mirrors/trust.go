@@ -36,7 +36,7 @@ func (t *Trust) Origin(most int) string {
 	return by + ", scope " + t.Scope
 }
 
-// same reports whether nodes require the same, whoever wants it.
+// same reports whether nodes require the same, even if other objects ask for it.
 func (t *Trust) same(other *Trust) bool {
 	if t == nil || other == nil {
 		return t == other

@@ -7,7 +7,7 @@
 // figures. The truth test holds this package to the original.
 //
 //	requirement, err := signing.FromSpec(clusterImagePolicy.Spec.Policy) // as MCO writes it
-//	decision := signatures.Judge([]signing.Requirement{requirement}, signing.Image{...})
+//	judgement := signatures.Judge([]signing.Requirement{requirement}, signing.Image{...})
 //
 // What it cannot verify it calls Undecided, never Accepted: keys that are files on the nodes,
 // and signatures by GPG. It reads no clock: certificates of a PKI are verified for the time

@@ -22,11 +22,11 @@ import (
 var errUndecided = errors.New("not verified")
 
 // judge says whether an image with these layers satisfies r (IsRunningImageAllowed).
-func (r *Requirements) judge(layers []Signature, image Image, at time.Time) Decision {
+func (r *Requirements) judge(layers []Signature, image Image, at time.Time) Judgement {
 	if len(r.list) == 0 {
-		return Decision{Outcome: Rejected, Reason: "List of verification policy requirements must not be empty"}
+		return Judgement{Outcome: Rejected, Reason: "List of verification policy requirements must not be empty"}
 	}
-	worst := Decision{Outcome: Accepted}
+	worst := Judgement{Outcome: Accepted}
 	for i := range r.list {
 		switch d := r.list[i].judge(layers, image, at); d.Outcome {
 		case Missing, Rejected:
@@ -38,31 +38,31 @@ func (r *Requirements) judge(layers []Signature, image Image, at time.Time) Deci
 	return worst
 }
 
-func (r *Requirement) judge(layers []Signature, image Image, at time.Time) Decision {
+func (r *Requirement) judge(layers []Signature, image Image, at time.Time) Judgement {
 	switch r.Type {
 	case AcceptAnything:
-		return Decision{Outcome: Accepted}
+		return Judgement{Outcome: Accepted}
 	case Reject:
-		return Decision{Outcome: Rejected, Reason: "Running image is rejected by policy."}
+		return Judgement{Outcome: Rejected, Reason: "Running image is rejected by policy."}
 	case SigstoreSigned:
 		return r.judgeSigned(layers, image, at)
 	default:
-		return Decision{Reason: "policy.json asks for " + r.Type}
+		return Judgement{Reason: "policy.json asks for " + r.Type}
 	}
 }
 
-// none is the decision where nothing has been signed.
-func none(others int) Decision {
+// none is the judgement on an image without signatures.
+func none(others int) Judgement {
 	if others == 0 {
-		return Decision{Outcome: Missing, Reason: "A signature was required, but no signature exists"}
+		return Judgement{Outcome: Missing, Reason: "A signature was required, but no signature exists"}
 	}
-	return Decision{Outcome: Missing, Reason: fmt.Sprintf(
+	return Judgement{Outcome: Missing, Reason: fmt.Sprintf(
 		"A signature was required, but no signature exists (0 non-sigstore signatures, %d sigstore non-signature attachments)", others)}
 }
 
 // judgeSigned restates isRunningImageAllowed of prSigstoreSigned: one signature that is accepted
 // is enough.
-func (r *Requirement) judgeSigned(layers []Signature, image Image, at time.Time) Decision {
+func (r *Requirement) judgeSigned(layers []Signature, image Image, at time.Time) Judgement {
 	var reasons []string
 	others, undecided, signedAs := 0, false, ""
 	for i := range layers {
@@ -72,7 +72,7 @@ func (r *Requirement) judgeSigned(layers []Signature, image Image, at time.Time)
 		}
 		err := r.accepts(&layers[i], image, at)
 		if err == nil {
-			return Decision{Outcome: Accepted}
+			return Judgement{Outcome: Accepted}
 		}
 		undecided = undecided || errors.Is(err, errUndecided)
 		if other := (*identityError)(nil); errors.As(err, &other) {
@@ -88,13 +88,13 @@ func (r *Requirement) judgeSigned(layers []Signature, image Image, at time.Time)
 	case 0:
 		return none(others)
 	case 1:
-		return Decision{outcome, reasons[0], signedAs}
+		return Judgement{outcome, reasons[0], signedAs}
 	default:
-		return Decision{outcome, "None of the signatures were accepted, reasons: " + strings.Join(reasons, "; "), signedAs}
+		return Judgement{outcome, "None of the signatures were accepted, reasons: " + strings.Join(reasons, "; "), signedAs}
 	}
 }
 
-// An identityError says that a signature is valid, and for another image.
+// An identityError is the error of a valid signature for another image.
 type identityError struct{ signed string }
 
 func (e *identityError) Error() string {

@@ -85,7 +85,7 @@ func (p payload) isFor(manifest string) error {
 	}
 }
 
-// fields are where the values of an object go, by key.
+// fields are the variables for the values of an object, by key.
 type fields map[string]any
 
 // readExactly reads an object that has each of the fields once and nothing else

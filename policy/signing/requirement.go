@@ -36,7 +36,7 @@ const (
 // of that file (containers/image signature/policy_types.go, prSigstoreSigned).
 type Requirement struct {
 	Type string `json:"type"`
-	// One of these says who has to have signed; those by path are files on the nodes.
+	// One of these is the key of the signer; those by path are files on the nodes.
 	KeyPath  string   `json:"keyPath,omitempty"`
 	KeyPaths []string `json:"keyPaths,omitempty"`
 	KeyData  []byte   `json:"keyData,omitempty"`
@@ -53,7 +53,7 @@ type Requirement struct {
 	SignedIdentity *Identity `json:"signedIdentity,omitempty"`
 }
 
-// A Fulcio says which certificates of a Fulcio server are accepted.
+// A Fulcio is the requirement on certificates of a Fulcio server.
 type Fulcio struct {
 	CAPath       string `json:"caPath,omitempty"`
 	CAData       []byte `json:"caData,omitempty"`
@@ -61,7 +61,7 @@ type Fulcio struct {
 	SubjectEmail string `json:"subjectEmail,omitempty"`
 }
 
-// A PKI says which certificates of other authorities are accepted. Nodes' code writes empty fields
+// A PKI is the requirement on certificates of other authorities. Nodes' code writes empty fields
 // out (containers/image signature/policy_types.go, prSigstoreSignedPKI).
 type PKI struct {
 	CARootsPath         string `json:"caRootsPath"`
@@ -72,7 +72,7 @@ type PKI struct {
 	SubjectHostname     string `json:"subjectHostname"`
 }
 
-// An Identity says which image a signature has to name.
+// An Identity is the image that a signature has to name.
 type Identity struct {
 	Type             string `json:"type"`
 	DockerReference  string `json:"dockerReference,omitempty"`

@@ -18,10 +18,10 @@ const (
 	ChainAnnotation       = "dev.sigstore.cosign/chain"
 )
 
-// A Signature is one layer of an attachment: what was signed, and by whom. Nothing in it has
-// been verified.
+// A Signature is one layer of an attachment: the signed payload, and the signer's annotations. Nothing
+// in it has been verified.
 type Signature struct {
-	// MediaType is that of the layer; of layers that are no signatures nothing else is kept.
+	// MediaType is that of the layer; of layers that are not signatures nothing else is kept.
 	MediaType string `json:"mediaType"`
 	// Payload is the content of the layer.
 	Payload []byte `json:"payload,omitempty"`
@@ -38,16 +38,16 @@ type Signatures struct {
 	Read time.Time
 
 	mu     sync.Mutex
-	judged map[question]Decision
+	judged map[question]Judgement
 }
 
-// A question is the key under which a Decision is remembered.
+// A question is the key under which a Judgement is remembered.
 type question struct {
 	requirements [sha256.Size]byte
 	image        Image
 }
 
-// maxJudged is how many decisions Signatures remember: those for a few policies, before and
+// maxJudged bounds the judgements that Signatures remember: those for a few policies, before and
 // after a few changes.
 const maxJudged = 64
 
@@ -75,8 +75,8 @@ const (
 	Rejected
 )
 
-// A Decision is an Outcome with its reason, in the words of the nodes where it is theirs.
-type Decision struct {
+// A Judgement is an Outcome with its reason, in the words of the nodes where it is theirs.
+type Judgement struct {
 	Outcome Outcome
 	Reason  string // "" if Accepted
 	// SignedAs is the image that a signature names which nodes would accept but for that; "" if
@@ -86,23 +86,23 @@ type Decision struct {
 
 // Judge says whether nodes accept an image by s, nil for an image without signatures, if
 // policy.json makes these requirements.
-func (s *Signatures) Judge(r *Requirements, image Image) Decision {
+func (s *Signatures) Judge(r *Requirements, image Image) Judgement {
 	if s == nil {
 		return r.judge(nil, image, time.Time{})
 	}
 	asked := question{r.key, image}
 	s.mu.Lock()
-	decision, known := s.judged[asked]
+	judgement, known := s.judged[asked]
 	s.mu.Unlock()
 	if known {
-		return decision
+		return judgement
 	}
-	decision = r.judge(s.All, image, s.Read)
+	judgement = r.judge(s.All, image, s.Read)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.judged == nil || len(s.judged) >= maxJudged {
-		s.judged = map[question]Decision{}
+		s.judged = map[question]Judgement{}
 	}
-	s.judged[asked] = decision
-	return decision
+	s.judged[asked] = judgement
+	return judgement
 }

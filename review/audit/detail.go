@@ -1,6 +1,6 @@
 package audit
 
-// A Detail says what is recorded of decisions.
+// A Detail is the extent of the records of decisions.
 type Detail struct {
 	// Off records nothing.
 	Off bool

@@ -1,5 +1,5 @@
-// Package audit says what is recorded of a decision of the webhook: who wanted what, what came
-// of it, and what that rests on. Package api/audit/v1alpha1 has the schema; this one makes records of
+// Package audit makes the records of the webhook's decisions: who asked for what, how it was
+// answered, and on what grounds. Package api/audit/v1alpha1 has the schema; this one makes records of
 // reviews, and reads changes and facts back from them.
 //
 //	d := auditv1alpha1.Decision{UID: uid, Verdict: "denied"} // and who, what, when

@@ -22,7 +22,7 @@ import (
 // none.
 type Current func(o mirrors.Object) ([]byte, error)
 
-// DependsOnCurrent reports whether EditOn may say something else than Edit: there is an object
+// DependsOnCurrent reports whether EditOn may differ from Edit: there is an object
 // that may be invalid only as a creation, or Image cluster, which is mostly given in part.
 func (r *Reader) DependsOnCurrent() bool {
 	for _, e := range r.read {
@@ -33,9 +33,9 @@ func (r *Reader) DependsOnCurrent() bool {
 	return r.invalid > 0
 }
 
-// EditOn is Edit for objects some of which are in force. What was invalid before and is not
-// touched is no mistake, and Image cluster is merged with the one in force as oc apply merges
-// it; notes say where that makes a difference. The other kinds have little but a list, which
+// EditOn is Edit for objects some of which are in force. Parts that were invalid before and are not
+// touched are not mistakes, and Image cluster is merged with the one in force as oc apply merges
+// it; notes say if that makes a difference. The other kinds have little but a list, which
 // replaces the old one as a whole.
 func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err error) {
 	again := Reader{Delete: r.Delete}
@@ -82,14 +82,14 @@ func named(gvk schema.GroupVersionKind, doc []byte) (mirrors.Object, error) {
 		return nil, err
 	}
 	var meta metav1.PartialObjectMetadata
-	_ = utiljson.Unmarshal(doc, &meta) // a name that cannot be read is told when the object is
+	_ = utiljson.Unmarshal(doc, &meta) // an error in the name is reported when the object is read
 	object.SetName(meta.Name)
 	object.SetNamespace(meta.Namespace)
 	return object, nil
 }
 
-// merged returns what oc apply makes of old and doc: fields that were in what it applied last and
-// are not in doc go away, others stay (k8s.io/kubectl, pkg/cmd/apply, patcher.go: kinds that are
+// merged returns old with doc applied to it as oc apply does: fields that it applied last and that
+// are not in doc are removed, others stay (k8s.io/kubectl, pkg/cmd/apply, patcher.go: kinds that are
 // not built in are merged as JSON).
 func merged(old, doc []byte) ([]byte, error) {
 	var before metav1.PartialObjectMetadata
@@ -108,7 +108,7 @@ func merged(old, doc []byte) ([]byte, error) {
 	return result, nil
 }
 
-// keepsMore reports whether the result of a merge says something else about registries than doc.
+// keepsMore reports whether the result of a merge differs from doc in what it says about registries.
 func keepsMore(result, doc []byte) bool {
 	var a, b configv1.Image
 	err := errors.Join(json.Unmarshal(result, &a), json.Unmarshal(doc, &b))

@@ -69,7 +69,7 @@ func jsonStream(doc []byte) (documents []json.RawMessage, ok bool) {
 }
 
 // duplicate objects to keys that doc has twice, if it may be a mirror object: one of them
-// is lost before the API server sees it, and so is whatever was meant by it.
+// is lost before the API server sees it.
 func duplicate(doc []byte) error {
 	if !slices.ContainsFunc(kindsOfUse, func(kind string) bool { return bytes.Contains(doc, []byte(kind)) }) {
 		return nil
@@ -164,7 +164,7 @@ func withKind(doc []byte, kind metav1.TypeMeta) []byte {
 	return data
 }
 
-// withoutKind takes a document that does not say what it is: Helm values in a folder of
+// withoutKind takes a document without a kind: Helm values in a folder of
 // manifests, or an object with a mistake.
 func (r *Reader) withoutKind(place string, doc []byte) strangers {
 	var fields map[string]json.RawMessage

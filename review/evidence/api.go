@@ -83,14 +83,14 @@ const maxRequests = 5000
 func (a *asker) askRequests(ctx context.Context) {
 	list, err := a.kube.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{Limit: maxRequests})
 	if err != nil {
-		a.note("whether a kubelet waits for a certificate could not be read (it takes the right to list certificatesigningrequests.certificates.k8s.io): %v", err)
+		a.note("whether a kubelet waits for a certificate could not be read (this requires the right to list certificatesigningrequests.certificates.k8s.io): %v", err)
 		a.evidence.Requests = []status.CertificateRequest{}
 		return
 	}
 	a.evidence.Requests = pendingRequests(list.Items)
 }
 
-// pendingRequests returns those of kubelets that nobody has decided about, the latest of each
+// pendingRequests returns those of kubelets that were neither approved nor denied, the latest of each
 // node: only that one has a key which the kubelet still has.
 func pendingRequests(all []certificatesv1.CertificateSigningRequest) []status.CertificateRequest {
 	pending := []status.CertificateRequest{}
@@ -144,6 +144,6 @@ func (a *asker) askConfigs(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		a.note("which MachineConfigs are new could not be read (it takes the right to list machineconfigs.machineconfiguration.openshift.io): %v", err)
+		a.note("which MachineConfigs are new could not be read (this requires the right to list machineconfigs.machineconfiguration.openshift.io): %v", err)
 	}
 }

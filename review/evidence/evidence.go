@@ -1,6 +1,6 @@
-// Package evidence asks an API server and registries what a diagnosis of a rollout wants to know
+// Package evidence asks an API server and registries what a diagnosis of a rollout needs
 // besides the objects that were read: whether a pod would be evicted, which places hold an image,
-// why a controller makes no pod. Nothing is changed by it: evictions are dry runs.
+// why a controller creates no pod. Nothing is changed by it: evictions are dry runs.
 package evidence
 
 import (
@@ -27,26 +27,27 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// Options say whom a diagnosis asks.
+// Options configure the questions of a diagnosis.
 type Options struct {
-	Offline bool // nobody: the objects alone count
-	// World returns how registries are asked, once one has to be. An error is a note of the
-	// diagnosis.
+	Offline bool // the objects alone count
+	// World returns the options for asking registries; it is called when one has to be asked. An error
+	// becomes a note of the diagnosis.
 	World func() (world.Options, error)
 	// PullSecret returns the nodes' credentials; nil for those of the cluster.
 	PullSecret func() ([]byte, error)
 	Timeout    time.Duration
 }
 
-// maxRounds is how often a diagnosis may ask: an answer may lead to one more question.
+// maxRounds bounds the rounds of questions: an answer may lead to one more question.
 const maxRounds = 3
 
-// passingTime is how long a hold-up may last in a rollout that is well: MCO renders,
+// passingTime is how long a hold-up may last in a healthy rollout: MCO renders,
 // and takes the next node, 5 s after it has noticed a change.
 const passingTime = 12 * time.Second
 
-// Diagnose says why nodes and pools do not move, and asks what it takes to say so. The answers become
-// the Evidence of r. What may pass by itself in a live cluster is diagnosed again after it has had time to.
+// Diagnose diagnoses why nodes and pools do not move, and asks for the evidence that this requires. The
+// answers become the Evidence of r. In a live cluster, causes that may pass by themselves are diagnosed
+// again after a while.
 func Diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosis, error) {
 	d, err := diagnose(ctx, r, o)
 	if err != nil || r.Config == nil || !d.IsPassing() {
@@ -64,7 +65,7 @@ func Diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosi
 	return diagnose(ctx, r, o)
 }
 
-// diagnose diagnoses what was read. Of a dump nobody can be asked.
+// diagnose diagnoses what was read. For a dump no question can be asked.
 func diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosis, error) {
 	set, err := r.Source.Mirrors(ctx)
 	r.MirrorsUnknown = err
@@ -92,7 +93,7 @@ func diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosi
 	return d, nil
 }
 
-// asker collects the Evidence that a diagnosis asks for.
+// An asker gathers the evidence for a diagnosis.
 type asker struct {
 	options  Options
 	config   *rest.Config
@@ -165,7 +166,7 @@ func (a *asker) askEvictions(ctx context.Context, pods []status.PodName) {
 	namespaces := slices.Sorted(maps.Keys(a.refused))
 	a.mu.Unlock()
 	if len(namespaces) > 0 {
-		a.note("evictions are judged by the budgets alone: to ask for one as a dry run takes the right to create pods/eviction in namespaces %s", text.Names(namespaces, maxNamespaces))
+		a.note("evictions are judged by budgets alone: dry-run evictions require the right to create pods/eviction in namespaces %s", text.Names(namespaces, maxNamespaces))
 	}
 }
 
@@ -186,7 +187,7 @@ func (a *asker) askEviction(ctx context.Context, pod status.PodName) {
 		a.refused[pod.Namespace] = true
 		a.mu.Unlock()
 	case err != nil:
-		a.note("whether pod %s would be evicted could not be asked: %v", pod, err)
+		a.note("whether pod %s would be evicted could not be determined: %v", pod, err)
 	default:
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -253,7 +254,7 @@ func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.F
 	}
 }
 
-// openRegistries opens registries with what nodes have.
+// openRegistries opens registries with the nodes' credentials, CAs and proxies.
 func (a *asker) openRegistries(ctx context.Context) error {
 	options, err := a.options.World()
 	if err != nil {
@@ -284,7 +285,7 @@ func (a *asker) credentials(ctx context.Context) ([]byte, error) {
 	}
 	secret, err := a.kube.CoreV1().Secrets("openshift-config").Get(ctx, "pull-secret", metav1.GetOptions{})
 	if apierrors.IsForbidden(err) {
-		return nil, errors.New("Secret openshift-config/pull-secret may not be read (it takes the right to get it; see --pull-secret)") //nolint:staticcheck // it begins with a kind
+		return nil, errors.New("Secret openshift-config/pull-secret may not be read (this requires the right to get it; see --pull-secret)") //nolint:staticcheck // it begins with a kind
 	}
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func (a *asker) askOwners(ctx context.Context, owners []status.OwnerName) {
 	for _, o := range owners {
 		made, err := a.made(ctx, o)
 		if err != nil {
-			a.note("why %s %s in namespace %s makes no pod could not be read (it takes the right to get %ss.apps and to list events): %v", o.Kind, o.Name, o.Namespace, o.Kind, err)
+			a.note("why %s %s in namespace %s makes no pod could not be read (this requires the right to get %ss.apps and to list events): %v", o.Kind, o.Name, o.Namespace, o.Kind, err)
 		}
 		a.evidence.Owners[o] = made
 	}
@@ -67,7 +67,7 @@ const (
 	maxFailures = 100
 )
 
-// lastFailure returns what a controller last said of a pod that it could not make, "" for nothing.
+// lastFailure returns a controller's last message about a pod that it could not create, "" for none.
 func (a *asker) lastFailure(ctx context.Context, o status.OwnerName) (string, error) {
 	about := fields.Set{"involvedObject.kind": o.Kind, "involvedObject.name": o.Name, "reason": "FailedCreate"}
 	list, err := a.kube.CoreV1().Events(o.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about.String(), Limit: maxFailures})

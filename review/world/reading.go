@@ -79,7 +79,7 @@ func progressText(sources []follow.Status) string {
 	return words + ", waiting for " + text.Names(missing, mostLists)
 }
 
-// Words says what is wrong in short, "" for nothing: the address of a request is no news.
+// Words describes an error briefly, "" for nil: it leaves out the address of the request.
 func Words(err error) string {
 	var request *url.Error
 	switch {

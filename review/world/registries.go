@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 )
 
-// Registries are registries as the nodes of a cluster see them. They are to be closed.
+// Registries are registries as the nodes of a cluster see them. They have to be closed.
 type Registries struct {
 	*presence.Store
 	Client *registry.Client

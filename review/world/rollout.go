@@ -29,14 +29,14 @@ var (
 	_ RolloutSource = (*snapshot.Snapshot)(nil)
 )
 
-// A Rollout is a cluster, or a dump of one, as far as its rollouts need it: without images, and without
-// registries. It is to be closed.
+// A Rollout is the part of a cluster, or of a dump, that its rollouts depend on: without images, and
+// without registries. It has to be closed.
 type Rollout struct {
 	status.Input
 	Source RolloutSource
 	// Problems are parts of a dump that could not be read.
 	Problems []string
-	// Config leads to the cluster; nil for a dump, of which nobody can be asked.
+	// Config leads to the cluster; nil for a dump.
 	Config *rest.Config
 
 	clock *ServerClock // nil for a dump
@@ -78,8 +78,8 @@ func RolloutOfDump(ctx context.Context, dump *snapshot.Snapshot) (*Rollout, erro
 	return r, r.Read(ctx)
 }
 
-// Read takes what the source has by now, and reads the rendered configs that pools and nodes
-// name, as far as it can. The error is that of status.Applies or ctx.
+// Read takes what the source has by now, and reads those of the rendered configs that pools and nodes
+// name which it can. The error is that of status.Applies or ctx.
 func (r *Rollout) Read(ctx context.Context) (err error) {
 	objects := r.Source.RolloutObjects()
 	r.Cluster, r.MachineNodes = objects.Cluster(), objects.MachineNodes

@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A caSource knows which CAs nodes trust, and would trust. *trust.Follower is one.
+// A caSource provides the CAs that nodes trust, and would trust. *trust.Follower is one.
 type caSource interface {
 	CAs(ctx context.Context, name string) (map[string]string, error)
 	HostRootCAs(cas map[string]string) map[string]*x509.CertPool

@@ -5,7 +5,7 @@
 //	defer w.Close()
 //	reviewer := w.Reviewer()
 //
-// Every command and the webhook open it here, so that none of them leaves a part out.
+// Every command and the webhook open it here, so none of them can leave a part out.
 package world
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// Options say how a world is opened. What its parts hand to each other is set here: the pull
-// secret, the platforms, the trust and what is proposed.
+// Options configure a World. The options that connect its parts are set here: the pull
+// secret, the platforms, the trust and the proposed CAs.
 type Options struct {
 	Registry registry.Options // its RootCAs are trusted whatever the cluster says
 	Facts    presence.Options
@@ -102,7 +102,7 @@ func FromDump(dump *snapshot.Snapshot, o Options) *World {
 	return w
 }
 
-// platforms returns those of the nodes, as far as they are known.
+// platforms returns the known platforms of the nodes.
 func (w *World) platforms() []string { return policy.PlatformsOf(w.Cluster.Nodes()) }
 
 // Reviewer returns a Reviewer of changes in this world, by the rules' defaults.

@@ -156,7 +156,7 @@ var scenarios = []scenario{
 	{"the leader is another", world{`mirrorset_guard_standing_verifying a`: "1x40 0x200", `mirrorset_guard_standing_verifying b`: "0x44 1x200", `mirrorset_guard_standing_rounds_total{result="done"} a`: "0+1x40 40x200", `mirrorset_guard_standing_rounds_total{result="done"} b`: "0x44 0+1x200"}, hour, nil, ""},
 
 	{"MCO rejects the configuration", world{`mirrorset_guard_standing_findings{rule="RejectedByMCO"} a`: "0x20 1x100"}, 25 * minute, []string{"MirrorsetGuardMCOStuck"}, ""},
-	{"a rollout stands still", world{`mirrorset_guard_rollout_stalled{pool="worker"} a`: "0x20 1x100"}, 13 * minute, []string{"RolloutStalledByMirror"}, "Pool worker stands still"},
+	{"a rollout has stalled", world{`mirrorset_guard_rollout_stalled{pool="worker"} a`: "0x20 1x100"}, 13 * minute, []string{"RolloutStalledByMirror"}, "Pool worker has stalled"},
 	{"two pools do", world{`mirrorset_guard_rollout_stalled{pool="worker"} a`: "0x20 1x100", `mirrorset_guard_rollout_stalled{pool="infra"} a`: "0x20 1x100"}, 13 * minute, []string{"RolloutStalledByMirror", "RolloutStalledByMirror"}, ""},
 	{"a rollout goes on", world{`mirrorset_guard_rollout_stalled{pool="worker"} a`: "0x20 1x2 0x200"}, 25 * minute, nil, ""},
 	{"it is repaired at once", world{`mirrorset_guard_standing_findings{rule="RejectedByMCO"} a`: "0x20 1x4 0x100"}, 25 * minute, nil, ""},

@@ -78,7 +78,7 @@ func TestClientCA(t *testing.T) {
 	must(t, os.WriteFile(file, other, 0o600))
 	g.Eventually(t, "the API server has no certificate of the new CA", func() bool {
 		err := alice.dryRun(t.Context(), tagSet("good-3", "good-3.example.com", "mirror.example.com/x"))
-		return err != nil && strings.Contains(err.Error(), "no client certificate of the CA by which API servers are known")
+		return err != nil && strings.Contains(err.Error(), "no client certificate signed by the CA of the API servers")
 	})
 	if code, _ := newStranger(t, 402).with(t, others).post(t.Context(), g, review, 15*time.Second); code != http.StatusOK {
 		t.Errorf("who has one is answered %d", code)

@@ -214,7 +214,7 @@ func testLease(t *testing.T, s *stage) {
 	}
 	s.guards[0].Eventually(t, "it is told", func() bool {
 		_, notes := s.guards[0].Readyz()
-		return strings.Contains(notes, "note: Lease mirrorset-guard-recent, in which replicas share which changes they admit, was disturbed")
+		return strings.Contains(notes, "note: Lease mirrorset-guard-recent, in which replicas share the changes that they admit, was disturbed")
 	})
 }
 

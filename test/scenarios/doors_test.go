@@ -351,7 +351,7 @@ func (s *Scenario) signaturesFact(l mirrors.Location, presence map[registries.Be
 			}
 			found = policy.Fact{Presence: presence[signed.State], Detail: fmt.Sprintf(detail[signed.State], apiHost(host))}
 			if signed.State == registries.Mismatch {
-				found.Detail = fmt.Sprintf(`%s serves "text/html" in the place of signatures, for which nodes say: unexpected MIME type`, apiHost(host))
+				found.Detail = fmt.Sprintf(`%s serves "text/html" where signatures should be, for which nodes say: unexpected MIME type`, apiHost(host))
 			}
 		}
 	}

@@ -50,7 +50,7 @@ spec: {imageDigestMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/
 			"two that have to agree",
 			[]string{as("NeverContactSource", tags), as("NeverContactSource", digests)},
 			[]string{as("AllowContactingSource", tags), as("AllowContactingSource", digests)},
-			"no order works, as the objects contradict each other until all are there", nil,
+			"no order works, as the objects contradict each other until all are in place", nil,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

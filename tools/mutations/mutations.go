@@ -7,7 +7,7 @@ var mutations = []mutation{
 	{"values are counted before they are decoded", "webhook/request.go", "if rawjson.Values(m.spec, maxValues+1) > maxValues {", "if false {", "./webhook", "TestHugeReviews"},
 	{"labels are counted before they are decoded", "webhook/request.go", "if len(m.labels) == maxLabels {", "if false {", "./webhook", "TestHugeReviews"},
 	// 2: forged reviews change nothing
-	{"an override is told once it is in force", "webhook/override.go", "c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }", "c.Confirms = func(mirrors.Set) bool { return true }\n\to.telling.stored(true)", "./webhook", "TestForgedOverride"},
+	{"an override is reported once it is in force", "webhook/override.go", "c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }", "c.Confirms = func(mirrors.Set) bool { return true }\n\to.announcement.stored(true)", "./webhook", "TestForgedOverride"},
 	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == \"\" || o.GetUID() == r.put.uid", "return o == nil || o.GetUID() != \"-\"", "./webhook", "TestForgedOverride|TestSlowedDown"},
 	{"who sends what never comes is slowed down", "webhook/recent/senders.go", "if pause := sender.pause(now); pause > 0 {", "if pause := sender.pause(now); pause > time.Hour {", "./webhook/recent", "TestSlowed"},
 	{"what a suspect sends counts for seconds", "webhook/recent/sweep.go", "limit = min(limit, suspectTime)", "limit = max(limit, suspectTime)", "./webhook/recent", "TestSuspectsCountShortly"},
@@ -16,7 +16,7 @@ var mutations = []mutation{
 	// 3: the Lease cannot be tricked
 	{"an edit is added to the object that was looked at", "webhook/recent/lease.go", "lease.UID, lease.ResourceVersion = from.id(), from.version", "lease.UID = from.id()", "./webhook/recent", "TestAddsToWhatItSaw"},
 	{"an edit is added only if none came since", "webhook/recent/recent.go", "if e.count != count || e.latest.absent || e.settled(e.latest) != nil {", "if e.latest.absent || e.settled(e.latest) != nil {", "./webhook/recent", "TestManyReplicas"},
-	{"what is being added is not written by others", "webhook/recent/recent.go", "(p.own.told || p.claim != 0 || p == adding) && ", "", "./webhook/recent", "TestManyReplicas"},
+	{"what is being added is not written by others", "webhook/recent/recent.go", "(p.own.admitted || p.claim != 0 || p == adding) && ", "", "./webhook/recent", "TestManyReplicas"},
 	{"what has gone from the list is put back", "webhook/recent/sweep.go", "entries := e.list(now, nil)", "entries := now.entries", "./webhook/recent", "TestEveryVersionCounts"},
 	{"every version of the list counts", "webhook/recent/sweep.go", "\te.take(c, before, now)\n", "\tif before.version == \"\" || len(c.entries) == 0 {\n\t\te.take(c, before, now)\n\t}\n", "./webhook/recent", "TestShared|TestEveryVersionCounts"},
 	{"what is followed anew is not relied on at once", "webhook/recent/sweep.go", "e.link.settled = time.Now().Add(settleTime)", "e.link.settled = time.Now()", "./webhook/recent", "TestBeginsAnew"},
@@ -45,6 +45,6 @@ var mutations = []mutation{
 	{"failurePolicy is compared", "inventory/serving/registration.go", "c.rules, c.failurePolicy, ", "c.rules, ", "./inventory/serving", "TestRegistration"},
 	{"the service is compared", "inventory/serving/registration.go", "c.versions, c.client,", "c.versions,", "./inventory/serving", "TestRegistration"},
 	// 9: the same effect by other doors
-	{"files of MachineConfigs are told of", "inventory/cluster/unreviewed.go", "if !slices.EqualFunc(before[name], s.named(name), sameFile) {", "if false {", "./inventory/cluster", "TestFileSink"},
+	{"changed files of MachineConfigs are reported", "inventory/cluster/unreviewed.go", "if !slices.EqualFunc(before[name], s.named(name), sameFile) {", "if false {", "./inventory/cluster", "TestFileSink"},
 	{"what pools are to get is compared", "review/rollouts/target.go", "r.differs(d)", "_ = d", "./review/rollouts", "TestFollowerComparesTargets"},
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Claim says that a change waits for what was admitted before it to be over. Senders of a lower
+// A Claim is the right of a change that waits for earlier ones to be over: senders of a lower
 // rank may not have anything admitted meanwhile that conflicts with it, and so cannot keep it waiting
 // for ever. It is a matter of turns alone: that two changes conflict is for Add to find out, and
-// nothing is unsafe where a claim is lost or ignored.
+// nothing is unsafe if a claim is lost or ignored.
 type Claim struct {
 	edits *Edits
 	p     *pending
 }
 
-// MayClaim reports whether the sender of ctx may have a Claim. Without Run nobody would find out
-// what becomes of others.
+// MayClaim reports whether the sender of ctx may have a Claim. Without Run the outcome of other
+// changes would not be noticed.
 func (e *Edits) MayClaim(ctx context.Context) bool {
 	e.mu.Lock()
 	running := e.running
@@ -61,14 +61,14 @@ func (c *Claim) Withdraw() {
 	c.edits.claimed()
 }
 
-// Await waits until something is over that look held and the edit was judged with, or ctx ends. It
-// may be over already: judging takes time.
-func (c *Claim) Await(ctx context.Context, look Look) error {
+// Await waits until one of the edits in view, with which the change was judged, is over, or ctx ends.
+// It may be over already: judging takes time.
+func (c *Claim) Await(ctx context.Context, view View) error {
 	if err := wait(ctx); err != nil { // each time is a review
 		return err
 	}
 	for {
-		over, news := c.isOver(look)
+		over, news := c.isOver(view)
 		if over {
 			return nil
 		}
@@ -80,22 +80,22 @@ func (c *Claim) Await(ctx context.Context, look Look) error {
 	}
 }
 
-// isOver reports whether something is over that look held and c has to wait for, and returns what is
-// closed when that may have changed.
-func (c *Claim) isOver(look Look) (over bool, news <-chan struct{}) {
+// isOver reports whether one of the edits in view that c has to wait for is over, and returns a channel
+// that is closed when that may have changed.
+func (c *Claim) isOver(view View) (over bool, news <-chan struct{}) {
 	e := c.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	over = slices.ContainsFunc(look.pending, func(p *pending) bool {
+	over = slices.ContainsFunc(view.pending, func(p *pending) bool {
 		return p.claim < c.p.claim && !slices.Contains(e.pending, p)
 	})
 	return over, e.news
 }
 
-// Claims returns the edits that senders of a higher rank than that of ctx wait for, of other objects
-// than that of edit.
-func (l Look) Claims(ctx context.Context, edit mirrors.Edit) []mirrors.Edit {
-	e := l.edits
+// Claims returns the edits that wait and whose senders have a higher rank than that of ctx, of other
+// objects than that of edit.
+func (v View) Claims(ctx context.Context, edit mirrors.Edit) []mirrors.Edit {
+	e := v.edits
 	rank := e.rankOf(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -21,10 +21,10 @@ const (
 	// maxEncoded leaves room for the other annotations of an object, which together may have
 	// 256 KiB (TotalAnnotationSizeLimitB in k8s.io/apimachinery, pkg/api/validation/objectmeta.go).
 	maxEncoded = 240 << 10
-	// maxDecoded bounds what is unpacked: MaxEntries objects of 128 KiB, or one as large as an
-	// API server takes.
+	// maxDecoded bounds the unpacked list: MaxEntries objects of 128 KiB, or one as large as an
+	// API server accepts.
 	maxDecoded = 8 << 20
-	// maxValues bounds what is decoded of one entry: as much as of a review.
+	// maxValues bounds the JSON values of one entry, as it does for a review.
 	maxValues = 100_000
 	// format is the version of an encodedEntry.
 	format = 1
@@ -40,8 +40,8 @@ type encodedEntry struct {
 	Edit   *mirrors.Edit `json:"edit,omitempty"`
 }
 
-// encode writes entries. Those that have no replica yet get instance as theirs, and the
-// last of these is left without its edit if there is no room for that.
+// encode writes entries. Those that have no replica yet get instance as theirs; the
+// last of these goes without its edit if there is no room for that.
 func encode(entries []entry, instance string) (string, error) {
 	if slices.ContainsFunc(entries, func(en entry) bool { return en.wholeList }) {
 		return "", fmt.Errorf("%w: the list cannot be read", ErrChanged)
@@ -94,12 +94,12 @@ func zip(data []byte) (string, error) {
 	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
-// decode reads what encode wrote. What cannot be read is an entry that is unreadable, and has
-// an id by which it is known as long as it stays as it is: it may be a list by another version
+// decode reads what encode wrote. Text that cannot be read becomes an unreadable entry with
+// an id that depends on the text: it may be a list by another version
 // of the guard, and must neither be taken for an empty one nor stay in the way for good.
 //
-// An entry that is among known is not read again: each review looks at the list, and all that are
-// under way would have an edit of their own otherwise.
+// An entry that is among known is not read again: otherwise each review under way would have a copy
+// of the edit.
 func decode(text string, known []entry) []entry {
 	if text == "" {
 		return nil
@@ -189,7 +189,7 @@ func decodeEntry(raw []byte) entry {
 	return en
 }
 
-// tooLarge is why an entry cannot be read for which there was no room in the list.
+// tooLarge is the reason why an entry cannot be read if there was no room for it in the list.
 const tooLarge = "it is too large to be shared"
 
 func decodeEdit(raw []byte) (edit mirrors.Edit, unreadable string) {
@@ -206,7 +206,7 @@ func decodeEdit(raw []byte) (edit mirrors.Edit, unreadable string) {
 // maxID is more than an id has, or the name of a replica.
 const maxID = 300
 
-// idOf returns the id of what has none that can be read.
+// idOf returns an id for data without a readable one.
 func idOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

@@ -23,20 +23,19 @@ const (
 	LeaseName = "mirrorset-guard-recent"
 	// annotation holds the recent edits.
 	annotation = "mirrorset-guard.io/recent"
-	// leaseSeconds is no more than a form: nothing is held. See Lease.
+	// leaseSeconds has no effect: nothing is held. See Lease.
 	leaseSeconds = int32(MaxStoringTime / time.Second)
-	// maxManager bounds what is told of who wrote a Lease.
+	// maxManager bounds the name of a Lease's writer.
 	maxManager = 60
 )
 
-// A Lease keeps recent edits in a Lease, for all replicas. It is an object that all of them may
-// update and nothing else reads. Its holder is the replica that admitted a change last; the
-// Lease is never held against anybody.
+// A Lease is a store in an object of that kind, which all replicas may update and nothing else reads.
+// Its holder is the replica that admitted a change last, and excludes none of the others.
 //
-// It may be deleted, emptied or filled with garbage by whoever has the right. So it is created
-// empty, an edit is added only by an update of the very object that was looked at (uid and
-// resourceVersion), and each replica follows it: the API server tells of every version that there
-// was, whatever became of it since.
+// It may be deleted, emptied or filled with garbage by any user with the right to. So it is created
+// empty, an edit is added only by an update of the very object that was read (uid and
+// resourceVersion), and each replica follows it: the API server reports every version that there
+// was, even if it was replaced since.
 type Lease struct {
 	client clientcoordinationv1.LeaseInterface
 	// watching is client without a limit of time for requests.
@@ -83,7 +82,7 @@ func (l *Lease) contentOf(lease *coordinationv1.Lease) content {
 	}
 }
 
-// writerOf returns which program wrote lease last, as far as that is known: it says so itself.
+// writerOf returns the program that wrote lease last, by its own account; "" if it is not known.
 func writerOf(lease *coordinationv1.Lease) string {
 	var last metav1.ManagedFieldsEntry
 	for _, m := range lease.ManagedFields {
@@ -141,10 +140,10 @@ func (l *Lease) follow(ctx context.Context, seen func(content)) error {
 		w, err := l.watching.Watch(ctx, options)
 		switch {
 		case err == nil:
-			err = l.pass(ctx, w, &options.ResourceVersion, seen)
+			err = l.relay(ctx, w, &options.ResourceVersion, seen)
 			w.Stop()
 		case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-			err = nil // it was not the API server's answer, and so the next goes on from there as well
+			err = nil // it was not the API server's answer, so the next watch can continue from there
 		default:
 			err = l.explain(err)
 		}
@@ -158,22 +157,22 @@ func (l *Lease) follow(ctx context.Context, seen func(content)) error {
 	return ctx.Err()
 }
 
-// pass passes on what w tells until it ends, and notes how far it got.
-func (l *Lease) pass(ctx context.Context, w watch.Interface, version *string, seen func(content)) error {
+// relay passes on the events of w until it ends, and notes the last version.
+func (l *Lease) relay(ctx context.Context, w watch.Interface, version *string, seen func(content)) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case event, ok := <-w.ResultChan():
 			if !ok {
-				return nil // the next goes on from there
+				return nil // the next watch continues from there
 			}
 			lease, isLease := event.Object.(*coordinationv1.Lease)
 			switch {
 			case event.Type == watch.Error:
 				return l.explain(apierrors.FromObject(event.Object)) // from the start
 			case !isLease:
-				return fmt.Errorf("Lease %s: the API server tells of a %T", LeaseName, event.Object)
+				return fmt.Errorf("Lease %s: the API server sent a %T", LeaseName, event.Object)
 			}
 			*version = lease.ResourceVersion
 			switch event.Type {
@@ -186,8 +185,8 @@ func (l *Lease) pass(ctx context.Context, w watch.Interface, version *string, se
 	}
 }
 
-// explain tells errors apart: what another replica did, what trying again would not change, and
-// all else.
+// explain tells errors apart: those that another replica caused, those that trying again would not
+// change, and all others.
 func (l *Lease) explain(err error) error {
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !isNamespaceMissing(err):

@@ -7,17 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Collector exports to Prometheus whether replicas share their recent edits, what somebody does
-// to the list, and what came of the edits that were admitted.
+// A Collector exports to Prometheus whether replicas share their recent edits, how often the list was
+// disturbed, and the outcomes of the edits that were admitted.
 type Collector struct{ Edits *Edits }
 
 var (
 	sharedDesc = prometheus.NewDesc("mirrorset_guard_recent_edits_shared",
-		"1 if replicas share which changes they admit, so that two made at the same moment are judged together; 0 if the Lease for it cannot be used. Missing if that is not known yet, or this process is the only one.", nil, nil)
+		"1 if replicas share the changes that they admit, and so judge changes made at the same moment together; 0 if the Lease for it cannot be used. Missing if that is not known yet, or this process is the only one.", nil, nil)
 	disturbedDesc = prometheus.NewDesc("mirrorset_guard_recent_edits_disturbed_total",
-		"How often somebody other than the guards wrote the Lease in which replicas share which changes they admit, by what was done (deleted, emptied, garbage).", []string{"what"}, nil)
+		"How often a program other than the guard wrote the Lease in which replicas share the changes that they admit, by what was done (deleted, emptied, garbage).", []string{"what"}, nil)
 	outcomesDesc = prometheus.NewDesc("mirrorset_guard_admitted_changes_total",
-		"Changes that were admitted by what came of them: confirmed once they were seen in force, unconfirmed if they never were, as another webhook refused them or no API server had asked.", []string{"result"}, nil)
+		"Admitted changes by outcome: confirmed once they were seen in force, unconfirmed if they never were, because another webhook refused them or no API server had asked.", []string{"result"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -46,21 +46,21 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// areShared reports whether the list was shared when that was tried last, which Run does now
-// and then, and whether it was tried.
+// areShared reports whether the list could be shared at the last attempt, which Run makes from time
+// to time, and whether there was one.
 func (e *Edits) areShared() (shared, known bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.link.broken() == nil, e.link.tried
 }
 
-// Notes say what keeps replicas from sharing their recent edits, and who disturbs it.
+// Notes say what keeps replicas from sharing their recent edits, and what disturbs it.
 func (e *Edits) Notes() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var notes []string
 	if err := e.link.broken(); err != nil {
-		notes = append(notes, fmt.Sprintf("changes made at the same moment through different replicas are not judged together (%v): apply the guard's manifests anew", err))
+		notes = append(notes, fmt.Sprintf("changes made at the same moment through different replicas are not judged together (%v): apply the guard's manifests again", err))
 	}
 	if what := e.trouble.text(time.Now()); what != "" {
 		notes = append(notes, what)

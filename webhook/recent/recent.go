@@ -2,27 +2,27 @@
 //
 // The API server stores a change only after it was admitted. One that is reviewed in the
 // meantime does not find it among the objects in force, so that each may be safe, but not both
-// together. Who decides on a change therefore looks at the recent edits first, reads the
-// configuration in force after that, judges the change with both, and adds it, which fails if
+// together. To decide on a change, a caller therefore takes a view of the recent edits first, reads
+// the configuration in force after that, judges the change with both, and adds it, which fails if
 // another was added since:
 //
-//	look, err := edits.Look(ctx)
+//	view, err := edits.View(ctx)
 //	set := ... // read the configuration
-//	others := look.Others(edit, set, read) // judge with them, and without
-//	err = edits.Add(ctx, look, Change{Edit: edit, InForce: set, Read: read}) // ErrChanged: look again
+//	others := view.Others(edit, set, read) // judge with them, and without
+//	err = edits.Add(ctx, view, Change{Edit: edit, InForce: set, Read: read}) // ErrChanged: start again
 //
-// With a Lease, all replicas add to the same list: the API server takes an update of it only
-// from who has seen the last one. That is why looking takes no request: who has not seen the last
-// one finds out when it adds. Nothing is held between two requests, so a replica that dies
-// keeps nobody out. What it leaves behind is at most an edit in the list, which for some
+// With a Lease, all replicas add to the same list: the API server accepts an update only from a
+// client that has seen the last one. That is why a view takes no request: a replica that has missed
+// the last update finds out when it adds. Nothing is held between two requests, so a replica that
+// dies keeps no other out. It leaves at most one edit in the list, which for some
 // seconds counts as one that may still be stored. Clocks are never compared: an edit ages from
 // when this process first saw it.
 //
-// The list may be deleted, emptied or filled with garbage by whoever has the right to (lease.go).
-// Therefore each replica follows it, and goes by every edit that was ever in it, until the cluster
-// shows it or it cannot come any more; what has gone from the list for another reason is put back
-// by whose it is. And whoever can reach the port can have edits admitted that no API server has
-// asked about (senders.go).
+// The list may be deleted, emptied or filled with garbage by any user with the right to (lease.go).
+// Therefore each replica follows it, and considers every edit that was ever in it until the edit is
+// in force or cannot be stored any more; an edit that disappears from the list for another reason is
+// put back by the replica that admitted it. And anyone who can reach the port can have edits admitted
+// that no API server has asked about (senders.go).
 package recent
 
 import (
@@ -47,34 +47,34 @@ const (
 	// gives a request that writes 34 s (requestTimeoutUpperBound in k8s.io/apiserver,
 	// pkg/endpoints/handlers/rest.go). Mostly it is known much sooner, see Run.
 	MaxStoringTime = 35 * time.Second
-	// MaxReadAge is the age beyond which what was read of the cluster is too old to admit a
-	// change by where replicas share no list: another may have admitted something meanwhile.
+	// MaxReadAge bounds the age of the configuration by which a change is admitted if replicas share
+	// no list: another replica may have admitted something meanwhile.
 	MaxReadAge = 250 * time.Millisecond
-	// MaxEntries bounds the list. More than these at once have to wait for some to be stored.
+	// MaxEntries bounds the list. Further changes wait for some of these to be stored.
 	MaxEntries = 64
-	// maxKnown bounds what is remembered of other replicas: what is in the list, and what has gone
-	// from it in the last seconds.
+	// maxKnown bounds the edits of other replicas that are remembered: those in the list, and those
+	// that disappeared from it in the last seconds.
 	maxKnown = 4 * MaxEntries
-	// again is how long to wait before the list is read again, for room in it or for an entry
+	// pollInterval is the time until the list is read again, to wait for room in it or for an entry
 	// that is not understood to go.
-	again = 50 * time.Millisecond
-	// maxOvertaken is how often an edit is written where the list has just become another, which mostly
-	// means that something was taken off it; catchUpTime is how long this process may take to be told.
+	pollInterval = 50 * time.Millisecond
+	// maxOvertaken bounds the attempts to write an edit to a list that has just changed, mostly because
+	// something was taken off it; catchUpTime bounds the wait until this process has seen that change.
 	maxOvertaken = 3
 	catchUpTime  = time.Second
-	// settleTime is how long what is followed anew is not relied on: what was in the list before
-	// may have been lost, and those whose it is put it back within a sweep.
+	// settleTime is for how long a list that is followed anew is not relied on: entries may have been
+	// lost before, and their replicas put them back within a sweep.
 	settleTime = 2 * sweepEvery
 )
 
 // ErrChanged is returned by Add if the list is no longer what it was. Test with errors.Is.
 var ErrChanged = errors.New("another change was admitted in the meantime")
 
-// errUnusable is returned by a Store that cannot be used as things are set up, which trying
+// errUnusable is returned by a store that the cluster's setup makes unusable, which trying
 // again would not change.
 var errUnusable = errors.New("cannot be used")
 
-// errFull is returned by a Store for more than it can hold.
+// errFull is returned by a store for more than it can hold.
 var errFull = errors.New("too many changes are admitted and not stored yet")
 
 // An entry is an edit that was admitted, as a list has it.
@@ -84,11 +84,11 @@ type entry struct {
 	edit   mirrors.Edit
 	// raw is how the store has it; nil for one that it does not have yet.
 	raw []byte
-	// claim is the rank of the sender of one that waits to be admitted, 0 for an admitted one: see
+	// claim is the rank of the sender if the edit waits to be admitted, 0 if it is admitted: see
 	// Claim.
 	claim int
-	// unreadable is why it is not understood; newer, that a later version of the guard wrote it.
-	// wholeList is set if it stands for a list that is not, which therefore cannot be written back.
+	// unreadable is why it is not understood; newer is set if a later version of the guard wrote it.
+	// wholeList is set if it stands for a list that is not understood, and so cannot be written back.
 	unreadable       string
 	newer, wholeList bool
 }
@@ -97,9 +97,9 @@ type entry struct {
 // has to name. Later versions are greater, as resource versions are.
 type content struct {
 	uid, version string
-	// absent is set where there is no such object.
+	// absent is set if there is no such object.
 	absent bool
-	// writer is which program wrote it, as that says itself.
+	// writer is the program that wrote it, by its own account.
 	writer  string
 	entries []entry
 }
@@ -111,13 +111,13 @@ func (c content) same(other content) bool { return c.uid == other.uid && c.versi
 // A store keeps a content that several processes share.
 type store interface {
 	read(context.Context) (content, error)
-	// write replaces what was read as from. It returns ErrChanged if it is something else by
-	// now, and what it holds afterwards.
+	// write replaces from, which was read before, and returns the new content. It returns ErrChanged if
+	// the store holds something else by now.
 	write(ctx context.Context, from content, entries []entry) (content, error)
-	// try returns the error that a write of what was read would, and writes nothing.
+	// try returns the error that a write would, and writes nothing.
 	try(ctx context.Context, from content) error
-	// follow passes on what it holds now, and then each version after that, in order and without
-	// leaving any out, until ctx ends or it cannot go on.
+	// follow passes on the content, and then each later version, in order and without
+	// leaving any out, until ctx ends or it fails.
 	follow(ctx context.Context, seen func(content)) error
 }
 
@@ -125,8 +125,8 @@ type store interface {
 type Options struct {
 	// Lease is what replicas share; nil for a process that is the only one.
 	Lease *Lease
-	// Stored reads what is in force of the objects of edits; it may leave out all else. Nil if it
-	// cannot be read.
+	// Stored reads the state in force of the objects of edits; it may leave out everything else. Nil if
+	// it cannot be read.
 	Stored func(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error)
 	// OtherWebhooks returns how long others may take to refuse what the guard has admitted; nil
 	// if that is not known.
@@ -147,49 +147,49 @@ type Edits struct {
 
 	mu       sync.Mutex
 	pending  []*pending           // what may still be stored, in the order in which it was seen
-	over     map[string]time.Time // what is not, though it may be in the list: since when
+	over     map[string]time.Time // since when edits that may be in the list are not pending
 	latest   content              // of shared, as last seen
-	count    int                  // of what was ever added to pending
-	overflow time.Time            // when there was more in the list than is remembered
+	count    int                  // of all that were ever added to pending
+	overflow time.Time            // when the list last held more than is remembered
 	news     chan struct{}        // closed whenever pending or latest change
 	link     link
 	trouble  trouble
-	// confirmed and unconfirmed count what came of own edits.
+	// confirmed and unconfirmed count the outcomes of own edits.
 	confirmed, unconfirmed uint64
-	running                bool // whether Run does
+	running                bool // whether Run is running
 }
 
 // A pending is an entry that may still be stored.
 type pending struct {
 	entry
-	// at is since when it ages: when it was first seen or, of an own one, when it was admitted.
+	// at is the time from which it ages: when it was first seen or, if it is an own one, admitted.
 	at time.Time
-	// listed is set while it is in the list, as last seen; lost, once it will not come any more.
+	// listed is set while it is in the list, as last seen; lost, once it will not be stored any more.
 	listed, lost bool
 	own          *own // nil for another replica's
 }
 
-// An own entry is one of this process. It is told once this process knows that others know of it:
-// only then is the change admitted.
+// An own entry is one of this process. The change is admitted only once this process knows that
+// other replicas know of it.
 type own struct {
-	// told is set once it is admitted, shared once it was in the list, withdrawn if it is not to be
+	// admitted is set once it is admitted, shared once it was in the list, withdrawn if it is not to be
 	// admitted after all.
-	told, shared, withdrawn bool
-	seat                    *Seat // nil for one that was added without
-	confirms                func(mirrors.Set) bool
-	done                    func(stored bool)
+	admitted, shared, withdrawn bool
+	seat                        *Seat // nil for an entry that was added without one
+	confirms                    func(mirrors.Set) bool
+	done                        func(stored bool)
 }
 
 // A link is the state of the connection to what replicas share.
 type link struct {
-	// worked is set once it was shared. unread and unwritten are why it cannot be, since is since
-	// when.
+	// worked is set once something was shared. unread and unwritten are the reasons why nothing can be,
+	// and since is the time of the first.
 	worked            bool
 	unread, unwritten error
 	since             time.Time
-	// tried says whether these say what came of using it.
+	// tried is set once it was used, so that these reasons, or their absence, mean something.
 	tried bool
-	// followed is set while it is followed; settled, when that can be relied on.
+	// followed is set while it is followed; settled is when that can be relied on.
 	followed bool
 	settled  time.Time
 }
@@ -225,40 +225,40 @@ func (e *Edits) Acquire(ctx context.Context) error {
 // Release gives the right back.
 func (e *Edits) Release() { e.slot.Release(1) }
 
-// A Look is the recent edits as they were at one moment.
-type Look struct {
-	pending []*pending // what might still be stored
+// A View holds the recent edits as they were at one moment.
+type View struct {
+	pending []*pending // edits that might still be stored
 	count   int
-	// shared is set if this is about all replicas.
+	// shared is set if it covers all replicas.
 	shared bool
 	edits  *Edits
 }
 
-// Look looks at the recent edits, as far as this process has been told: Add finds out what it has
-// not been told yet. An error means that nobody can tell what other replicas have
-// admitted. Where there is nothing that replicas share, for lack of rights, Look makes do with
-// what this process admitted, and Notes say so; but where something was shared before, only once
-// nothing can come of that any more.
-func (e *Edits) Look(ctx context.Context) (Look, error) {
-	if look, ok := e.lookFollowed(); ok {
-		return look, nil
+// View returns the recent edits that this process knows of: Add finds out about those that it does
+// not know of yet. An error means that it cannot be determined what other replicas have
+// admitted. If replicas share nothing, for lack of rights, a View holds only
+// what this process admitted, and Notes say so; but if something was shared before, only once
+// none of that can be stored any more.
+func (e *Edits) View(ctx context.Context) (View, error) {
+	if view, ok := e.followedView(); ok {
+		return view, nil
 	}
-	return e.LookNow(ctx)
+	return e.CurrentView(ctx)
 }
 
-// LookNow is Look for who adds nothing: it holds all that was admitted when it began.
-func (e *Edits) LookNow(ctx context.Context) (Look, error) { return e.lookNow(ctx, e.settled) }
+// CurrentView is View for callers that add nothing: it holds all edits that were admitted when it began.
+func (e *Edits) CurrentView(ctx context.Context) (View, error) { return e.readView(ctx, e.settled) }
 
-// lookFollowed returns what this process was told of the list, if that is all there was in it.
-func (e *Edits) lookFollowed() (look Look, ok bool) {
+// followedView returns the list as this process has followed it, if it has seen all of it.
+func (e *Edits) followedView() (view View, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	ok = e.shared != nil && !e.latest.absent && e.settled(e.latest) == nil
-	return Look{pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, ok
+	return View{pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, ok
 }
 
-// lookNow is LookNow once isReached does not return an error for what the list is.
-func (e *Edits) lookNow(ctx context.Context, isReached func(content) error) (Look, error) {
+// readView is CurrentView, and waits until isReached returns no error for the content of the list.
+func (e *Edits) readView(ctx context.Context, isReached func(content) error) (View, error) {
 	if e.shared == nil {
 		return e.alone(), nil
 	}
@@ -272,24 +272,24 @@ func (e *Edits) lookNow(ctx context.Context, isReached func(content) error) (Loo
 		}
 	}
 	if err != nil {
-		return Look{}, fmt.Errorf("reading which changes other replicas have admitted: %w", err)
+		return View{}, fmt.Errorf("reading which changes other replicas have admitted: %w", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Look{pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, nil
+	return View{pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, nil
 }
 
-// alone returns what is known without asking.
-func (e *Edits) alone() Look {
+// alone returns the edits that this process knows of without asking.
+func (e *Edits) alone() View {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Look{pending: slices.Clone(e.pending), count: e.count, edits: e}
+	return View{pending: slices.Clone(e.pending), count: e.count, edits: e}
 }
 
-// LookHere is Look without other replicas: it returns what this process knows.
-func (e *Edits) LookHere() Look { return e.alone() }
+// LocalView is View without other replicas: it returns the edits that this process knows of.
+func (e *Edits) LocalView() View { return e.alone() }
 
-// reach waits until isReached does not return an error for c, or ctx ends.
+// reach waits until isReached returns no error for c, or ctx ends.
 func (e *Edits) reach(ctx context.Context, c content, isReached func(content) error) error {
 	for {
 		e.mu.Lock()
@@ -298,7 +298,7 @@ func (e *Edits) reach(ctx context.Context, c content, isReached func(content) er
 		if err == nil || errors.Is(err, errUnusable) {
 			return err
 		}
-		timer := time.NewTimer(again)
+		timer := time.NewTimer(pollInterval)
 		select {
 		case <-news:
 		case <-timer.C:
@@ -315,8 +315,8 @@ var (
 	errNotSettled  = errors.New("the list has just begun to be followed")
 )
 
-// followed returns why the list was not followed until it became c, nil if it was. It is called with
-// the lock held.
+// followed returns nil if the list was followed until it became c, else an error that says why not. It
+// is called with the lock held.
 func (e *Edits) followed(c content) error {
 	switch {
 	case e.link.broken() != nil:
@@ -328,8 +328,8 @@ func (e *Edits) followed(c content) error {
 	}
 }
 
-// settled returns why it is not known what was in the list before it became c, nil if it is. It is
-// called with the lock held.
+// settled returns nil if it is known what was in the list before it became c, else an error that says
+// why not. It is called with the lock held.
 func (e *Edits) settled(c content) error {
 	if err := e.followed(c); err != nil {
 		return err
@@ -340,25 +340,25 @@ func (e *Edits) settled(c content) error {
 	return nil
 }
 
-// LookUntil looks until it is known what other replicas have admitted, or ctx ends. An entry
-// that cannot be read may conflict with anything, so it waits until that is over.
-func (e *Edits) LookUntil(ctx context.Context) (Look, error) {
+// AwaitView waits until it is known what other replicas have admitted, or ctx ends. An entry
+// that cannot be read may conflict with anything, so AwaitView waits until it is over.
+func (e *Edits) AwaitView(ctx context.Context) (View, error) {
 	for {
-		look, err := e.Look(ctx)
+		view, err := e.View(ctx)
 		if err == nil {
-			if err = look.unreadable(); err == nil {
-				return look, nil
+			if err = view.unreadable(); err == nil {
+				return view, nil
 			}
 		}
 		if wait(ctx) != nil {
-			return Look{}, err
+			return View{}, err
 		}
 	}
 }
 
 // wait waits a moment, or until ctx ends, of which it returns the error.
 func wait(ctx context.Context) error {
-	timer := time.NewTimer(again)
+	timer := time.NewTimer(pollInterval)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -377,38 +377,38 @@ func isOlder(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// Known reports whether l holds what was admitted, and all of it can be read.
-func (l Look) Known() bool { return l.edits != nil && l.unreadable() == nil }
+// Known reports whether v holds what was admitted, and all of it can be read.
+func (v View) Known() bool { return v.edits != nil && v.unreadable() == nil }
 
-// Fresh reports whether nothing was added since l, as far as this process knows; what was taken
-// off the list changes nothing. Where
-// replicas share nothing, read has to be young as well: it is when the configuration was read.
-func (l Look) Fresh(read time.Time) bool {
-	if !l.Known() {
+// Fresh reports whether, to this process's knowledge, nothing was added since v; what was taken off
+// the list changes nothing. If replicas share nothing, read, the time when the configuration was
+// read, must not be long ago either.
+func (v View) Fresh(read time.Time) bool {
+	if !v.Known() {
 		return false
 	}
-	e := l.edits
+	e := v.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.count != l.count {
+	if e.count != v.count {
 		return false
 	}
-	if l.shared {
+	if v.shared {
 		return e.settled(e.latest) == nil
 	}
 	return time.Since(read) <= MaxReadAge
 }
 
 // Others returns the edits that may not be stored yet, of other objects than that of edit.
-// InForce is the configuration in force, read at a time not before l.
-func (l Look) Others(edit mirrors.Edit, inForce mirrors.Set, read time.Time) []mirrors.Edit {
-	e := l.edits
+// InForce is the configuration in force, read at a time not before v.
+func (v View) Others(edit mirrors.Edit, inForce mirrors.Set, read time.Time) []mirrors.Edit {
+	e := v.edits
 	e.Observe(inForce, read)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var others []mirrors.Edit
-	// What is over by now may have become so after inForce was read, which then does not have it.
-	for _, p := range l.pending {
+	// An edit that is over by now may have been stored after inForce was read, which then lacks it.
+	for _, p := range v.pending {
 		if p.unreadable == "" && p.claim == 0 && !p.lost && !p.edit.Overlaps(edit) && !p.isIn(inForce, read) {
 			others = append(others, p.edit)
 		}
@@ -416,21 +416,21 @@ func (l Look) Others(edit mirrors.Edit, inForce mirrors.Set, read time.Time) []m
 	return others
 }
 
-// isIn reports whether a configuration that was read holds p. One that was first seen later than it
-// was read is not in it, even if it looks as if it were: that may be the state before an edit in
-// between.
+// isIn reports whether a configuration that was read holds p. An edit that was first seen after the
+// configuration was read is not in it, even if it seems to be: that may be the state before another
+// edit in between.
 func (p *pending) isIn(set mirrors.Set, read time.Time) bool {
 	return p.unreadable == "" && p.at.Before(read) && set.Holds(p.edit)
 }
 
-// Observe takes note of which edits were in force when the configuration was read, and of those
-// that are too old to come any more.
+// Observe takes note of the edits that were in force when the configuration was read, and of those
+// that are too old to be stored any more.
 func (e *Edits) Observe(inForce mirrors.Set, read time.Time) {
 	e.mu.Lock()
 	var outcomes []func()
 	e.pending = slices.DeleteFunc(e.pending, func(p *pending) bool {
 		switch {
-		case p.own != nil && (p.claim != 0 || !p.own.told): // it is withdrawn, or admitted
+		case p.own != nil && (p.claim != 0 || !p.own.admitted): // it is withdrawn, or admitted
 			return false
 		case p.isIn(inForce, read):
 			outcomes = append(outcomes, e.end(p, &inForce))
@@ -450,8 +450,8 @@ func (e *Edits) Observe(inForce mirrors.Set, read time.Time) {
 	}
 }
 
-// end takes note that p is over: it is in force in a configuration, or never came. It returns what
-// tells of it, which is to be called without the lock.
+// end takes note that p is over: it is in force in a configuration, or was never stored. It returns a
+// function that reports this, to be called without the lock.
 func (e *Edits) end(p *pending, in *mirrors.Set) (tell func()) {
 	e.over[p.id] = time.Now()
 	p.lost = in == nil
@@ -469,7 +469,7 @@ func (e *Edits) end(p *pending, in *mirrors.Set) (tell func()) {
 	}
 }
 
-// tally counts what came of an own edit.
+// tally counts the outcome of an own edit.
 func (e *Edits) tally(stored bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -480,15 +480,15 @@ func (e *Edits) tally(stored bool) {
 	}
 }
 
-// notify wakes who waits for news. It is called with the lock held.
+// notify wakes those that wait for news. It is called with the lock held.
 func (e *Edits) notify() {
 	close(e.news)
 	e.news = make(chan struct{})
 }
 
 // unreadable returns an error if an entry that may still be stored cannot be read.
-func (l Look) unreadable() error {
-	e := l.edits
+func (v View) unreadable() error {
+	e := v.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if time.Since(e.overflow) < MaxStoringTime {
@@ -505,23 +505,23 @@ func (l Look) unreadable() error {
 // A Change is an edit that was judged, and is to be admitted.
 type Change struct {
 	Edit mirrors.Edit
-	// InForce is the configuration that it was judged with, Read when that was read.
+	// InForce is the configuration that it was judged with, Read the time when that was read.
 	InForce mirrors.Set
 	Read    time.Time
 	// Confirms reports whether it is by this change that a configuration holds Edit; nil: always.
 	Confirms func(mirrors.Set) bool
-	// Done is told whether the change is in force, once that is known. It may be nil, and must not
-	// block.
+	// Done is called with whether the change is in force, once that is known. It may be nil, and must
+	// not block.
 	Done func(stored bool)
-	// Seat is what the sender has it admitted by, see Enter; nil: Add enters.
+	// Seat is the sender's, see TakeSeat; if it is nil, Add takes one.
 	Seat *Seat
 }
 
-// Add adds c, which was judged with what look held, and is admitted with that. It returns
+// Add adds c, which was judged with the edits in view and is admitted by this call. It returns
 // ErrChanged if something was added since; then c is not added, and has to be judged again. Any
-// other error means that other replicas cannot know of c. What the configuration holds already is
-// not added, as nothing changes.
-func (e *Edits) Add(ctx context.Context, look Look, c Change) error {
+// other error means that other replicas cannot know of c. An edit that the configuration holds
+// already is not added, as nothing changes.
+func (e *Edits) Add(ctx context.Context, view View, c Change) error {
 	if c.InForce.Holds(c.Edit) {
 		if c.Done != nil {
 			c.Done(false)
@@ -529,7 +529,7 @@ func (e *Edits) Add(ctx context.Context, look Look, c Change) error {
 		return nil
 	}
 	if c.Seat == nil {
-		seat, err := e.Enter(ctx)
+		seat, err := e.TakeSeat(ctx)
 		if err != nil {
 			return err
 		}
@@ -541,10 +541,10 @@ func (e *Edits) Add(ctx context.Context, look Look, c Change) error {
 		own: &own{seat: c.Seat, confirms: c.Confirms, done: c.Done},
 	}
 	var err error
-	if look.shared {
-		err = e.share(ctx, look, p)
+	if view.shared {
+		err = e.share(ctx, view, p)
 	} else {
-		err = e.addHere(look, p)
+		err = e.addHere(view, p)
 	}
 	if errors.Is(err, errFull) && wait(ctx) == nil {
 		err = fmt.Errorf("%w: %w", ErrChanged, err)
@@ -559,16 +559,16 @@ func (e *Edits) Add(ctx context.Context, look Look, c Change) error {
 func (e *Edits) admit(p *pending) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p.own.told, p.own.seat.taken = true, true
+	p.own.admitted, p.own.seat.taken = true, true
 	p.at = time.Now()
 	e.wake()
 }
 
 // addHere adds p to what only this process knows.
-func (e *Edits) addHere(look Look, p *pending) error {
+func (e *Edits) addHere(view View, p *pending) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.count != look.count {
+	if e.count != view.count {
 		return ErrChanged
 	}
 	if len(e.pending) >= MaxEntries {
@@ -586,11 +586,11 @@ func (e *Edits) insert(p *pending) {
 	e.wake()
 }
 
-// share puts p into the list if nothing was added to that since look, until ctx ends. While it is
-// under way, p counts here already, so that it is known for what it is when it is seen in the list.
-func (e *Edits) share(ctx context.Context, look Look, p *pending) error {
+// share puts p into the list if nothing was added to that since view, until ctx ends. Meanwhile p
+// counts here already, so that it is recognized when it is seen in the list.
+func (e *Edits) share(ctx context.Context, view View, p *pending) error {
 	e.mu.Lock()
-	if e.count != look.count {
+	if e.count != view.count {
 		e.mu.Unlock()
 		return ErrChanged
 	}
@@ -604,9 +604,10 @@ func (e *Edits) share(ctx context.Context, look Look, p *pending) error {
 	return err
 }
 
-// list returns what the list is to hold instead of c: what may still be stored, and what others
-// wrote that cannot be read here, as long as it counts. Of what is not admitted yet it holds only
-// adding, nil for none: write alone knows with what that was judged. It is called with the lock held.
+// list returns the entries that are to replace those of c: edits that may still be stored, and entries
+// of others that cannot be read here, as long as they count. Of the edits that are not admitted yet it
+// holds only adding, nil for none: write alone knows with what that was judged. It is called with the
+// lock held.
 func (e *Edits) list(c content, adding *pending) []entry {
 	var entries []entry
 	listed := map[string]bool{}
@@ -616,16 +617,16 @@ func (e *Edits) list(c content, adding *pending) []entry {
 		}
 	}
 	for _, p := range e.pending {
-		if isOurs := p.own != nil && !p.own.withdrawn; isOurs && (p.own.told || p.claim != 0 || p == adding) && !listed[p.id] {
+		if isOurs := p.own != nil && !p.own.withdrawn; isOurs && (p.own.admitted || p.claim != 0 || p == adding) && !listed[p.id] {
 			entries = append(entries, p.entry)
 		}
 	}
 	return entries
 }
 
-// write writes p into the list unless something else was added to that by now, of which count is how
-// much was. An answer may get lost on the way, and what was taken off the list a moment ago may not have
-// been told yet, so what is there is looked at before it is tried again.
+// write writes p into the list unless more than count edits were added to that by now. A response may
+// get lost, and this process may not have seen yet that something was taken off the list, so the list
+// is read before the next attempt.
 func (e *Edits) write(ctx context.Context, count int, p *pending) error {
 	for tries := 1; ; tries++ {
 		from, entries, err := e.next(count, p)
@@ -638,7 +639,7 @@ func (e *Edits) write(ctx context.Context, count int, p *pending) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errUnusable):
-			return e.breakLink(err) // nil: it counts here, and that has to do
+			return e.breakLink(err) // nil: it counts here only, which has to suffice
 		case errors.Is(err, errFull) && wait(ctx) == nil:
 			return fmt.Errorf("telling other replicas of this change: %w: %w", ErrChanged, err)
 		case overtaken && tries == maxOvertaken, !overtaken && wait(ctx) != nil:
@@ -655,8 +656,8 @@ func (e *Edits) write(ctx context.Context, count int, p *pending) error {
 	}
 }
 
-// next returns what to write where for p to be in it; ErrChanged if more than count was added, or may
-// have been.
+// next returns the entries to write, with p, and the content that they replace; ErrChanged if more than
+// count edits were added, or may have been.
 func (e *Edits) next(count int, p *pending) (from content, entries []entry, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -666,14 +667,14 @@ func (e *Edits) next(count int, p *pending) (from content, entries []entry, err 
 	return e.latest, e.list(e.latest, p), nil
 }
 
-// catchUp waits a moment for this process to be told of c.
+// catchUp waits a moment for this process to see c.
 func (e *Edits) catchUp(ctx context.Context, c content) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
 	defer cancel()
 	return e.reach(ctx, c, e.settled)
 }
 
-// put writes entries where from is. There is no version between that and what it becomes.
+// put replaces from by entries. There is no version between the two.
 func (e *Edits) put(ctx context.Context, from content, entries []entry) error {
 	after, err := e.shared.write(ctx, from, entries)
 	if err != nil {
@@ -699,7 +700,7 @@ func (e *Edits) remove(p *pending) {
 	e.wake()
 }
 
-// wake has Run look after the list.
+// wake has Run sweep the list.
 func (e *Edits) wake() {
 	select {
 	case e.added <- struct{}{}:
@@ -717,20 +718,20 @@ func (e *Edits) AddHere(c Change) {
 	}
 	e.insert(&pending{
 		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit}, at: time.Now(),
-		own: &own{told: true, confirms: c.Confirms, done: c.Done},
+		own: &own{admitted: true, confirms: c.Confirms, done: c.Done},
 	})
 }
 
-// AddAnyway adds a change that is admitted although nothing is known. It is told to other
-// replicas if that can be done before ctx ends.
-func (e *Edits) AddAnyway(ctx context.Context, c Change) {
-	look, err := e.Look(ctx)
-	for err == nil && look.shared {
-		if err = e.Add(ctx, look, c); err == nil {
+// AddUnconditionally adds a change that is admitted without a verdict. It is shared with other
+// replicas if that is possible before ctx ends.
+func (e *Edits) AddUnconditionally(ctx context.Context, c Change) {
+	view, err := e.View(ctx)
+	for err == nil && view.shared {
+		if err = e.Add(ctx, view, c); err == nil {
 			return
 		}
 		if errors.Is(err, ErrChanged) && wait(ctx) == nil {
-			look, err = e.Look(ctx)
+			view, err = e.View(ctx)
 		}
 	}
 	e.AddHere(c)

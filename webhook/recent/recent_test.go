@@ -239,9 +239,9 @@ func set(name, source string) *configv1.ImageTagMirrorSet {
 
 func put(name string) mirrors.Edit { return mirrors.Put(set(name, name+".example.com")) }
 
-func look(t *testing.T, e *Edits) Look {
+func view(t *testing.T, e *Edits) View {
 	t.Helper()
-	l, err := e.Look(t.Context())
+	l, err := e.View(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func look(t *testing.T, e *Edits) Look {
 
 func add(t *testing.T, e *Edits, edit mirrors.Edit) {
 	t.Helper()
-	if err := e.Add(t.Context(), look(t, e), Change{Edit: edit}); err != nil {
+	if err := e.Add(t.Context(), view(t, e), Change{Edit: edit}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -258,7 +258,7 @@ func add(t *testing.T, e *Edits, edit mirrors.Edit) {
 // others returns the names of what counts, for e and at this moment, if inForce is in force by now.
 func others(t *testing.T, e *Edits, inForce ...mirrors.Object) string {
 	t.Helper()
-	l, err := e.LookNow(t.Context())
+	l, err := e.CurrentView(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestShared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
 		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
-		early := look(t, b)
+		early := view(t, b)
 		add(t, a, put("one"))
 		if err := b.Add(t.Context(), early, Change{Edit: put("two")}); !errors.Is(err, ErrChanged) {
 			t.Fatalf("added without knowing of the other: %v", err)
@@ -321,7 +321,7 @@ func TestNothingChanges(t *testing.T) {
 				t.Error("it is said to be by this change")
 			}
 		}}
-		if err := e.Add(t.Context(), look(t, e), c); err != nil || others(t, e) != "" || told != 1 {
+		if err := e.Add(t.Context(), view(t, e), c); err != nil || others(t, e) != "" || told != 1 {
 			t.Errorf("%v, counts %q, told %d times", err, others(t, e), told)
 		}
 	})
@@ -332,24 +332,24 @@ func TestFresh(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
 		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
-		l := look(t, a)
+		l := view(t, a)
 		if !l.Fresh(time.Now()) {
 			t.Error("nothing has happened")
 		}
 		s.set(func() { s.deaf = true })
 		await()
-		go func() { _ = b.Add(t.Context(), look(t, b), Change{Edit: put("one")}) }()
+		go func() { _ = b.Add(t.Context(), view(t, b), Change{Edit: put("one")}) }()
 		await()
 		if !l.Fresh(time.Now()) {
 			t.Error("it is for Add to find out what another replica does")
 		}
 		s.set(func() { s.deaf = false })
 		await()
-		if l.Fresh(time.Now()) || (Look{}).Fresh(time.Now()) {
+		if l.Fresh(time.Now()) || (View{}).Fresh(time.Now()) {
 			t.Error("a later version has shown more")
 		}
 		time.Sleep(time.Hour)
-		if l = look(t, a); !l.Fresh(time.Now().Add(-time.Hour)) {
+		if l = view(t, a); !l.Fresh(time.Now().Add(-time.Hour)) {
 			t.Error("age matters only where nothing is shared")
 		}
 	})
@@ -399,7 +399,7 @@ func TestTakenOff(t *testing.T) {
 				a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
 				add(t, b, put("one"))
 				await()
-				l := look(t, a)
+				l := view(t, a)
 				if tt.deaf {
 					s.set(func() { s.deaf = true })
 					await()
@@ -424,7 +424,7 @@ func TestFollowedAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
 		e := s.replica(t, "a", Options{})
-		l := look(t, e)
+		l := view(t, e)
 		s.set(func() { s.fail = errors.New("no route to host") })
 		await()
 		if l.Fresh(time.Now()) {
@@ -477,13 +477,13 @@ func TestEveryVersionCounts(t *testing.T) {
 				nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
 				options := Options{Stored: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 10 * time.Second, nil }}
 				a, b := s.replica(t, "a", options), s.replica(t, "b", options)
-				early := look(t, b)
+				early := view(t, b)
 				add(t, a, put("one"))
 				tt.disturb(s)
 				if err := b.Add(t.Context(), early, Change{Edit: put("two")}); !errors.Is(err, ErrChanged) {
 					t.Errorf("added without knowing of the other: %v", err)
 				}
-				others := look(t, b).Others(put("two"), mirrors.Set{}, time.Now())
+				others := view(t, b).Others(put("two"), mirrors.Set{}, time.Now())
 				if len(others) == 0 || others[0].Subject() != "ImageTagMirrorSet one" {
 					t.Errorf("b counts %v", others)
 				}
@@ -510,10 +510,10 @@ func TestBeginsAnew(t *testing.T) {
 		s.set(func() { s.fail = errors.New("410 Gone") })
 		await()
 		s.set(func() { s.fail = nil })
-		time.Sleep(again)
+		time.Sleep(pollInterval)
 		await()
 		start := time.Now()
-		if _, err := b.LookUntil(t.Context()); err != nil || time.Since(start) >= settleTime {
+		if _, err := b.AwaitView(t.Context()); err != nil || time.Since(start) >= settleTime {
 			t.Errorf("nothing has happened, and it waited %s: %v", time.Since(start), err)
 		}
 		add(t, a, put("one"))
@@ -524,10 +524,10 @@ func TestBeginsAnew(t *testing.T) {
 		s.set(func() { s.fail = nil })
 		ctx, cancel := context.WithTimeout(t.Context(), settleTime/2)
 		defer cancel()
-		if _, err := b.LookUntil(ctx); !errors.Is(err, errNotSettled) && !errors.Is(err, errNotFollowed) {
+		if _, err := b.AwaitView(ctx); !errors.Is(err, errNotSettled) && !errors.Is(err, errNotFollowed) {
 			t.Errorf("it relies on what it sees: %v", err)
 		}
-		if _, err := b.LookUntil(t.Context()); err != nil {
+		if _, err := b.AwaitView(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := others(t, b); got != "ImageTagMirrorSet one" {
@@ -574,7 +574,7 @@ func TestOutOfReach(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
 		e := s.replica(t, "a", Options{})
-		l := look(t, e)
+		l := view(t, e)
 		s.mu.Lock()
 		s.fail = errors.New("no route to host")
 		s.mu.Unlock()
@@ -583,16 +583,16 @@ func TestOutOfReach(t *testing.T) {
 			t.Cleanup(cancel)
 			return ctx
 		}
-		if _, err := e.LookNow(short()); err == nil {
+		if _, err := e.CurrentView(short()); err == nil {
 			t.Error("looked at what is out of reach")
 		}
 		if err := e.Add(short(), l, Change{Edit: put("one")}); err == nil || errors.Is(err, ErrChanged) {
 			t.Errorf("added: %v", err)
 		}
-		l = look(t, e)
+		l = view(t, e)
 		s.set(func() {}) // it is not followed any more
 		await()
-		if _, err := e.LookUntil(short()); err == nil || !strings.Contains(err.Error(), "no route to host") {
+		if _, err := e.AwaitView(short()); err == nil || !strings.Contains(err.Error(), "no route to host") {
 			t.Errorf("looked: %v", err)
 		}
 		if err := e.Add(short(), l, Change{Edit: put("one")}); !errors.Is(err, ErrChanged) {
@@ -613,7 +613,7 @@ func TestNoRight(t *testing.T) {
 		s := newShared()
 		s.fail = errForbidden
 		e := s.replica(t, "a", Options{})
-		l := look(t, e)
+		l := view(t, e)
 		add(t, e, put("one"))
 		if got := others(t, e); got != "ImageTagMirrorSet one" {
 			t.Errorf("counts %q", got)
@@ -624,7 +624,7 @@ func TestNoRight(t *testing.T) {
 		if l.Fresh(time.Now()) {
 			t.Error("something was added since")
 		}
-		l = look(t, e)
+		l = view(t, e)
 		time.Sleep(MaxReadAge + 1)
 		if l.Fresh(time.Now().Add(-MaxReadAge - 1)) {
 			t.Error("another replica may have admitted something")
@@ -655,20 +655,20 @@ func TestRightLost(t *testing.T) {
 				lost := time.Now()
 				short, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				l, err := e.LookUntil(short)
+				l, err := e.AwaitView(short)
 				if err == nil {
 					err = e.Add(short, l, Change{Edit: put("one")})
 				}
-				if !errors.Is(err, errUnusable) || !strings.Contains(err.Error(), "may still come") {
+				if !errors.Is(err, errUnusable) || !strings.Contains(err.Error(), "may still be stored") {
 					t.Fatalf("it goes on at once: %v", err)
 				}
-				if l := e.LookHere(); len(l.Others(put("-"), mirrors.Set{}, time.Time{})) != 1 {
+				if l := e.LocalView(); len(l.Others(put("-"), mirrors.Set{}, time.Time{})) != 1 {
 					t.Error("what is known here is forgotten")
 				}
 				if got := exported(t, e); got != "0" || len(e.Notes()) != 1 {
 					t.Errorf("the gauge is %q, notes %q", got, e.Notes())
 				}
-				if l, err = e.LookUntil(t.Context()); err != nil || time.Since(lost) < MaxStoringTime-time.Second {
+				if l, err = e.AwaitView(t.Context()); err != nil || time.Since(lost) < MaxStoringTime-time.Second {
 					t.Fatalf("after %s: %v", time.Since(lost), err)
 				}
 				if err := e.Add(t.Context(), l, Change{Edit: put("two")}); err != nil {
@@ -798,7 +798,7 @@ func TestSweep(t *testing.T) {
 						time.AfterFunc(tt.stored, func() { c.store(set("one", "one.example.com")) })
 					}
 					told := make(chan bool, 2)
-					if err := e.Add(t.Context(), look(t, e), Change{Edit: put("one"), Done: func(stored bool) { told <- stored }}); err != nil {
+					if err := e.Add(t.Context(), view(t, e), Change{Edit: put("one"), Done: func(stored bool) { told <- stored }}); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(tt.longer)
@@ -871,12 +871,12 @@ func TestUnreadable(t *testing.T) {
 				await()
 				start := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				_, err := e.LookUntil(ctx)
+				_, err := e.AwaitView(ctx)
 				cancel()
 				if waits := err != nil && strings.Contains(err.Error(), "cannot be read here"); waits != (round == 0) {
 					t.Errorf("%.40s: round %d: %v", tt.text, round, err)
 				}
-				if _, err := e.LookUntil(t.Context()); err != nil || time.Since(start) > 5*time.Second+storingMargin+2*sweepEvery {
+				if _, err := e.AwaitView(t.Context()); err != nil || time.Since(start) > 5*time.Second+storingMargin+2*sweepEvery {
 					t.Errorf("%.40s, after %s: %v", tt.text, time.Since(start), err)
 				}
 				add(t, e, put(fmt.Sprint("one", round)))
@@ -925,7 +925,7 @@ func TestTooLarge(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := b.LookUntil(ctx); err == nil || !strings.Contains(err.Error(), "too large to be shared") {
+		if _, err := b.AwaitView(ctx); err == nil || !strings.Contains(err.Error(), "too large to be shared") {
 			t.Errorf("another: %v", err)
 		}
 		if b.trouble.text(time.Now()) != "" {
@@ -942,11 +942,11 @@ func TestFull(t *testing.T) {
 			for i := range MaxEntries {
 				add(t, e, put(fmt.Sprint("o", i)))
 			}
-			if err := e.Add(t.Context(), look(t, e), Change{Edit: put("more")}); !errors.Is(err, ErrChanged) {
+			if err := e.Add(t.Context(), view(t, e), Change{Edit: put("more")}); !errors.Is(err, ErrChanged) {
 				t.Errorf("with time left: %v", err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			l := look(t, e)
+			l := view(t, e)
 			cancel()
 			if err := e.Add(ctx, l, Change{Edit: put("more")}); !errors.Is(err, errFull) || errors.Is(err, ErrChanged) {
 				t.Errorf("with none left: %v", err)
@@ -978,7 +978,7 @@ func TestOverflow(t *testing.T) {
 		}
 		s.put("")
 		await()
-		early := look(t, b)
+		early := view(t, b)
 		for i := range MaxEntries {
 			add(t, a, put(fmt.Sprint("o", i)))
 		}
@@ -990,22 +990,22 @@ func TestOverflow(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), MaxStoringTime/2)
 		defer cancel()
-		if _, err := b.LookUntil(ctx); !errors.Is(err, errFull) {
+		if _, err := b.AwaitView(ctx); !errors.Is(err, errFull) {
 			t.Errorf("it decides although it may have overlooked something: %v", err)
 		}
-		if _, err := b.LookUntil(t.Context()); err != nil {
+		if _, err := b.AwaitView(t.Context()); err != nil {
 			t.Errorf("after a while: %v", err)
 		}
 	})
 }
 
-// TestAddAnyway: what is admitted without a verdict counts, be the Lease out of reach; and is shared
+// TestAddUnconditionally: what is admitted without a verdict counts, be the Lease out of reach; and is shared
 // once it is there again.
-func TestAddAnyway(t *testing.T) {
+func TestAddUnconditionally(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
 		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
-		a.AddAnyway(t.Context(), Change{Edit: put("one")})
+		a.AddUnconditionally(t.Context(), Change{Edit: put("one")})
 		await()
 		if got := others(t, b); got != "ImageTagMirrorSet one" {
 			t.Errorf("b counts %q", got)
@@ -1013,7 +1013,7 @@ func TestAddAnyway(t *testing.T) {
 		s.set(func() { s.fail = errors.New("gone") })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		a.AddAnyway(ctx, Change{Edit: put("two")})
+		a.AddUnconditionally(ctx, Change{Edit: put("two")})
 		s.set(func() { s.fail = nil })
 		time.Sleep(settleTime)
 		if got := others(t, a); got != "ImageTagMirrorSet one, ImageTagMirrorSet two" {
@@ -1039,13 +1039,13 @@ func TestSameObject(t *testing.T) {
 		s := newShared()
 		a := s.replica(t, "a", Options{})
 		add(t, a, mirrors.Put(set("one", "x.example.com")))
-		if err := a.Add(t.Context(), look(t, a), Change{Edit: mirrors.Delete(set("one", "")), InForce: mirrors.Set{Objects: []mirrors.Object{set("one", "z")}}}); err != nil {
+		if err := a.Add(t.Context(), view(t, a), Change{Edit: mirrors.Delete(set("one", "")), InForce: mirrors.Set{Objects: []mirrors.Object{set("one", "z")}}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := others(t, a, set("one", "y.example.com")); got != "ImageTagMirrorSet one, Deleting ImageTagMirrorSet one" {
 			t.Errorf("counts %q", got)
 		}
-		if got := look(t, a).Others(put("one"), mirrors.Set{}, time.Time{}); len(got) != 0 {
+		if got := view(t, a).Others(put("one"), mirrors.Set{}, time.Time{}); len(got) != 0 {
 			t.Errorf("an edit is not judged with others of its object: %v", got)
 		}
 	})
@@ -1174,7 +1174,7 @@ func (w *manyReplicas) changeAll(ctx context.Context, n int) {
 // change has e admit a change, which is stored a while later.
 func (w *manyReplicas) change(ctx context.Context, e *Edits, name string) {
 	for ctx.Err() == nil {
-		l, err := e.LookUntil(ctx)
+		l, err := e.AwaitView(ctx)
 		if err != nil {
 			w.t.Error(err)
 			return
@@ -1220,7 +1220,7 @@ func TestOverMeanwhile(t *testing.T) {
 		e := c.edits(t)
 		add(t, e, put("one"))
 		time.Sleep(time.Millisecond)
-		look := look(t, e)
+		view := view(t, e)
 		before := c.inForce()
 		read := time.Now()
 		c.store(set("one", "one.example.com"))
@@ -1228,7 +1228,7 @@ func TestOverMeanwhile(t *testing.T) {
 		if others(t, e) != "" {
 			t.Fatal("it is not over")
 		}
-		if got := look.Others(put("two"), before, read); len(got) != 1 {
+		if got := view.Others(put("two"), before, read); len(got) != 1 {
 			t.Errorf("what is not in the configuration counts as %v", got)
 		}
 	})

@@ -9,46 +9,47 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 )
 
-// Whoever can reach the port can send a review that no API server has made, and have an edit
-// admitted that never comes: an edit that keeps others out as long as it might. So what is
-// confirmed counts: a sender of whose edits one was seen in force is known, and goes first. Who has
-// sent only such as never came is suspect, and slowed down, more with each. What those who are not
-// known have admitted takes no more than a part of the list.
+// Anyone who can reach the port can send a review that no API server has made, and have an edit
+// admitted that is never stored but keeps others out as long as it might be. So senders are judged
+// by their edits: one with an edit that was seen in force is known, and goes first. One whose edits
+// were never stored is suspect, and slowed down, more with each. The edits of all senders that are
+// not known take no more than a part of the list.
 //
-// A sender is an address, or "" for one who is authenticated otherwise.
+// A sender is an address, or "" for one that is authenticated otherwise.
 
 const (
-	// maxUnknown is how many pending edits there may be of all who are not known, freshMost of one
-	// who has not sent any before, and suspectMost of one whose edits did not come.
+	// maxUnknown bounds the pending edits of all senders that are not known, freshMost those of one
+	// that has not sent any before, and suspectMost those of one whose edits were not stored.
 	maxUnknown  = MaxEntries / 4
 	freshMost   = 4
 	suspectMost = 1
-	// forgiven is how many edits in a row may not come of one who is not known, and trusted of one
-	// who is, before that is held against them: another webhook may refuse what the guard admits,
-	// and an object may be gone again before it is seen. Who was known does not become suspect.
+	// forgiven is how many edits in a row of a sender that is not known may fail to be stored, and
+	// trusted how many of one that is, before that is held against it: another webhook may refuse what
+	// the guard admits, and an object may be gone again before it is seen. A sender that was known does
+	// not become suspect.
 	forgiven = 2
 	trusted  = 8
-	// firstPause is how long a suspect waits after the first edit that makes it one, twice as long
-	// after each more, and longestPause at most.
+	// firstPause is how long a suspect waits after the edit that made it one; the pause doubles with
+	// each further edit, up to longestPause.
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
-	// forgetAfter is for how long what did not come is remembered.
+	// forgetAfter is for how long it is remembered that an edit was not stored.
 	forgetAfter = 10 * time.Minute
-	// maxSenders bounds those who are remembered.
+	// maxSenders bounds the senders that are remembered.
 	maxSenders = 1024
 )
 
 // The ranks of senders, the first first. None is 0.
 const (
-	// RankKnown is that of a sender of whose edits one was seen in force.
+	// RankKnown is that of a sender with an edit that was seen in force.
 	RankKnown = 1 + iota
 	rankFresh
 	rankSuspect
 )
 
-// A senders remembers what came of the edits of each sender. It is safe for concurrent use.
+// senders remember whether the edits of each sender were stored. They are safe for concurrent use.
 type senders struct {
-	room *fair.Queue // for those who are not known
+	room *fair.Queue // for senders that are not known
 
 	mu   *sync.Mutex
 	by   map[string]*sender
@@ -57,10 +58,10 @@ type senders struct {
 
 type sender struct {
 	known   bool
-	failed  int // in a row, edits that did not come
+	failed  int // edits in a row that were not stored
 	pending int
-	last    time.Time // when something was heard of it
-	failure time.Time // when an edit did not come
+	last    time.Time // when it was last heard from
+	failure time.Time // when an edit was last not stored
 }
 
 func newSenders() senders {
@@ -99,7 +100,7 @@ func (s *sender) most(now time.Time) int {
 	return suspectMost
 }
 
-// rank returns whose turn is first.
+// rank returns the rank of a sender.
 func (s *senders) rank(name string) int {
 	if name == "" {
 		return RankKnown
@@ -112,8 +113,8 @@ func (s *senders) rank(name string) int {
 	return rankFresh
 }
 
-// of returns what is known of a sender. It is called with the lock held.
-func (s *senders) of(name string) *sender {
+// get returns a sender by its name. It is called with the lock held.
+func (s *senders) get(name string) *sender {
 	if s.by[name] == nil {
 		s.forget()
 		s.by[name] = new(sender)
@@ -122,8 +123,8 @@ func (s *senders) of(name string) *sender {
 	return s.by[name]
 }
 
-// forget makes room for one more: for the one that was not heard of for longest, of those who are
-// not known if there are any.
+// forget makes room for one more: it drops the sender that was not heard from for longest, of those
+// that are not known if there are any.
 func (s *senders) forget() {
 	if len(s.by) < maxSenders {
 		return
@@ -145,17 +146,17 @@ func (s *senders) forget() {
 type Seat struct {
 	edits  *Edits
 	sender string
-	room   bool // whether it takes a part of what those share who are not known
+	room   bool // whether it takes a part of the room that unknown senders share
 	taken  bool // by an edit, or given back
 }
 
-// Enter waits until the sender of ctx may have one more edit admitted, or ctx ends. Nobody who has
-// the right to decide waits for it: it may take long. The caller calls Leave.
-func (e *Edits) Enter(ctx context.Context) (*Seat, error) { return e.enter(ctx, newcomer) }
+// TakeSeat waits until the sender of ctx may have one more edit admitted, or ctx ends. As that may
+// take long, it must not be called with the right to decide. The caller calls Leave.
+func (e *Edits) TakeSeat(ctx context.Context) (*Seat, error) { return e.reserve(ctx, newcomer) }
 
-// Again is Enter for one that had a seat, and left it for others while it had no use for it. It goes
+// Retake is TakeSeat for an edit that left its seat to others while it had no use for it. It goes
 // before those of the same rank that had none.
-func (s *Seat) Again(ctx context.Context) (*Seat, error) { return s.edits.enter(ctx, returning) }
+func (s *Seat) Retake(ctx context.Context) (*Seat, error) { return s.edits.reserve(ctx, returning) }
 
 // The claims to a seat, as package fair has them.
 const (
@@ -163,9 +164,9 @@ const (
 	newcomer
 )
 
-func (e *Edits) enter(ctx context.Context, claim int) (*Seat, error) {
+func (e *Edits) reserve(ctx context.Context, claim int) (*Seat, error) {
 	sender := fair.ClaimantOf(ctx).Name
-	room, err := e.senders.enter(ctx, sender, claim)
+	room, err := e.senders.reserve(ctx, sender, claim)
 	if err != nil {
 		return nil, err
 	}
@@ -186,21 +187,21 @@ func (s *Seat) Leave() {
 	}
 }
 
-// enter waits until a sender may have one more edit admitted, or ctx ends. room says whether it takes
-// a part of what those share who are not known.
-func (s *senders) enter(ctx context.Context, name string, claim int) (room bool, err error) {
+// reserve waits until a sender may have one more edit admitted, or ctx ends. room says whether it takes
+// a part of the room that unknown senders share.
+func (s *senders) reserve(ctx context.Context, name string, claim int) (room bool, err error) {
 	if name == "" {
 		return false, nil
 	}
 	for {
-		wait, news := s.tryEnter(name)
+		wait, news := s.tryReserve(name)
 		switch {
 		case news == nil && wait == 0:
 			return false, nil
 		case news == nil:
 			if err := s.room.Acquire(ctx, claim, 1); err != nil {
 				s.leave(name, false)
-				return false, fmt.Errorf("too many changes are admitted that have not come: %w", err)
+				return false, fmt.Errorf("too many changes are admitted that have not been stored: %w", err)
 			}
 			return true, nil
 		}
@@ -210,18 +211,18 @@ func (s *senders) enter(ctx context.Context, name string, claim int) (room bool,
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return false, fmt.Errorf("changes from %s were admitted and never came: %w", name, ctx.Err())
+			return false, fmt.Errorf("changes from %s were admitted and never stored: %w", name, ctx.Err())
 		}
 		timer.Stop()
 	}
 }
 
-// tryEnter enters an edit of a sender if that may be now; wait is not 0 then if it needs room. Else
-// it returns what to wait for.
-func (s *senders) tryEnter(name string) (wait time.Duration, news <-chan struct{}) {
+// tryReserve counts one more edit of a sender if that is possible now; news is nil then, and wait is
+// not 0 if the edit needs room. Otherwise it returns what to wait for.
+func (s *senders) tryReserve(name string) (wait time.Duration, news <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sender, now := s.of(name), time.Now()
+	sender, now := s.get(name), time.Now()
 	if sender.rank(now) == RankKnown {
 		sender.pending++
 		return 0, nil
@@ -242,7 +243,7 @@ func (s *senders) leave(name string, room bool) {
 		return
 	}
 	s.mu.Lock()
-	s.of(name).pending--
+	s.get(name).pending--
 	s.notify()
 	s.mu.Unlock()
 	if room {
@@ -250,13 +251,13 @@ func (s *senders) leave(name string, room bool) {
 	}
 }
 
-// outcome takes note of what came of an edit.
-func (s *senders) outcome(of own, stored bool) {
-	if of.seat == nil || of.seat.sender == "" {
+// outcome takes note of whether an edit was stored.
+func (s *senders) outcome(o own, stored bool) {
+	if o.seat == nil || o.seat.sender == "" {
 		return
 	}
 	s.mu.Lock()
-	sender := s.of(of.seat.sender)
+	sender := s.get(o.seat.sender)
 	if stored {
 		sender.known, sender.failed = true, 0
 	} else {
@@ -264,10 +265,10 @@ func (s *senders) outcome(of own, stored bool) {
 		sender.failure = time.Now()
 	}
 	s.mu.Unlock()
-	s.leave(of.seat.sender, of.seat.room)
+	s.leave(o.seat.sender, o.seat.room)
 }
 
-// notify wakes who waits. It is called with the lock held.
+// notify wakes those that wait. It is called with the lock held.
 func (s *senders) notify() {
 	close(s.news)
 	s.news = make(chan struct{})

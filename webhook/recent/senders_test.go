@@ -64,7 +64,7 @@ func send(t *testing.T, e *Edits, sender, name string, limit time.Duration) erro
 	t.Helper()
 	ctx := from(t, sender, limit)
 	for {
-		err := e.Add(ctx, look(t, e), Change{Edit: put(name)})
+		err := e.Add(ctx, view(t, e), Change{Edit: put(name)})
 		if !errors.Is(err, ErrChanged) {
 			return err
 		}
@@ -197,7 +197,7 @@ func TestStrangersShare(t *testing.T) {
 		for i := range 3 * maxSenders {
 			e.Rank(fmt.Sprint("s", i))
 			e.senders.mu.Lock()
-			e.senders.of(fmt.Sprint("s", i))
+			e.senders.get(fmt.Sprint("s", i))
 			e.senders.mu.Unlock()
 		}
 		if n := len(e.senders.by); n > maxSenders {
@@ -215,16 +215,16 @@ func TestClaim(t *testing.T) {
 		options := Options{Stored: c.stored, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }}
 		a, b := s.replica(t, "a", options), s.replica(t, "b", options)
 		stranger := from(t, "stranger", time.Second)
-		a.senders.of("suspect").failed, a.senders.of("suspect").failure = forgiven+1, time.Now()
+		a.senders.get("suspect").failed, a.senders.get("suspect").failure = forgiven+1, time.Now()
 		if New(Options{}).MayClaim(t.Context()) || !a.MayClaim(t.Context()) || !a.MayClaim(stranger) || a.MayClaim(from(t, "suspect", time.Second)) {
 			t.Error("somebody may claim who may not, or may not who may")
 		}
 		add(t, b, put("before"))
 		claims := func(e *Edits, of mirrors.Edit) (names []string) {
-			if len(look(t, e).Claims(t.Context(), of)) > 0 {
+			if len(view(t, e).Claims(t.Context(), of)) > 0 {
 				t.Error("who is known is kept waiting by one whose turn is not before")
 			}
-			for _, edit := range look(t, e).Claims(stranger, of) {
+			for _, edit := range view(t, e).Claims(stranger, of) {
 				names = append(names, edit.Subject())
 			}
 			return names
@@ -238,7 +238,7 @@ func TestClaim(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		held := look(t, a)
+		held := view(t, a)
 		if err := claim.Await(short, held); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("nothing is over yet: %v", err)
 		}
@@ -251,13 +251,13 @@ func TestClaim(t *testing.T) {
 			t.Errorf("it was over while the edit was judged: %v", err)
 		}
 		behind := a.Claim(from(t, "stranger", time.Second), put("behind"))
-		held = look(t, a)
+		held = view(t, a)
 		behind.Withdraw()
 		if err := claim.Await(short, held); err == nil {
 			t.Error("what comes later was waited for")
 		}
 		behind = a.Claim(from(t, "stranger", time.Second), put("behind"))
-		held = look(t, a)
+		held = view(t, a)
 		time.Sleep(MaxStoringTime)
 		if len(claims(a, put("-"))) != 1 {
 			t.Error("what waits is given up")
@@ -288,7 +288,7 @@ func TestConfirms(t *testing.T) {
 		var c cluster
 		e := c.edits(t)
 		ctx := from(t, "stranger", time.Second)
-		if err := e.Add(ctx, look(t, e), Change{Edit: put("one"), Confirms: func(mirrors.Set) bool { return false }}); err != nil {
+		if err := e.Add(ctx, view(t, e), Change{Edit: put("one"), Confirms: func(mirrors.Set) bool { return false }}); err != nil {
 			t.Fatal(err)
 		}
 		c.store(set("one", "one.example.com"))

@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	// sweepEvery is how often Run looks after the list while there is something in it.
+	// sweepEvery is the time between two sweeps by Run while there is something in the list.
 	sweepEvery = time.Second
-	// sweepTime bounds one look after the list.
+	// sweepTime bounds one sweep.
 	sweepTime = 10 * time.Second
 	// announceEvery is how often Run finds out whether the list can be shared.
 	announceEvery = time.Minute
 	// storingMargin is how long the API server may take to store what all webhooks have
 	// admitted. It takes milliseconds; this is for one that is short of time.
 	storingMargin = 2 * time.Second
-	// claimTries is how often it is tried to tell of a claim, claimTime for how long: Run has other
-	// things to do.
+	// claimTries and claimTime bound the attempts to share a claim, and the time for them: Run has
+	// other things to do.
 	claimTries = 5
 	claimTime  = time.Second
-	// suspectTime is how long an edit of a sender counts whose edits did not come before.
+	// suspectTime is how long an edit counts if earlier ones of its sender were not stored.
 	suspectTime = 3 * time.Second
 	// rememberOver is for how long it is remembered that an entry of the list is over.
 	rememberOver = 10 * time.Minute
 )
 
-// firstSweeps are how long after something was added Run looks whether it is stored: sooner than
-// its object may be gone again.
+// firstSweeps are the times after an addition at which Run checks whether it is stored: early enough
+// to see an object that is soon deleted again.
 var firstSweeps = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}
 
 // Run follows the list and takes edits off it that are stored, or will never be, until ctx ends.
 // Without it nothing can be shared, and edits count until the configuration has them, or
-// MaxStoringTime has passed. Now and then it finds out whether the list can be written.
+// MaxStoringTime has passed. From time to time it checks whether the list can be written.
 //
-// That a change was refused after the guard had admitted it is told to nobody. But the
-// validating webhooks are all asked at the same time, and after them there is only the storing
+// The guard is not notified if a change is refused after it has admitted it. But the
+// validating webhooks are all asked at the same time, and after them the change is only stored
 // (k8s.io/apiserver, pkg/admission/plugin/webhook/validating/dispatcher.go). So once the slowest
-// of the others must have answered, and a moment for the storing has passed, a change that the
-// API server does not have is not going to come.
+// of the others must have answered, and a moment has passed for storing, a change that the
+// API server does not have will not be stored.
 func (e *Edits) Run(ctx context.Context) {
 	e.mu.Lock()
 	e.running = true
@@ -81,7 +81,7 @@ func (e *Edits) Run(ctx context.Context) {
 	}
 }
 
-// shareClaims tells other replicas which claims there are, if that can be done.
+// shareClaims shares claims with other replicas, if possible.
 func (e *Edits) shareClaims(ctx context.Context) {
 	if e.shared == nil {
 		return
@@ -89,14 +89,14 @@ func (e *Edits) shareClaims(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
 	for range claimTries {
-		look, err := e.lookNow(ctx, e.followed)
-		if err != nil || !look.shared || !errors.Is(e.tidy(ctx), ErrChanged) {
+		view, err := e.readView(ctx, e.followed)
+		if err != nil || !view.shared || !errors.Is(e.tidy(ctx), ErrChanged) {
 			return
 		}
 	}
 }
 
-// sweepAfter returns how long after n sweeps the next one comes.
+// sweepAfter returns the time between the nth sweep and the next.
 func sweepAfter(n int) time.Duration {
 	if n < len(firstSweeps) {
 		return firstSweeps[n]
@@ -112,7 +112,7 @@ func (e *Edits) follow(ctx context.Context) {
 		e.link.followed = false
 		if errors.Is(err, errUnusable) {
 			e.link.unread = err
-			e.tell()
+			e.logLink()
 		}
 		e.notify()
 		e.mu.Unlock()
@@ -120,14 +120,14 @@ func (e *Edits) follow(ctx context.Context) {
 	}
 }
 
-// see takes in a version of the list.
+// see processes a version of the list.
 func (e *Edits) see(c content) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	anew := !e.link.followed
 	if anew {
 		e.link.followed, e.link.unread, e.link.tried = true, nil, true
-		e.tell()
+		e.logLink()
 		if !c.same(e.latest) {
 			e.link.settled = time.Now().Add(settleTime)
 			e.count++ // something may have been added, and be over
@@ -138,8 +138,8 @@ func (e *Edits) see(c content) {
 	}
 }
 
-// follows takes in c, which came directly after the version before, unless it is followed anew. It is
-// called with the lock held.
+// follows processes c, which came directly after the version before, unless the list is followed anew.
+// It is called with the lock held.
 func (e *Edits) follows(c content, anew bool) {
 	before, now := e.latest, time.Now()
 	e.latest = c
@@ -148,12 +148,12 @@ func (e *Edits) follows(c content, anew bool) {
 		e.disturbed(deleted, "", now)
 	}
 	e.take(c, before, now)
-	if c.absent || slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.told && !p.listed }) {
+	if c.absent || slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.admitted && !p.listed }) {
 		e.wake()
 	}
 }
 
-// take takes in what c, which came after another version, holds.
+// take processes the entries of c, which came after another version.
 func (e *Edits) take(c, before content, now time.Time) {
 	known := map[string]*pending{}
 	for _, p := range e.pending {
@@ -175,7 +175,7 @@ func (e *Edits) take(c, before content, now time.Time) {
 		if _, over := e.over[en.id]; over {
 			continue
 		}
-		if len(e.pending) >= maxKnown { // whoever may write the list may write a new one again and again
+		if len(e.pending) >= maxKnown { // any user with the right to may write new lists all the time
 			e.overflow = now
 			e.count++
 			continue
@@ -209,48 +209,48 @@ func whyOf(en entry) int {
 	return strange
 }
 
-// disturbed takes note of what somebody has done to the list. It is called with the lock held.
+// disturbed takes note of trouble with the list. It is called with the lock held.
 func (e *Edits) disturbed(kind kindOfTrouble, by string, now time.Time) {
 	e.trouble.note(kind, by, now)
 	if e.trouble.mayLog(now) {
-		e.options.Log.Info("Somebody disturbs how replicas share which changes they admit", "what", e.trouble.text(now))
+		e.options.Log.Info("The Lease in which replicas share the changes that they admit was disturbed", "what", e.trouble.text(now))
 	}
 }
 
 // breakLink takes note that the list cannot be used, because of err. It returns an error as long
-// as another replica may have admitted something that is not stored yet: that is, where the list
-// could be used before.
+// as another replica may have admitted something that is not stored yet, which is possible only if
+// the list could be used before.
 func (e *Edits) breakLink(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.link.unread == nil {
 		e.link.unwritten = err
 	}
-	e.tell()
+	e.logLink()
 	if left := MaxStoringTime - time.Since(e.link.since); e.link.worked && left > 0 {
-		return fmt.Errorf("what other replicas admitted until a moment ago may still come, for %s: %w", left.Round(time.Second), err)
+		return fmt.Errorf("changes that other replicas admitted a moment ago may still be stored within %s: %w", left.Round(time.Second), err)
 	}
 	return nil
 }
 
-// tell logs that the link was lost, or is there again. It is called with the lock held.
-func (e *Edits) tell() {
+// logLink logs that the link was lost or restored. It is called with the lock held.
+func (e *Edits) logLink() {
 	l := &e.link
 	err := l.broken()
 	l.tried = true
 	switch {
 	case err != nil && l.since.IsZero():
 		l.since = time.Now()
-		e.options.Log.Error(err, "Replicas do not share which changes they admit")
+		e.options.Log.Error(err, "Replicas do not share the changes that they admit")
 	case err == nil && !l.since.IsZero():
 		l.since = time.Time{}
-		e.options.Log.Info("Replicas share which changes they admit")
+		e.options.Log.Info("Replicas share the changes that they admit")
 	}
 }
 
-// announce tries to write the list as it is, so that missing rights are known before they matter,
-// and granted ones before the next change. It is a dry run: after a write, reviews under way have
-// to look again.
+// announce tries to write the list as it is, to find out about missing rights before they matter,
+// and about granted ones before the next change. It is a dry run: after a write, reviews under way
+// would need a new view.
 func (e *Edits) announce(ctx context.Context) {
 	if e.shared == nil {
 		return
@@ -269,21 +269,21 @@ func (e *Edits) announce(ctx context.Context) {
 	case err == nil:
 		e.link.unwritten, e.link.worked = nil, e.link.worked || e.link.followed
 	default:
-		return // the next time finds out
+		return // the next attempt will show
 	}
-	e.tell()
+	e.logLink()
 	e.notify()
 }
 
-// sweep reports whether there is something left to look after.
+// sweep cleans up the list, and reports whether there is something left to watch.
 func (e *Edits) sweep(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
-	look, err := e.lookNow(ctx, e.followed) // what is put back, others wait for
+	view, err := e.readView(ctx, e.followed) // others wait for what is put back
 	inForce, read := e.readStored(ctx)
 	e.Observe(inForce, read)
 	e.giveUp(read, e.storingTime(ctx, read))
-	if err == nil && look.shared && e.tidy(ctx) != nil {
+	if err == nil && view.shared && e.tidy(ctx) != nil {
 		return true
 	}
 	e.mu.Lock()
@@ -291,8 +291,8 @@ func (e *Edits) sweep(ctx context.Context) bool {
 	return err != nil || len(e.pending) > 0
 }
 
-// tidy takes off the list what is over, and puts back what is gone from it though it may still be
-// stored.
+// tidy takes edits off the list that are over, and puts back those that disappeared from it though
+// they may still be stored.
 func (e *Edits) tidy(ctx context.Context) error {
 	e.mu.Lock()
 	now := e.latest
@@ -309,15 +309,15 @@ func (e *Edits) tidy(ctx context.Context) error {
 
 // vanished reports whether an own edit was in the list and is not any more.
 func (e *Edits) vanished() bool {
-	return slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.told && p.own.shared && !p.listed })
+	return slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.admitted && p.own.shared && !p.listed })
 }
 
 func sameEntries(a, b []entry) bool {
 	return slices.EqualFunc(a, b, func(a, b entry) bool { return a.id == b.id })
 }
 
-// readStored returns what is in force of what is pending, and when it was read; the zero time if it
-// could not be. What is not pending yet is not older than that, and so is not looked for in it.
+// readStored returns the objects in force of the pending edits, and when they were read; the zero time
+// if they could not be. Edits that become pending later are not looked up in them.
 func (e *Edits) readStored(ctx context.Context) (mirrors.Set, time.Time) {
 	if e.options.Stored == nil {
 		return mirrors.Set{}, time.Time{}
@@ -341,8 +341,8 @@ func (e *Edits) readStored(ctx context.Context) (mirrors.Set, time.Time) {
 	return set, read
 }
 
-// storingTime returns after how long what this process admitted must be stored. Others are
-// asked for their webhooks only if that matters.
+// storingTime returns the time within which the API server stores what this process admitted, if it
+// does. Other webhooks are read only if that matters.
 func (e *Edits) storingTime(ctx context.Context, read time.Time) time.Duration {
 	e.mu.Lock()
 	matters := slices.ContainsFunc(e.pending, func(p *pending) bool { return read.Sub(p.at) >= storingMargin })
@@ -358,8 +358,8 @@ func (e *Edits) storingTime(ctx context.Context, read time.Time) time.Duration {
 	return min(others+storingMargin, MaxStoringTime)
 }
 
-// giveUp takes note of what does not come any more, given how long storing may take and when the
-// configuration was read that does not have it.
+// giveUp takes note of the edits that will not be stored any more; limit is how long storing may take,
+// and read is when the configuration was read that does not have them.
 func (e *Edits) giveUp(read time.Time, limit time.Duration) {
 	e.mu.Lock()
 	var outcomes []func()
@@ -379,7 +379,7 @@ func (e *Edits) giveUp(read time.Time, limit time.Duration) {
 	}
 }
 
-// isLost reports whether p, which is not in the configuration as it was read, will not come.
+// isLost reports whether p, which is not in the configuration that was read, will not be stored.
 func (e *Edits) isLost(p *pending, read time.Time, limit time.Duration) bool {
 	age := read.Sub(p.at)
 	switch {
@@ -389,12 +389,12 @@ func (e *Edits) isLost(p *pending, read time.Time, limit time.Duration) bool {
 		if p.own.seat != nil && e.senders.rank(p.own.seat.sender) == rankSuspect {
 			limit = min(limit, suspectTime)
 		}
-		return p.own.told && age >= limit
-	case p.unreadable != "" && whyOf(p.entry) == strange: // if it is a guard's, that keeps it
+		return p.own.admitted && age >= limit
+	case p.unreadable != "" && whyOf(p.entry) == strange: // if a guard wrote it, that one remembers it
 		return age >= limit
 	default:
-		// Those of other replicas are theirs to look after, which know when they were admitted;
-		// that one is gone from the list is taken for their word only once it should be stored.
+		// Other replicas take care of their own edits, as they know when these were admitted. An
+		// edit that disappeared from the list counts as over only once it should be stored.
 		return !p.listed && age >= limit
 	}
 }

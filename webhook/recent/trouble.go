@@ -7,16 +7,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A trouble is a change of the list by somebody other than the guards. It delays changes for
-// a bounded time, and is told.
+// A trouble counts changes of the list by programs other than the guard. They delay reviews for
+// a bounded time, and are reported.
 type trouble struct {
-	// counts are by what was done.
 	counts [kindsOfTrouble]uint64
-	// times are the last ones, last says what the last one was.
+	// times are those of the last changes, last describes the last one.
 	times  []time.Time
 	last   string
 	logged time.Time
-	// waited are when somebody began to wait for what cannot be read, by why it cannot.
+	// waited are the times when waits began for entries that cannot be read, by the reason why they cannot.
 	waited [2][]time.Time
 }
 
@@ -33,17 +32,18 @@ const (
 func (k kindOfTrouble) String() string { return [...]string{"deleted", "emptied", "garbage"}[k] }
 
 const (
-	// rememberTrouble is for how long Notes tell of it.
+	// rememberTrouble is for how long Notes mention it.
 	rememberTrouble = time.Hour
-	// maxTroubles bounds what is remembered.
+	// maxTroubles bounds the changes that are remembered.
 	maxTroubles = 100
-	// logTrouble is how often it is logged at most.
+	// logTrouble is the least time between two log lines.
 	logTrouble = time.Minute
 )
 
-// Why an entry cannot be read, and how many such are waited for in an hour. Who may write the list
-// could go on for ever; of one that a guard says is too large to be shared there may be several,
-// of what no guard writes, or a later version does, there is at most one upgrade.
+// The reasons why an entry cannot be read, and how many such entries are waited for in an hour. A user
+// with the right to write the list could add them for ever. There may be several that a guard marked
+// as too large to be shared; one by a later version of the guard means an upgrade, of which there is
+// at most one.
 const (
 	strange = iota
 	oversized
@@ -51,7 +51,7 @@ const (
 
 var mostWaits = [...]int{strange: 1, oversized: 8}
 
-// oneWait is how long after the beginning of a wait others belong to it.
+// oneWait is the time after the beginning of a wait in which further entries belong to it.
 const oneWait = time.Second
 
 // note takes note of one more trouble, done by a program if that is known.
@@ -63,9 +63,9 @@ func (t *trouble) note(kind kindOfTrouble, by string, now time.Time) {
 	case deleted:
 		t.last = "it was deleted"
 	case emptied:
-		t.last = "changes were taken off it that are not stored"
+		t.last = "changes that are not stored yet were removed from it"
 	case garbage:
-		t.last = "what no guard writes was put there"
+		t.last = "content that no guard writes was put into it"
 	}
 	if by != "" {
 		t.last += fmt.Sprintf(" by a program that calls itself %q", by)
@@ -114,6 +114,6 @@ func (t *trouble) text(now time.Time) string {
 	if n == maxTroubles {
 		times = "at least " + times
 	}
-	return fmt.Sprintf("Lease %s, in which replicas share which changes they admit, was disturbed %s in the last hour; at %s %s",
+	return fmt.Sprintf("Lease %s, in which replicas share the changes that they admit, was disturbed %s in the last hour; at %s %s",
 		LeaseName, times, t.times[len(t.times)-1].UTC().Format(time.RFC3339), t.last)
 }

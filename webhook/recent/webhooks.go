@@ -11,10 +11,10 @@ import (
 	clientadmissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 )
 
-// defaultWebhookTimeout is what the API server waits for a webhook that says nothing.
+// defaultWebhookTimeout is how long the API server waits for a webhook without timeoutSeconds.
 const defaultWebhookTimeout = 10 * time.Second
 
-// OtherWebhooks returns what reads how long validating webhooks other than own, by name, may
+// OtherWebhooks returns a function that reads how long validating webhooks other than own, by name, may
 // take over a change of one of the resources, by API group ("config.openshift.io").
 func OtherWebhooks(client clientadmissionregistrationv1.ValidatingWebhookConfigurationsGetter, own []string, resources map[string][]string) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
@@ -27,8 +27,8 @@ func OtherWebhooks(client clientadmissionregistrationv1.ValidatingWebhookConfigu
 }
 
 // longestTimeout returns the longest timeout of the webhooks that may be asked about a change,
-// own excepted. What a webhook selects by labels, namespaces or conditions is not looked at:
-// it counts as if it were asked.
+// own excepted. Selectors by labels or namespaces, and match conditions, are ignored: the webhook
+// counts as if it were asked.
 func longestTimeout(configurations []admissionregistrationv1.ValidatingWebhookConfiguration, own []string, resources map[string][]string) time.Duration {
 	var longest time.Duration
 	for _, c := range configurations {
@@ -46,8 +46,8 @@ func longestTimeout(configurations []admissionregistrationv1.ValidatingWebhookCo
 	return longest
 }
 
-// mayMatch reports whether r is about one of the resources, in any version: a change of one
-// version is shown to a webhook for another (matchPolicy Equivalent).
+// mayMatch reports whether r covers one of the resources, in any version: a change in one
+// version is sent to a webhook for another (matchPolicy Equivalent).
 func mayMatch(r admissionregistrationv1.RuleWithOperations, resources map[string][]string) bool {
 	for group, names := range resources {
 		if !slices.Contains(r.APIGroups, "*") && !slices.Contains(r.APIGroups, group) {

@@ -37,7 +37,7 @@ func newCheck() *cobra.Command {
 kubeconfig, or against a dump of one (--from). All documents in all -f are one
 change. Nothing is changed, and no webhook needs to be installed.
 
-What the change does to the nodes is said in one line; --simulate shows the rollout
+One line tells what the change does to the nodes; --simulate shows the rollout
 step by step, as MCO, the eviction API, the scheduler and the kubelets would make it.
 
 -o narrowed prints the objects with sources narrowed to what their mirrors hold. -o

@@ -97,13 +97,13 @@ func TestCheckOfADumpThatCannotBeRead(t *testing.T) {
 		{"all is well", good, harmless, cli.ExitAdmitted, "does not reroute the one image in use: nothing was verified"},
 		{"a pod, whose image the change may reroute", badPod, harmless, cli.ExitDenied, "ImageTagMirrorSet other is refused: not all objects could be read: the change may reroute images that are not known."},
 		{"a pod, and a change that moves nothing", badPod, nothing, cli.ExitAdmitted, "dump.yaml: document 2: reading Pod: "},
-		{"a mirror set", badSet, nothing, cli.ExitTrouble, "what could not be read, or is there twice, may change the answer: {dir}/dump.yaml: document 2: reading ImageTagMirrorSet: "},
+		{"a mirror set", badSet, nothing, cli.ExitTrouble, "objects that could not be read, or that are there twice, may change the answer: {dir}/dump.yaml: document 2: reading ImageTagMirrorSet: "},
 		{"two mirror sets of one name", twice("", ""), nothing, cli.ExitTrouble, "ImageTagMirrorSet b is in {dir}/dump.yaml: document 2 too, with other contents: neither uid, resourceVersion nor generation tells which is newer"},
 		{"a mirror set and a newer one", twice(", generation: 1", ", generation: 2"), nothing, cli.ExitAdmitted, `"allowed": true`},
 		{"the first page of the pods", good + "---\n" + `{"apiVersion":"v1","kind":"PodList","metadata":{"continue":"x","remainingItemCount":1},"items":[]}` + "\n", harmless, cli.ExitDenied, "ImageTagMirrorSet other is refused: not all objects could be read: the change may reroute images that are not known."},
 		{"a table", good + "---\n" + `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}` + "\n", nothing, cli.ExitTrouble, "{dir}/dump.yaml: document 2: a Table has no objects: ask for them with -o yaml or -o json"},
-		{"a refusal", good + "---\n" + `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}` + "\n", nothing, cli.ExitTrouble, "{dir}/dump.yaml: document 2: a Status in place of an object: no"},
-		{"mirror sets alone", nothing, nothing, cli.ExitTrouble, "the dump has no object that names an image: without what uses them there is no answer"},
+		{"a refusal", good + "---\n" + `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}` + "\n", nothing, cli.ExitTrouble, "{dir}/dump.yaml: document 2: a Status instead of an object: no"},
+		{"mirror sets alone", nothing, nothing, cli.ExitTrouble, "the dump has no object that names an image: without consumers of images there is no answer"},
 		{"a mirror set of no version", oldSet, nothing, cli.ExitTrouble, "document 2: ImageTagMirrorSet is not of config.openshift.io/v1beta1 but of config.openshift.io/v1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -29,7 +29,7 @@ func newExplain() *cobra.Command {
 	o := explainOptions{output: cli.Formats("table", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE...",
-		Short: "Say where nodes pull an image from, in which order, and why",
+		Short: "Explain where nodes pull an image from, in which order, and why",
 		Long: `explain prints the places a node tries for each image, in order, with the entry
 of registries.conf that decides and the objects that made it; with -f, before and
 after that change. Where an image policy requires signatures, it says which, what

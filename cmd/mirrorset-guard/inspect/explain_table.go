@@ -16,7 +16,7 @@ import (
 // columnWidth is that of two columns, each with a margin to its left.
 const columnWidth = (cli.TableWidth - 2*cli.Margin) / 2
 
-// A paragraph is a place with what there is to say of it, or a remark on the
+// A paragraph is a place with its description, or a remark on the
 // places that follow.
 type paragraph struct {
 	label string // "" for a remark, which has no body either
@@ -24,7 +24,7 @@ type paragraph struct {
 	body  string
 }
 
-// An explanation prints what an Explainer found out.
+// An explanation prints the routes of an Explainer.
 type explanation struct{ *review.Explainer }
 
 func (e explanation) print(w io.Writer, changed bool) {
@@ -51,7 +51,7 @@ func otherFiles(variants []mirrors.Variant) string {
 		others = append(others, v.Pools...)
 	}
 	slices.Sort(others)
-	return fmt.Sprintf("Note: these are the routes of nodes of %s; MachineConfigs lay other files on those of %s",
+	return fmt.Sprintf("Note: these are the routes of nodes of %s; MachineConfigs put other files on those of %s",
 		strings.Join(variants[0].Pools, ", "), strings.Join(others, ", "))
 }
 

@@ -140,7 +140,7 @@ quay.io/shop/cart@sha256:aaaaaaaaaaaa
   1. quay.io/shop/cart@sha256:aaaaaaaaaaaa
      source, tried
 
-Note: these are the routes of nodes of worker; MachineConfigs lay other files on those of master
+Note: these are the routes of nodes of worker; MachineConfigs put other files on those of master
 `},
 		{"a drop-in that blocks its source", blockingDropIn, "", []string{"quay.io/team/x:1"}, `
 quay.io/team/x:1
@@ -150,7 +150,7 @@ quay.io/team/x:1
   2. quay.io/team/x:1
      source, blocked by the entry quay.io (a file of MachineConfig 50-lab)
 
-Note: these are the routes of nodes of worker; MachineConfigs lay other files on those of master
+Note: these are the routes of nodes of worker; MachineConfigs put other files on those of master
 `},
 		{"a mirror, and one that is blocked", shopTags + registrySources, "", []string{"quay.io/shop/cart:v1"}, `
 quay.io/shop/cart:v1

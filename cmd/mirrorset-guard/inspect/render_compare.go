@@ -13,14 +13,14 @@ import (
 func comparisonText(c v1alpha1.Comparison) string {
 	switch c.State {
 	case v1alpha1.StateApplied:
-		return fmt.Sprintf("MachineConfig %s says what the objects in force say: the Machine Config Operator has applied them.\n", c.Name)
+		return fmt.Sprintf("MachineConfig %s matches the objects in force: the Machine Config Operator has applied them.\n", c.Name)
 	case v1alpha1.StateRejected:
 		return fmt.Sprintf("The Machine Config Operator is stuck, and will stay so until the objects are repaired.\n%s\n", c.Detail)
 	case v1alpha1.StateUnknown:
 		return fmt.Sprintf("Whether the Machine Config Operator has applied the objects in force is not known: %s.\n", c.Detail)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "MachineConfig %s is not what the objects in force say:\n", c.Name)
+	fmt.Fprintf(&b, "MachineConfig %s does not match the objects in force:\n", c.Name)
 	var differences []string
 	for _, d := range c.Differences {
 		differences = append(differences, fmt.Sprintf("%s\n    objects:       %s\n    MachineConfig: %s", text.Line(cli.InFile(d.File, d.Scope)), cli.OrNone(d.Objects), cli.OrNone(d.MachineConfig)))

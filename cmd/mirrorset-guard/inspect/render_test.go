@@ -60,7 +60,7 @@ additional-layer-store-auth-helper = ""
 
 // What render says on standard error.
 const (
-	saysApplied = "MachineConfig 99-worker-generated-registries says what the objects in force say: the Machine Config Operator has applied them.\n"
+	saysApplied = "MachineConfig 99-worker-generated-registries matches the objects in force: the Machine Config Operator has applied them.\n"
 	saysNone    = "Whether the Machine Config Operator has applied the objects in force is not known: the dump has no MachineConfig 99-worker-generated-registries.\n"
 	saysAdvice  = `The Machine Config Operator is still at work, or stuck. Nodes keep what the
 MachineConfig says. To find out why:
@@ -204,7 +204,7 @@ func TestRenderApplied(t *testing.T) {
 			workerConfig(registriesFile(teamConf+"\n[[registry]]\nlocation = \"quay.io/shop/dev\"\ninsecure = true\n"), [3]string{mirrors.SearchDropInPath, dataURL("unqualified-search-registries = [\"quay.io\"]\n"), ""}),
 			saysApplied,
 		},
-		{"an entry is missing, another is too many", teamDigests, workerConfig(registriesFile(strings.ReplaceAll(teamConf, "quay.io/team", "quay.io/old"))), `MachineConfig 99-worker-generated-registries is not what the objects in force say:
+		{"an entry is missing, another is too many", teamDigests, workerConfig(registriesFile(strings.ReplaceAll(teamConf, "quay.io/team", "quay.io/old"))), `MachineConfig 99-worker-generated-registries does not match the objects in force:
 - quay.io/old
     objects:       (no entry)
     MachineConfig: mirror m.local/team (digests)
@@ -226,7 +226,7 @@ func TestRenderApplied(t *testing.T) {
     location = "n.local"
 [[registry]]
   location = "c.local"
-`)), `MachineConfig 99-worker-generated-registries is not what the objects in force say:
+`)), `MachineConfig 99-worker-generated-registries does not match the objects in force:
 - a.local
     objects:       (no entry)
     MachineConfig: blocked, insecure, location b.local, mirror m.local (tags, insecure), mirror n.local (all pulls)
@@ -237,7 +237,7 @@ func TestRenderApplied(t *testing.T) {
     objects:       registry.access.redhat.com, docker.io
     MachineConfig: quay.io
 ` + saysAdvice},
-		{"a blocked registry is left out", registrySources, workerConfig(registriesFile(emptyConf + "[[registry]]\nlocation = \"quay.io/shop/dev\"\ninsecure = true\n")), `MachineConfig 99-worker-generated-registries is not what the objects in force say:
+		{"a blocked registry is left out", registrySources, workerConfig(registriesFile(emptyConf + "[[registry]]\nlocation = \"quay.io/shop/dev\"\ninsecure = true\n")), `MachineConfig 99-worker-generated-registries does not match the objects in force:
 - backup.example.com
     objects:       blocked
     MachineConfig: (no entry)
@@ -247,7 +247,7 @@ func TestRenderApplied(t *testing.T) {
 A blocked registry that holds the release image and has no mirror is left out on
 purpose; which image that is, is not known here.
 ` + saysAdvice},
-		{"many", emptyImage, workerConfig(registriesFile(manyEntries(8))), `MachineConfig 99-worker-generated-registries is not what the objects in force say:
+		{"many", emptyImage, workerConfig(registriesFile(manyEntries(8))), `MachineConfig 99-worker-generated-registries does not match the objects in force:
 - r0.local
     objects:       (no entry)
     MachineConfig: blocked
@@ -386,7 +386,7 @@ func TestRenderCluster(t *testing.T) {
 	for _, tt := range []struct{ name, apply, want string }{
 		{"no MachineConfig", teamDigests, "Whether the Machine Config Operator has applied the objects in force is not known: the cluster has no MachineConfig 99-worker-generated-registries.\n"},
 		{"applied", workerConfig(registriesFile(teamConf)), saysApplied},
-		{"stuck", workerConfig(registriesFile(emptyConf)), `MachineConfig 99-worker-generated-registries is not what the objects in force say:
+		{"stuck", workerConfig(registriesFile(emptyConf)), `MachineConfig 99-worker-generated-registries does not match the objects in force:
 - quay.io/team
     objects:       mirror m.local/team (digests)
     MachineConfig: (no entry)

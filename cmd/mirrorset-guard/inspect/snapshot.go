@@ -23,9 +23,9 @@ func newSnapshot() *cobra.Command {
 	var o snapshotOptions
 	cmd := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Write what a check needs of a cluster into a file, for --from",
-		Long: `snapshot writes the mirror configuration, the images with what uses them, and the
-nodes' architectures, and what a rollout goes through: trimmed, identical for an
+		Short: "Write the parts of a cluster that a check needs to a file, for --from",
+		Long: `snapshot writes the mirror configuration, the images with their consumers, the nodes'
+architectures, and the objects that a rollout depends on: trimmed, identical for an
 identical cluster, and without any secret. check, explain, render, inventory and
 rollout read it with --from, anywhere and at any time.`,
 		Example: `  mirrorset-guard snapshot -f cluster.json

@@ -30,17 +30,17 @@ func newAudit() *cobra.Command {
 	o := auditOptions{output: cli.Formats("table", "json")}
 	cmd := &cobra.Command{
 		Use:   "audit FILE...",
-		Short: "Say who changed what, and what the guard decided, from its records",
+		Short: "Show who changed what, and what the guard decided",
 		Long: `audit reads the records of decisions that serve writes (see docs/audit.md), and the
 audit log of an API server, whose events have the guard's annotations. A FILE may be
 compressed with gzip, a folder (all files in it), or - (standard input). Several files
-are read in the order of time, and each decision is told once.
+are read in the order of time, and each decision is reported once.
 
 The table ends with a summary. -o json prints the records, one a line, which audit and
 replay read again; with --summary, only the summary.
 
 Exit code 0: everything was read. 1: some lines or files could not be read, or records
-are known to be lost; standard error names them, and the answer is about the rest. 2: no
+are known to be lost; standard error names them, and the answer covers the rest. 2: no
 answer, or wrong usage.`,
 		Example: `  oc -n mirrorset-guard logs -l app.kubernetes.io/name=mirrorset-guard --tail=-1 | mirrorset-guard audit -
   oc adm node-logs --role=master --path=kube-apiserver/audit.log | mirrorset-guard audit - --since 24h --verdict denied
@@ -133,7 +133,7 @@ func writeRecord(w io.Writer, r input.Record) error {
 	return err
 }
 
-// filterFlags say which decisions are asked for.
+// filterFlags select decisions.
 type filterFlags struct {
 	since, until                    string
 	users, verdicts, objects, rules []string
@@ -197,7 +197,7 @@ func known(flag string, values, choices []string) error {
 func knownRules(rules []string) error {
 	for _, rule := range rules {
 		if !strings.HasSuffix(rule, "*") && !containsFold(policy.RuleIDs(), rule) {
-			return fmt.Errorf("--rule %q: there is no such rule; there are %s", rule, strings.Join(policy.RuleIDs(), ", "))
+			return fmt.Errorf("--rule %q: there is no such rule; choose one of %s", rule, strings.Join(policy.RuleIDs(), ", "))
 		}
 	}
 	return nil
@@ -239,14 +239,14 @@ func moment(flag, s string, now time.Time) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
-// troubles tell of what cannot be read, the first few of each file.
+// troubles report parts that cannot be read, the first few of each file.
 type troubles struct {
 	to       io.Writer
 	ofFile   map[string]int
 	lostSome bool
 }
 
-// maxTroubles is how many of a file are told one by one.
+// maxTroubles bounds those of a file that are reported one by one.
 const maxTroubles = 10
 
 func newTroubles(to io.Writer) *troubles { return &troubles{to: to, ofFile: map[string]int{}} }

@@ -15,7 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
 )
 
-// A decisionTable prints decisions a page at a time, so that it need not keep them all. Columns
+// A decisionTable prints decisions a page at a time, and keeps no more of them. Columns
 // are as wide as the page needs.
 type decisionTable struct {
 	to    io.Writer
@@ -52,7 +52,7 @@ func (t *decisionTable) flush() error {
 	return page.Flush()
 }
 
-// maxCell bounds what somebody else has written.
+// maxCell bounds cells whose content comes from users.
 const maxCell = 100
 
 func shortLine(s string) string { return text.Cut(text.Line(s), maxCell) }

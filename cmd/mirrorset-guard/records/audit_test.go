@@ -100,7 +100,7 @@ func TestAuditCommand(t *testing.T) {
 		{whole + " --since -1h", "", 2, "", `mirrorset-guard: --since "-1h": want a duration ...`},
 		{whole + " --since 1h --until 2d", "", 2, "", "mirrorset-guard: --since 1h is not before --until 2d\n"},
 		{whole + " --verdict maybe", "", 2, "", `mirrorset-guard: --verdict "maybe": choose among allowed, denied, ...`},
-		{whole + " --rule ImageMising", "", 2, "", `mirrorset-guard: --rule "ImageMising": there is no such rule; there are ...`},
+		{whole + " --rule ImageMising", "", 2, "", `mirrorset-guard: --rule "ImageMising": there is no such rule; choose one of ...`},
 		{whole + " --dry-run=maybe", "", 2, "", `mirrorset-guard: --dry-run "maybe": choose true or false` + "\n"},
 		{whole + " -o yaml", "", 2, "", `mirrorset-guard: --output "yaml": choose one of table, json` + "\n"},
 	} {
@@ -227,7 +227,7 @@ items:
 		{"it would be allowed now", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a), good...), "", 1, []string{"denied  allowed", "1 differently"}},
 		{"a deletion", cart, recordOf(t, 1, "allowed", "a", changeOf(t, "delete", a, ""), good...), "", 0, []string{"1 change: 1 decided as then"}},
 		{"an overridden denial", cart, recorded(t, 1, auditv1alpha1.Decision{Verdict: "overridden", Change: changeOf(t, "put", "", a), Facts: bad, Override: &auditv1alpha1.Override{Result: "used", Of: "denied"}}), "", 0, []string{"overridden  denied", "1 decided as then"}},
-		{"no facts", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a)), "", 2, []string{"no answer: it would be denied for want of facts about ", "1 without an answer"}},
+		{"no facts", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a)), "", 2, []string{"no answer: it would be denied only because the record lacks facts about ", "1 without an answer"}},
 		{"no change", cart, recordOf(t, 1, "denied", "a", nil), "", 2, []string{"no answer: the record does not hold the change"}},
 		{"too large a change", cart, recordOf(t, 1, "denied", "a", large), "", 2, []string{"no answer: the record leaves it out: the new object has "}},
 		{"a change of what is no mirror object", cart, recordOf(t, 1, "denied", "a", &auditv1alpha1.Change{Step: "put", New: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"}}`)}), "", 2, []string{"no answer: the new object: v1 Pod: not a mirror object"}},

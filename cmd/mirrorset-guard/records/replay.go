@@ -35,12 +35,12 @@ func newReplay() *cobra.Command {
 		Long: `replay reads the records of decisions that serve writes (see docs/audit.md), and judges
 each change again: with the rules of this version, with the settings of --config and of the
 flags, and with the cluster of the kubeconfig or of a dump (--from). Mirror objects are put
-back into the state that the records tell of; all else, as the images that are in use, is
-what the cluster or the dump has.
+back into the state that the records show; everything else, such as the images in use, is as
+in the cluster or the dump.
 
 With --facts now, registries are asked again. With --facts recorded, what they said then
 counts: it is as old as the record. A record holds the decisive facts and not always all;
-a change that is denied for want of one that the record leaves out has no answer.
+a change that would be denied only because the record lacks one has no answer.
 
 A decision differs if its verdict does: allowed, denied, or waived by the mode. One that was
 overridden counts as what was overridden. Changes that were not reviewed are left out.

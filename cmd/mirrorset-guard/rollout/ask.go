@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
 )
 
-// askFlags say what a diagnosis may ask besides reading objects.
+// askFlags configure the questions of a diagnosis beyond reading objects.
 type askFlags struct {
 	registries cli.RegistryFlags
 	pullSecret string
@@ -20,7 +20,7 @@ type askFlags struct {
 func (a *askFlags) addFlags(flags *pflag.FlagSet) {
 	a.registries.AddFlags(flags)
 	flags.StringVar(&a.pullSecret, "pull-secret", "", "file with the nodes' credentials (.dockerconfigjson); default: Secret openshift-config/pull-secret of the cluster")
-	flags.BoolVar(&a.offline, "offline", false, "go by the objects alone: ask no registry, and for no eviction as a dry run; with --from nobody is asked anyway")
+	flags.BoolVar(&a.offline, "offline", false, "use the objects alone: ask no registry, and send no dry-run evictions; implied by --from")
 	flags.DurationVar(&a.timeout, "timeout", 20*time.Second, "how long to ask before answering with what is known")
 }
 

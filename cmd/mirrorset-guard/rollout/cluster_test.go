@@ -76,9 +76,9 @@ func TestRolloutOnCluster(t *testing.T) {
 	paused("worker", false)
 	want(invoke(t, "y\n", "rollout", "pause", "worker", "--kubeconfig", c.Kubeconfig), 0, "Paused: worker")
 	paused("worker", true)
-	want(rollout("pause", "worker", "infra", "--yes"), 0, "Pool worker is paused already: nothing is changed.", "Paused: infra")
+	want(rollout("pause", "worker", "infra", "--yes"), 0, "Pool worker is paused already: nothing to change.", "Paused: infra")
 	paused("infra", true)
-	want(rollout("pause", "worker", "--yes"), 0, "Pool worker is paused already: nothing is changed.")
+	want(rollout("pause", "worker", "--yes"), 0, "Pool worker is paused already: nothing to change.")
 
 	want(rollout("status"), 0, "pool worker is paused since", "by mirrorset-guard", "rendered-worker-2 waits for its nodes already")
 	want(rollout("verify"), 1, "mirrorset-guard rollout resume worker")

@@ -27,13 +27,13 @@ func newRolloutDiagnose() *cobra.Command {
 	o := diagnoseOptions{rolloutOptions: rolloutOptions{output: cli.Formats("table", "json", "yaml")}}
 	cmd := &cobra.Command{
 		Use:   "diagnose",
-		Short: "Say why nodes and pools do not move, and what to type",
+		Short: "Explain why nodes and pools do not move, and suggest commands",
 		Long: `diagnose follows, for each node and pool that is held up, the chain from the symptom
 to the cause, each link with its evidence, and names remedies as commands, the safest
-first. Of a live cluster it also asks for evictions as a dry run, and what the places
-say now where nodes look for an image that they cannot pull. Nothing is changed.
+first. In a live cluster it also sends dry-run evictions, and asks the registries of
+images that nodes cannot pull. Nothing is changed.
 
-Exit code 0: nothing is held up. 1: something is. 2: that cannot be told, or wrong
+Exit code 0: nothing is held up. 1: something is. 2: not determined, or wrong
 usage.`,
 		Example: `  mirrorset-guard rollout diagnose
   mirrorset-guard rollout diagnose --offline -o json
@@ -109,7 +109,7 @@ func printHoldUp(b *strings.Builder, f *status.HoldUp) {
 		cli.WriteLines(b, cli.Wrapped("because "+link, cli.TableWidth-2*cli.Margin), cli.Margin)
 	}
 	if f.Unexplained {
-		cli.WriteLines(b, []string{"why that is so is not known"}, cli.Margin)
+		cli.WriteLines(b, []string{"the reason is not known"}, cli.Margin)
 	}
 	cli.WriteLines(b, []string{"What can be done, the safest first:"}, cli.Margin)
 	for _, r := range f.Remedies {

@@ -33,10 +33,10 @@ func newRolloutPause(pause bool) *cobra.Command {
 	o := pauseOptions{pause: pause}
 	cmd := &cobra.Command{
 		Use:   "resume POOL...",
-		Short: "Let pools update their nodes again, once it is said what that does",
+		Short: "Let pools update their nodes again, after showing the consequences",
 		Long: `resume sets spec.paused of MachineConfigPools to false, and changes nothing else. It
-first says what waits for their nodes, whether they are drained and how long it takes,
-and asks; --yes answers in advance. All pools are checked before any is changed.
+first shows which changes wait for their nodes, whether they are drained and how long it
+takes, and asks for confirmation; --yes confirms in advance. All pools are checked before any is changed.
 
 Exit code 0: done, or nothing was to be done. 2: not done, or not for all pools.`,
 		Example: `  mirrorset-guard rollout resume worker`,
@@ -53,8 +53,8 @@ Exit code 0: done, or nothing was to be done. 2: not done, or not for all pools.
 	if pause {
 		cmd.Use, cmd.Short, cmd.Example = "pause POOL...", "Keep pools from updating more nodes", `  mirrorset-guard rollout pause worker infra`
 		cmd.Long = `pause sets spec.paused of MachineConfigPools to true, and changes nothing else. It first
-says which nodes stay as they are and until when they can do without new certificates,
-and asks; --yes answers in advance. All pools are checked before any is changed.
+shows which nodes stay as they are and until when they can do without new certificates,
+and asks for confirmation; --yes confirms in advance. All pools are checked before any is changed.
 
 Exit code 0: done, or nothing was to be done. 2: not done, or not for all pools.`
 	}
@@ -123,7 +123,7 @@ func (o *pauseOptions) toChange(pools []*mcfgv1.MachineConfigPool, names []strin
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("no pool %s: there are %s; nothing was changed", strings.Join(unknown, ", "), strings.Join(all, ", "))
+		return nil, fmt.Errorf("no pool %s: there are only %s; nothing was changed", strings.Join(unknown, ", "), strings.Join(all, ", "))
 	}
 	for _, name := range names {
 		if !slices.Contains(change, name) {
@@ -131,7 +131,7 @@ func (o *pauseOptions) toChange(pools []*mcfgv1.MachineConfigPool, names []strin
 			if o.pause {
 				is = "is paused already"
 			}
-			fmt.Fprintf(w, "Pool %s %s: nothing is changed.\n", text.Line(name), is)
+			fmt.Fprintf(w, "Pool %s %s: nothing to change.\n", text.Line(name), is)
 		}
 	}
 	return change, nil
@@ -143,12 +143,12 @@ func (o *pauseOptions) confirm(s cli.Streams) error {
 		return nil
 	}
 	if file, ok := s.In.(*os.File); ok && !isTerminal(file) {
-		return fmt.Errorf("standard input is no terminal to ask at, and there is no --yes: %w", errNotConfirmed)
+		return fmt.Errorf("standard input is not a terminal; confirm with --yes: %w", errNotConfirmed)
 	}
 	return asked(s, o.verb())
 }
 
-// isTerminal takes any character device for a terminal. What is none, such as /dev/null, has
+// isTerminal takes any character device for a terminal. One that is not, such as /dev/null, gives
 // no answer.
 func isTerminal(file *os.File) bool {
 	info, err := file.Stat()
@@ -164,7 +164,7 @@ func asked(s cli.Streams, verb string) error {
 		return nil
 	case "":
 		if err != nil {
-			return fmt.Errorf("no answer, and there is no --yes: %w", errNotConfirmed)
+			return fmt.Errorf("no answer; confirm with --yes: %w", errNotConfirmed)
 		}
 	}
 	return errNotConfirmed

@@ -18,7 +18,7 @@ import (
 func New() *cobra.Command {
 	var o rolloutOptions
 	cmd := o.statusCommand("rollout")
-	cmd.Short = "Say how far nodes have come with the last change, and pause or resume pools"
+	cmd.Short = "Show how far a rollout has come, and pause or resume pools"
 	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutDiagnose(), newRolloutWatch(), newRolloutPause(true), newRolloutPause(false))
 	return cmd
 }
@@ -40,7 +40,7 @@ func withoutArguments(cmd *cobra.Command, args []string) error {
 	case len(names) > 0:
 		return fmt.Errorf("%s has no command %q: there are %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
 	default:
-		return fmt.Errorf("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+		return fmt.Errorf("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
 	}
 }
 

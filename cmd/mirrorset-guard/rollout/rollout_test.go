@@ -141,7 +141,7 @@ Node node-b (pool worker)
 1 node of pool worker waits for its turn
   node-c
 
-What is under way takes 9 to 60 minutes more, if nothing holds a drain up.
+The nodes under way take 9 to 60 minutes more, unless a drain is held up.
 
 This is the status as of now. To wait for the end: mirrorset-guard rollout status --watch
 `
@@ -229,7 +229,7 @@ func TestRolloutVerifyWell(t *testing.T) {
 		want         string // on one of the streams
 	}{
 		{"all is well", pool + rolloutObjects + running + config + done, 0, "\nAll is well.\n"},
-		{"which CAs nodes trust is not compared", pool + rolloutObjects + imageCluster("additionalTrustedCA: {name: cas}") + running + config + done, 0, "\nAll is well but for what was not compared.\n"},
+		{"which CAs nodes trust is not compared", pool + rolloutObjects + imageCluster("additionalTrustedCA: {name: cas}") + running + config + done, 0, "\nAll is well, apart from what was not compared.\n"},
 		{"a registry was blocked, and nothing is rendered yet", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/bad]}") + clusterRelease + running + config + done, 1, "quay.io/bad: the node has: (no entry); the objects ask for: blocked"},
 		{"it may hold the release image", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/bad]}") + running + config + done, 2, "what would block the release image, and no"},
 		{"it holds the release image", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/openshift-release-dev]}") + clusterRelease + running + config + done, 0, "\nAll is well.\n"},
@@ -239,7 +239,7 @@ func TestRolloutVerifyWell(t *testing.T) {
 		{"one that cannot be read", pool + rolloutObjects + running + strings.Replace(config, "base64,", "base64,!", 1) + done, 2, "illegal base64"},
 		{"no nodes", pool + rolloutObjects + running + config, 2, "- nodes could not be read"},
 		{"an image that cannot be pulled", pool + rolloutObjects + failingPod + config + done, 1, "1. mirror.example.com/shop/cart:v1"},
-		{"the dump ends in the middle", pool + rolloutObjects + running + config + done + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: [\n", 2, "it cannot be told whether all is well"},
+		{"the dump ends in the middle", pool + rolloutObjects + running + config + done + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: [\n", 2, "not determined whether all is well"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			got := invoke(t, "", "rollout", "verify", "--from", clitest.Written(t, "dump.yaml", tt.dump))
@@ -328,7 +328,7 @@ func TestRolloutBadInput(t *testing.T) {
 	for args, want := range map[string]string{
 		"rollout pause":                           "which pools? mirrorset-guard rollout pause POOL...; mirrorset-guard rollout status lists them",
 		"rollout pause worker --from dump.yaml":   "unknown flag: --from",
-		"rollout status worker":                   `mirrorset-guard rollout status takes no arguments, and "worker" is one`,
+		"rollout status worker":                   `mirrorset-guard rollout status takes no arguments, but got "worker"`,
 		"rollout stauts":                          `mirrorset-guard rollout has no command "stauts"; did you mean status?`,
 		"rollout nodes":                           `mirrorset-guard rollout has no command "nodes": there are diagnose, pause, resume, status, verify, watch`,
 		"rollout diagnose --timeout 0s":           "--timeout 0s: want more than 0; --offline asks nothing",
@@ -400,7 +400,7 @@ func TestNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := pauseOptions{pause: true}
-	if err := o.confirm(cli.Streams{In: r}); err == nil || !strings.Contains(err.Error(), "there is no --yes") {
+	if err := o.confirm(cli.Streams{In: r}); err == nil || !strings.Contains(err.Error(), "confirm with --yes") {
 		t.Errorf("got %v", err)
 	}
 	null, err := os.Open(os.DevNull)
@@ -408,7 +408,7 @@ func TestNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close() //nolint:errcheck // it was only read
-	if err := o.confirm(cli.Streams{In: null, Out: &strings.Builder{}}); err == nil || !strings.Contains(err.Error(), "there is no --yes") {
+	if err := o.confirm(cli.Streams{In: null, Out: &strings.Builder{}}); err == nil || !strings.Contains(err.Error(), "confirm with --yes") {
 		t.Errorf("got %v", err)
 	}
 	o.yes = true

@@ -57,11 +57,10 @@ func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
 	follow := false
 	cmd := &cobra.Command{
 		Use:   use,
-		Short: "Say which node waits for what",
-		Long: `status says how far the Machine Config Operator has come with what nodes are to have:
-what the operator says of itself, each pool with what is new for its nodes, and each
-node that is not done with its state, its drain and who cordoned it. It reads a
-cluster, with the rights of the ClusterRole cluster-reader, or a must-gather (--from).
+		Short: "Show which nodes wait, and for what",
+		Long: `status shows how far the Machine Config Operator has come: the operator's own status,
+each pool with the changes for its nodes, and each node that is not done with its
+state, its drain and the user who cordoned it. It reads a cluster, with the rights of the ClusterRole cluster-reader, or a must-gather (--from).
 
 It does not wait for the end of a rollout, as kubectl rollout status does; with --watch
 it does what rollout watch does, with its exit codes.
@@ -125,7 +124,7 @@ func printStatus(w io.Writer, s status.Status, now time.Time) error {
 		fmt.Fprintf(&b, "\nNode %s %s, and keeps what it has.\n", text.Line(u.Node), text.Line(u.Why))
 	}
 	if s.Remaining.Max > 0 {
-		fmt.Fprintf(&b, "\nWhat is under way takes %s more, if nothing holds a drain up.\n", s.Remaining)
+		fmt.Fprintf(&b, "\nThe nodes under way take %s more, unless a drain is held up.\n", s.Remaining)
 	}
 	printNotes(&b, s.Notes)
 	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {

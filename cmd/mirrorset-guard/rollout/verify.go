@@ -21,13 +21,13 @@ func newRolloutVerify() *cobra.Command {
 	o := rolloutOptions{output: cli.Formats("table", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Say whether every node has what the mirror objects ask for",
+		Short: "Check whether every node has what the mirror objects ask for",
 		Long: `verify compares registries.conf, policy.json and registries.d in the rendered config that
 each node has with what the mirror objects, image policies and the lists of Image cluster
 in force ask for, lists the images that pods fail to pull with
 the route that their nodes have now, and says what is left to do.
 
-Exit code 0: all is well. 1: it is not. 2: that cannot be told, or wrong usage.`,
+Exit code 0: all is well. 1: it is not. 2: not determined, or wrong usage.`,
 		Example: `  mirrorset-guard rollout verify
   mirrorset-guard rollout verify --from must-gather/ -o yaml`,
 		Args: withoutArguments,
@@ -41,7 +41,7 @@ func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, view *wor
 	set, err := view.Source.Mirrors(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("what the mirror objects ask for could not be read: it takes the rights of the ClusterRole cluster-reader: %w", err)
+		return fmt.Errorf("the mirror objects could not be read: this requires the rights of the ClusterRole cluster-reader: %w", err)
 	case err != nil:
 		return err
 	}
@@ -57,7 +57,7 @@ func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, view *wor
 	case v.Result == status.NotWell:
 		return cli.ErrDenied
 	case v.Result == status.Unknown:
-		return errors.New("it cannot be told whether all is well")
+		return errors.New("not determined whether all is well")
 	default:
 		return nil
 	}
@@ -87,7 +87,7 @@ func printVerification(w io.Writer, v status.Verification) error {
 	switch {
 	case v.Result != status.Well:
 	case len(v.NotCompared) > 0:
-		b.WriteString("\nAll is well but for what was not compared.\n")
+		b.WriteString("\nAll is well, apart from what was not compared.\n")
 	default:
 		b.WriteString("\nAll is well.\n")
 	}

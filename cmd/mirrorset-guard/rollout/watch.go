@@ -43,16 +43,16 @@ func newRolloutWatch() *cobra.Command {
 	o := newWatchOptions()
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Follow a rollout to its end, and say when it stands still",
+		Short: "Follow a rollout to its end, and report when it stalls",
 		Long: `watch shows how far each pool is, which nodes are under way, and what happens, until
 every node has what the mirror objects ask for and all pools are updated. A change
 that the Machine Config Operator has not noticed yet counts as well. With --wait-for
 it waits until the objects of a file are in the cluster as the file says and have
 reached every node of the pools that get them.
 
-A rollout stands still when nothing of it has moved for --stall-after and a cause is
-known that does not pass by itself, or three times as long without one. On a
-terminal the screen is drawn anew with each change; elsewhere each event is a line,
+A rollout has stalled when nothing in it has moved for --stall-after and a cause is
+known that does not pass by itself, or for three times as long without one. On a
+terminal the screen is redrawn with each change; elsewhere each event is a line,
 or an object with -o json.
 
 Exit code 0: reached. 1: a pool is degraded, or nothing moves. 2: no answer, within
@@ -72,15 +72,15 @@ func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
 	o.output.AddFlags(flags)
 	flags.StringArrayVar(&o.pools, "pool", nil, "only this pool counts; may be repeated")
 	flags.StringArrayVar(&o.waitFor.Files, "wait-for", nil, "file, folder or - (standard input) with mirror objects that have to reach the nodes; may be repeated")
-	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the end; 0 is for as long as it takes")
-	flags.DurationVar(&o.stallAfter, "stall-after", o.stallAfter, "how long nothing may move")
-	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on when a pool is degraded or stands still")
+	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the end; 0 means no limit")
+	flags.DurationVar(&o.stallAfter, "stall-after", o.stallAfter, "how long a rollout may go without movement before it counts as stalled")
+	flags.BoolVar(&o.keepGoing, "keep-going", false, "continue when a pool is degraded or has stalled")
 }
 
 func (o *watchOptions) validate() error {
 	err := o.output.Validate()
 	if o.timeout < 0 {
-		err = errors.Join(err, fmt.Errorf("--timeout %s: must not be negative; 0 is for as long as it takes", o.timeout))
+		err = errors.Join(err, fmt.Errorf("--timeout %s: must not be negative; 0 means no limit", o.timeout))
 	}
 	if o.stallAfter < rollouts.LeastStallAfter {
 		err = errors.Join(err, fmt.Errorf("--stall-after %s: want %s or more", o.stallAfter, rollouts.LeastStallAfter))
@@ -125,7 +125,7 @@ func (o *watchOptions) run(ctx context.Context, s cli.Streams) error {
 }
 
 // errWatchTimeout ends a watch for which --timeout was too short.
-var errWatchTimeout = errors.New("the time of --timeout is over")
+var errWatchTimeout = errors.New("--timeout has expired")
 
 // edit returns what is waited for, nil for nothing in particular. Nothing in a rendered config
 // tells whether a node trusts other CAs: they are not waited for.

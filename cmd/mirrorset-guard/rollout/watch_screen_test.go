@@ -420,7 +420,7 @@ func screenBackground(t *testing.T, c realCluster, _ map[string]bool) {
 	c.Apply(t, watchSet)
 	u, watch := atShell(t, c, "--timeout 3s")
 	u.types(watch + " &\n")
-	u.finds(false, "the time of --timeout is over")
+	u.finds(false, "--timeout has expired")
 	u.types("exit\n")
 	u.mu.Lock()
 	defer u.mu.Unlock()

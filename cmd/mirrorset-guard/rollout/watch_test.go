@@ -404,7 +404,7 @@ func testWatchPaused(t *testing.T, c realCluster) {
 func testWatchTimeout(t *testing.T, c realCluster) {
 	c.Apply(t, watchSet)
 	c.target(t, "worker", "rendered-worker-2")
-	startWatch(t, "--timeout", "1s", "--kubeconfig", c.Kubeconfig).want(2, "the time of --timeout is over")
+	startWatch(t, "--timeout", "1s", "--kubeconfig", c.Kubeconfig).want(2, "--timeout has expired")
 	w := startWatch(t, "--kubeconfig", c.Kubeconfig)
 	w.await("pool worker is updating")
 	w.stop()
@@ -416,7 +416,7 @@ func testWatchMistakes(t *testing.T, c realCluster) {
 		args []string
 		want string
 	}{
-		{[]string{"--timeout", "-1s", "--stall-after", "1ms"}, "--timeout -1s: must not be negative; 0 is for as long as it takes\n--stall-after 1ms: want 1s or more"},
+		{[]string{"--timeout", "-1s", "--stall-after", "1ms"}, "--timeout -1s: must not be negative; 0 means no limit\n--stall-after 1ms: want 1s or more"},
 		{[]string{"-o", "yaml"}, `--output "yaml": choose one of auto, lines, json`},
 		{[]string{"--pool", "gpu", "--pool", "worker"}, `--pool: no pool "gpu": there are worker`},
 		{[]string{"--wait-for", "none.yaml"}, "--wait-for: stat none.yaml: no such file or directory"},

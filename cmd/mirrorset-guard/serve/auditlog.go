@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
-// auditFlags say where records of decisions go.
+// auditFlags name the destination of audit records.
 type auditFlags struct {
 	path string
 

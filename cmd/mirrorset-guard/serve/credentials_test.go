@@ -33,7 +33,7 @@ const (
 
 	noMirrorHas   = "the source may not be contacted, and no mirror lets nodes in"
 	noMirrorKnown = "the source may not be contacted, and no mirror could be verified to have the image"
-	othersRemark  = "example.com/shop/cart:v1: example.com answers 401 and the global pull secret has no entry for it; add one; by CRIOCredentialProviderConfig, nodes may have other credentials"
+	othersRemark  = "example.com/shop/cart:v1: example.com answers 401 and the global pull secret has no entry for it; add one; nodes may have other credentials through CRIOCredentialProviderConfig"
 )
 
 // TestCheckKnowsCredentialProviders: a 401 is a proof, unless nodes may have credentials

@@ -19,8 +19,8 @@ const (
 	endTime = 5 * time.Second
 )
 
-// waitForEnd returns some time after ctx has ended, so that the API server learns of the end
-// before the port is closed; or when serving ends, as a server has failed.
+// waitForEnd returns some time after ctx has ended, for the API server to learn of the end
+// before the port is closed; or when serving ends, because a server has failed.
 func (g *guard) waitForEnd(ctx, serving context.Context) {
 	select {
 	case <-serving.Done():
@@ -56,8 +56,8 @@ func (g *guard) noteReviews(h http.Handler) http.Handler {
 	})
 }
 
-// awaitEnd returns what wait does or, some time after listened was closed, that the rest does not
-// end, which is no failure.
+// awaitEnd returns the result of wait or, if that does not return within some time after listened was
+// closed, logs so and returns nil.
 func (g *guard) awaitEnd(wait func() error, listened <-chan struct{}) error {
 	ended := make(chan error, 1)
 	go func() { ended <- wait() }()
@@ -70,7 +70,7 @@ func (g *guard) awaitEnd(wait func() error, listened <-chan struct{}) error {
 	case err := <-ended:
 		return err
 	case <-time.After(endTime):
-		g.log.Info("Ending without what does not end: something hangs in a file system, or in the network", "waited", endTime.String())
+		g.log.Info("Exiting although something still runs: a file system or the network hangs", "waited", endTime.String())
 		return nil
 	}
 }

@@ -30,7 +30,7 @@ func TestEndsWithoutWhatHangs(t *testing.T) {
 		if err := g.awaitEnd(func() error { return <-hangs }, listened); err != nil || time.Since(start) != time.Hour+endTime {
 			t.Errorf("it ended after %s: %v", time.Since(start), err)
 		}
-		if !strings.Contains(logs.String(), "Ending without what does not end") {
+		if !strings.Contains(logs.String(), "Exiting although something still runs") {
 			t.Errorf("log %q", logs.String())
 		}
 		failed := errors.New("no port")

@@ -13,18 +13,18 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 )
 
-// followingFlags say how the rollouts of mirror changes are followed.
+// followingFlags configure the following of rollouts.
 type followingFlags struct {
 	stallAfter time.Duration // 0 for not at all
 }
 
 func (f *followingFlags) addFlags(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.stallAfter, "rollout-stall-after", progress.DefaultStallAfter, "how long the rollout of a mirror change may stand still before an Event says why; 0 for not following rollouts")
+	flags.DurationVar(&f.stallAfter, "rollout-stall-after", progress.DefaultStallAfter, "how long the rollout of a mirror change may go without movement before an Event reports the stall; 0 means that rollouts are not followed")
 }
 
 func (f *followingFlags) validate() error {
 	if f.stallAfter != 0 && f.stallAfter < rollouts.LeastStallAfter {
-		return fmt.Errorf("--rollout-stall-after %s: want %s or more; 0 is for not following rollouts", f.stallAfter, rollouts.LeastStallAfter)
+		return fmt.Errorf("--rollout-stall-after %s: want %s or more; 0 means that rollouts are not followed", f.stallAfter, rollouts.LeastStallAfter)
 	}
 	return nil
 }

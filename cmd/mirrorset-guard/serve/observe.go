@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
-// observeFlags say where the guard can be looked at.
+// observeFlags are the addresses of metrics and inventory.
 type observeFlags struct {
 	address string
 	plain   bool
@@ -28,7 +28,7 @@ func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.plain, "metrics-plain", false, "serve only /metrics, without TLS and to anyone; for an address that nothing else can reach")
 }
 
-// An observer answers there.
+// An observer serves metrics and inventory.
 type observer struct {
 	metrics   prometheus.Gatherer
 	inventory *live.Inventory

@@ -91,8 +91,8 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "webhook-bind-address", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
 	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "where to answer /healthz and /readyz")
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
-	flags.StringVar(&o.clientCA, "client-ca", "", "file with the CA of the client certificates that API servers have; who asks for a review without one gets 401; empty: whoever can reach the port may ask; changes are picked up")
-	flags.DurationVar(&o.drain, "shutdown-delay", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM; longer, by 10s at most, while reviews still come")
+	flags.StringVar(&o.clientCA, "client-ca", "", "file with the CA of the client certificates that API servers have; a review requested without one gets 401; if empty, anyone who can reach the port may ask; changes are picked up")
+	flags.DurationVar(&o.drain, "shutdown-delay", 5*time.Second, "how long to keep answering after SIGTERM while reporting not ready; up to 10s longer while reviews still arrive")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to search objects of unknown kinds for images; new kinds are discovered every minute")
 	o.observe.addFlags(flags)
@@ -235,20 +235,20 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
 }
 
-// theGuard is what Events are about that have no object of their own: the webhook configuration is what
-// the guard is to a cluster and, like the mirror sets, has no namespace, so that it takes no further
+// theGuard is the object of Events that are about no other: the webhook configuration stands for
+// the guard in a cluster and, like the mirror sets, has no namespace, so Events about it need no further
 // right.
 var theGuard = corev1.ObjectReference{
 	APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration", Name: webhook.ServiceName,
 }
 
-// prepareUnreviewed makes what tells of changes that no webhook sees.
+// prepareUnreviewed prepares the reports of changes that no webhook sees.
 func (g *guard) prepareUnreviewed(cluster *rest.Config) error {
 	kube, err := kubernetes.NewForConfig(cluster)
 	if err != nil {
@@ -289,7 +289,7 @@ func (g *guard) notReady() error {
 	return errors.Join(g.ready(), g.tls.ready())
 }
 
-// run serves until ctx ends, and a while longer, so that the API server learns
+// run serves until ctx ends, and a while longer, for the API server to learn
 // of the end before the port is closed.
 func (g *guard) run(ctx context.Context) error {
 	defer g.close()

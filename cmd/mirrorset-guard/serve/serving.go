@@ -91,7 +91,7 @@ func (s *tlsServing) authenticate(r *http.Request) error {
 	return s.clients.Verify(r.TLS)
 }
 
-// ready says why the API server should not call this replica, as far as TLS is concerned. A
+// ready returns the TLS problem because of which the API server should not call this replica. A
 // review that comes all the same is answered.
 func (s *tlsServing) ready() error { return errors.Join(s.cluster.Ready(), s.verification.Ready()) }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
-// standingFlags say how the mirror configuration in force is verified.
+// standingFlags configure the standing verification.
 type standingFlags struct {
 	every     time.Duration
 	elect     bool
@@ -30,7 +30,7 @@ type standingFlags struct {
 func (s *standingFlags) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.every, "verify-every", standing.DefaultEvery, "how often to verify the mirror configuration in force and report as Events what has changed; 0 for never")
 	s.following.addFlags(flags)
-	flags.BoolVar(&s.elect, "leader-elect", false, "for one of several replicas: verify and report only while holding a Lease, and share in another which changes were just admitted, so that two made at the same moment are judged together")
+	flags.BoolVar(&s.elect, "leader-elect", false, "for one of several replicas: verify and report only while holding a Lease, and share the changes that were just admitted in another, to judge changes made at the same moment together")
 	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Leases "+election.LeaseName+" and "+recent.LeaseName)
 }
 
@@ -39,7 +39,7 @@ func (s *standingFlags) validate() error {
 		return err
 	}
 	if s.every < 0 {
-		return fmt.Errorf("--verify-every %s: must not be negative; 0 is for never", s.every)
+		return fmt.Errorf("--verify-every %s: must not be negative; 0 means never", s.every)
 	}
 	if s.elect && s.namespace == "" {
 		return fmt.Errorf("--leader-elect-namespace %q: the Lease needs a namespace", s.namespace)

@@ -34,7 +34,7 @@ func TestStandingFlags(t *testing.T) {
 		{"a file that is not", filepath.Join(dir, "other"), standingFlags{}, ""},
 		{"a folder", dir, standingFlags{}, `--fact-file "` + dir + `": exists and is not a regular file`},
 		{"no folder", dir + "/none/facts", standingFlags{}, `--fact-file "` + dir + `/none/facts": there is no folder ` + dir + "/none"},
-		{"backwards", "", standingFlags{every: -time.Minute}, "--verify-every -1m0s: must not be negative; 0 is for never"},
+		{"backwards", "", standingFlags{every: -time.Minute}, "--verify-every -1m0s: must not be negative; 0 means never"},
 		{"nowhere", "", standingFlags{elect: true}, `--leader-elect-namespace "": the Lease needs a namespace`},
 		{"nowhere, and not needed", "", standingFlags{}, ""},
 	} {
@@ -53,7 +53,7 @@ func TestStandingFlags(t *testing.T) {
 
 func TestFollowingFlags(t *testing.T) {
 	for after, want := range map[time.Duration]string{
-		0: "", time.Minute: "", time.Millisecond: "--rollout-stall-after 1ms: want 1s or more; 0 is for not following rollouts",
+		0: "", time.Minute: "", time.Millisecond: "--rollout-stall-after 1ms: want 1s or more; 0 means that rollouts are not followed",
 	} {
 		o := serveOptions{standing: standingFlags{following: followingFlags{stallAfter: after}}}
 		if got := o.validate(); got == nil && want != "" || got != nil && got.Error() != want {

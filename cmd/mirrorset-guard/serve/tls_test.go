@@ -83,7 +83,7 @@ var profileCases = []profileCase{
 		reason: "Custom, with a name that Go does not have", readsTheObject: true,
 		spec: `{tlsAdherence: StrictAllComponents, tlsSecurityProfile: {type: Custom, custom: {minTLSVersion: VersionTLS11, groups: [secp256r1],
 			ciphers: [ROT13, ECDHE-ECDSA-AES128-SHA, ECDHE-RSA-AES128-GCM-SHA256, TLS_AES_128_GCM_SHA256]}}}`,
-		profile: "Custom", problem: `spec.tlsSecurityProfile.custom.ciphers: left out, as Go does not have them: "ROT13"`,
+		profile: "Custom", problem: `spec.tlsSecurityProfile.custom.ciphers: left out, as Go does not support them: "ROT13"`,
 		tls11: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}, groups: []tls.CurveID{tls.CurveP256},
 		tls12: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256},
 	},

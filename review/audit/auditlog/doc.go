@@ -6,9 +6,9 @@
 //	go log.Run(ctx) // writes until ctx ends, and then what is left
 //	log.Record(decision)
 //
-// Recording never waits. A disk that is full, or a pipe that nobody reads, does not hold up an
-// admission: records wait in a bounded queue, and what finds no room there is lost, counted in
-// a metric, told in the log, and in the records themselves by a Loss as soon as they can be
-// written again. To refuse changes instead would make a full disk an outage of the API, and
-// nothing would be known that the API server's own audit log does not say.
+// Recording never waits. A full disk, or a pipe without a reader, does not delay an
+// admission: records wait in a bounded queue. Those that find no room are lost, and reported in
+// a metric, in the log, and as a Loss in the records themselves as soon as they can be
+// written again. Refusing changes instead would make a full disk an outage of the API, and
+// the API server's own audit log has the annotations anyway.
 package auditlog

@@ -11,9 +11,9 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 )
 
-// A file is rotated by lumberjack, as the API server's own audit log is. What that does not do
-// is done here: the file is readable by its owner only, and where somebody has moved or removed
-// it, the next line begins a new one instead of going into one without a name.
+// A file is a log file that lumberjack rotates, as it does the API server's own audit log. This type
+// adds that the file is readable by its owner only, and that the next line begins a new file if it
+// was moved or removed.
 type file struct {
 	stream
 	logger *lumberjack.Logger
@@ -77,7 +77,7 @@ func (f *file) Write(line []byte) (int, error) {
 	n, err := f.stream.Write(line)
 	f.known = nil
 	if err != nil {
-		_ = f.logger.Close() // the next try opens it anew
+		_ = f.logger.Close() // the next try opens it again
 	} else if now, err := os.Stat(f.logger.Filename); err == nil {
 		f.known = now
 	}

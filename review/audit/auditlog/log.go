@@ -23,7 +23,7 @@ type Options struct {
 	Guard auditv1alpha1.Guard
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
-	// Log is told of losses. The zero value discards it.
+	// Log receives messages about losses. The zero value discards them.
 	Log logr.Logger
 }
 
@@ -83,8 +83,8 @@ const openTimeout = 3 * time.Second
 
 var errHangs = errors.New("its file system does not answer")
 
-// open opens the destination of s. It does not wait for a file system that hangs, as nobody could
-// configure anything else then; what it opens after that is closed.
+// open opens the destination of s. It does not wait for a file system that hangs, since no other
+// configuration could take effect then; a file that is opened too late is closed again.
 func (l *Log) open(s Settings) (destination, error) {
 	type opened struct {
 		to  destination
@@ -175,8 +175,8 @@ func (l *Log) lossLine(loss auditv1alpha1.Loss) []byte {
 const (
 	// retryAfter is how long a destination that failed is left alone.
 	retryAfter = time.Second
-	// endTimeout is how long Run goes on writing after its context has ended: much longer than
-	// a full queue takes, and much shorter than what a pod is given to end.
+	// endTimeout is how long Run keeps writing after its context has ended: much longer than
+	// a full queue takes, and much shorter than a pod's grace period.
 	endTimeout = 5 * time.Second
 )
 

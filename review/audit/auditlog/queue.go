@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
-// The bounds of what waits. A record has 2 to 20 KB as a rule, so that this is an hour of a busy
+// The bounds of the queue. A record usually has 2 to 20 KB, so this is an hour of a busy
 // cluster, or half a minute of an attack.
 const (
 	maxQueuedBytes = 8 << 20
@@ -68,7 +68,7 @@ func (q *queue) flushLoss(lossLine func(auditv1alpha1.Loss) []byte) {
 	}
 }
 
-// lose counts lost lines, and reports whether these are the first since the last were told of.
+// lose counts lost lines, and reports whether these are the first since the last Loss was written.
 func (q *queue) lose(n int, why error, now time.Time) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,7 +81,7 @@ func (q *queue) lose(n int, why error, now time.Time) (first bool) {
 }
 
 // first returns the first line, which stays in the queue, as soon as there is one; nil if there
-// is none and ctx has ended. A loss is told of once the queue is empty.
+// is none and ctx has ended. A loss is written once the queue is empty.
 func (q *queue) first(ctx context.Context, lossLine func(auditv1alpha1.Loss) []byte) []byte {
 	for {
 		if line := q.peek(lossLine); line != nil {

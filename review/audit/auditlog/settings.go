@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
-// Settings say what is recorded, and where.
+// Settings are the destination and the extent of records.
 type Settings struct {
 	To     Destination
 	File   FileSettings // for the destination File
@@ -72,7 +72,7 @@ func (s Settings) open(stdout io.Writer) (destination, error) {
 	}
 }
 
-// A stream ends a line that it could write only the beginning of before it writes the next.
+// A stream is a destination that ends an incomplete line before it writes the next one.
 type stream struct {
 	to     io.Writer
 	broken bool

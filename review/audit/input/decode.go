@@ -20,13 +20,13 @@ var (
 	group = auditv1alpha1.APIVersion[:strings.IndexByte(auditv1alpha1.APIVersion, '/')+1]
 )
 
-// A head says what a line is.
+// A head is the type of a line.
 type head struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 }
 
-// decode returns what line tells; nil if it is about something else.
+// decode returns the record in line; nil if it holds something else.
 func (r Reader) decode(line []byte) (*Record, error) {
 	if !bytes.Contains(line, marker) {
 		return nil, nil
@@ -58,7 +58,7 @@ func (r Reader) decode(line []byte) (*Record, error) {
 
 func notReadable(err error) error { return fmt.Errorf("the line cannot be read: %w", err) }
 
-// lean is a Decision without what is large.
+// lean is a Decision without its large parts.
 type lean struct {
 	auditv1alpha1.Decision
 	Facts  skip `json:"facts"`

@@ -5,11 +5,11 @@
 //	reader := input.Reader{Webhooks: names, Trouble: report}
 //	stats, err := reader.Read(ctx, paths, func(r input.Record) error { ... })
 //
-// Records come in the order of their times, each decision once, however many files tell of it.
+// Records come in the order of their times, each decision once, even if several files have it.
 // Memory does not depend on the size of the files: a line is read at a time from each.
 //
-// What cannot be read is named, with its file and line, and the rest is read all the same: half
-// a line at the end of a file, a compressed file that ends early, a version of the schema that
-// is not known. Stats says how much that was; who reports no such thing must not call the
+// Parts that cannot be read are reported, with file and line, and the rest is read all the same: half
+// a line at the end of a file, a compressed file that ends early, an unknown version of the
+// schema. Stats counts them; a caller that does not report them must not call the
 // records complete.
 package input

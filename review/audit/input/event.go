@@ -53,7 +53,7 @@ type eventUser struct {
 	Groups   []string `json:"groups"`
 }
 
-// decodeEvent returns what an event tells of a decision; nil if it tells of none. Of the events
+// decodeEvent returns the decision in an event; nil if there is none. Of the events
 // of a request, one for each stage, the last has the annotations.
 func (r Reader) decodeEvent(line []byte, h head) (*Record, error) {
 	if h.APIVersion != eventVersion {
@@ -86,7 +86,7 @@ func keyOf(d auditv1alpha1.Decision, e event, webhook string) string {
 // decision returns the decision of one webhook, if it has made one, or was not asked.
 func (e event) decision(webhook string) (auditv1alpha1.Decision, bool) {
 	d := auditv1alpha1.Decision{APIVersion: auditv1alpha1.APIVersion, Kind: auditv1alpha1.Kind, Source: apiServer}
-	switch annotations := e.of(webhook); {
+	switch annotations := e.annotationsOf(webhook); {
 	case annotations["verdict"] != "":
 		e.annotated(&d, annotations)
 	case e.failedOpen(webhook):
@@ -101,8 +101,8 @@ func (e event) decision(webhook string) (auditv1alpha1.Decision, bool) {
 	return d, true
 }
 
-// of returns the annotations of a webhook, under the keys that it gave them.
-func (e event) of(webhook string) map[string]string {
+// annotationsOf returns the annotations of a webhook, under the keys that it gave them.
+func (e event) annotationsOf(webhook string) map[string]string {
 	own := map[string]string{}
 	for key, value := range e.Annotations {
 		if name, found := strings.CutPrefix(key, webhook+"/"); found {

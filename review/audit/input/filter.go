@@ -8,7 +8,7 @@ import (
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 )
 
-// A Filter says which decisions are asked for. The zero value is all of them.
+// A Filter selects decisions. The zero value selects all of them.
 type Filter struct {
 	// Since and Until bound their times; zero for no bound.
 	Since, Until time.Time

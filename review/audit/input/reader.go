@@ -22,7 +22,7 @@ type Reader struct {
 	Webhooks []string
 	// Full also decodes the facts and the change of a decision, which takes most of the time.
 	Full bool
-	// Trouble is told of what cannot be read; it may be nil.
+	// Trouble is called for each part that cannot be read; it may be nil.
 	Trouble func(Trouble)
 }
 
@@ -58,13 +58,13 @@ func (t Trouble) String() string {
 	return fmt.Sprintf("%s, line %d: %s", t.File, t.Line, t.What)
 }
 
-// Stats say how much was read.
+// Stats count the input.
 type Stats struct {
 	// Files is how many files were read, to their end or not.
 	Files int
 	// Lines is how many lines were read, Others how many of them are about something else.
 	Lines, Others int
-	// Repeated is how many records tell of a decision that was told of already.
+	// Repeated counts the records of decisions that an earlier record had already.
 	Repeated int
 	// Backwards is how many records are older than the one before in their file: a clock was set
 	// back, or files were joined.

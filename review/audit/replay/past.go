@@ -14,8 +14,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
 )
 
-// A past knows the states of the objects that records are about, at the time of the record that
-// is being judged. What no record tells of is as in the cluster.
+// A past holds the states of the objects that records are about, at the time of the record that
+// is being judged. Objects without records are as in the cluster.
 type past struct {
 	states map[string]state
 }

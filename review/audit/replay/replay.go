@@ -23,7 +23,7 @@ const (
 	Recorded = "recorded" // the records have them
 )
 
-// Options say how changes are judged.
+// Options configure the judging of changes.
 type Options struct {
 	Settings policy.Settings
 	Facts    string        // Now or Recorded
@@ -78,7 +78,7 @@ func (o *Options) judge(ctx context.Context, w *world.World, r *Change, past *pa
 	result.compare(record)
 	if n := recorded.missing(); n > 0 && result.Now == "denied" {
 		result.Now, result.Differs = "", false
-		result.Error = fmt.Sprintf("it would be denied for want of facts about %s that the record does not hold", text.Plural(n, "place", "places"))
+		result.Error = fmt.Sprintf("it would be denied only because the record lacks facts about %s", text.Plural(n, "place", "places"))
 	}
 	return result.ReplayedChange
 }

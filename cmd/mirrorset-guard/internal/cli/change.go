@@ -93,6 +93,6 @@ func (r Change) On(ctx context.Context, w *world.World) (mirrors.Edit, []string,
 	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.Cluster.MirrorObject(ctx, o) })
 }
 
-// Unless returns the mistakes in the change, if there are any, or else err: who has no cluster is
-// told of them all the same.
+// Unless returns the mistakes in the change, if there are any, or else err: they are reported even
+// if there is no cluster.
 func (r Change) Unless(err error) error { return cmp.Or(r.invalid, err) }

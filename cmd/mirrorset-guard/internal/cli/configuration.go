@@ -15,8 +15,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
-// ConfigFlags name the configuration file. The flags that set the same as a file does set what
-// the file leaves out.
+// ConfigFlags name the configuration file. Flags for settings that a file can have too apply to those
+// that it leaves out.
 type ConfigFlags struct {
 	Path string
 	// Mounted is set where the file comes from a ConfigMap; else a person names it, as a pipe
@@ -143,7 +143,7 @@ func (c *ConfigFlags) withFlags(s, flagged policy.Settings) policy.Settings {
 	return s
 }
 
-// RequesterFlags say for whom check reviews a change.
+// RequesterFlags name the user for whom check reviews a change.
 type RequesterFlags struct {
 	user   string
 	groups []string

@@ -53,8 +53,9 @@ func (o *Output) Validate() error {
 	return nil
 }
 
-// Write writes doc as JSON or YAML; any other format is one that the command has forgotten. YAML has no escape outside of quotes, so that a
-// document with characters that do not print is written as JSON, which is YAML too.
+// Write writes doc as JSON or YAML; any other format is one that the command has forgotten. YAML has no
+// escape outside of quotes, so a document with characters that do not print is written as JSON, which is
+// YAML too.
 func (o *Output) Write(w io.Writer, doc any) error {
 	if o.Format != "json" && o.Format != "yaml" {
 		return fmt.Errorf("--output %s: this command cannot write it", o.Format)

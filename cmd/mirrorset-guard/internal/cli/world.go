@@ -24,7 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// ClusterFlags say which cluster to talk to.
+// ClusterFlags select the cluster to connect to.
 type ClusterFlags struct {
 	Kubeconfig, context string
 }
@@ -49,7 +49,7 @@ func (c *ClusterFlags) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// RegistryFlags say how to reach registries.
+// RegistryFlags configure the requests to registries.
 type RegistryFlags struct {
 	cas           []string
 	resolve       []string
@@ -159,7 +159,7 @@ func (r *RegistryFlags) registryRates() (map[string]float64, error) {
 
 const maxRate = 1_000_000
 
-// WorldFlags say what check and explain look at: a cluster or a dump of one, and the
+// WorldFlags select the input of check and explain: a cluster or a dump of one, and the
 // registries.
 type WorldFlags struct {
 	cluster    ClusterFlags

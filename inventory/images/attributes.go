@@ -8,9 +8,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A terms value holds everything in a Reference but its image, container and digest. A
+// attributes hold everything in a Reference but its image, container and digest. A
 // cluster has few different ones, so a hundred thousand of them cost next to nothing.
-type terms struct {
+type attributes struct {
 	use               policy.Use
 	ownPullSecret     bool
 	pullSecretUnknown bool
@@ -25,16 +25,16 @@ type terms struct {
 	pullFails         bool
 }
 
-func termsOf(r Reference) unique.Handle[terms] {
-	return unique.Make(terms{
+func attributesOf(r Reference) unique.Handle[attributes] {
+	return unique.Make(attributes{
 		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
 		account: r.Account, secrets: r.Secrets, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
 		placement: r.Placement, neverPulls: r.NeverPulls, ending: r.Ending, pullFails: r.PullFails,
 	})
 }
 
-// in writes t into r.
-func (t terms) in(r Reference) Reference {
+// apply returns r with the attributes t.
+func (t attributes) apply(r Reference) Reference {
 	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
 	r.Guessed = t.guessed
 	r.Placement, r.NeverPulls, r.Ending, r.PullFails = t.placement, t.neverPulls, t.ending, t.pullFails

@@ -23,9 +23,9 @@ import (
 )
 
 // A dump may hold an object more than once: a must-gather has pods one by one and in lists, and
-// a folder has the dumps of two days. The newest counts where the objects tell which it is. Where
-// they do not, both count: the images of both are named, and of what decides where nodes pull
-// from there is no reading that is good for every question, so that there is no answer.
+// a folder may have the dumps of two days. The newest counts if the objects show which it is. If
+// they do not, both count: the images of both are in the inventory. For an object that decides where
+// nodes pull from, neither reading is safe for every question, so there is no answer.
 
 // An identity is the hash of what names an object. A hundred thousand of them are 3 MB.
 type identity [sha256.Size / 2]byte
@@ -36,7 +36,7 @@ func identityOf(kind schema.GroupKind, namespace, name string) (id identity) {
 	return id
 }
 
-// An edition is the memory of an object, to compare it with another of the same name.
+// An edition is a digest of an object, kept to compare it with another of the same name.
 type edition struct {
 	uid      identity // zero for none
 	version  uint64   // metadata.resourceVersion; 0 for none
@@ -46,11 +46,11 @@ type edition struct {
 	images   images.Packed
 }
 
-// An order says which of two editions is newer.
+// An order is the relation of one edition to another.
 type order int
 
 const (
-	unordered order = iota // nothing tells
+	unordered order = iota // it cannot be determined which is newer
 	same
 	older
 	newer
@@ -64,7 +64,7 @@ func editionOf(gvk schema.GroupVersionKind, data []byte, at Problem) (identity, 
 		switch string(name) {
 		case "apiVersion", "kind":
 		case "metadata":
-			_ = json.Unmarshal(value, &meta) // what cannot be read is told by whoever decodes the object
+			_ = json.Unmarshal(value, &meta) // an error is reported when the object is decoded
 			for name, value := range rawjson.Members(value) {
 				if !bookkeeping[string(name)] {
 					addTo(hash, name, value)
@@ -91,8 +91,8 @@ func editionOf(gvk schema.GroupVersionKind, data []byte, at Problem) (identity, 
 	return identityOf(images.CurrentKind(gvk.GroupKind()), meta.Namespace, meta.Name), e
 }
 
-// askedOf returns what counts of a mirror object, which is all that Write writes of one; nil for
-// other kinds, and for what cannot be read.
+// askedOf returns the part of a mirror object that counts, which is all that Write writes of one; nil
+// for other kinds, and for one that cannot be read.
 func askedOf(gvk schema.GroupVersionKind, data []byte) []byte {
 	o, err := decodeMirrors(data, gvk)
 	if err != nil {
@@ -108,12 +108,12 @@ func askedOf(gvk schema.GroupVersionKind, data []byte) []byte {
 	return w.Bytes()
 }
 
-// bookkeeping are the fields of metadata that say nothing about what an object asks for.
+// bookkeeping are the fields of metadata that are no part of what an object asks for.
 var bookkeeping = map[string]bool{
 	"uid": true, "resourceVersion": true, "generation": true, "managedFields": true, "selfLink": true, "creationTimestamp": true,
 }
 
-// addTo adds a member of an object to a hash, whichever way it is printed.
+// addTo adds a member of an object to a hash, regardless of its whitespace.
 func addTo(hash hash.Hash, name, value []byte) {
 	var b bytes.Buffer
 	if json.Compact(&b, value) == nil {
@@ -123,9 +123,9 @@ func addTo(hash hash.Hash, name, value []byte) {
 	hash.Write(value)
 }
 
-// against says whether e is newer or older than other. Two objects of one name are those of two
-// clusters, or of before and after a deletion: nothing tells which then. Of one version there is
-// one content.
+// against says whether e is newer or older than other. Two objects of one name and different uids are
+// those of two clusters, or of before and after a deletion: then it is not known which is newer. One
+// version has one content.
 func (e *edition) against(other *edition) order {
 	switch {
 	case e.contents == other.contents:
@@ -144,13 +144,13 @@ func (e *edition) against(other *edition) order {
 	}
 }
 
-// isVersionOf reports whether e and other are one version of one object, which tools print in more
-// than one way, as those in a must-gather do.
+// isVersionOf reports whether e and other are one version of one object, which the tools of a
+// must-gather print in different ways.
 func (e *edition) isVersionOf(other *edition) bool {
 	return e.uid != identity{} && e.uid == other.uid && e.version != 0 && e.version == other.version
 }
 
-// compareKnown compares numbers of which 0 is none; of equal ones the contents differ.
+// compareKnown compares two numbers; 0 means that there is none. If they are equal, contents differ.
 func compareKnown[T int64 | uint64](a, b T) order {
 	switch {
 	case a == 0 || b == 0 || a == b:
@@ -162,9 +162,9 @@ func compareKnown[T int64 | uint64](a, b T) order {
 	}
 }
 
-// again says how an object stands to one of the same name that the dump had before, nil for
+// compareEdition compares an object with one of the same name that the dump had before, nil for
 // none, and remembers it if it counts.
-func (r *reader) again(gvk schema.GroupVersionKind, data []byte) (now, before *edition, o order) {
+func (r *reader) compareEdition(gvk schema.GroupVersionKind, data []byte) (now, before *edition, o order) {
 	id, now := editionOf(gvk, data, r.place)
 	if id == (identity{}) {
 		return now, nil, newer
@@ -181,9 +181,9 @@ func (r *reader) again(gvk schema.GroupVersionKind, data []byte) (now, before *e
 	return now, before, o
 }
 
-// decisive are the kinds besides mirror objects of which there is no answer while it is not known
-// which of two objects counts: what nodes there are, what they have, and with whose credentials
-// they pull. It is true for those of which every object has to be known besides.
+// decisive are the kinds besides mirror objects for which there is no answer unless it is known
+// which of two objects counts: nodes, their configuration, and the credentials with which they pull.
+// The value is true if every object of the kind has to be known.
 var decisive = map[schema.GroupKind]bool{
 	{Kind: "Node"}:                                   true,
 	machineConfigKind.GroupKind():                    true,
@@ -202,11 +202,11 @@ func isMirrorKind(gvk schema.GroupVersionKind) bool {
 	return err == nil || meant
 }
 
-// errContradiction is the root of errors about an object that the dump has twice.
+// errContradiction is wrapped by errors about an object that the dump has twice.
 var errContradiction = errors.New("neither uid, resourceVersion nor generation tells which is newer")
 
-// contradiction returns why there is no answer as one of two objects counts and the other does
-// not; nil if both may.
+// contradiction returns the reason why there is no answer if only one of two objects counts; nil if
+// both may.
 func (r *reader) contradiction(gvk schema.GroupVersionKind, now, before *edition, data []byte) error {
 	if !isMirrorKind(gvk) && now.isVersionOf(before) {
 		return nil

@@ -16,18 +16,18 @@ type owner struct {
 	namespace, name string
 }
 
-// A kept object is one that its owner keeps for a rollback, such as an old ReplicaSet. It
+// A retained object is one that its owner keeps for a rollback, such as an old ReplicaSet. It
 // is history only if the template of its owner is known, which may come later in the dump,
 // or not at all: a dump may hold some Deployments and not others.
-type kept struct {
+type retained struct {
 	holder images.Holder
 	owner  owner
 }
 
-// keep defers h until the whole dump has been read if an owner keeps it, and reports
+// retain defers h until the whole dump has been read if an owner keeps it, and reports
 // whether it did.
-func (r *reader) keep(h images.Holder, data []byte) bool {
-	delete(r.kept, keyOf(h)) // what an older object of the name was
+func (r *reader) retain(h images.Holder, data []byte) bool {
+	delete(r.retained, keyOf(h)) // what an older object of the name was
 	if !slices.ContainsFunc(h.References, func(ref images.Reference) bool { return ref.Keeper != schema.GroupKind{} }) {
 		return false
 	}
@@ -40,10 +40,10 @@ func (r *reader) keep(h images.Holder, data []byte) bool {
 		return false
 	}
 	kind := images.CurrentKind(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind())
-	if r.kept == nil {
-		r.kept = map[[3]string]kept{}
+	if r.retained == nil {
+		r.retained = map[[3]string]retained{}
 	}
-	r.kept[keyOf(h)] = kept{h, owner{kind, h.Namespace, controller.Name}}
+	r.retained[keyOf(h)] = retained{h, owner{kind, h.Namespace, controller.Name}}
 	return true
 }
 
@@ -57,10 +57,10 @@ func (r *reader) hasTemplate(kind schema.GroupKind, h images.Holder) {
 	r.templates[owner{kind, h.Namespace, h.Name}] = true
 }
 
-// putKept enters what owners keep. Without its owner, such an object may be the only trace
+// putRetained puts the objects that owners keep. Without its owner, such an object may be the only trace
 // of a template.
-func (r *reader) putKept() {
-	for _, k := range r.kept {
+func (r *reader) putRetained() {
+	for _, k := range r.retained {
 		if !r.templates[k.owner] {
 			for i := range k.holder.References {
 				k.holder.References[i].Keeper = schema.GroupKind{}

@@ -195,8 +195,8 @@ func TestNoObjects(t *testing.T) {
 		among              bool // whether one of many leaves the configuration in doubt too
 	}{
 		{"a table", table, "a Table has no objects: ask for them with -o yaml or -o json", false},
-		{"a refusal of pods", fmt.Sprintf(status, "pods", "pods"), "a Status in place of an object: pods is forbidden", false},
-		{"a refusal of mirror sets", fmt.Sprintf(status, "imagetagmirrorsets.config.openshift.io", "imagetagmirrorsets"), "a Status in place of an object: imagetagmirrorsets.config.openshift.io is forbidden", true},
+		{"a refusal of pods", fmt.Sprintf(status, "pods", "pods"), "a Status instead of an object: pods is forbidden", false},
+		{"a refusal of mirror sets", fmt.Sprintf(status, "imagetagmirrorsets.config.openshift.io", "imagetagmirrorsets"), "a Status instead of an object: imagetagmirrorsets.config.openshift.io is forbidden", true},
 		{"a list without a kind", `{"items":[{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}]}`, "an object without a kind", false},
 		{"what jq leaves of a list", `[{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}]`, "an object without a kind", false},
 		{"mirror sets without a kind", `{"items":[{"metadata":{"name":"a"},"spec":{"imageTagMirrors":[{"source":"quay.io"}]}}]}`, "an object without a kind", true},
@@ -258,7 +258,7 @@ func TestMirrorSetsAlone(t *testing.T) {
 		}
 		return s.Images(t.Context())
 	}
-	const want = "the dump has no object that names an image: without what uses them there is no answer"
+	const want = "the dump has no object that names an image: without consumers of images there is no answer"
 	if _, err := read(liveSet); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("mirror sets alone: %v, want %q", err, want)
 	}
