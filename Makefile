@@ -12,13 +12,23 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets rollout-assets demo demo-rollout check test truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build image release assets rollout-assets demo demo-rollout check test truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/mirrorset-guard, static
 	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
+
+# PLATFORMS=linux/amd64 and CA_BUNDLE=FILE narrow what is built; REGISTRY_AUTH_FILE or docker's config.json
+# logs in to the registry.
+IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca-bundle "$(CA_BUNDLE)") $(if $(PUSH),-push "$(PUSH)") $(if $(KEY),-key "$(abspath $(KEY))")
+
+image: ## build the image for all platforms without an engine, as dist/image, and print its digest (PUSH=REGISTRY/NAME:TAG, signed with KEY=FILE)
+	@cd tools && go run ./image -version "$(VERSION)" $(IMAGE_FLAGS)
+
+release: assets ## write dist/release: archives, checksums, SBOMs, the image and install.yaml (VERSION=v0.1.0, and PUSH as above or IMAGE=REGISTRY/NAME)
+	@cd tools && go run ./image -release -version "$(VERSION)" $(if $(IMAGE),-image "$(IMAGE)") $(IMAGE_FLAGS)
 
 assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 minutes the first time)
 	@test/controlplane/assets >/dev/null
