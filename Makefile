@@ -6,9 +6,9 @@ SHELL := /usr/bin/env bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # One set of flags for whatever is compiled here, make assets included: a package that
 # is compiled with other flags, or with cgo, is compiled again, with Kubernetes'
-# libraries below it. So there is no -trimpath (the Dockerfile, which starts from
-# nothing, has it), -ldflags are for the linker alone, and only the race detector and
-# the release have flags of their own.
+# libraries below it. So there is no -trimpath (make image and the Dockerfile have it, as an
+# image may not depend on where it was built), -ldflags are for the linker alone, and only
+# the race detector has flags of its own.
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
@@ -20,9 +20,9 @@ help: ## print this list
 build: ## build bin/mirrorset-guard, static
 	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
 
-# PLATFORMS=linux/amd64 and CA_BUNDLE=FILE narrow what is built; REGISTRY_AUTH_FILE or docker's config.json
-# logs in to the registry.
-IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca-bundle "$(CA_BUNDLE)") $(if $(PUSH),-push "$(PUSH)") $(if $(KEY),-key "$(abspath $(KEY))")
+# PLATFORMS=linux/amd64 builds one of the platforms; CA_BUNDLE=FILE takes other CAs than this machine's.
+# Credentials for the registry are those of podman login or docker login.
+IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca-bundle "$(abspath $(CA_BUNDLE))") $(if $(PUSH),-push "$(PUSH)") $(if $(KEY),-key "$(abspath $(KEY))")
 
 image: ## build the image for all platforms without an engine, as dist/image, and print its digest (PUSH=REGISTRY/NAME:TAG, signed with KEY=FILE)
 	@cd tools && go run ./image -version "$(VERSION)" $(IMAGE_FLAGS)
@@ -52,7 +52,7 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 ALONE = /(inventory/registry|inventory/presence|test/disruption|test/attack)(/|$$)
 # These take longest, the longest first. They run before the others: if one of them were the
 # last, a core would have nothing to do.
-LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/truth ./inventory/trust ./test/standing
+LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/image ./test/truth ./inventory/trust ./test/standing
 # These start no goroutines, and compute much: with the race detector they take six times as long. What
 # they share is tested with it below, and by whoever calls them at once.
 PURE = /policy(/|$$)

@@ -33,7 +33,7 @@ import (
 
 const version = "v0.1.0-test"
 
-// A subject is an image that was built and pushed.
+// subject is an image that was built and pushed.
 type subject struct {
 	builder
 	platforms string

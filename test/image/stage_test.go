@@ -18,7 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
-// A builder is the program that `make image` runs, for the source in a folder.
+// builder is the program that `make image` runs, for the source in a folder.
 type builder struct {
 	program, source string
 }
@@ -116,7 +116,7 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// A file is what an image holds under a path.
+// file is what an image holds under a path.
 type file struct {
 	*tar.Header
 	content []byte

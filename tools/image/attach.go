@@ -23,7 +23,7 @@ const (
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
 )
 
-// An artifact is an image that holds no files: something that belongs to an image.
+// artifact is an image without files, which belongs to another one.
 type artifact struct {
 	manifest []byte
 	content  v1.Layer
@@ -32,7 +32,7 @@ type artifact struct {
 // emptyConfig is the content of every artifact's config.
 const emptyConfig = "{}"
 
-// newArtifact returns an artifact. The artifact's type and subject may be missing.
+// newArtifact returns an artifact with one layer. It need not have a type, annotations or a subject.
 func newArtifact(artifactType, configType, mediaType string, content []byte, annotations map[string]string, subject *v1.Descriptor) (v1.Image, error) {
 	layer := static.NewLayer(content, types.MediaType(mediaType))
 	described, err := partial.Descriptor(layer)

@@ -27,7 +27,7 @@ type options struct {
 	release                                        bool
 }
 
-// A job is what the command line asks for, once all of it has been found to be in order.
+// job is what the command line asks for, checked.
 type job struct {
 	root, out string // folders
 	version   string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// An sbom is a document of CycloneDX 1.6, as far as a binary's build info fills one.
+// sbom is a CycloneDX 1.6 document, with the fields that build info can fill.
 type sbom struct {
 	BOMFormat    string       `json:"bomFormat"`
 	SpecVersion  string       `json:"specVersion"`
