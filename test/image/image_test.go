@@ -2,7 +2,6 @@ package image
 
 import (
 	"archive/tar"
-	"bytes"
 	"cmp"
 	"crypto/x509"
 	"encoding/json"
@@ -378,10 +377,9 @@ func (s *subject) referred(t *testing.T, image v1.Image, artifactType string) []
 	return content
 }
 
-// testSignature has the nodes' own code pull the image under a policy that requires the signature.
 func (s *subject) testSignature(t *testing.T) {
 	_, another := newKey(t)
-	puller := buildPuller(t)
+	n := newNode(t, s.first())
 	for _, tc := range []struct {
 		reason, image, key, want string
 	}{
@@ -390,19 +388,8 @@ func (s *subject) testSignature(t *testing.T) {
 		{"under a policy with another key", s.tag, another, "invalid signature when validating ASN.1 encoded signature"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			dir := t.TempDir()
-			policy, err := json.Marshal(map[string]any{"default": []any{map[string]string{"type": "sigstoreSigned", "keyPath": tc.key}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			writeFile(t, dir+"/policy.json", string(policy))
-			writeFile(t, dir+"/registries.conf", fmt.Sprintf("[[registry]]\nlocation = %q\ninsecure = true\n", s.reference.RegistryStr()))
-			writeFile(t, dir+"/registries.d/all.yaml", "default-docker:\n  use-sigstore-attachments: true\n")
-			pull := exec.CommandContext(t.Context(), puller, "-registries-conf", dir+"/registries.conf", "-registries-conf-dir", os.DevNull,
-				"-policy", dir+"/policy.json", "-registries.d", dir+"/registries.d", "-arch", strings.TrimPrefix(s.first(), "linux/"), tc.image, dir+"/pulled")
-			output, err := pull.CombinedOutput()
-			if (err == nil) != (tc.want == "") || !bytes.Contains(output, []byte(tc.want)) {
-				t.Errorf("%v: %s\nwant %q", err, output, tc.want)
+			if got := n.pull(t, tc.image, tc.key); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("%s\nwant %q", got, tc.want)
 			}
 		})
 	}

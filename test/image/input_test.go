@@ -127,3 +127,39 @@ func TestRefusedPush(t *testing.T) {
 		t.Errorf("it was refused %d times only: the image, its part, the SBOM, two signatures and their blobs are more", refused)
 	}
 }
+
+// TestSignedTwice: a signature does not displace those that are there, by another key and for another
+// tag, and is not added a second time.
+func TestSignedTwice(t *testing.T) {
+	skip.IfShort(t, "it builds tools/image")
+	b := newBuilder(t).toy(t)
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	repository := strings.TrimPrefix(server.URL, "http://") + "/team/guard"
+	n := newNode(t, "linux/amd64")
+	first, firstPublic := newKey(t)
+	second, secondPublic := newKey(t)
+	push := func(tag, key string) name.Digest {
+		pushed := b.must(t, "-version", "v1.0.0", "-platforms", "linux/amd64", "-out", t.TempDir(), "-push", repository+":"+tag, "-key", key)
+		digest, err := name.NewDigest(pushed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	digest := push("v1.0.0", first)
+	push("v1.0.0", first)
+	push("stable", second)
+	for tag, key := range map[string]string{"v1.0.0": firstPublic, "stable": secondPublic} {
+		if refused := n.pull(t, repository+":"+tag, key); refused != "" {
+			t.Errorf("%s: %s", tag, refused)
+		}
+	}
+	signatures, err := remote.Image(digest.Tag(strings.Replace(digest.DigestStr(), ":", "-", 1) + ".sig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if layers, err := signatures.Layers(); err != nil || len(layers) != 2 {
+		t.Errorf("there are %d signatures (%v), want 2", len(layers), err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -23,23 +24,26 @@ const (
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
 )
 
-// artifact is an image without files, which belongs to another one.
-type artifact struct {
+// attachment is an image without files, by which registries refer from another one to its only layer.
+type attachment struct {
 	manifest []byte
 	content  v1.Layer
 }
 
-// emptyConfig is the content of every artifact's config.
+// emptyConfig is the content of an attachment's config.
 const emptyConfig = "{}"
 
-// newArtifact returns an artifact with one layer. It need not have a type, annotations or a subject.
-func newArtifact(artifactType, configType, mediaType string, content []byte, annotations map[string]string, subject *v1.Descriptor) (v1.Image, error) {
-	layer := static.NewLayer(content, types.MediaType(mediaType))
-	described, err := partial.Descriptor(layer)
+// attachSBOM returns the attachment that holds the SBOM of an image.
+func attachSBOM(image v1.Image, bom []byte) (v1.Image, error) {
+	subject, err := partial.Descriptor(image)
 	if err != nil {
 		return nil, err
 	}
-	described.Annotations = annotations
+	layer := static.NewLayer(bom, sbomMediaType)
+	content, err := partial.Descriptor(layer)
+	if err != nil {
+		return nil, err
+	}
 	configHash, configSize, err := v1.SHA256(bytes.NewBufferString(emptyConfig))
 	if err != nil {
 		return nil, err
@@ -47,57 +51,60 @@ func newArtifact(artifactType, configType, mediaType string, content []byte, ann
 	manifest, err := json.Marshal(v1.Manifest{
 		SchemaVersion: 2,
 		MediaType:     types.OCIManifestSchema1,
-		ArtifactType:  artifactType,
-		Config:        v1.Descriptor{MediaType: types.MediaType(configType), Digest: configHash, Size: configSize},
-		Layers:        []v1.Descriptor{*described},
-		Subject:       subject,
+		ArtifactType:  sbomMediaType,
+		Config:        v1.Descriptor{MediaType: emptyMediaType, Digest: configHash, Size: configSize},
+		Layers:        []v1.Descriptor{*content},
+		// Only what identifies the image: the rest follows from it.
+		Subject: &v1.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return partial.CompressedToImage(artifact{manifest, layer})
+	return partial.CompressedToImage(attachment{manifest, layer})
 }
 
 // RawManifest implements partial.CompressedImageCore.
-func (a artifact) RawManifest() ([]byte, error) { return a.manifest, nil }
+func (a attachment) RawManifest() ([]byte, error) { return a.manifest, nil }
 
 // RawConfigFile implements partial.CompressedImageCore.
-func (a artifact) RawConfigFile() ([]byte, error) { return []byte(emptyConfig), nil }
+func (a attachment) RawConfigFile() ([]byte, error) { return []byte(emptyConfig), nil }
 
 // MediaType implements partial.CompressedImageCore.
-func (a artifact) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
+func (a attachment) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
 
 // LayerByDigest implements partial.CompressedImageCore.
-func (a artifact) LayerByDigest(v1.Hash) (partial.CompressedLayer, error) { return a.content, nil }
+func (a attachment) LayerByDigest(v1.Hash) (partial.CompressedLayer, error) { return a.content, nil }
 
-// attachSBOM returns the artifact by which registries refer from an image to its SBOM.
-func attachSBOM(image v1.Image, bom []byte) (v1.Image, error) {
-	subject, err := partial.Descriptor(image)
-	if err != nil {
-		return nil, err
-	}
-	// Only what identifies the image: the rest follows from it.
-	subject = &v1.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size}
-	return newArtifact(sbomMediaType, emptyMediaType, sbomMediaType, bom, nil, subject)
-}
-
-// sign returns the artifact by which nodes know that the manifest with a digest is the image of a
-// reference: a signature in the format of cosign before version 3.
-func sign(key *ecdsa.PrivateKey, reference string, digest v1.Hash) (v1.Image, error) {
+// sign adds to signatures one that says that the manifest with a digest is the image of a reference, in
+// the format of cosign before version 3, which is what nodes read. Those that are there stay: they may be
+// by another key, or for another tag. None is added twice.
+func sign(signatures v1.Image, key *ecdsa.PrivateKey, reference string, digest v1.Hash) (v1.Image, error) {
 	payload := signedPayload(reference, digest)
 	sum := sha256.Sum256(payload)
-	// Without randomness (RFC 6979): the same image gets the same signature.
-	signature, err := key.Sign(nil, sum[:], crypto.SHA256)
+	// Without randomness (RFC 6979), which gives the same image the same signature.
+	raw, err := key.Sign(nil, sum[:], crypto.SHA256)
 	if err != nil {
 		return nil, err
 	}
-	annotations := map[string]string{signatureAnnotation: base64.StdEncoding.EncodeToString(signature)}
-	return newArtifact("", string(types.OCIConfigJSON), signatureMediaType, payload, annotations, nil)
+	signature := base64.StdEncoding.EncodeToString(raw)
+	manifest, err := signatures.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range manifest.Layers {
+		if layer.Annotations[signatureAnnotation] == signature {
+			return signatures, nil
+		}
+	}
+	return mutate.Append(signatures, mutate.Addendum{
+		Layer:       static.NewLayer(payload, signatureMediaType),
+		Annotations: map[string]string{signatureAnnotation: signature},
+	})
 }
 
 func signedPayload(reference string, digest v1.Hash) []byte {
 	return fmt.Appendf(nil, `{"critical":{"identity":{"docker-reference":%q},"image":{"docker-manifest-digest":%q},"type":"cosign container image signature"},"optional":null}`, reference, digest)
 }
 
-// signatureTag returns the tag under which nodes look for the signature of a digest.
+// signatureTag returns the tag under which nodes look for the signatures of a digest.
 func signatureTag(digest v1.Hash) string { return digest.Algorithm + "-" + digest.Hex + ".sig" }

@@ -37,8 +37,7 @@ func newPart(root fs.FS, platform v1.Platform, version string, created time.Time
 	if err != nil {
 		return nil, err
 	}
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	image, err := mutate.Append(base, mutate.Addendum{
+	image, err := mutate.Append(emptyImage(), mutate.Addendum{
 		Layer:   layer,
 		History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "make image"},
 	})
@@ -53,6 +52,11 @@ func newPart(root fs.FS, platform v1.Platform, version string, created time.Time
 	file.OS, file.Architecture, file.Created = platform.OS, platform.Architecture, v1.Time{Time: created}
 	file.Config = v1.Config{User: user, Entrypoint: []string{"/" + program}, Labels: labels(version)}
 	return mutate.ConfigFile(image, file)
+}
+
+// emptyImage returns an image of OCI's types without layers.
+func emptyImage() v1.Image {
+	return mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 }
 
 // newIndex returns the image for several platforms.

@@ -2,16 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // pushAll pushes the image by digest, what belongs to it, and at last the tag.
 func (j *job) pushAll(ctx context.Context, index v1.ImageIndex, sboms []v1.Image) error {
-	pusher, err := remote.NewPusher(remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	login := remote.WithAuthFromKeychain(authn.DefaultKeychain)
+	pusher, err := remote.NewPusher(login)
 	if err != nil {
 		return err
 	}
@@ -33,7 +38,7 @@ func (j *job) pushAll(ctx context.Context, index v1.ImageIndex, sboms []v1.Image
 		}
 	}
 	if j.key != nil {
-		if err := j.pushSignatures(ctx, pusher, index); err != nil {
+		if err := j.pushSignatures(ctx, pusher, login, index); err != nil {
 			return fmt.Errorf("signature: %w", err)
 		}
 	}
@@ -42,7 +47,7 @@ func (j *job) pushAll(ctx context.Context, index v1.ImageIndex, sboms []v1.Image
 
 // pushSignatures signs the index, which clients resolve a tag to, and each image in it, which is what
 // nodes verify.
-func (j *job) pushSignatures(ctx context.Context, pusher *remote.Pusher, index v1.ImageIndex) error {
+func (j *job) pushSignatures(ctx context.Context, pusher *remote.Pusher, login remote.Option, index v1.ImageIndex) error {
 	digest, err := index.Digest()
 	if err != nil {
 		return err
@@ -56,13 +61,27 @@ func (j *job) pushSignatures(ctx context.Context, pusher *remote.Pusher, index v
 		digests = append(digests, part.Digest)
 	}
 	for _, digest := range digests {
-		signature, err := sign(j.key, j.tag.Name(), digest)
+		tag := j.tag.Context().Tag(signatureTag(digest))
+		signatures, err := pull(tag, remote.WithContext(ctx), login)
 		if err != nil {
 			return err
 		}
-		if err := pusher.Push(ctx, j.tag.Context().Tag(signatureTag(digest)), signature); err != nil {
+		if signatures, err = sign(signatures, j.key, j.tag.Name(), digest); err != nil {
+			return err
+		}
+		if err := pusher.Push(ctx, tag, signatures); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pull returns the image of a tag, an empty one if there is no such tag.
+func pull(tag name.Tag, options ...remote.Option) (v1.Image, error) {
+	image, err := remote.Image(tag, options...)
+	var refused *transport.Error
+	if errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound {
+		return emptyImage(), nil
+	}
+	return image, err
 }
