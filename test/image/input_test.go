@@ -59,7 +59,7 @@ func TestBadInput(t *testing.T) {
 		{"the public half", []string{"-push", tag, "-key", public}, `key: "` + public + `": want the PEM block PRIVATE KEY or EC PRIVATE KEY, found PUBLIC KEY`},
 		{"an encrypted key", []string{"-push", tag, "-key", encrypted}, `key: "` + encrypted + `": want the PEM block PRIVATE KEY or EC PRIVATE KEY, found ENCRYPTED SIGSTORE PRIVATE KEY`},
 		{"another curve", []string{"-push", tag, "-key", wide}, `key: "` + wide + `": not an ECDSA key of curve P-256`},
-		{"a tag where a digest is due", []string{"-release", "-version", "v0.1.0", "-image", tag}, `image: "` + tag + `": the tag v1 is where a digest is due: give REGISTRY/NAME or REGISTRY/NAME@sha256:...`},
+		{"a tag where a digest is due", []string{"-release", "-version", "v0.1.0", "-image", tag}, `image: "` + tag + `": the tag v1 is where a digest is due: give REGISTRY/NAME or REGISTRY/NAME@DIGEST`},
 		{"a release without the image", []string{"-release", "-version", "v0.1.0"}, `image: "": install.yaml needs the image by digest: give REGISTRY/NAME, or push`},
 		{"an image without a release", []string{"-image", repository}, `image: "` + repository + `": only a release has an install.yaml to run it`},
 		{"two mistakes", []string{"-version", "1", "-platforms", ""}, "version: \"1\": neither a version, such as v0.1.0, nor a commit, nor devel\nplatforms: \"\": \"\" is not one of linux/amd64,linux/arm64,linux/ppc64le,linux/s390x"},

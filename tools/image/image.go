@@ -78,8 +78,8 @@ func newLayer(root fs.FS, created time.Time) (v1.Layer, error) {
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 }
 
-// writeTar writes the files of root in a fixed order. All belong to root and are as old as created.
-// Nobody else may write them, and who may execute one is up to its owner on disk.
+// writeTar writes the files of root in a fixed order, owned by root and as old as created. Their mode is
+// 755 if their owner on disk may execute them, else 644.
 func writeTar(w io.Writer, root fs.FS, created time.Time) error {
 	archive := tar.NewWriter(w)
 	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -191,11 +191,11 @@ func (j *job) readImage(reference string) error {
 		return nil
 	}
 	if tag, err := name.NewTag(reference, name.StrictValidation); err == nil {
-		return fmt.Errorf("the tag %s is where a digest is due: give REGISTRY/NAME or REGISTRY/NAME@sha256:...", tag.TagStr())
+		return fmt.Errorf("the tag %s is where a digest is due: give REGISTRY/NAME or REGISTRY/NAME@DIGEST", tag.TagStr())
 	}
 	repository, err := name.NewRepository(reference, name.StrictValidation)
 	if err != nil {
-		return fmt.Errorf("want REGISTRY/NAME or REGISTRY/NAME@sha256:...: %w", err)
+		return fmt.Errorf("want REGISTRY/NAME or REGISTRY/NAME@DIGEST: %w", err)
 	}
 	j.image = &repository
 	return nil
