@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -116,7 +117,7 @@ func inTarGzip(t *testing.T, content string) []string {
 	archive := tar.NewReader(compressed)
 	for {
 		header, err := archive.Next()
-		if err == io.EOF { //nolint:errorlint // never wrapped
+		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {

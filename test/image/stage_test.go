@@ -131,7 +131,7 @@ func files(t *testing.T, image v1.Image) map[string]file {
 	archive := tar.NewReader(reader)
 	for {
 		header, err := archive.Next()
-		if err == io.EOF { //nolint:errorlint // never wrapped
+		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {
