@@ -27,8 +27,8 @@ IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca
 image: ## build the image for all platforms without an engine, as dist/image, and print its digest (PUSH=REGISTRY/NAME:TAG, signed with KEY=FILE)
 	@cd tools && go run ./image -version "$(VERSION)" $(IMAGE_FLAGS)
 
-release: assets ## write dist/release: archives, checksums, SBOMs, the image and install.yaml (VERSION=v0.1.0, and PUSH as above or IMAGE=REGISTRY/NAME)
-	@cd tools && go run ./image -release -version "$(VERSION)" $(if $(IMAGE),-image "$(IMAGE)") $(IMAGE_FLAGS)
+release: ## write dist/release: archives, checksums, SBOMs, the image and install.yaml (VERSION=v0.1.0, and PUSH as above or IMAGE=REGISTRY/NAME)
+	@assets=$$(test/controlplane/assets) && cd tools && go run ./image -release -kubectl "$$assets/kubectl" -version "$(VERSION)" $(if $(IMAGE),-image "$(IMAGE)") $(IMAGE_FLAGS)
 
 assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 minutes the first time)
 	@test/controlplane/assets >/dev/null

@@ -46,8 +46,8 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"no version", []string{"-version", "latest"}, `version: "latest": neither a version, such as v0.1.0, nor a commit, nor devel`},
 		{"a version that adds flags for the linker", []string{"-version", "v1.0.0 -X main.x=y"}, `version: "v1.0.0 -X main.x=y": neither a version, such as v0.1.0, nor a commit, nor devel`},
-		{"a commit is released", []string{"-release", "-image", repository, "-version", "0123abc"}, `version: "0123abc": not the version of a release, such as v0.1.0 or v0.2.0-rc.1`},
-		{"uncommitted changes are released", []string{"-release", "-image", repository, "-version", "v0.1.0-dirty"}, `version: "v0.1.0-dirty": not the version of a release, such as v0.1.0 or v0.2.0-rc.1`},
+		{"a commit is released", []string{"-release", "-kubectl", "go", "-image", repository, "-version", "0123abc"}, `version: "0123abc": not the version of a release, such as v0.1.0 or v0.2.0-rc.1`},
+		{"uncommitted changes are released", []string{"-release", "-kubectl", "go", "-image", repository, "-version", "v0.1.0-dirty"}, `version: "v0.1.0-dirty": not the version of a release, such as v0.1.0 or v0.2.0-rc.1`},
 		{"an unknown platform", []string{"-platforms", "linux/amd64,linux/mips"}, `platforms: "linux/amd64,linux/mips": "linux/mips" is not one of linux/amd64,linux/arm64,linux/ppc64le,linux/s390x`},
 		{"a platform twice", []string{"-platforms", "linux/amd64,linux/amd64"}, `platforms: "linux/amd64,linux/amd64": linux/amd64 is listed twice`},
 		{"CAs without one", []string{"-ca-bundle", noPEM}, `ca-bundle: "` + noPEM + `": no certificate is in it`},
@@ -59,8 +59,9 @@ func TestBadInput(t *testing.T) {
 		{"the public half", []string{"-push", tag, "-key", public}, `key: "` + public + `": want the PEM block PRIVATE KEY or EC PRIVATE KEY, found PUBLIC KEY`},
 		{"an encrypted key", []string{"-push", tag, "-key", encrypted}, `key: "` + encrypted + `": want the PEM block PRIVATE KEY or EC PRIVATE KEY, found ENCRYPTED SIGSTORE PRIVATE KEY`},
 		{"another curve", []string{"-push", tag, "-key", wide}, `key: "` + wide + `": not an ECDSA key of curve P-256`},
-		{"a tag where a digest is due", []string{"-release", "-version", "v0.1.0", "-image", tag}, `image: "` + tag + `": the tag v1 is where a digest is due: give REGISTRY/NAME or REGISTRY/NAME@DIGEST`},
-		{"a release without the image", []string{"-release", "-version", "v0.1.0"}, `image: "": install.yaml needs the image by digest: give REGISTRY/NAME, or push`},
+		{"a tag where a digest is due", []string{"-release", "-kubectl", "go", "-version", "v0.1.0", "-image", tag}, `image: "` + tag + `": the tag v1 is where a digest is due: give REGISTRY/NAME or REGISTRY/NAME@DIGEST`},
+		{"a release without the image", []string{"-release", "-kubectl", "go", "-version", "v0.1.0"}, `image: "": install.yaml needs the image by digest: give REGISTRY/NAME, or push`},
+		{"no kubectl", []string{"-release", "-version", "v0.1.0", "-image", repository, "-kubectl", "/nowhere/kubectl"}, `kubectl: "/nowhere/kubectl": exec: "/nowhere/kubectl": stat /nowhere/kubectl: no such file or directory`},
 		{"an image without a release", []string{"-image", repository}, `image: "` + repository + `": only a release has an install.yaml to run it`},
 		{"two mistakes", []string{"-version", "1", "-platforms", ""}, "version: \"1\": neither a version, such as v0.1.0, nor a commit, nor devel\nplatforms: \"\": \"\" is not one of linux/amd64,linux/arm64,linux/ppc64le,linux/s390x"},
 	} {

@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.key, "key", "", "sign what is pushed with the key in this file: ECDSA P-256, PEM, not encrypted")
 	flags.BoolVar(&o.release, "release", false, "write archives, checksums and install.yaml as well")
 	flags.StringVar(&o.image, "image", "", "what install.yaml runs: REGISTRY/NAME (default: that of -push)")
+	flags.StringVar(&o.kubectl, "kubectl", "kubectl", "the program that makes install.yaml")
 	flags.StringVar(&o.out, "out", "../dist", "the folder to write to")
 	if err := flags.Parse(args); err != nil {
 		return err

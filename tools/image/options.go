@@ -23,8 +23,8 @@ import (
 
 // options is the command line.
 type options struct {
-	version, platforms, cas, push, key, image, out string
-	release                                        bool
+	version, platforms, cas, push, key, image, kubectl, out string
+	release                                                 bool
 }
 
 // job is what the command line asks for, checked.
@@ -39,6 +39,7 @@ type job struct {
 	release   bool
 	image     *name.Repository // of install.yaml
 	digest    string           // that the image must have; "": any
+	kubectl   string           // makes install.yaml
 }
 
 // supported lists the platforms for which there is OpenShift.
@@ -68,6 +69,7 @@ func newJob(ctx context.Context, o options) (*job, error) {
 		mistake("push", o.push, j.readPush(o.push)),
 		mistake("key", o.key, j.readKey(o.key, o.push)),
 		mistake("image", o.image, j.readImage(o.image)),
+		mistake("kubectl", o.kubectl, j.readKubectl(o.kubectl)),
 		j.readTime(ctx),
 	)
 	return j, err
@@ -199,6 +201,15 @@ func (j *job) readImage(reference string) error {
 	}
 	j.image = &repository
 	return nil
+}
+
+func (j *job) readKubectl(program string) error {
+	if !j.release {
+		return nil
+	}
+	var err error
+	j.kubectl, err = exec.LookPath(program)
+	return err
 }
 
 // readTime takes the time from SOURCE_DATE_EPOCH or the commit, never from a clock.

@@ -132,7 +132,7 @@ func (j *job) writeInstall(ctx context.Context, work, dir string, digest v1.Hash
 	if err := writeFile(filepath.Join(folder, "kustomization.yaml"), []byte(text)); err != nil {
 		return err
 	}
-	kubectl := exec.CommandContext(ctx, filepath.Join(j.root, "bin", "k8s", "kubectl"), "kustomize", folder) //nolint:gosec // of this repository
+	kubectl := exec.CommandContext(ctx, j.kubectl, "kustomize", folder) //nolint:gosec // the program that the command line names
 	kubectl.Stderr = os.Stderr
 	objects, err := kubectl.Output()
 	if err != nil {
