@@ -2,6 +2,8 @@ package image
 
 import (
 	"crypto/elliptic"
+	"encoding/base64"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -130,14 +133,27 @@ func TestRefusedPush(t *testing.T) {
 }
 
 // TestSignedTwice: a signature does not displace those that are there, by another key and for another
-// tag, and is not added a second time.
+// tag, and is not added a second time. The registry wants the credentials of docker login.
 func TestSignedTwice(t *testing.T) {
 	skip.IfShort(t, "it builds tools/image")
 	b := newBuilder(t).toy(t)
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "user" || password != "pass" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		content.ServeHTTP(w, r)
+	}))
 	defer server.Close()
-	repository := strings.TrimPrefix(server.URL, "http://") + "/team/guard"
+	host := strings.TrimPrefix(server.URL, "http://")
+	repository := host + "/team/guard"
 	n := newNode(t, "linux/amd64")
+	login := t.TempDir()
+	n.authFile = filepath.Join(login, "config.json")
+	writeFile(t, n.authFile, fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("user:pass"))))
+	t.Setenv("DOCKER_CONFIG", login)
 	first, firstPublic := newKey(t)
 	second, secondPublic := newKey(t)
 	push := func(tag, key string) name.Digest {
@@ -156,7 +172,7 @@ func TestSignedTwice(t *testing.T) {
 			t.Errorf("%s: %s", tag, refused)
 		}
 	}
-	signatures, err := remote.Image(digest.Tag(strings.Replace(digest.DigestStr(), ":", "-", 1) + ".sig"))
+	signatures, err := remote.Image(digest.Tag(strings.Replace(digest.DigestStr(), ":", "-", 1)+".sig"), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,11 +47,12 @@ func newKeyOf(t *testing.T, curve elliptic.Curve) (private, public string) {
 // node pulls by the nodes' own code (test/truth/puller).
 type node struct {
 	puller, arch string
+	authFile     string // "": it has no credentials
 }
 
 func newNode(t *testing.T, platform string) node {
 	t.Helper()
-	n := node{filepath.Join(t.TempDir(), "puller"), strings.TrimPrefix(platform, "linux/")}
+	n := node{puller: filepath.Join(t.TempDir(), "puller"), arch: strings.TrimPrefix(platform, "linux/")}
 	// As test/truth builds it, so that it is compiled once.
 	build := exec.Command("go", "build", "-tags", "containers_image_openpgp,containers_image_fulcio_stub,containers_image_rekor_stub", "-o", n.puller, ".")
 	build.Dir = filepath.Join(cluster.Root(), "test", "truth", "puller")
@@ -76,7 +77,7 @@ func (n node) pull(t *testing.T, image, key string) string {
 	writeFile(t, dir+"/registries.conf", fmt.Sprintf("[[registry]]\nlocation = %q\ninsecure = true\n", registry))
 	writeFile(t, dir+"/registries.d/all.yaml", "default-docker:\n  use-sigstore-attachments: true\n")
 	pull := exec.CommandContext(t.Context(), n.puller, "-registries-conf", dir+"/registries.conf", "-registries-conf-dir", os.DevNull,
-		"-policy", dir+"/policy.json", "-registries.d", dir+"/registries.d", "-arch", n.arch, image, dir+"/pulled")
+		"-policy", dir+"/policy.json", "-registries.d", dir+"/registries.d", "-authfile", n.authFile, "-arch", n.arch, image, dir+"/pulled")
 	output, err := pull.CombinedOutput()
 	if err != nil {
 		return string(output)
