@@ -4,9 +4,9 @@
 //
 //	cd tools && go run ./image -version v0.1.0 [-push REGISTRY/NAME:TAG [-key FILE]]
 //
-// It prints that digest, or where it was pushed the reference by digest. A tag is set last of all:
-// whoever pulls by it finds the SBOM and the signatures. With -release it also writes what a release
-// consists of.
+// It prints that digest or, if the image was pushed, its reference by digest. The tag is set last, so that
+// a pull by tag always finds the SBOMs and the signatures. With -release it also writes the files of a
+// release.
 package main
 
 import (
