@@ -6,19 +6,29 @@ SHELL := /usr/bin/env bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # One set of flags for whatever is compiled here, make assets included: a package that
 # is compiled with other flags, or with cgo, is compiled again, with Kubernetes'
-# libraries below it. So there is no -trimpath (the Dockerfile, which starts from
-# nothing, has it), -ldflags are for the linker alone, and only the race detector and
-# the release have flags of their own.
+# libraries below it. So there is no -trimpath (make image and the Dockerfile have it, as an
+# image may not depend on where it was built), -ldflags are for the linker alone, and only
+# the race detector has flags of its own.
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets rollout-assets demo demo-rollout check test truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build image release assets rollout-assets demo demo-rollout check test truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/mirrorset-guard, static
 	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
+
+# PLATFORMS=linux/amd64 builds one of the platforms; CA_BUNDLE=FILE takes other CAs than this machine's.
+# Credentials for the registry are those of podman login or docker login.
+IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca-bundle "$(abspath $(CA_BUNDLE))") $(if $(PUSH),-push "$(PUSH)") $(if $(KEY),-key "$(abspath $(KEY))")
+
+image: ## build the image for all platforms without an engine, as dist/image, and print its digest (PUSH=REGISTRY/NAME:TAG, signed with KEY=FILE)
+	@cd tools && go run ./image -version "$(VERSION)" $(IMAGE_FLAGS)
+
+release: ## write dist/release: archives, checksums, SBOMs, the image and install.yaml (VERSION=v0.1.0, and PUSH as above or IMAGE=REGISTRY/NAME)
+	@assets=$$(test/controlplane/assets) && cd tools && go run ./image -release -kubectl "$$assets/kubectl" -version "$(VERSION)" $(if $(IMAGE),-image "$(IMAGE)") $(IMAGE_FLAGS)
 
 assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 minutes the first time)
 	@test/controlplane/assets >/dev/null
@@ -42,7 +52,7 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 ALONE = /(inventory/registry|inventory/presence|test/disruption|test/attack)(/|$$)
 # These take longest, the longest first. They run before the others: if one of them were the
 # last, a core would have nothing to do.
-LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/truth ./inventory/trust ./test/standing
+LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/image ./test/truth ./inventory/trust ./test/standing
 # These start no goroutines, and compute much: with the race detector they take six times as long. What
 # they share is tested with it below, and by whoever calls them at once.
 PURE = /policy(/|$$)
@@ -86,6 +96,7 @@ lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml
 	@bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/rollout && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/alerts && ../../bin/golangci-lint run --allow-parallel-runners ./...
+	@cd tools && ../bin/golangci-lint run --allow-parallel-runners ./image/...
 	@tools/dead
 
 bin/golangci-lint: tools/go.mod tools/go.sum

@@ -1,0 +1,142 @@
+package image
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
+)
+
+// TestRelease: a release has what it should, for each platform, and is the same byte for byte if it is
+// made again.
+func TestRelease(t *testing.T) {
+	skip.IfShort(t, "it compiles for eight platforms")
+	assets, err := cluster.Assets()
+	if err != nil {
+		skip.Now(t, err)
+	}
+	b := newBuilder(t).toy(t)
+	if err := os.CopyFS(filepath.Join(b.source, "manifests"), os.DirFS(filepath.Join(cluster.Root(), "manifests"))); err != nil {
+		t.Fatal(err)
+	}
+	release := func() (string, map[string]string) {
+		out := t.TempDir()
+		digest := b.must(t, "-release", "-version", "v0.1.0", "-image", "registry.example.com/team/guard", "-kubectl", filepath.Join(assets, "kubectl"), "-out", out)
+		all := map[string]string{}
+		entries, err := os.ReadDir(filepath.Join(out, "release"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			content, err := os.ReadFile(filepath.Join(out, "release", entry.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[entry.Name()] = string(content)
+		}
+		return digest, all
+	}
+	digest, all := release()
+
+	if diff := cmp.Diff([]string{
+		"SHA256SUMS",
+		"install.yaml",
+		"mirrorset-guard_v0.1.0_darwin_amd64.cdx.json",
+		"mirrorset-guard_v0.1.0_darwin_amd64.tar.gz",
+		"mirrorset-guard_v0.1.0_darwin_arm64.cdx.json",
+		"mirrorset-guard_v0.1.0_darwin_arm64.tar.gz",
+		"mirrorset-guard_v0.1.0_image.tar",
+		"mirrorset-guard_v0.1.0_linux_amd64.cdx.json",
+		"mirrorset-guard_v0.1.0_linux_amd64.tar.gz",
+		"mirrorset-guard_v0.1.0_linux_arm64.cdx.json",
+		"mirrorset-guard_v0.1.0_linux_arm64.tar.gz",
+		"mirrorset-guard_v0.1.0_windows_amd64.cdx.json",
+		"mirrorset-guard_v0.1.0_windows_amd64.zip",
+		"mirrorset-guard_v0.1.0_windows_arm64.cdx.json",
+		"mirrorset-guard_v0.1.0_windows_arm64.zip",
+	}, slices.Sorted(maps.Keys(all))); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	var sums strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if name != "SHA256SUMS" {
+			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256([]byte(all[name])), name)
+		}
+		switch binary := "mirrorset-guard"; {
+		case strings.HasSuffix(name, ".tar.gz"):
+			if got, want := inTarGzip(t, all[name]), []string{"LICENSE 644", binary + " 755"}; !slices.Equal(got, want) {
+				t.Errorf("%s has %q, want %q", name, got, want)
+			}
+		case strings.HasSuffix(name, ".zip"):
+			if got, want := inZip(t, all[name]), []string{"LICENSE", binary + ".exe"}; !slices.Equal(got, want) {
+				t.Errorf("%s has %q, want %q", name, got, want)
+			}
+		}
+	}
+	if diff := cmp.Diff(sums.String(), all["SHA256SUMS"]); diff != "" {
+		t.Errorf("SHA256SUMS (-want +got):\n%s", diff)
+	}
+	install := all["install.yaml"]
+	if want := "image: registry.example.com/team/guard@" + digest + "\n"; strings.Count(install, "image: ") != 1 || !strings.Contains(install, want) {
+		t.Errorf("install.yaml does not run %s", want)
+	}
+	if !strings.Contains(all["mirrorset-guard_v0.1.0_image.tar"], strings.TrimPrefix(digest, "sha256:")) {
+		t.Errorf("%s is not in the layout", digest)
+	}
+
+	_, again := release()
+	for name := range all {
+		if all[name] != again[name] {
+			t.Errorf("%s differs if it is made again", name)
+		}
+	}
+}
+
+// inTarGzip returns the files of an archive with their modes.
+func inTarGzip(t *testing.T, content string) []string {
+	t.Helper()
+	compressed, err := gzip.NewReader(strings.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	archive := tar.NewReader(compressed)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("%s %o", header.Name, header.Mode))
+	}
+}
+
+func inZip(t *testing.T, content string) []string {
+	t.Helper()
+	archive, err := zip.NewReader(bytes.NewReader([]byte(content)), int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, f := range archive.File {
+		all = append(all, f.Name)
+	}
+	return all
+}
