@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build image release assets rollout-assets demo demo-rollout check test truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build image release assets rollout-assets demo demo-rollout check test attacks truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,10 +46,11 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 	@go test -short ./...
 	@$(MAKE) --no-print-directory lint
 
-# Tests of these packages measure time, or fail on a machine that is short of it as a cluster
-# would, and run one package after the other. Most others wait for an API server half of the
-# time, and two at once take little longer than one.
-ALONE = /(inventory/registry|inventory/presence|test/disruption|test/attack)(/|$$)
+# Tests of these packages measure time, and run one package after the other. Most others wait for
+# an API server half of the time, and four at once keep two cores busy.
+ALONE = /(inventory/registry|inventory/presence)(/|$$)
+# These fail on a machine that is short of time as a cluster would.
+ATTACKS = ./test/attack ./test/disruption
 # These take longest, the longest first. They run before the others: if one of them were the
 # last, a core would have nothing to do.
 LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/image ./test/truth ./inventory/trust ./test/standing
@@ -60,12 +61,17 @@ PURE = /policy(/|$$)
 # The race detector needs cgo, and so everything compiled apart from the rest. A process with
 # it waits at its end for reports that are still being written, by default a whole second.
 RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=50
-test: assets ## run every test, with the race detector where there are goroutines (NO_SKIP=1: a test that is skipped fails)
+# Without what debuggers want, linking takes half as long, and there are sixty programs to link.
+TEST = go test -ldflags=-w -timeout 40m
+test: assets ## run the tests, with the race detector where there are goroutines (NO_SKIP=1: a test that is skipped fails)
 	@$(RACE) go list -race -test -deps -export ./... >/dev/null # compiles on all cores
-	@$(RACE) go test -race -p 2 -timeout 40m $(LONG) $$(go list ./... | grep -Ev '$(ALONE)|$(PURE)' | grep -vxF "$$(go list $(LONG))")
-	@$(RACE) go test -race -timeout 40m -run TestImagesDoNotChange ./policy
-	@go test -timeout 40m ./policy/...
-	@$(RACE) go test -race -p 1 -timeout 40m $$(go list ./... | grep -E '$(ALONE)')
+	@$(RACE) $(TEST) -race -p 4 $(LONG) $$(go list ./... | grep -Ev '$(ALONE)|$(PURE)' | grep -vxF "$$(go list $(LONG) $(ATTACKS))")
+	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
+	@$(TEST) ./policy/...
+	@$(RACE) $(TEST) -race -p 1 $$(go list ./... | grep -E '$(ALONE)')
+
+attacks: assets ## attack two guards from inside a cluster, restart and drain them under load (7 minutes)
+	@$(RACE) $(TEST) -race -p 1 $(ATTACKS)
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them; take knowledge away in MONOTONY_WORLDS (10000)
 	@MONOTONY_WORLDS=$${MONOTONY_WORLDS:-10000} go test -count=1 -v -timeout 60m -run TestLessKnownNeverAdmitsMore ./policy
@@ -74,7 +80,7 @@ truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (
 # Stages mostly wait: three at once take little longer than one on two cores. The guard as it is
 # deployed has a package of its own, and is under load.
 rollout: assets rollout-assets ## compare forecasts with MCO's own code, ROLLOUT_PAIRS (100000) and ROLLOUT_SETS (3000) of them, and with its controllers; drain the guard under load
-	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 go test -race -count=1 -p 1 -parallel 3 -timeout 40m ./...
+	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 $(TEST) -race -count=1 -p 1 -parallel 3 ./...
 
 rollout-full: assets rollout-assets ## make three changes in a cluster of 30 nodes and 300 pods, and hold rollout watch and Events to what happens (4 minutes)
 	@cd test/rollout && ROLLOUT_FULL=1 CGO_ENABLED=1 go test -race -count=1 -timeout 20m -run '^TestFullSize$$' .
