@@ -9,9 +9,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
+// Burst reports about one object may come at once, and then one in each Every. A registry that has an
+// image only now and then is not news each time.
 const (
-	// Burst reports about one object may come at once, and then one in each Every. A registry that has an
-	// image only now and then is not news each time.
 	Burst = 4
 	Every = 10 * time.Minute
 )

@@ -99,7 +99,7 @@ func (t Target) Print(stdout io.Writer, write func(io.Writer) error) error {
 	defer os.Remove(f.Name()) //nolint:errcheck // it was renamed, or else is of no use
 	err = write(f)
 	if err == nil {
-		err = f.Chmod(0o644) //nolint:gosec // a report, as a shell's > would write it
+		err = f.Chmod(0o644) // as a shell's > would
 	}
 	if closed := f.Close(); err == nil {
 		err = closed
