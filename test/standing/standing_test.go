@@ -42,7 +42,7 @@ func TestRegistration(t *testing.T) {
 	configuration := []string{"validatingwebhookconfiguration", webhook.ServiceName}
 	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`}, configuration...)...)
 	const says = "the webhooks are not registered as they were installed (mirrorsets.mirrorset-guard.io: failurePolicy is Ignore, not Fail: " +
-		"what the guard does not answer is admitted): changes may have passed unseen since "
+		"changes are admitted if the guard does not answer): changes may have passed unseen since "
 	changed := s.nextEvent(t, "RegistrationChanged")
 	if !strings.HasPrefix(changed.Note, says) || changed.Type != corev1.EventTypeWarning || changed.Regarding.Name != webhook.ServiceName {
 		t.Errorf("got %s Event %q about %+v", changed.Type, changed.Note, changed.Regarding)
