@@ -77,14 +77,14 @@ func (w *Watcher) badPool(now time.Time) *Outcome {
 		if w.KeepGoing {
 			break
 		}
-		patience := time.Duration(0)
+		grace := time.Duration(0)
 		if w.Goal.Edit != nil && p.DegradedFirst {
-			patience = w.StallAfter
+			grace = w.StallAfter
 		}
 		switch {
 		case p.Stall != nil:
 			return missed("Pool %s has not moved for %s: %s", text.Line(p.Name), progress.Short(now.Sub(p.Stall.Since)), p.Stall.Cause)
-		case !p.Degraded.IsZero() && now.Sub(p.Degraded) >= patience:
+		case !p.Degraded.IsZero() && now.Sub(p.Degraded) >= grace:
 			return missed("Pool %s is degraded: %s", text.Line(p.Name), p.Trouble())
 		}
 	}

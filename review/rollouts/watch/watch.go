@@ -222,13 +222,13 @@ func (w *Watcher) look(ctx context.Context, now time.Time) error {
 	return w.Display.Print(w.counted(append(events, w.diagnose(ctx, now)...)))
 }
 
-// lookAgain is how long something that could not be read is left alone without news.
-const lookAgain = 5 * time.Second
+// rereadAfter is the time after which what could not be read is read again without news.
+const rereadAfter = 5 * time.Second
 
 // isDue reports whether there is news, or something to be asked for again.
 func (w *Watcher) isDue(now time.Time) bool {
 	seen := [2]uint64{w.inventory.ProgressChanges(), w.inventory.MirrorChanges()}
-	if seen == w.seen && now.Sub(w.looked) < lookAgain {
+	if seen == w.seen && now.Sub(w.looked) < rereadAfter {
 		return false
 	}
 	if seen[1] != w.seen[1] {

@@ -31,8 +31,8 @@ type faults struct {
 	request string
 	// sick keeps pods that start there from being ready.
 	sick bool
-	// patience is how long the daemon waits for a drain, 0 for ever. Upstream it is an hour.
-	patience time.Duration
+	// drainTimeout is how long the daemon waits for a drain, 0 for ever. Upstream it is an hour.
+	drainTimeout time.Duration
 	// failedAt is when the daemon last gave up.
 	failedAt time.Time
 }
@@ -85,8 +85,8 @@ func (n *Nodes) AwaitCertificate(name, request string) {
 }
 
 // Impatient makes the daemon of a node give up on a drain after a while, and begin again.
-func (n *Nodes) Impatient(name string, patience time.Duration) {
-	n.change(name, func(s *state) { s.patience = patience })
+func (n *Nodes) Impatient(name string, drainTimeout time.Duration) {
+	n.change(name, func(s *state) { s.drainTimeout = drainTimeout })
 }
 
 // Sicken keeps pods that are started on a node from now on from being ready.
@@ -109,8 +109,8 @@ func (n *Nodes) Has(name, image string) bool {
 func (n *Nodes) isTired(name string, since time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	patience := n.nodes[name].patience
-	return patience > 0 && time.Since(since) > patience
+	drainTimeout := n.nodes[name].drainTimeout
+	return drainTimeout > 0 && time.Since(since) > drainTimeout
 }
 
 func (n *Nodes) diskOf(name string) string {
