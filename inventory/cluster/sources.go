@@ -34,35 +34,37 @@ type source struct {
 	isSecret bool
 }
 
-// builtins returns the sources of everything built into Kubernetes that a pod
-// may come from, and of pods.
+// builtins returns the sources of images.BuiltinKinds.
 func builtins(kube kubernetes.Interface, index *images.Index) []*source {
-	holders := func(name, kind string, r follow.Resource) *source {
-		return &source{
-			kind:      kind,
-			templates: images.ReadsTemplates(schema.GroupKind{Group: schema.ParseGroupResource(name).Group, Kind: kind}),
+	const all = metav1.NamespaceAll
+	clients := map[string]follow.Resource{
+		workloads.Pods:           follow.Builtin(kube.CoreV1().Pods(all), kube),
+		"replicationcontrollers": follow.Builtin(kube.CoreV1().ReplicationControllers(all), kube),
+		"deployments.apps":       follow.Builtin(kube.AppsV1().Deployments(all), kube),
+		"replicasets.apps":       follow.Builtin(kube.AppsV1().ReplicaSets(all), kube),
+		"statefulsets.apps":      follow.Builtin(kube.AppsV1().StatefulSets(all), kube),
+		"daemonsets.apps":        follow.Builtin(kube.AppsV1().DaemonSets(all), kube),
+		"jobs.batch":             follow.Builtin(kube.BatchV1().Jobs(all), kube),
+		"cronjobs.batch":         follow.Builtin(kube.BatchV1().CronJobs(all), kube),
+	}
+	var sources []*source
+	for _, k := range images.BuiltinKinds() {
+		name := k.Resource.String()
+		sources = append(sources, &source{
+			kind:      k.Kind,
+			templates: k.ReadsTemplates(),
 			Source: &follow.Source{
 				Name:   name,
-				Client: r,
+				Client: clients[name],
 				Trim: func(o runtime.Object) any {
 					h, _ := images.Extract(o)
 					return images.Pack(h.References)
 				},
-				Sink: holderSink{index, kind},
+				Sink: holderSink{index, k.Kind},
 			},
-		}
+		})
 	}
-	all := metav1.NamespaceAll
-	return []*source{
-		holders(workloads.Pods, "Pod", follow.Builtin(kube.CoreV1().Pods(all), kube)),
-		holders("replicationcontrollers", "ReplicationController", follow.Builtin(kube.CoreV1().ReplicationControllers(all), kube)),
-		holders("deployments.apps", "Deployment", follow.Builtin(kube.AppsV1().Deployments(all), kube)),
-		holders("replicasets.apps", "ReplicaSet", follow.Builtin(kube.AppsV1().ReplicaSets(all), kube)),
-		holders("statefulsets.apps", "StatefulSet", follow.Builtin(kube.AppsV1().StatefulSets(all), kube)),
-		holders("daemonsets.apps", "DaemonSet", follow.Builtin(kube.AppsV1().DaemonSets(all), kube)),
-		holders("jobs.batch", "Job", follow.Builtin(kube.BatchV1().Jobs(all), kube)),
-		holders("cronjobs.batch", "CronJob", follow.Builtin(kube.BatchV1().CronJobs(all), kube)),
-	}
+	return sources
 }
 
 // custom returns the sources of everything else that names images.

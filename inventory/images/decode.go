@@ -4,33 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ErrKind is returned by Decode for a kind that names no images. Test with
 // errors.Is.
 var ErrKind = errors.New("not a kind that names images")
-
-// builtins are the kinds that Extract knows. Their image fields are the same in every
-// version there has been.
-var builtins = map[schema.GroupKind]func() runtime.Object{
-	{Kind: "Pod"}:                        func() runtime.Object { return new(corev1.Pod) },
-	{Kind: "ReplicationController"}:      func() runtime.Object { return new(corev1.ReplicationController) },
-	{Group: "apps", Kind: "Deployment"}:  func() runtime.Object { return new(appsv1.Deployment) },
-	{Group: "apps", Kind: "ReplicaSet"}:  func() runtime.Object { return new(appsv1.ReplicaSet) },
-	{Group: "apps", Kind: "StatefulSet"}: func() runtime.Object { return new(appsv1.StatefulSet) },
-	{Group: "apps", Kind: "DaemonSet"}:   func() runtime.Object { return new(appsv1.DaemonSet) },
-	{Group: "batch", Kind: "Job"}:        func() runtime.Object { return new(batchv1.Job) },
-	{Group: "batch", Kind: "CronJob"}:    func() runtime.Object { return new(batchv1.CronJob) },
-}
 
 // formerGroups maps kinds in API groups of which they were before to their groups of today.
 // Owner references in old objects name them, and so do dumps and manifests that are older than
@@ -56,7 +37,10 @@ func CurrentKind(kind schema.GroupKind) schema.GroupKind {
 
 // Kinds returns the kinds that Decode knows, in no order.
 func Kinds() []schema.GroupKind {
-	kinds := slices.Collect(maps.Keys(builtins))
+	var kinds []schema.GroupKind
+	for _, k := range builtinKinds {
+		kinds = append(kinds, schema.GroupKind{Group: k.Resource.Group, Kind: k.Kind})
+	}
 	for _, k := range customKinds {
 		kinds = append(kinds, schema.GroupKind{Group: k.Resource.Group, Kind: k.Kind})
 	}
@@ -65,8 +49,8 @@ func Kinds() []schema.GroupKind {
 
 // ReadsTemplates reports whether Decode reads the pod templates of objects of a kind.
 func ReadsTemplates(kind schema.GroupKind) bool {
-	if _, ok := builtins[kind]; ok {
-		return kind.Kind != "Pod"
+	if k := builtinKindOf(kind); k != nil {
+		return k.ReadsTemplates()
 	}
 	custom, _ := customKindOf(kind)
 	return custom.ReadsTemplates()
@@ -76,8 +60,8 @@ func ReadsTemplates(kind schema.GroupKind) bool {
 // is ErrKind for a kind that names none, and for a ConfigMap that does not look as if it
 // did.
 func Decode(kind schema.GroupKind, data []byte) (Holder, error) {
-	if empty, ok := builtins[kind]; ok {
-		return decodeBuiltin(empty(), kind, data)
+	if k := builtinKindOf(kind); k != nil {
+		return k.decode(data)
 	}
 	if custom, ok := customKindOf(kind); ok {
 		return decodeCustom(custom, data)
@@ -86,14 +70,6 @@ func Decode(kind schema.GroupKind, data []byte) (Holder, error) {
 		return decodeConfigMap(data)
 	}
 	return Holder{}, ErrKind
-}
-
-func decodeBuiltin(o runtime.Object, kind schema.GroupKind, data []byte) (Holder, error) {
-	if err := json.Unmarshal(data, o); err != nil {
-		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
-	}
-	h, _ := Extract(o)
-	return h, nil
 }
 
 func decodeCustom(kind CustomKind, data []byte) (Holder, error) {

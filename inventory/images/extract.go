@@ -5,41 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
-
-// Extract returns the images that a built-in Kubernetes object names. It
-// reports false for types that hold none.
-func Extract(o runtime.Object) (Holder, bool) {
-	switch o := o.(type) {
-	case *corev1.Pod:
-		return fromPod(o), true
-	case *appsv1.Deployment:
-		return fromTemplate("Deployment", o, &o.Spec.Template, attributes{}), true
-	case *appsv1.StatefulSet:
-		return fromTemplate("StatefulSet", o, &o.Spec.Template, attributes{}), true
-	case *appsv1.DaemonSet:
-		return fromTemplate("DaemonSet", o, &o.Spec.Template, attributes{}), true
-	case *appsv1.ReplicaSet:
-		return fromTemplate("ReplicaSet", o, &o.Spec.Template, attributes{keeper: keeperOf(o, o.Spec.Replicas)}), true
-	case *corev1.ReplicationController:
-		return fromReplicationController(o), true
-	case *batchv1.Job:
-		return fromTemplate("Job", o, &o.Spec.Template, attributes{use: jobUse(o)}), true
-	case *batchv1.CronJob:
-		return fromTemplate("CronJob", o, &o.Spec.JobTemplate.Spec.Template, attributes{}), true
-	default:
-		return Holder{}, false
-	}
-}
 
 func holderOf(kind string, o metav1.Object) Holder {
 	return Holder{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
