@@ -855,6 +855,8 @@ func TestUnreadable(t *testing.T) {
 		{"H4sIAAAAAAAA", false},
 		{packed(t, `[{"v":2,"id":"x","by":"b"}]`), true},
 		{packed(t, `[{"v":2,"id":"x","by":"b","edit":7}]`), true},
+		{packed(t, `[{"v":1,"id":"x","by":"b","edit":[],"until":1}]`), true},
+		{packed(t, `[{"v":1,"id":"x","by":"b","edit":[{"do":"put","object":{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"x"},"spec":{"later":1}}}]}]`), true},
 		{packed(t, `[{"v":1,"id":"x","edit":[{"do":"dance","object":{}}]}]`), false},
 		{packed(t, `[7]`), false},
 		{packed(t, `{}`), false},
