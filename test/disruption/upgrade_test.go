@@ -68,10 +68,8 @@ func TestUpgrade(t *testing.T) {
 		s.join(t, p)
 	}
 	load.AwaitGuarded(t, s.api)
-	races := s.race(t)
-	load.Under(t, s.api, "upgrade", func() { pods = s.updateTo(t, pods, next, races) })
-	load.Under(t, s.api, "rollback", func() { pods = s.updateTo(t, pods, previous, races) })
-	races.end(t)
+	pods = s.updateTo(t, pods, next)
+	pods = s.updateTo(t, pods, previous)
 	for _, p := range pods {
 		s.delete(t, p, quick)
 	}
@@ -89,59 +87,42 @@ func (s *stage) startOf(t *testing.T, e *edition) *pod {
 	return p
 }
 
-// updateTo replaces the pods as the Deployment does. With one of each version, it goes on when some races
-// were run between them.
-func (s *stage) updateTo(t *testing.T, pods []*pod, e *edition, races *races) []*pod {
+// updateTo replaces the pods as the Deployment does, under load. While there is one of each version, changes
+// that break each other are made.
+func (s *stage) updateTo(t *testing.T, pods []*pod, e *edition) []*pod {
 	t.Helper()
 	fresh := make([]*pod, len(pods))
 	for i, old := range pods {
-		fresh[i] = s.startOf(t, e)
-		s.join(t, fresh[i])
-		s.delete(t, old, quick)
-		if i == 0 {
-			races.awaitMore(t)
-		}
+		load.Under(t, s.api, fmt.Sprintf("pod %d of %d becomes one of the %s version", i+1, len(pods), e.name), func() {
+			fresh[i] = s.startOf(t, e)
+			s.join(t, fresh[i])
+			s.delete(t, old, quick)
+		})
 		if s.guard.connections(old.listen) == 0 {
 			t.Errorf("%s was never used", old.name)
+		}
+		if i == 0 {
+			s.race(t, e)
 		}
 	}
 	return fresh
 }
 
-// races are pairs of changes of which MCO takes either, and not both, made at the same moment. One is
-// admitted, whichever versions they reach.
-type races struct {
-	stop context.CancelFunc
-	done chan struct{}
+// races is how many pairs of changes are made with one pod of each version.
+const races = 20
 
-	mu       sync.Mutex
-	run      int
-	failures []string
+// race makes changes of which MCO takes either, and not both, at the same moment. One of them is admitted,
+// whichever versions they reach.
+func (s *stage) race(t *testing.T, e *edition) {
+	t.Helper()
+	for n := range races {
+		if failure := s.raceOnce(t.Context(), fmt.Sprintf("race-%s-%d", e.name, n)); failure != "" {
+			t.Error(failure)
+		}
+	}
 }
 
 var digestSets = schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "imagedigestmirrorsets"}
-
-func (s *stage) race(t *testing.T) *races {
-	ctx, cancel := context.WithCancel(t.Context())
-	r := &races{stop: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		for n := 0; ctx.Err() == nil; n++ {
-			failure := s.raceOnce(context.WithoutCancel(ctx), fmt.Sprint("race-", n))
-			r.mu.Lock()
-			r.run++
-			if failure != "" {
-				r.failures = append(r.failures, failure)
-			}
-			r.mu.Unlock()
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-r.done
-	})
-	return r
-}
 
 // raceOnce returns what is wrong with the answers.
 func (s *stage) raceOnce(ctx context.Context, name string) string {
@@ -180,34 +161,6 @@ func (s *stage) raceOnce(ctx context.Context, name string) string {
 	return ""
 }
 
-// awaitMore waits for some races.
-func (r *races) awaitMore(t *testing.T) {
-	t.Helper()
-	const some = 10
-	count := func() int {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.run
-	}
-	begun := count()
-	load.Await(t, "some races are run", func(context.Context) error {
-		if n := count() - begun; n < some {
-			return fmt.Errorf("%d were run", n)
-		}
-		return nil
-	})
-}
-
-func (r *races) end(t *testing.T) {
-	t.Helper()
-	r.stop()
-	<-r.done
-	t.Logf("%d races, %d with a wrong outcome", r.run, len(r.failures))
-	for _, f := range r.failures[:min(len(r.failures), 5)] {
-		t.Error(f)
-	}
-}
-
 // testLog: neither version took what the other wrote into the Lease for garbage.
 func (s *stage) testLog(t *testing.T, editions ...*edition) {
 	t.Helper()
@@ -218,7 +171,7 @@ func (s *stage) testLog(t *testing.T, editions ...*edition) {
 	for _, e := range editions {
 		for _, p := range e.pods {
 			for line := range bytes.Lines(p.log.Bytes()) {
-				if bytes.Contains(line, []byte("was disturbed")) || bytes.Contains(line, []byte("cannot be read here")) {
+				if bytes.Contains(line, []byte("content that no guard writes")) || bytes.Contains(line, []byte("cannot be read here")) {
 					t.Errorf("%s %s: %s", e.name, p.name, line)
 				}
 			}

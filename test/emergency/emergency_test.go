@@ -110,6 +110,8 @@ func (s *stage) testWayOut(t *testing.T, w way, f failure) {
 	load.Await(t, "the change goes through", func(ctx context.Context) error { return load.Try(ctx, s.api, "out", f.change) })
 	controller.awaitRounds(t)
 	must(t, load.Try(t.Context(), s.api, "again", f.change, metav1.DryRunAll))
+	// A bad change that is in force is no longer one that makes things worse.
+	must(t, s.api.Resource(load.Resource).Delete(t.Context(), "out", metav1.DeleteOptions{}))
 
 	if p != nil && f.change == load.Good {
 		p.Stop(t)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -195,14 +196,17 @@ func (s *stage) start(t *testing.T, secret *certificates.Mounted) *guard.Process
 		"--resolve", load.MirrorHost+"="+s.front.Addr(load.MirrorHost), "--resolve", load.SourceHost+"="+s.front.Addr(load.SourceHost))
 }
 
-// configuration writes what the ConfigMap holds to the file that guards read, as a kubelet does. It
-// returns the file.
+// configuration writes what the ConfigMap holds to the file that guards read, as a kubelet does. Where there
+// is none, the file stays as it is. It returns the file.
 func (s *stage) configuration(t *testing.T) string {
 	t.Helper()
+	file := filepath.Join(s.files, "config.yaml")
 	m, err := s.kube.CoreV1().ConfigMaps(webhook.Namespace).Get(t.Context(), "mirrorset-guard-config", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return file
+	}
 	must(t, err)
 	s.write(t, s.files, "config.next", []byte(m.Data["config.yaml"]))
-	file := filepath.Join(s.files, "config.yaml")
 	must(t, os.Rename(filepath.Join(s.files, "config.next"), file))
 	return file
 }

@@ -42,9 +42,10 @@ type way struct {
 }
 
 var ways = []way{
-	{name: "kustomize", heading: "kustomize", off: 0, on: 1, prepare: (*stage).kustomization, install: (*stage).applyKustomization, listed: "mirrorset-guard"},
+	// Helm comes first: it takes nothing over that others have applied.
 	{name: "Helm, without helm", heading: "Helm", off: 0, on: 1, needsHelm: true, prepare: (*stage).chart, install: (*stage).helmInstall, listed: "Helm"},
 	{name: "Helm, with helm", heading: "Helm", off: 2, on: 3, needsHelm: true, prepare: (*stage).chart, install: (*stage).helmInstall, listed: "Helm"},
+	{name: "kustomize", heading: "kustomize", off: 0, on: 1, prepare: (*stage).kustomization, install: (*stage).applyKustomization, listed: "mirrorset-guard"},
 	{name: "OLM v0", heading: "OLM v0", off: 0, on: 1, prepare: (*stage).subscription, install: (*stage).applySubscription, controller: olm0, listed: "mirrorset-guard.v0.1.0"},
 	{name: "OLM v1", heading: "OLM v1", off: 0, on: 1, prepare: (*stage).extension, install: (*stage).applyExtension, controller: olm1, listed: "mirrorset-guard"},
 	{name: "Argo CD", heading: "GitOps", off: 0, on: 2, prepare: (*stage).kustomization, install: (*stage).application, controller: argo, listed: "mirrorset-guard"},
@@ -105,7 +106,8 @@ func (s *stage) chart(t *testing.T) {
 
 func (s *stage) helmInstall(t *testing.T) {
 	t.Helper()
-	if out, err := s.shell(t.Context(), "oc create namespace mirrorset-guard; helm -n mirrorset-guard install mirrorset-guard ./chart"); err != nil {
+	s.chart(t) // clean removes it
+	if out, err := s.shell(t.Context(), "oc create namespace mirrorset-guard --dry-run=client -o yaml | oc apply -f -; helm -n mirrorset-guard install mirrorset-guard ./chart"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
@@ -364,6 +366,13 @@ func (s *stage) clean(t *testing.T) {
 				s.patch(ctx, resource, o, `{"metadata":{"finalizers":null}}`)
 			}
 		}
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "chart")); err == nil {
+		out, err := s.shell(ctx, "helm -n mirrorset-guard uninstall --ignore-not-found --wait mirrorset-guard")
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		must(t, os.RemoveAll(filepath.Join(s.dir, "chart")))
 	}
 	must(t, s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(ctx, none, metav1.ListOptions{}))
 	must(t, s.api.Resource(load.Resource).DeleteCollection(ctx, none, metav1.ListOptions{}))
