@@ -37,6 +37,8 @@ type way struct {
 	// controller makes the webhook configurations, and deletes them, for as long as a test runs; nil
 	// if nothing does. It is called again and again.
 	controller func(context.Context, *stage)
+	// brief is set if one failure will do: the commands are those of another way, but for a tool that is stopped.
+	brief bool
 	// listed is what the page's table says of the webhook configurations.
 	listed string
 }
@@ -48,8 +50,8 @@ var ways = []way{
 	{name: "kustomize", heading: "kustomize", off: 0, on: 1, prepare: (*stage).kustomization, install: (*stage).applyKustomization, listed: "mirrorset-guard"},
 	{name: "OLM v0", heading: "OLM v0", off: 0, on: 1, prepare: (*stage).subscription, install: (*stage).applySubscription, controller: olm0, listed: "mirrorset-guard.v0.1.0"},
 	{name: "OLM v1", heading: "OLM v1", off: 0, on: 1, prepare: (*stage).extension, install: (*stage).applyExtension, controller: olm1, listed: "mirrorset-guard"},
-	{name: "Argo CD", heading: "GitOps", off: 0, on: 2, prepare: (*stage).kustomization, install: (*stage).application, controller: argo, listed: "mirrorset-guard"},
-	{name: "Flux", heading: "GitOps", off: 1, on: 3, prepare: (*stage).kustomization, install: (*stage).fluxKustomization, controller: flux, listed: "mirrorset-guard"},
+	{name: "Argo CD", heading: "GitOps", off: 0, on: 2, prepare: (*stage).kustomization, install: (*stage).application, controller: argo, brief: true, listed: "mirrorset-guard"},
+	{name: "Flux", heading: "GitOps", off: 1, on: 3, prepare: (*stage).kustomization, install: (*stage).fluxKustomization, controller: flux, brief: true, listed: "mirrorset-guard"},
 }
 
 // kustomization writes one on top of the base. There is no service network here, so that the Service names
