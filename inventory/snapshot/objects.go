@@ -225,7 +225,7 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 		return err
 	}
 	if err := known(gvk); err != nil {
-		r.writtenLater(err)
+		r.refuse(err)
 		return err
 	}
 	kind := images.CurrentKind(gvk.GroupKind())

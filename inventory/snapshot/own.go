@@ -13,8 +13,8 @@ import (
 )
 
 // A dump has kinds of its own, which Write makes up. A later version may add kinds, and fields, and
-// change what others mean with them. So a dump with something unknown in such an object is not read
-// at all.
+// change what others mean with them. So a dump in which such an object has something unknown, or cannot be
+// read for another reason, is not read at all.
 
 // ownVersion is the version of the format of dumps.
 var ownVersion = schema.GroupVersion{Group: "mirrorset-guard.io", Version: "v1alpha1"}
@@ -56,10 +56,10 @@ func known(gvk schema.GroupVersionKind) error {
 	}
 }
 
-// writtenLater notes the first object that a later version has written.
-func (r *reader) writtenLater(err error) {
-	if r.later == nil {
-		r.later = r.placed(err)
+// refuse notes the first object of the guard's own kinds that cannot be read.
+func (r *reader) refuse(err error) {
+	if r.refused == nil {
+		r.refused = r.placed(err)
 	}
 }
 

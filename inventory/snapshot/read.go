@@ -36,7 +36,7 @@ const MaxArchive = 64 << 30
 // name ends in .yaml, .yml or .json, or "-" for standard input. A file may be a
 // tar archive of such a folder, as must-gathers are sent, and may be compressed
 // with gzip. Read fails if it cannot be opened, has no objects at all, or was written by a later
-// version of the guard.
+// version of the guard, or by none.
 func Read(name string) (*Snapshot, error) {
 	if name == "-" {
 		return ReadFrom(os.Stdin, name)
@@ -79,7 +79,7 @@ type reader struct {
 
 	hasPods  bool      // whether there are pods, even if all have ended
 	noQuotas bool      // whether a list of ResourceQuotas was read, even an empty one
-	later    error     // why the dump is one of a later version; nil if it is not
+	refused  error     // why the dump is not read at all; nil if it is
 	policy   bool      // whether there are objects of API group policy, or a list of budgets, even an empty one
 	lacks    *[]string // what the source of the dump did not know either; nil if it does not say
 	unread   []string  // resources of which something could not be read
@@ -97,8 +97,8 @@ type reader struct {
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {
-	if r.later != nil {
-		return nil, fmt.Errorf("reading the dump: %w", r.later)
+	if r.refused != nil {
+		return nil, fmt.Errorf("reading the dump: %w", r.refused)
 	}
 	for _, h := range r.holders {
 		r.put(r.besides(*h))

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ func newGateway(t *testing.T, dir, host, to string) *gateway {
 		g.forward(w, to)
 	})}
 	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { server.Close() })
+	t.Cleanup(func() { _ = server.Close() })
 	return g
 }
 
@@ -129,20 +130,18 @@ spec: {trustedCA: {name: user-ca-bundle}, httpsProxy: "https://`+proxy.address+`
 	must(t, cluster.BuildRelease(binary))
 	ca, err := certificates.SelfSigned(tlsDir, []string{"127.0.0.1"}, time.Hour)
 	must(t, err)
-	p := guard.Start(t, binary, "--kubeconfig", c.Kubeconfig, "--tls-dir", tlsDir, "--verify-every", "0")
-	p.AwaitReady(t)
-	registration, err := manifests.WebhookConfigurationAt("https://"+p.Listen, ca)
-	must(t, err)
-	text, err := yaml.Marshal(registration)
-	must(t, err)
-	apply(t, c, string(text), nil)
-
-	api := load.Client(t, c.Config)
-	load.AwaitGuarded(t, api)
-	must(t, load.Try(t.Context(), api, "good", load.Good))
-	err = load.Try(t.Context(), api, "bad", load.Bad, metav1.DryRunAll)
-	if !load.IsRefusal(err) || !strings.Contains(err.Error(), load.MirrorHost+" answers 404") {
-		t.Errorf("a change to a mirror that lacks the image: %v", err)
+	for _, mode := range []string{"off", "only"} {
+		t.Run("fips140="+mode, func(t *testing.T) {
+			p := startIn(t, mode, binary, "--kubeconfig", c.Kubeconfig, "--tls-dir", tlsDir, "--verify-every", "0")
+			p.AwaitReady(t)
+			registration, err := manifests.WebhookConfigurationAt("https://"+p.Listen, ca)
+			must(t, err)
+			text, err := yaml.Marshal(registration)
+			must(t, err)
+			apply(t, c, string(text), nil)
+			judges(t, c)
+			kubectl(t, c, "", "delete", "validatingwebhookconfiguration", registration.Name)
+		})
 	}
 	for _, h := range proxy.hosts() {
 		if h != "CONNECT "+load.MirrorHost+":443" && h != "CONNECT "+load.SourceHost+":443" {
@@ -151,6 +150,28 @@ spec: {trustedCA: {name: user-ca-bundle}, httpsProxy: "https://`+proxy.address+`
 	}
 	if !slices.Contains(proxy.hosts(), "CONNECT "+load.MirrorHost+":443") {
 		t.Errorf("the mirror was not asked through the proxy; it was asked for %q", proxy.hosts())
+	}
+}
+
+// startIn starts a guard in a FIPS 140-3 mode. With "only", all cryptography that is not approved fails.
+func startIn(t *testing.T, mode, binary string, flags ...string) *guard.Process {
+	t.Helper()
+	const variable = "GODEBUG"
+	before := os.Getenv(variable)
+	must(t, os.Setenv(variable, "fips140="+mode))
+	defer func() { must(t, os.Setenv(variable, before)) }() // kubectl and others are not in that mode
+	return guard.Start(t, binary, flags...)
+}
+
+// judges wants the guard to admit a good change and to refuse a bad one.
+func judges(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	api := load.Client(t, c.Config)
+	load.AwaitGuarded(t, api)
+	must(t, load.Try(t.Context(), api, "good", load.Good, metav1.DryRunAll))
+	err := load.Try(t.Context(), api, "bad", load.Bad, metav1.DryRunAll)
+	if !load.IsRefusal(err) || !strings.Contains(err.Error(), load.MirrorHost+" answers 404") {
+		t.Errorf("a change to a mirror that lacks the image: %v", err)
 	}
 }
 

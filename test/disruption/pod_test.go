@@ -44,9 +44,11 @@ func (s *stage) start(t *testing.T, tlsDir string, with timings) *pod {
 	t.Helper()
 	s.pods++
 	p := &pod{name: fmt.Sprint("guard-", s.pods), listen: guard.FreeAddress(t), health: guard.FreeAddress(t), tlsDir: tlsDir, ended: make(chan error, 1)}
-	p.process = exec.Command(s.binary, append([]string{"serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", tlsDir, "--webhook-bind-address", p.listen, "--health-probe-bind-address", p.health,
+	p.process = exec.Command(s.binary, append([]string{
+		"serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", tlsDir, "--webhook-bind-address", p.listen, "--health-probe-bind-address", p.health,
 		"--shutdown-delay", with.drain.String(), "--registry-ca", filepath.Join(s.dir, "registry.pem"), "--allow-loopback", "--verify-every", "0",
-		"--resolve", load.MirrorHost + "=" + s.registry.address, "--resolve", load.SourceHost + "=" + s.registry.address}, s.flags...)...)
+		"--resolve", load.MirrorHost + "=" + s.registry.address, "--resolve", load.SourceHost + "=" + s.registry.address,
+	}, s.flags...)...)
 	p.process.Env = append(os.Environ(), "GORACE="+cluster.GORACE)
 	p.process.Stderr = &p.log
 	p.records = filepath.Join(s.dir, p.name+".jsonl")
@@ -54,7 +56,7 @@ func (s *stage) start(t *testing.T, tlsDir string, with timings) *pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer records.Close() // the process has it
+	defer records.Close() //nolint:errcheck // the process has it
 	p.process.Stdout = records
 	if err := p.process.Start(); err != nil {
 		t.Fatal(err)

@@ -192,7 +192,7 @@ func (e *edition) run(t *testing.T, stdout string, codes []int, args ...string) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
+		defer file.Close() //nolint:errcheck // the process has it
 		cmd.Stdout = file
 	}
 	var exit *exec.ExitError

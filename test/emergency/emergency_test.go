@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/load"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -31,7 +33,8 @@ type failure struct {
 var failures = []failure{
 	{
 		"never started", func(*stage, *testing.T) *guard.Process { return nil },
-		load.Good, []string{`failed calling webhook "mirrorsets.mirrorset-guard.io": `, "connection refused"},
+		load.Good,
+		[]string{`failed calling webhook "mirrorsets.mirrorset-guard.io": `, "connection refused"},
 	},
 	{
 		"killed", func(s *stage, t *testing.T) *guard.Process {
@@ -42,7 +45,8 @@ var failures = []failure{
 			p.Kill(t)
 			return nil
 		},
-		load.Good, []string{`failed calling webhook "mirrorsets.mirrorset-guard.io": `, "connection refused"},
+		load.Good,
+		[]string{`failed calling webhook "mirrorsets.mirrorset-guard.io": `, "connection refused"},
 	},
 	{
 		"with a certificate of another CA", func(s *stage, t *testing.T) *guard.Process {
@@ -51,7 +55,8 @@ var failures = []failure{
 			p.Eventually(t, "it serves", func() bool { status, _ := p.Readyz(); return status != 0 })
 			return p
 		},
-		load.Good, []string{`failed calling webhook "mirrorsets.mirrorset-guard.io": `, "x509"},
+		load.Good,
+		[]string{`failed calling webhook "mirrorsets.mirrorset-guard.io": `, "x509"},
 	},
 	{
 		"wrong", func(s *stage, t *testing.T) *guard.Process {
@@ -60,7 +65,8 @@ var failures = []failure{
 			p.AwaitReady(t)
 			return p
 		},
-		load.Bad, []string{`admission webhook "mirrorsets.mirrorset-guard.io" denied the request: `},
+		load.Bad,
+		[]string{`admission webhook "mirrorsets.mirrorset-guard.io" denied the request: `},
 	},
 }
 
@@ -88,6 +94,7 @@ func TestEmergency(t *testing.T) {
 	t.Run("what is blocked", s.testScope)
 	t.Run("warn", s.testWarn)
 	t.Run("certificate", s.testCertificate)
+	t.Run("the policy about MachineConfigs", s.testPolicy)
 	if helm && !t.Failed() {
 		for _, b := range s.page.missed() {
 			t.Errorf("these commands of the page are not carried out:\n%s", b)
@@ -232,6 +239,8 @@ func (s *stage) testScope(t *testing.T) {
 			t.Errorf("%s: blocked is %t, want %t: %s", row.what, blocked, row.blocked, out)
 		}
 	}
+	s.kubectl(t, "", "-n", webhook.Namespace, "delete", "service", webhook.ServiceName) // as with its namespace
+	s.awaitBlocked(t, failure{change: load.Good, says: []string{`failed calling webhook "mirrorsets.mirrorset-guard.io": `, `service "mirrorset-guard" not found`}})
 	s.kubectl(t, "", "delete", "validatingwebhookconfiguration", "mirrorset-guard")
 	load.Await(t, "the registration is gone", func(ctx context.Context) error { return load.Try(ctx, s.api, "out", load.Good) })
 }
@@ -258,6 +267,34 @@ func (s *stage) testWarn(t *testing.T) {
 	s.do(t, heading, 1)
 	s.configuration(t)
 	s.awaitGuarding(t)
+}
+
+// testPolicy: the policy of the overlay refuses a MachineConfig without a guard, until its binding is gone.
+func (s *stage) testPolicy(t *testing.T) {
+	for _, file := range []string{"policy.yaml", "binding.yaml"} {
+		text, err := os.ReadFile(filepath.Join(cluster.Root(), "manifests", "overlays", "machineconfigs", file))
+		must(t, err)
+		s.kubectl(t, strings.Replace(string(text), "[Warn, Audit]", "[Deny]", 1), "apply", "-f", "-")
+	}
+	create := func(ctx context.Context) (string, error) {
+		return s.Kubectl(ctx, `
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 99-files, labels: {machineconfiguration.openshift.io/role: worker}}
+spec: {config: {ignition: {version: 3.4.0}, storage: {files: [{path: /etc/containers/registries.conf}]}}}
+`, "create", "--dry-run=server", "-f", "-")
+	}
+	load.Await(t, "the policy refuses it", func(ctx context.Context) error {
+		if out, err := create(ctx); err == nil || !strings.Contains(out, "mirrorset-guard-machineconfigs") {
+			return fmt.Errorf("%w: %s", errNotYet, out)
+		}
+		return nil
+	})
+	s.do(t, "MachineConfigs are refused", 0)
+	load.Await(t, "it goes through", func(ctx context.Context) error {
+		_, err := create(ctx)
+		return err
+	})
 }
 
 // testCertificate: a certificate that is not accepted is issued again.
