@@ -88,7 +88,7 @@ func (s *stage) startOf(t *testing.T, e *edition) *pod {
 }
 
 // updateTo replaces the pods as the Deployment does, under load. While there is one of each version, changes
-// that break each other are made.
+// that break each other are made, too.
 func (s *stage) updateTo(t *testing.T, pods []*pod, e *edition) []*pod {
 	t.Helper()
 	fresh := make([]*pod, len(pods))
@@ -102,7 +102,7 @@ func (s *stage) updateTo(t *testing.T, pods []*pod, e *edition) []*pod {
 			t.Errorf("%s was never used", old.name)
 		}
 		if i == 0 {
-			s.race(t, e)
+			load.Under(t, s.api, "one pod of each version", func() { s.race(t, e) })
 		}
 	}
 	return fresh

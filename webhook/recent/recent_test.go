@@ -1282,3 +1282,26 @@ func TestDecoderSharesEntries(t *testing.T) {
 		t.Error("an entry was decoded twice")
 	}
 }
+
+// TestAdmitted: a change that is about to be admitted counts for those that are, and not for a dry run.
+func TestAdmitted(t *testing.T) {
+	e := New(Options{})
+	add(t, e, put("admitted"))
+	p := &pending{entry: entry{id: "x", edit: put("maybe")}, at: time.Now(), own: new(own)}
+	e.mu.Lock()
+	e.insert(p)
+	e.mu.Unlock()
+	view, err := e.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(v View) int { return len(v.Others(put("another"), mirrors.Set{}, time.Now())) }
+	if all, admitted := count(view), count(view.Admitted()); all != 2 || admitted != 1 {
+		t.Errorf("%d count for a change, %d for a dry run, want 2 and 1", all, admitted)
+	}
+	p.own.seat = &Seat{}
+	e.admit(p)
+	if admitted := count(view.Admitted()); admitted != 2 {
+		t.Errorf("once it is admitted, %d count for a dry run, want 2", admitted)
+	}
+}
