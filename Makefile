@@ -12,23 +12,27 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build image release assets rollout-assets demo demo-rollout check test attacks truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build image release assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/mirrorset-guard, static
-	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
+# FIPS=1 links the version of Go's cryptographic module that is certified, and turns FIPS 140-3 mode on.
+# All that depends on it, which is everything, is compiled apart.
+GOFIPS = $(if $(FIPS),GOFIPS140=certified)
+
+build: ## build bin/mirrorset-guard, static (FIPS=1: with Go's certified FIPS 140-3 module)
+	$(GOFIPS) go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
 
 # PLATFORMS=linux/amd64 builds one of the platforms; CA_BUNDLE=FILE takes other CAs than this machine's.
 # Credentials for the registry are those of podman login or docker login.
 IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca-bundle "$(abspath $(CA_BUNDLE))") $(if $(PUSH),-push "$(PUSH)") $(if $(KEY),-key "$(abspath $(KEY))")
 
 image: ## build the image for all platforms without an engine, as dist/image, and print its digest (PUSH=REGISTRY/NAME:TAG, signed with KEY=FILE)
-	@cd tools && go run ./image -version "$(VERSION)" $(IMAGE_FLAGS)
+	@cd tools && $(GOFIPS) go run ./image -version "$(VERSION)" $(IMAGE_FLAGS)
 
 release: ## write dist/release: archives, checksums, SBOMs, the image and install.yaml (VERSION=v0.1.0, and PUSH as above or IMAGE=REGISTRY/NAME)
-	@assets=$$(test/controlplane/assets) && cd tools && go run ./image -release -kubectl "$$assets/kubectl" -version "$(VERSION)" $(if $(IMAGE),-image "$(IMAGE)") $(IMAGE_FLAGS)
+	@assets=$$(test/controlplane/assets) && cd tools && $(GOFIPS) go run ./image -release -kubectl "$$assets/kubectl" -version "$(VERSION)" $(if $(IMAGE),-image "$(IMAGE)") $(IMAGE_FLAGS)
 
 assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 minutes the first time)
 	@test/controlplane/assets >/dev/null
@@ -36,8 +40,8 @@ assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 min
 rollout-assets: ## put the controllers of MCO and Kubernetes into bin/rollout (8 minutes more the first time)
 	@test/rollout/assets >/dev/null
 
-demo: build assets ## tell the story on a real API server with real registries (KEEP=1 leaves it running)
-	@go run ./test/demo $(if $(KEEP),-keep)
+demo: build assets ## tell the story on a real API server with real registries (KEEP=1 leaves it running; FIPS=1 with what FIPS 140-3 approves, and nothing else)
+	@go run ./test/demo $(if $(KEEP),-keep) $(if $(FIPS),-fips)
 
 demo-rollout: assets rollout-assets ## let a rollout stall at the routers, end it as the guard says, and see the guard refuse the change (two minutes)
 	@cd test/rollout && DEMO=1 go test -count=1 -timeout 20m -run '^TestDemo$$' -v . | grep -vE '^(=== |--- PASS|PASS$$|ok )'
@@ -66,12 +70,30 @@ TEST = go test -ldflags=-w -timeout 40m
 test: assets ## run the tests, with the race detector where there are goroutines (NO_SKIP=1: a test that is skipped fails)
 	@$(RACE) go list -race -test -deps -export ./... >/dev/null # compiles on all cores
 	@$(RACE) $(TEST) -race -p 4 $(LONG) $$(go list ./... | grep -Ev '$(ALONE)|$(PURE)' | grep -vxF "$$(go list $(LONG) $(ATTACKS))")
+	@$(RACE) $(TEST) -race -run TestUpgrade ./test/disruption
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
 	@$(TEST) ./policy/...
 	@$(RACE) $(TEST) -race -p 1 $$(go list ./... | grep -E '$(ALONE)')
 
 attacks: assets ## attack two guards from inside a cluster, restart and drain them under load (7 minutes)
 	@$(RACE) $(TEST) -race -p 1 $(ATTACKS)
+
+emergency: assets bin/helm ## carry out every command of docs/emergency.md, those with helm too, while the guard is dead
+	@HELM="$(CURDIR)/bin/helm" go test -ldflags=-w -count=1 ./test/emergency
+
+bin/helm: test/emergency/helm/go.mod test/emergency/helm/go.sum
+	@cd test/emergency/helm && go build -o ../../../$@ helm.sh/helm/v4/cmd/helm
+
+# PREVIOUS is a revision, which is built apart, or a program.
+upgrade: assets ## roll from an earlier version to this one and back, under 50 changes a second (PREVIOUS=REVISION or program; without it, two builds of this tree)
+	@work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; previous="$(PREVIOUS)"; \
+	if [[ -n "$$previous" && ! -x "$$previous" ]]; then \
+	  commit=$$(git rev-parse --verify --quiet "$$previous^{commit}") || { echo "PREVIOUS: $$previous is neither a revision nor a program" >&2; exit 2; }; \
+	  git archive "$$commit" | tar -x -C "$$work"; \
+	  (cd "$$work" && go build -ldflags "-w -X main.version=$$(git -C "$(CURDIR)" describe --tags --always "$$commit")" -o previous ./cmd/mirrorset-guard); \
+	  previous="$$work/previous"; \
+	fi; \
+	PREVIOUS_GUARD="$$previous" go test -ldflags=-w -count=1 -v -timeout 20m -run '^TestUpgrade$$' ./test/disruption | grep -vE '^(=== |PASS$$)'
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them; take knowledge away in MONOTONY_WORLDS (10000)
 	@MONOTONY_WORLDS=$${MONOTONY_WORLDS:-10000} go test -count=1 -v -timeout 60m -run TestLessKnownNeverAdmitsMore ./policy

@@ -245,6 +245,9 @@ func (j *judgement) together(ctx context.Context, view *recent.View, record *rev
 // alternatives returns the lists of edits with which the change has to be judged. They include the
 // edits of senders whose turn is first, each by itself, as they may conflict with each other.
 func (j *judgement) alternatives(ctx context.Context, view recent.View, r review.Record) [][]mirrors.Edit {
+	if j.request.isDryRun() {
+		view = view.Admitted()
+	}
 	others := view.Others(j.edit, r.Change.Before, r.Read)
 	all := orders(others)
 	for _, claim := range view.Claims(ctx, j.edit) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/fips140"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -21,8 +23,22 @@ func newVersion() *cobra.Command {
 			for _, path := range []string{"github.com/openshift/runtime-utils", "github.com/containers/image/v5", "github.com/openshift/api"} {
 				fmt.Fprintf(cmd.OutOrStdout(), "  %s %s\n", path, moduleVersion(path))
 			}
-			return err
+			_, fipsErr := fmt.Fprintf(cmd.OutOrStdout(), "  FIPS 140-3 module %s, %s\n", fips140.Version(), fipsMode())
+			return errors.Join(err, fipsErr)
 		},
+	}
+}
+
+// fipsMode says whether Go's FIPS 140-3 module is used as certified. Version latest is not certified: make
+// build FIPS=1 builds with the version that is.
+func fipsMode() string {
+	switch {
+	case fips140.Enforced():
+		return "on; what it does not approve is refused"
+	case fips140.Enabled():
+		return "on"
+	default:
+		return "off"
 	}
 }
 

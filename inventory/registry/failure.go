@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"crypto/fips140"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -175,6 +176,10 @@ func describeDNS(host string, err *net.DNSError) string {
 	}
 }
 
+// notApproved is in crypto/tls' error for a chain with a key that FIPS 140-3 does not approve, which has no
+// type of its own (fipsAllowedChains).
+const notApproved = "no FIPS compatible certificate chains"
+
 // describeTLS returns "" if err does not come from the TLS handshake.
 func describeTLS(host string, err error) string {
 	var unknown x509.UnknownAuthorityError
@@ -190,10 +195,14 @@ func describeTLS(host string, err error) string {
 		return fmt.Sprintf("%s has a certificate that is expired or not yet valid; renew it", host)
 	case errors.As(err, &name):
 		return fmt.Sprintf("%s has a certificate for another name; give it one that names the host", host)
+	case fips140.Enabled() && strings.Contains(err.Error(), notApproved):
+		return fmt.Sprintf("%s has a certificate that FIPS 140-3 does not approve, for its key or one above it; give it RSA of 2048 bits, ECDSA or Ed25519", host)
 	case errors.As(err, &verification):
 		return fmt.Sprintf("%s has a certificate that cannot be verified; replace it", host)
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return fmt.Sprintf("%s does not speak TLS there; if that is meant, list it in insecureRegistries of image.config", host)
+	case fips140.Enabled() && (errors.As(err, &alert) || strings.Contains(err.Error(), "tls: ")):
+		return fmt.Sprintf("%s does not negotiate TLS 1.2 or later with what FIPS 140-3 approves (%s); check its ciphers, groups and key", host, quote(innermost(err).Error()))
 	case errors.As(err, &alert), strings.Contains(err.Error(), "tls: "):
 		return fmt.Sprintf("%s does not negotiate TLS 1.2 or later (%s); check its TLS settings", host, quote(innermost(err).Error()))
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -221,6 +222,10 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	gvk := meta.GroupVersionKind()
 	if err := notAnObject(gvk, data); err != nil {
 		r.unreadAnswer(data, err)
+		return err
+	}
+	if err := known(gvk); err != nil {
+		r.refuse(err)
 		return err
 	}
 	kind := images.CurrentKind(gvk.GroupKind())
@@ -433,10 +438,21 @@ func (r *reader) other(kind schema.GroupKind, data []byte) error {
 	if !ok {
 		return r.guess(kind, data)
 	}
-	if err := read(r, data); err != nil {
-		return fmt.Errorf("reading %s: %w", kind.Kind, err)
+	var err error
+	if isOwn(kind) {
+		data, err = withoutType(data)
 	}
-	return nil
+	if err == nil {
+		err = read(r, data)
+	}
+	switch {
+	case errors.Is(err, strictjson.ErrUnknownField):
+		return fmt.Errorf("reading %s: %w: %w", kind.Kind, err, errLater)
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", kind.Kind, err)
+	default:
+		return nil
+	}
 }
 
 // guess searches an object of an unknown kind.

@@ -35,7 +35,8 @@ const MaxArchive = 64 << 30
 // Read reads a dump from a path: a file, a folder with everything below it whose
 // name ends in .yaml, .yml or .json, or "-" for standard input. A file may be a
 // tar archive of such a folder, as must-gathers are sent, and may be compressed
-// with gzip. Read fails if it cannot be opened or has no objects at all.
+// with gzip. Read fails if it cannot be opened, has no objects at all, or was written by a later
+// version of the guard, or by none.
 func Read(name string) (*Snapshot, error) {
 	if name == "-" {
 		return ReadFrom(os.Stdin, name)
@@ -78,6 +79,7 @@ type reader struct {
 
 	hasPods  bool      // whether there are pods, even if all have ended
 	noQuotas bool      // whether a list of ResourceQuotas was read, even an empty one
+	refused  error     // why the dump is not read at all; nil if it is
 	policy   bool      // whether there are objects of API group policy, or a list of budgets, even an empty one
 	lacks    *[]string // what the source of the dump did not know either; nil if it does not say
 	unread   []string  // resources of which something could not be read
@@ -95,6 +97,9 @@ type reader struct {
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {
+	if r.refused != nil {
+		return nil, fmt.Errorf("reading the dump: %w", r.refused)
+	}
 	for _, h := range r.holders {
 		r.put(r.besides(*h))
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
@@ -81,7 +82,7 @@ type renderedConfig struct {
 
 func (r *reader) renderedConfig(data []byte) error {
 	var o renderedConfig
-	if err := json.Unmarshal(data, &o); err != nil {
+	if err := strictjson.Unmarshal(data, &o); err != nil {
 		return err
 	}
 	r.keepRendered(rollout.RenderedConfig(o))
@@ -196,7 +197,7 @@ func (r *reader) keepController(c rollout.Controller) {
 
 func (r *reader) lacking(data []byte) error {
 	var o lacking
-	if err := json.Unmarshal(data, &o); err != nil {
+	if err := strictjson.Unmarshal(data, &o); err != nil {
 		return err
 	}
 	r.written = true

@@ -40,6 +40,8 @@ func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
 		r.unread = append(r.unread, resource)
 	}
 	switch {
+	case isOwn(gvk.GroupKind()):
+		r.refuse(err)
 	case isMirrorKind(gvk), decisive[gvk.GroupKind()], errors.Is(err, errContradiction):
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
 	case namesImages(gvk.Kind):

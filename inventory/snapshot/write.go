@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -286,7 +287,7 @@ func imageUsersOf(img policy.Image) imageUsers {
 // several of them; finish joins them.
 func (r *reader) imageUsers(data []byte) error {
 	var o imageUsers
-	if err := json.Unmarshal(data, &o); err != nil {
+	if err := strictjson.Unmarshal(data, &o); err != nil {
 		return err
 	}
 	if o.Image == "" {
@@ -338,5 +339,5 @@ func parseUse(text string) (policy.Use, error) {
 			return use, nil
 		}
 	}
-	return 0, fmt.Errorf("use %q is not one of referenced, running and history", text)
+	return 0, fmt.Errorf("use %q is not one of referenced, running and history: %w", text, errLater)
 }

@@ -2,7 +2,6 @@ package workloads
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -73,7 +73,7 @@ func EncodeController(c rollout.Controller) any {
 // DecodeController reads what EncodeController wrote.
 func DecodeController(data []byte) (rollout.Controller, error) {
 	var c controller
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := strictjson.Unmarshal(data, &c); err != nil {
 		return rollout.Controller{}, err
 	}
 	if c.Namespace == "" || c.Owner.Kind == "" || c.Owner.Name == "" {

@@ -2,7 +2,6 @@ package workloads
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -87,7 +87,7 @@ func Sets(pods []rollout.Pod) iter.Seq[any] {
 // error.
 func (t *Table) PutSet(data []byte) error {
 	var set podSet
-	if err := json.Unmarshal(data, &set); err != nil {
+	if err := strictjson.Unmarshal(data, &set); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(set.Pods, func(p pod) bool { return p.Name == "" }) {

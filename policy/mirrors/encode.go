@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 )
 
 // The names of steps in the JSON of an Edit.
@@ -62,7 +64,7 @@ func (p step) encodedObject() (json.RawMessage, error) {
 // is an error: an Edit must not be judged by half.
 func (e *Edit) UnmarshalJSON(data []byte) error {
 	var steps []encodedStep
-	if err := json.Unmarshal(data, &steps); err != nil {
+	if err := strictjson.Unmarshal(data, &steps); err != nil {
 		return fmt.Errorf("reading an edit: %w", err)
 	}
 	read := Edit{}
@@ -91,7 +93,7 @@ func decodeObject(data []byte) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(data, o); err != nil {
+	if err := strictjson.Unmarshal(data, o); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", meta.Kind, err)
 	}
 	if o.GetName() == "" {

@@ -20,8 +20,14 @@ func BuildGuard(file string) error {
 
 // BuildRelease builds the command as it is released, without the race detector also in a test
 // with it, which takes several times as much of a processor.
-func BuildRelease(file string) error { return build(file, append(os.Environ(), "CGO_ENABLED=0")) }
+func BuildRelease(file string) error { return BuildVersion(file, "devel") }
 
+// BuildVersion is BuildRelease, as another version.
+func BuildVersion(file, version string) error {
+	return build(file, append(os.Environ(), "CGO_ENABLED=0"), "-ldflags=-w -X main.version="+version)
+}
+
+// build takes the last of several -ldflags.
 func build(file string, env []string, flags ...string) error {
 	// Without what debuggers want, linking takes half as long.
 	build := exec.Command("go", append(append([]string{"build", "-ldflags=-w", "-o", file}, flags...), "./cmd/mirrorset-guard")...)

@@ -18,17 +18,22 @@ import (
 func main() {
 	keep := flag.Bool("keep", false, "leave everything running after the story")
 	binary := flag.String("guard", "bin/mirrorset-guard", "the guard's program")
+	fips := flag.Bool("fips", false, "refuse the guard's program all cryptography that FIPS 140-3 does not approve")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *binary, *keep); err != nil {
+	if err := run(ctx, *binary, *keep, *fips); err != nil {
 		fmt.Fprintf(os.Stderr, "\ndemo: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, binary string, keep bool) error {
-	s, err := setUp(ctx, binary, os.Stdout)
+func run(ctx context.Context, binary string, keep, fips bool) error {
+	var env []string
+	if fips {
+		env = []string{"GODEBUG=fips140=only"}
+	}
+	s, err := setUp(ctx, binary, os.Stdout, env...)
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,7 @@ const (
 // A stage is everything that runs during the story.
 type stage struct {
 	out     io.Writer
+	env     []string // of the guard's program, besides that of the demo
 	dir     string
 	binary  string
 	cluster *cluster.Cluster
@@ -64,8 +65,8 @@ type stage struct {
 }
 
 // setUp starts everything, up to the registered webhook.
-func setUp(ctx context.Context, binary string, out io.Writer) (_ *stage, err error) {
-	s := &stage{out: out}
+func setUp(ctx context.Context, binary string, out io.Writer, env ...string) (_ *stage, err error) {
+	s := &stage{out: out, env: append(os.Environ(), env...)}
 	if s.binary, err = filepath.Abs(binary); err != nil {
 		return nil, err
 	}
@@ -326,6 +327,7 @@ func (s *stage) startGuard(ctx context.Context) error {
 		"--registry-ca", caFile, "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr,
 		"--fact-lifetime", "1ms", // the story changes registries faster than facts expire
 		"--shutdown-delay", "0s")
+	s.guard.Env = s.env
 	if s.logs, err = os.Create(filepath.Join(s.dir, "guard.log")); err != nil {
 		return err
 	}

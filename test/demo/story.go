@@ -117,6 +117,7 @@ func (s *stage) check(ctx context.Context) error {
 	fmt.Fprint(s.out, "\n$ mirrorset-guard check -f narrow.yaml; echo $?\n")
 	cmd := exec.CommandContext(ctx, s.binary, "check", "-f", file, "--kubeconfig", s.cluster.Kubeconfig,
 		"--registry-ca", filepath.Join(s.dir, "tls", "ca.crt"), "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr)
+	cmd.Env = s.env
 	out, err := cmd.CombinedOutput()
 	fmt.Fprintf(s.out, "%s%d\n", out, cmd.ProcessState.ExitCode())
 	if err == nil {

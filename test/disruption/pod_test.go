@@ -34,6 +34,7 @@ type pod struct {
 	tlsDir         string
 	process        *exec.Cmd
 	log            bytes.Buffer
+	records        string // the file with its audit records
 	ended          chan error
 	deleted        bool
 }
@@ -43,11 +44,20 @@ func (s *stage) start(t *testing.T, tlsDir string, with timings) *pod {
 	t.Helper()
 	s.pods++
 	p := &pod{name: fmt.Sprint("guard-", s.pods), listen: guard.FreeAddress(t), health: guard.FreeAddress(t), tlsDir: tlsDir, ended: make(chan error, 1)}
-	p.process = exec.Command(s.binary, "serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", tlsDir, "--webhook-bind-address", p.listen, "--health-probe-bind-address", p.health,
+	p.process = exec.Command(s.binary, append([]string{
+		"serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", tlsDir, "--webhook-bind-address", p.listen, "--health-probe-bind-address", p.health,
 		"--shutdown-delay", with.drain.String(), "--registry-ca", filepath.Join(s.dir, "registry.pem"), "--allow-loopback", "--verify-every", "0",
-		"--resolve", load.MirrorHost+"="+s.registry.address, "--resolve", load.SourceHost+"="+s.registry.address)
+		"--resolve", load.MirrorHost + "=" + s.registry.address, "--resolve", load.SourceHost + "=" + s.registry.address,
+	}, s.flags...)...)
 	p.process.Env = append(os.Environ(), "GORACE="+cluster.GORACE)
 	p.process.Stderr = &p.log
+	p.records = filepath.Join(s.dir, p.name+".jsonl")
+	records, err := os.Create(p.records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer records.Close() //nolint:errcheck // the process has it
+	p.process.Stdout = records
 	if err := p.process.Start(); err != nil {
 		t.Fatal(err)
 	}

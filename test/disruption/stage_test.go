@@ -29,6 +29,7 @@ type stage struct {
 	api      dynamic.Interface
 	dir      string
 	binary   string
+	flags    []string // of pods, besides those that all have
 	guard    *service // the Service of the guard
 	registry *service // the way to the registry
 	front    *registries.Front

@@ -158,6 +158,16 @@ func (p *Process) Stop(t testing.TB) {
 	}
 }
 
+// Kill ends the guard as a node does that loses its power.
+func (p *Process) Kill(t testing.TB) {
+	t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	p.err = nil // as it was meant to
+}
+
 // Resident returns how many bytes the guard has resident, 0 if it has ended.
 func (p *Process) Resident() int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))

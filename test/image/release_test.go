@@ -55,7 +55,10 @@ func TestRelease(t *testing.T) {
 
 	if diff := cmp.Diff([]string{
 		"SHA256SUMS",
+		"imageset-config.yaml",
 		"install.yaml",
+		"mirror-with-oc.sh",
+		"mirror-with-skopeo.sh",
 		"mirrorset-guard_v0.1.0_darwin_amd64.cdx.json",
 		"mirrorset-guard_v0.1.0_darwin_amd64.tar.gz",
 		"mirrorset-guard_v0.1.0_darwin_arm64.cdx.json",

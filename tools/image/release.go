@@ -51,6 +51,9 @@ func (j *job) writeRelease(ctx context.Context, work string, digest v1.Hash) err
 	if err := j.writeInstall(ctx, work, dir, digest); err != nil {
 		return err
 	}
+	if err := j.writeMirroring(work, dir); err != nil {
+		return err
+	}
 	sums, err := sumAll(os.DirFS(dir))
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -176,12 +177,17 @@ func decodeEntry(raw []byte) entry {
 	case err != nil:
 		en.unreadable = err.Error()
 	case head.Format != format:
-		en.unreadable, en.newer = fmt.Sprintf("it has format %d", head.Format), head.Format > format
+		en.unreadable, en.newer = fmt.Sprintf("it has format %d, and this version of the guard reads %d", head.Format, format), head.Format > format
 	case rawjson.Values(raw, maxValues+1) > maxValues:
 		en.unreadable = "it holds more than is read"
 	default:
-		en.edit, en.unreadable = decodeEdit(raw)
 		en.claim = head.Claim
+		err = en.decodeEdit()
+		// A later version may know more fields of an object, or of an entry.
+		en.newer = errors.Is(err, strictjson.ErrUnknownField)
+		if err != nil {
+			en.unreadable = err.Error()
+		}
 	}
 	if en.id, en.by = head.ID, head.By; en.id == "" || len(en.id) > maxID || len(en.by) > maxID {
 		en.id, en.by = idOf(raw), ""
@@ -189,18 +195,20 @@ func decodeEntry(raw []byte) entry {
 	return en
 }
 
-// tooLarge is the reason why an entry cannot be read if there was no room for it in the list.
-const tooLarge = "it is too large to be shared"
+// errTooLarge is the reason why an entry cannot be read if there was no room for it in the list.
+var errTooLarge = errors.New("it is too large to be shared")
 
-func decodeEdit(raw []byte) (edit mirrors.Edit, unreadable string) {
+// decodeEdit reads the edit of an entry. An edit must not be judged by half.
+func (en *entry) decodeEdit() error {
 	var e encodedEntry
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return edit, err.Error()
+	if err := strictjson.Unmarshal(en.raw, &e); err != nil {
+		return err
 	}
 	if e.Edit == nil {
-		return edit, tooLarge
+		return errTooLarge
 	}
-	return *e.Edit, ""
+	en.edit = *e.Edit
+	return nil
 }
 
 // maxID is more than an id has, or the name of a replica.

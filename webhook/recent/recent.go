@@ -399,6 +399,19 @@ func (v View) Fresh(read time.Time) bool {
 	return time.Since(read) <= MaxReadAge
 }
 
+// Admitted returns v without the edits of this process that are about to be admitted, and may not be after
+// all. A dry run is judged with the rest: nothing can go wrong after it, and it would be refused because of
+// a change that never was.
+func (v View) Admitted() View {
+	e := v.edits
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v.pending = slices.DeleteFunc(slices.Clone(v.pending), func(p *pending) bool {
+		return p.own != nil && !p.own.admitted && p.claim == 0
+	})
+	return v
+}
+
 // Others returns the edits that may not be stored yet, of other objects than that of edit.
 // InForce is the configuration in force, read at a time not before v.
 func (v View) Others(edit mirrors.Edit, inForce mirrors.Set, read time.Time) []mirrors.Edit {

@@ -855,6 +855,8 @@ func TestUnreadable(t *testing.T) {
 		{"H4sIAAAAAAAA", false},
 		{packed(t, `[{"v":2,"id":"x","by":"b"}]`), true},
 		{packed(t, `[{"v":2,"id":"x","by":"b","edit":7}]`), true},
+		{packed(t, `[{"v":1,"id":"x","by":"b","edit":[],"until":1}]`), true},
+		{packed(t, `[{"v":1,"id":"x","by":"b","edit":[{"do":"put","object":{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"x"},"spec":{"later":1}}}]}]`), true},
 		{packed(t, `[{"v":1,"id":"x","edit":[{"do":"dance","object":{}}]}]`), false},
 		{packed(t, `[7]`), false},
 		{packed(t, `{}`), false},
@@ -1278,5 +1280,28 @@ func TestDecoderSharesEntries(t *testing.T) {
 	}
 	if len(more) != 2 || &more[0].raw[0] != &one[0].raw[0] {
 		t.Error("an entry was decoded twice")
+	}
+}
+
+// TestAdmitted: a change that is about to be admitted counts for those that are, and not for a dry run.
+func TestAdmitted(t *testing.T) {
+	e := New(Options{})
+	add(t, e, put("admitted"))
+	p := &pending{entry: entry{id: "x", edit: put("maybe")}, at: time.Now(), own: new(own)}
+	e.mu.Lock()
+	e.insert(p)
+	e.mu.Unlock()
+	view, err := e.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(v View) int { return len(v.Others(put("another"), mirrors.Set{}, time.Now())) }
+	if all, admitted := count(view), count(view.Admitted()); all != 2 || admitted != 1 {
+		t.Errorf("%d count for a change, %d for a dry run, want 2 and 1", all, admitted)
+	}
+	p.own.seat = &Seat{}
+	e.admit(p)
+	if admitted := count(view.Admitted()); admitted != 2 {
+		t.Errorf("once it is admitted, %d count for a dry run, want 2", admitted)
 	}
 }

@@ -169,7 +169,7 @@ func (e *Edits) take(c, before content, now time.Time) {
 			continue
 		}
 		isNew := !slices.ContainsFunc(before.entries, func(old entry) bool { return old.id == en.id })
-		if en.unreadable != "" && !en.newer && whyOf(en) == strange && isNew {
+		if en.unreadable != "" && whyOf(en) == strange && isNew {
 			e.disturbed(garbage, c.writer, now)
 		}
 		if _, over := e.over[en.id]; over {
@@ -203,10 +203,14 @@ func (e *Edits) dropClaims() {
 
 // whyOf returns why en cannot be read.
 func whyOf(en entry) int {
-	if en.unreadable == tooLarge {
+	switch {
+	case en.newer:
+		return later
+	case en.unreadable == errTooLarge.Error():
 		return oversized
+	default:
+		return strange
 	}
-	return strange
 }
 
 // disturbed takes note of trouble with the list. It is called with the lock held.
@@ -390,7 +394,7 @@ func (e *Edits) isLost(p *pending, read time.Time, limit time.Duration) bool {
 			limit = min(limit, suspectTime)
 		}
 		return p.own.admitted && age >= limit
-	case p.unreadable != "" && whyOf(p.entry) == strange: // if a guard wrote it, that one remembers it
+	case p.unreadable != "" && whyOf(p.entry) != oversized: // if a guard wrote it, that one remembers it
 		return age >= limit
 	default:
 		// Other replicas take care of their own edits, as they know when these were admitted. An

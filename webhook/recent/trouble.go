@@ -16,7 +16,7 @@ type trouble struct {
 	last   string
 	logged time.Time
 	// waited are the times when waits began for entries that cannot be read, by the reason why they cannot.
-	waited [2][]time.Time
+	waited [whys][]time.Time
 }
 
 type kindOfTrouble int
@@ -42,14 +42,16 @@ const (
 
 // The reasons why an entry cannot be read, and how many such entries are waited for in an hour. A user
 // with the right to write the list could add them for ever. There may be several that a guard marked
-// as too large to be shared; one by a later version of the guard means an upgrade, of which there is
-// at most one.
+// as too large to be shared, and several changes during an update to a version that writes another
+// format. Releases are made so that this does not happen (docs/upgrade.md).
 const (
 	strange = iota
 	oversized
+	later
+	whys
 )
 
-var mostWaits = [...]int{strange: 1, oversized: 8}
+var mostWaits = [whys]int{strange: 1, oversized: 8, later: 8}
 
 // oneWait is the time after the beginning of a wait in which further entries belong to it.
 const oneWait = time.Second

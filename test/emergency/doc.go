@@ -1,0 +1,7 @@
+// Package emergency tests docs/emergency.md: its commands are read from the page and carried out on
+// a real API server that a guard keeps from storing changes, because it was killed, was never
+// started, has the certificate of another CA, or refuses what it should not.
+//
+// What a test plays is who else acts in a cluster: the service CA, the kubelet, OLM, Argo CD and
+// Flux, as far as they make and delete webhook configurations.
+package emergency
