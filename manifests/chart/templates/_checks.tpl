@@ -54,7 +54,7 @@ it lacks is then not known, and not looked at.
 {{- fail "tls.source is cert-manager, and this cluster does not serve cert-manager.io/v1 Certificate: install cert-manager first, or set tls.source=service-ca, or tls.source=secret with a certificate of your own" -}}
 {{- end -}}
 {{- else -}}
-{{- include "guard.ca" . -}}
+{{- $_ := include "guard.ca" . -}}
 {{- end -}}
 {{- if and .Values.monitoring.enabled (not ($apis.Has "monitoring.coreos.com/v1/ServiceMonitor")) -}}
 {{- fail "monitoring.enabled is set, and this cluster does not serve monitoring.coreos.com/v1 ServiceMonitor: set monitoring.enabled=false" -}}
