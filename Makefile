@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build image release assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,11 @@ IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca
 image: ## build the image for all platforms without an engine, as dist/image, and print its digest (PUSH=REGISTRY/NAME:TAG, signed with KEY=FILE)
 	@cd tools && $(GOFIPS) go run ./image -version "$(VERSION)" $(IMAGE_FLAGS)
 
-release: ## write dist/release: archives, checksums, SBOMs, the image and install.yaml (VERSION=v0.1.0, and PUSH as above or IMAGE=REGISTRY/NAME)
+release: ## write dist/release: archives, checksums, SBOMs, the image, install.yaml, chart, OLM bundle and catalog, and what copies the image to a mirror (VERSION=v0.1.0, and PUSH as above or IMAGE=REGISTRY/NAME)
 	@assets=$$(test/controlplane/assets) && cd tools && $(GOFIPS) go run ./image -release -kubectl "$$assets/kubectl" -version "$(VERSION)" $(if $(IMAGE),-image "$(IMAGE)") $(IMAGE_FLAGS)
+
+packages: ## write dist/packages: the Helm chart, the OLM bundle and its catalog for an image that was pushed (IMAGE=REGISTRY/NAME@DIGEST VERSION=v0.1.0; PUSH and KEY as above)
+	@assets=$$(test/controlplane/assets) && cd tools && go run ./image -packages -kubectl "$$assets/kubectl" -version "$(VERSION)" -image "$(IMAGE)" $(IMAGE_FLAGS)
 
 assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 minutes the first time)
 	@test/controlplane/assets >/dev/null
@@ -119,12 +122,17 @@ mutations: ## take the defences against attacks away, one at a time, and see tha
 alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine (two minutes the first time)
 	@cd test/alerts && go test ./...
 
+# Likewise, and Helm's and OLM's libraries.
+packaging: assets ## test the Helm chart, the OLM bundle and the kustomize overlays with their own tools (two minutes the first time)
+	@cd test/packaging && go test ./...
+
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked
 	@bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/rollout && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/alerts && ../../bin/golangci-lint run --allow-parallel-runners ./...
-	@cd tools && ../bin/golangci-lint run --allow-parallel-runners ./image/...
+	@cd test/packaging && ../../bin/golangci-lint run --allow-parallel-runners ./...
+	@cd tools && ../bin/golangci-lint run --allow-parallel-runners ./image/... ./internal/...
 	@tools/dead
 
 bin/golangci-lint: tools/go.mod tools/go.sum

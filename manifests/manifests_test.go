@@ -432,12 +432,11 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 			grant{"openshift-config", verb, "", "configmaps", ""},
 			grant{"openshift-config-managed", verb, "", "configmaps", "image-registry-ca"})
 		want = append(want, grant{"", verb, "config.openshift.io", "apiservers", "cluster"}, // what package serving follows
-			grant{"", verb, "admissionregistration.k8s.io", "validatingwebhookconfigurations", "mirrorset-guard"})
+			grant{"", verb, "admissionregistration.k8s.io", "validatingwebhookconfigurations", ""})
 	}
 	want = append(want, grants("", []rbacv1.PolicyRule{live.DefinitionsRule()})...)
 	want = append(want, grants(events.Namespace, []rbacv1.PolicyRule{events.Rule()})...)
-	want = append(want, // how long other webhooks may take, and the Lease that replicas share
-		grant{"", "list", "admissionregistration.k8s.io", "validatingwebhookconfigurations", ""},
+	want = append(want, // the Lease that replicas share
 		grant{webhook.Namespace, "get", "coordination.k8s.io", "leases", recent.LeaseName},
 		grant{webhook.Namespace, "list", "coordination.k8s.io", "leases", recent.LeaseName},
 		grant{webhook.Namespace, "watch", "coordination.k8s.io", "leases", recent.LeaseName},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -137,24 +139,13 @@ func admitsMonitoring(rule networkingv1.NetworkPolicyIngressRule) bool {
 // TestKustomize builds the base and every overlay with kubectl itself, and none loses what the
 // base has.
 func TestKustomize(t *testing.T) {
-	assets, err := cluster.Assets()
-	if err != nil {
-		skip.Now(t, err)
-	}
-	build := func(folder string) []string {
-		out, err := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "kustomize", folder).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", folder, err, out)
-		}
-		return objectsIn(t, string(out))
-	}
-	base := build("base")
+	base := kustomize(t, "base")
 	for _, want := range []string{"ServiceMonitor mirrorset-guard", "PrometheusRule mirrorset-guard", "ConfigMap openshift-config-managed/mirrorset-guard-dashboard", "Deployment mirrorset-guard"} {
 		kind, name, _ := strings.Cut(want, " ")
 		if !strings.Contains(name, "/") {
 			name = webhook.Namespace + "/" + name
 		}
-		if !slices.Contains(base, kind+" "+name) {
+		if !slices.Contains(objectsIn(t, base), kind+" "+name) {
 			t.Errorf("the base has no %s %s: %q", kind, name, base)
 		}
 	}
@@ -163,11 +154,60 @@ func TestKustomize(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range overlays {
-		built := build(filepath.Join("overlays", o.Name()))
-		for _, object := range base {
+		built := objectsIn(t, kustomize(t, filepath.Join("overlays", o.Name())))
+		for _, object := range objectsIn(t, base) {
 			if !slices.Contains(built, object) {
 				t.Errorf("overlay %s is without %s", o.Name(), object)
 			}
+		}
+	}
+}
+
+// kustomize builds a folder with kubectl itself, in a copy in which the overlay own-certificate has the
+// files that it is to be given.
+func kustomize(t *testing.T, folder string) string {
+	t.Helper()
+	assets, err := cluster.Assets()
+	if err != nil {
+		skip.Now(t, err)
+	}
+	dir := t.TempDir()
+	for _, part := range []string{"base", "components", "monitoring", "overlays"} {
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := filepath.Join(dir, "overlays", "own-certificate")
+	ca, err := certificates.SelfSigned(own, []string{webhook.ServiceName + "." + webhook.Namespace + ".svc"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(own, "ca.crt"), ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "kustomize", filepath.Join(dir, folder)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", folder, err, out)
+	}
+	return string(out)
+}
+
+// TestCertificateOverlays: where the certificate is from elsewhere, the service CA is not asked for
+// one, and both who call the guard trust the CA that comes with it.
+func TestCertificateOverlays(t *testing.T) {
+	for overlay, annotations := range map[string]string{
+		"cert-manager":    "    cert-manager.io/inject-ca-from: mirrorset-guard/mirrorset-guard\n",
+		"own-certificate": "",
+	} {
+		built := kustomize(t, filepath.Join("overlays", overlay))
+		if strings.Contains(built, "service.beta.openshift.io") || strings.Contains(built, "service-ca.crt") {
+			t.Errorf("%s still names the service CA", overlay)
+		}
+		if !strings.Contains(built, "        secret:\n          key: ca.crt\n          name: mirrorset-guard-tls\n") {
+			t.Errorf("%s: Prometheus does not trust the CA in the Secret", overlay)
+		}
+		if !strings.Contains(built, annotations) {
+			t.Errorf("%s: the webhook configuration is without %s", overlay, annotations)
 		}
 	}
 }

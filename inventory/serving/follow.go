@@ -28,7 +28,8 @@ import (
 type Options struct {
 	// WebhookConfiguration is the name of the ValidatingWebhookConfiguration.
 	WebhookConfiguration string
-	// Installed is what it was installed as; nil if that is not known.
+	// Installed is what it was installed as; nil if that is not known. Other configurations that have
+	// webhooks of the same names are the guard's too: OLM makes one for each webhook, and the names.
 	Installed *admissionregistrationv1.ValidatingWebhookConfiguration
 	// OnProfile receives each Profile that differs from the last one. Calls come one at a
 	// time. It may be nil.
@@ -48,7 +49,8 @@ type Options struct {
 type Follower struct {
 	options   Options
 	apiServer object
-	webhooks  object
+	webhooks  follow.Source
+	calls     calls // the Sink of webhooks
 	profile   atomic.Pointer[tlsprofile.Profile]
 
 	mu           sync.Mutex
@@ -82,33 +84,32 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 	f.apiServer.Trim = func(o runtime.Object) any { return profileOf(o.(*unstructured.Unstructured)) }
 	f.apiServer.held.Changed = f.renew
 	f.apiServer.OnSync = f.renew
-	f.prepare(&f.webhooks, "validatingwebhookconfiguration/"+o.WebhookConfiguration, o.WebhookConfiguration,
-		follow.Builtin(kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), kube))
-	f.webhooks.Trim = func(object runtime.Object) any {
-		c := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
-		called := calling{webhooks: webhooksOf(c)}
-		if o.Installed != nil {
-			called.differences = differences(o.Installed, c)
-		}
-		return called
+	f.webhooks = follow.Source{
+		Name: "validatingwebhookconfigurations", Client: follow.Builtin(kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), kube),
+		Trim: f.trimWebhooks, Sink: &f.calls, OnSync: f.compare,
 	}
-	f.webhooks.held.Changed = f.compare
-	f.webhooks.OnSync = f.compare
+	f.calls.changed = f.compare
+	f.limit(&f.webhooks)
 	return f, nil
 }
 
 func (f *Follower) prepare(o *object, title, name string, client follow.Resource) {
 	o.Name, o.Object, o.Client, o.Sink = title, name, client, &o.held
 	o.PageSize = 1
-	o.IsAnswer = follow.NotServedOrForbidden
-	o.StaleAfter, o.ForbiddenAfter = f.options.StaleAfter, f.options.ForbiddenAfter
+	f.limit(&o.Source)
+}
+
+// limit sets when s counts as out of reach, or as one that may not be read.
+func (f *Follower) limit(s *follow.Source) {
+	s.IsAnswer = follow.NotServedOrForbidden
+	s.StaleAfter, s.ForbiddenAfter = f.options.StaleAfter, f.options.ForbiddenAfter
 }
 
 // Run follows the cluster until ctx ends, and then returns nil. It must be called once.
 func (f *Follower) Run(ctx context.Context) error {
 	var sources sync.WaitGroup
-	for _, o := range f.objects() {
-		sources.Go(func() { o.Run(ctx, f.options.Logger) })
+	for _, s := range f.sources() {
+		sources.Go(func() { s.Run(ctx, f.options.Logger) })
 	}
 	sources.Wait()
 	return nil
@@ -118,8 +119,8 @@ func (f *Follower) Run(ctx context.Context) error {
 // enough that it may not be read. Until then the error names what is missing.
 func (f *Follower) Ready() error {
 	var waiting []string
-	for _, o := range f.objects() {
-		if status := o.Status(); !status.Synced {
+	for _, s := range f.sources() {
+		if status := s.Status(); !status.Synced {
 			waiting = append(waiting, status.Waiting())
 		}
 	}
@@ -129,12 +130,12 @@ func (f *Follower) Ready() error {
 	return nil
 }
 
-// objects returns what is followed.
-func (f *Follower) objects() []*object {
+// sources returns what is followed.
+func (f *Follower) sources() []*follow.Source {
 	if f.options.WebhookConfiguration == "" {
-		return []*object{&f.apiServer}
+		return []*follow.Source{&f.apiServer.Source}
 	}
-	return []*object{&f.apiServer, &f.webhooks}
+	return []*follow.Source{&f.apiServer.Source, &f.webhooks}
 }
 
 // Profile returns what to offer to TLS clients. While the API server is out of reach, that is
@@ -173,15 +174,11 @@ func profileOf(o *unstructured.Unstructured) tlsprofile.Profile {
 // Webhooks returns how the API server calls the guard, none if that is not known or it does
 // not.
 func (f *Follower) Webhooks() []certs.Webhook {
-	value, _ := f.webhooks.held.Read()
-	called, _ := value.(calling)
-	return called.webhooks
-}
-
-// A calling is the part of a webhook configuration that is kept.
-type calling struct {
-	webhooks    []certs.Webhook
-	differences []string
+	var called []certs.Webhook
+	for _, c := range f.calls.all() {
+		called = append(called, webhooksOf(c)...)
+	}
+	return called
 }
 
 // Registration returns how the webhooks are registered as last seen, and a channel that is closed
@@ -197,11 +194,9 @@ func (f *Follower) compare() {
 	if f.options.Installed == nil || !f.webhooks.Status().IsReadable() {
 		return // OnSync is still to come, or it is not known
 	}
-	now := Registration{Known: true}
-	value, _ := f.webhooks.held.Read()
-	called, exists := value.(calling)
-	if now.Differences = called.differences; !exists {
-		now.Differences = []string{"there is no " + f.webhooks.Name}
+	now := Registration{Known: true, Differences: []string{f.unregistered()}}
+	if registered := f.calls.all(); len(registered) > 0 {
+		now.Differences = differences(f.options.Installed, registered)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

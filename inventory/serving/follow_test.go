@@ -76,7 +76,7 @@ func (w world) follow(config *rest.Config, forbiddenAfter time.Duration) *follow
 	if got := f.Profile().Name; got != tlsprofile.NameUnread {
 		w.Errorf("before anything has been read, the profile is %q", got)
 	}
-	const waits = "how to serve is not known: apiserver.config/cluster not read yet; validatingwebhookconfiguration/mirrorset-guard not read yet"
+	const waits = "how to serve is not known: apiserver.config/cluster not read yet; validatingwebhookconfigurations not read yet"
 	if err := f.Ready(); err == nil || err.Error() != waits {
 		w.Errorf("got %v, want %s", err, waits)
 	}
@@ -133,7 +133,7 @@ func TestFollower(t *testing.T) {
 
 	f.await("Default") // the kind is not served: this is not OpenShift
 	f.eventually("no webhook", func() bool {
-		return f.hasNote("there is no validatingwebhookconfiguration/mirrorset-guard: no change is reviewed")
+		return f.hasNote("there is no validatingwebhookconfiguration/mirrorset-guard, nor one of OLM: no change is reviewed")
 	})
 	w.install()
 	const object = "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: NAME}, spec: {SPEC}}"
@@ -195,7 +195,7 @@ func TestFollower(t *testing.T) {
 		f.await("Default")
 		f.eventually("notes", func() bool {
 			return f.Ready() == nil && f.hasNote("no permission to read apiserver.config/cluster: the TLS security profile of the cluster is not followed") &&
-				f.hasNote("no permission to read validatingwebhookconfiguration/mirrorset-guard: it is not known whether the API server accepts the serving certificate")
+				f.hasNote("no permission to read validatingwebhookconfigurations: it is not known whether the API server accepts the serving certificate")
 		})
 	})
 	w.kubectl("delete", "apiserver", "cluster")
@@ -214,7 +214,7 @@ kind: ClusterRole
 metadata: {name: guard}
 rules:
 - {apiGroups: [config.openshift.io], resources: [apiservers], resourceNames: [cluster], verbs: [list, watch]}
-- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], resourceNames: [mirrorset-guard], verbs: [list, watch]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list, watch]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -222,7 +222,7 @@ metadata: {name: guard}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: guard}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: guard}]
 `)
-	right := authorizationv1.ResourceAttributes{Verb: "watch", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Name: configurationName}
+	right := authorizationv1.ResourceAttributes{Verb: "watch", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}
 	if err := cluster.AwaitRight(w.Context(), w.cluster.Config, "guard", right); err != nil {
 		w.Fatal(err)
 	}

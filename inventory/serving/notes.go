@@ -1,11 +1,20 @@
 package serving
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+)
+
+// unregistered says that nothing calls the guard.
+func (f *Follower) unregistered() string {
+	return "there is no validatingwebhookconfiguration/" + f.options.WebhookConfiguration + ", nor one of OLM"
+}
 
 // Notes lists what could not be read, and what of the TLS profile is not followed, each in one
 // line.
 func (f *Follower) Notes() []string {
-	notes := f.noteOn(&f.apiServer, "the TLS security profile of the cluster is not followed")
+	notes := f.noteOn(&f.apiServer.Source, "the TLS security profile of the cluster is not followed")
 	for _, problem := range f.Profile().Problems {
 		notes = append(notes, f.apiServer.Name+": "+problem)
 	}
@@ -15,15 +24,15 @@ func (f *Follower) Notes() []string {
 	const consequence = "it is not known whether the API server accepts the serving certificate"
 	notes = append(notes, f.noteOn(&f.webhooks, consequence)...)
 	if status := f.webhooks.Status(); status.IsReadable() && f.Webhooks() == nil {
-		notes = append(notes, fmt.Sprintf("there is no %s: no change is reviewed", f.webhooks.Name))
+		notes = append(notes, f.unregistered()+": no change is reviewed")
 	} else if registration, _ := f.Registration(); len(registration.Differences) > 0 {
 		notes = append(notes, registration.String())
 	}
 	return notes
 }
 
-func (f *Follower) noteOn(o *object, consequence string) []string {
-	switch status := o.Status(); {
+func (f *Follower) noteOn(s *follow.Source, consequence string) []string {
+	switch status := s.Status(); {
 	case status.IsForbidden():
 		return []string{fmt.Sprintf("no permission to read %s: %s", status.Name, consequence)}
 	case status.Stale:

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,20 +42,33 @@ const maxNames = 4
 // differ: the order, labels, values that are the API server's defaults, further webhooks and rules, more
 // time, and sideEffects, with both values of which the API server sends dry runs. Neither does caBundle,
 // by which the certificate is verified.
-func differences(installed, is *admissionregistrationv1.ValidatingWebhookConfiguration) []string {
-	byName := map[string]admissionregistrationv1.ValidatingWebhook{}
-	for _, hook := range is.Webhooks {
-		byName[hook.Name] = hook
-	}
+//
+// A webhook that is registered in several configurations does what the best of these does: the API server
+// asks all of them.
+func differences(installed *admissionregistrationv1.ValidatingWebhookConfiguration, registered []*admissionregistrationv1.ValidatingWebhookConfiguration) []string {
 	var all []string
 	for _, want := range installed.Webhooks {
-		got, exists := byName[want.Name]
-		if !exists {
+		found := compareAll(want, registered)
+		if len(found) == 0 {
 			all = append(all, want.Name+" is missing")
 			continue
 		}
-		for _, d := range (comparison{want, got}).differences() {
+		best := slices.MinFunc(found, func(a, b []string) int { return cmp.Compare(len(a), len(b)) })
+		for _, d := range best {
 			all = append(all, want.Name+": "+d)
+		}
+	}
+	return all
+}
+
+// compareAll returns the differences of each webhook that has want's name.
+func compareAll(want admissionregistrationv1.ValidatingWebhook, registered []*admissionregistrationv1.ValidatingWebhookConfiguration) [][]string {
+	var all [][]string
+	for _, c := range registered {
+		for _, got := range c.Webhooks {
+			if got.Name == want.Name {
+				all = append(all, comparison{want, got}.differences())
+			}
 		}
 	}
 	return all
@@ -242,10 +256,18 @@ func (c comparison) client() string {
 		}
 		return fmt.Sprintf("clientConfig.url is %s, not the service %s", text.Cut(text.Line(*c.got.ClientConfig.URL), maxAddress), serviceName(want))
 	}
-	if is, was := serviceName(got), serviceName(want); is != was {
+	if is, was := serviceName(got), serviceName(want); is != was && is != serviceName(byOLM(want)) {
 		return fmt.Sprintf("clientConfig.service is %s, not %s", text.Cut(is, maxAddress), was)
 	}
 	return ""
+}
+
+// byOLM returns the Service that OLM makes instead of s for webhooks of a Deployment of the same name
+// (operator-framework/api, pkg/operators/v1alpha1, WebhookDescription.GetValidatingWebhook).
+func byOLM(s *admissionregistrationv1.ServiceReference) *admissionregistrationv1.ServiceReference {
+	generated := s.DeepCopy()
+	generated.Name += "-service"
+	return generated
 }
 
 // maxAddress bounds the printed part of an address, in runes.

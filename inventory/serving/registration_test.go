@@ -1,9 +1,13 @@
 package serving
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -39,7 +43,7 @@ func TestRegistration(t *testing.T) {
 			return r.Known && strings.Join(r.Differences, "; ") == differences && (r.Since.IsZero() == (differences == ""))
 		})
 	}
-	registered("absent", "there is no validatingwebhookconfiguration/mirrorset-guard")
+	registered("absent", "there is no validatingwebhookconfiguration/mirrorset-guard, nor one of OLM")
 	const first, second = "mirrorsets.mirrorset-guard.io", "mirrorset-deletions.mirrorset-guard.io"
 	for _, c := range []struct {
 		what, patch string // a JSON patch of what is installed
@@ -83,5 +87,73 @@ func TestRegistration(t *testing.T) {
 		t.Errorf("no note says so: %q", f.Notes())
 	}
 	w.kubectl("delete", "validatingwebhookconfiguration", configurationName)
-	registered("deleted", "there is no validatingwebhookconfiguration/mirrorset-guard")
+	registered("deleted", "there is no validatingwebhookconfiguration/mirrorset-guard, nor one of OLM")
+}
+
+// TestRegistrationByOLM: OLM makes a configuration for each webhook, chooses its name, sets a selector by
+// namespaces, and has a Service of its own. All of that is as good, and what is weaker is still told.
+func TestRegistrationByOLM(t *testing.T) {
+	w := world{t, cluster.New(t)}
+	installed, err := manifests.WebhookConfiguration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &following{t: t}
+	if f.Follower, err = Follow(rest.CopyConfig(w.cluster.Config), Options{WebhookConfiguration: configurationName, Installed: installed}); err != nil {
+		t.Fatal(err)
+	}
+	go f.Run(t.Context()) //nolint:errcheck // it returns nil
+	registered := func(differences string) {
+		t.Helper()
+		f.eventually(differences, func() bool {
+			r, _ := f.Registration()
+			return r.Known && strings.Join(r.Differences, "; ") == differences
+		})
+	}
+	registered("there is no validatingwebhookconfiguration/mirrorset-guard, nor one of OLM")
+
+	bundle, err := base64.StdEncoding.DecodeString(aCertificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, 2)
+	for i, hook := range installed.Webhooks {
+		hook.ClientConfig.Service = hook.ClientConfig.Service.DeepCopy()
+		hook.ClientConfig.Service.Name += "-service"
+		hook.ClientConfig.CABundle = bundle
+		hook.NamespaceSelector, hook.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
+		c := admissionregistrationv1.ValidatingWebhookConfiguration{Webhooks: []admissionregistrationv1.ValidatingWebhook{hook}}
+		c.GenerateName = hook.Name + "-"
+		names[i] = w.create(&c)
+		if i == 0 {
+			registered(installed.Webhooks[1].Name + " is missing")
+		}
+	}
+	registered("")
+	if called := f.Webhooks(); len(called) != 2 || called[0].Host != "mirrorset-guard-service.mirrorset-guard.svc" || len(called[1].CABundle) == 0 {
+		t.Errorf("the certificate is verified by %+v", called)
+	}
+
+	w.kubectl("patch", "validatingwebhookconfiguration", names[0], "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`)
+	registered("mirrorsets.mirrorset-guard.io: failurePolicy is Ignore, not Fail: changes are admitted if the guard does not answer")
+	second := *installed
+	second.Name = "another"
+	w.create(&second)
+	registered("") // this one fails closed
+	w.kubectl("delete", "validatingwebhookconfiguration", "another", names[0], names[1])
+	registered("there is no validatingwebhookconfiguration/mirrorset-guard, nor one of OLM")
+}
+
+// create makes a configuration, and returns its name.
+func (w world) create(c *admissionregistrationv1.ValidatingWebhookConfiguration) string {
+	w.Helper()
+	kube, err := kubernetes.NewForConfig(w.cluster.Config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	made, err := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(w.Context(), c, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return made.Name
 }

@@ -34,6 +34,11 @@ func TestRelease(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(b.source, "manifests"), os.DirFS(filepath.Join(cluster.Root(), "manifests"))); err != nil {
 		t.Fatal(err)
 	}
+	changelog, err := os.ReadFile(filepath.Join(cluster.Root(), "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(b.source, "CHANGELOG.md"), string(changelog))
 	release := func() (string, map[string]string) {
 		out := t.TempDir()
 		digest := b.must(t, "-release", "-version", "v0.1.0", "-image", "registry.example.com/team/guard", "-kubectl", filepath.Join(assets, "kubectl"), "-out", out)
@@ -59,6 +64,9 @@ func TestRelease(t *testing.T) {
 		"install.yaml",
 		"mirror-with-oc.sh",
 		"mirror-with-skopeo.sh",
+		"mirrorset-guard-0.1.0.tgz",
+		"mirrorset-guard_v0.1.0_bundle.tar",
+		"mirrorset-guard_v0.1.0_catalog.tar",
 		"mirrorset-guard_v0.1.0_darwin_amd64.cdx.json",
 		"mirrorset-guard_v0.1.0_darwin_amd64.tar.gz",
 		"mirrorset-guard_v0.1.0_darwin_arm64.cdx.json",

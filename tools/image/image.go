@@ -31,8 +31,13 @@ func labels(version string) map[string]string {
 	}
 }
 
-// newPart returns the image for one platform, with the files of root.
-func newPart(root fs.FS, platform v1.Platform, version string, created time.Time) (v1.Image, error) {
+// guardConfig is how the guard's image is run.
+func guardConfig(version string) v1.Config {
+	return v1.Config{User: user, Entrypoint: []string{"/" + program}, Labels: labels(version)}
+}
+
+// newPart returns an image for one platform, with the files of root.
+func newPart(root fs.FS, platform v1.Platform, config v1.Config, created time.Time) (v1.Image, error) {
 	layer, err := newLayer(root, created)
 	if err != nil {
 		return nil, err
@@ -50,7 +55,7 @@ func newPart(root fs.FS, platform v1.Platform, version string, created time.Time
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture, file.Created = platform.OS, platform.Architecture, v1.Time{Time: created}
-	file.Config = v1.Config{User: user, Entrypoint: []string{"/" + program}, Labels: labels(version)}
+	file.Config = config
 	return mutate.ConfigFile(image, file)
 }
 

@@ -22,6 +22,9 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // what is left is ignored by git, and removed by make clean
+	if j.packages {
+		return j.runPackages(ctx, work)
+	}
 	index, sboms, err := j.buildImage(ctx, work)
 	if err != nil {
 		return err
@@ -36,8 +39,9 @@ func (j *job) run(ctx context.Context) error {
 	if err := writeLayout(filepath.Join(work, "image"), j.version, index, sboms); err != nil {
 		return err
 	}
+	var made *packages // nil: only a release has any
 	if j.release {
-		if err := j.writeRelease(ctx, work, digest); err != nil {
+		if made, err = j.writeRelease(ctx, work, digest); err != nil {
 			return err
 		}
 	}
@@ -50,11 +54,14 @@ func (j *job) run(ctx context.Context) error {
 		fmt.Println(digest)
 		return nil
 	}
-	if err := j.pushAll(ctx, index, sboms); err != nil {
+	if err := j.pushAll(ctx, *j.tag, index, sboms); err != nil {
 		return fmt.Errorf("push: %q: %w", j.tag.Name(), err)
 	}
 	fmt.Println(j.tag.Context().Digest(digest.String()))
-	return nil
+	if made == nil {
+		return nil
+	}
+	return j.pushPackages(ctx, made)
 }
 
 // replace moves made to where old is. There may be no made.
@@ -77,7 +84,7 @@ func (j *job) buildImage(ctx context.Context, work string) (v1.ImageIndex, []v1.
 		if err != nil {
 			return nil, nil, err
 		}
-		part, err := newPart(os.DirFS(dir), platform, j.version, j.created)
+		part, err := newPart(os.DirFS(dir), platform, guardConfig(j.version), j.created)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -6,7 +6,8 @@
 //
 // It prints that digest or, if the image was pushed, its reference by digest. The tag is set last, so that
 // a pull by tag always finds the SBOMs and the signatures. With -release it also writes the files of a
-// release.
+// release, and pushes a bundle and a catalog for OLM beside the image; with -packages it makes these and the
+// Helm chart for an image that was pushed before.
 package main
 
 import (
@@ -37,7 +38,8 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.push, "push", "", "where to push to: REGISTRY/NAME:TAG")
 	flags.StringVar(&o.key, "key", "", "sign what is pushed with the key in this file: ECDSA P-256, PEM, not encrypted")
 	flags.BoolVar(&o.release, "release", false, "write archives, checksums and install.yaml as well")
-	flags.StringVar(&o.image, "image", "", "what install.yaml runs: REGISTRY/NAME (default: that of -push)")
+	flags.BoolVar(&o.packages, "packages", false, "write only the chart, and the bundle and the catalog for OLM, for an image that was pushed before")
+	flags.StringVar(&o.image, "image", "", "what install.yaml and packages run: REGISTRY/NAME (default: that of -push); with -packages REGISTRY/NAME@DIGEST")
 	flags.StringVar(&o.kubectl, "kubectl", "kubectl", "the program that makes install.yaml")
 	flags.StringVar(&o.out, "out", "../dist", "the folder to write to")
 	if err := flags.Parse(args); err != nil {

@@ -24,7 +24,7 @@ import (
 // options is the command line.
 type options struct {
 	version, platforms, cas, push, key, image, kubectl, out string
-	release                                                 bool
+	release, packages                                       bool
 }
 
 // job is what the command line asks for, checked.
@@ -37,9 +37,10 @@ type job struct {
 	tag       *name.Tag         // nil: nothing is pushed
 	key       *ecdsa.PrivateKey // nil: nothing is signed
 	release   bool
-	image     *name.Repository // of install.yaml
+	packages  bool             // and not the image, which is there
+	image     *name.Repository // of install.yaml and packages
 	digest    string           // that the image must have; "": any
-	kubectl   string           // makes install.yaml
+	kubectl   string           // makes install.yaml, and reads what packages are made from
 }
 
 // supported lists the platforms for which there is OpenShift.
@@ -55,7 +56,7 @@ func newJob(ctx context.Context, o options) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{root: root, out: out, version: o.version, release: o.release}
+	j := &job{root: root, out: out, version: o.version, release: o.release, packages: o.packages}
 	mistake := func(field, value string, err error) error {
 		if err == nil {
 			return nil
@@ -63,7 +64,7 @@ func newJob(ctx context.Context, o options) (*job, error) {
 		return fmt.Errorf("%s: %q: %w", field, value, err)
 	}
 	err = errors.Join(
-		mistake("version", o.version, checkVersion(o.version, o.release)),
+		mistake("version", o.version, checkVersion(o.version, o.release || o.packages)),
 		mistake("platforms", o.platforms, j.readPlatforms(o.platforms)),
 		mistake("ca-bundle", o.cas, j.readCAs(o.cas)),
 		mistake("push", o.push, j.readPush(o.push)),
@@ -176,6 +177,8 @@ func parseKey(data []byte) (*ecdsa.PrivateKey, error) {
 
 func (j *job) readImage(reference string) error {
 	switch {
+	case j.packages:
+		return j.readPushed(reference)
 	case !j.release && reference != "":
 		return errors.New("only a release has an install.yaml to run it")
 	case !j.release:
@@ -203,8 +206,22 @@ func (j *job) readImage(reference string) error {
 	return nil
 }
 
+// readPushed reads the image that packages install.
+func (j *job) readPushed(reference string) error {
+	if tag, err := name.NewTag(reference, name.StrictValidation); err == nil {
+		return fmt.Errorf("the tag %s may be moved after it was checked: give REGISTRY/NAME@DIGEST, as make image prints it", tag.TagStr())
+	}
+	digest, err := name.NewDigest(reference, name.StrictValidation)
+	if err != nil {
+		return fmt.Errorf("want REGISTRY/NAME@DIGEST, as make image prints it: %w", err)
+	}
+	repository := digest.Context()
+	j.image, j.digest = &repository, digest.DigestStr()
+	return nil
+}
+
 func (j *job) readKubectl(program string) error {
-	if !j.release {
+	if !j.release && !j.packages {
 		return nil
 	}
 	var err error

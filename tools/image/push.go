@@ -13,14 +13,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// pushAll pushes the image by digest, what belongs to it, and at last the tag.
-func (j *job) pushAll(ctx context.Context, index v1.ImageIndex, sboms []v1.Image) error {
+// pushAll pushes an image by digest, what belongs to it, and at last the tag.
+func (j *job) pushAll(ctx context.Context, tag name.Tag, index v1.ImageIndex, sboms []v1.Image) error {
 	login := remote.WithAuthFromKeychain(authn.DefaultKeychain)
 	pusher, err := remote.NewPusher(login)
 	if err != nil {
 		return err
 	}
-	repository := j.tag.Context()
+	repository := tag.Context()
 	digest, err := index.Digest()
 	if err != nil {
 		return err
@@ -38,16 +38,16 @@ func (j *job) pushAll(ctx context.Context, index v1.ImageIndex, sboms []v1.Image
 		}
 	}
 	if j.key != nil {
-		if err := j.pushSignatures(ctx, pusher, login, index); err != nil {
+		if err := j.pushSignatures(ctx, pusher, login, tag, index); err != nil {
 			return fmt.Errorf("signature: %w", err)
 		}
 	}
-	return pusher.Push(ctx, *j.tag, index)
+	return pusher.Push(ctx, tag, index)
 }
 
 // pushSignatures signs the index, which clients resolve a tag to, and each image in it, which is what
 // nodes verify.
-func (j *job) pushSignatures(ctx context.Context, pusher *remote.Pusher, login remote.Option, index v1.ImageIndex) error {
+func (j *job) pushSignatures(ctx context.Context, pusher *remote.Pusher, login remote.Option, of name.Tag, index v1.ImageIndex) error {
 	digest, err := index.Digest()
 	if err != nil {
 		return err
@@ -61,12 +61,12 @@ func (j *job) pushSignatures(ctx context.Context, pusher *remote.Pusher, login r
 		digests = append(digests, part.Digest)
 	}
 	for _, digest := range digests {
-		tag := j.tag.Context().Tag(signatureTag(digest))
+		tag := of.Context().Tag(signatureTag(digest))
 		signatures, err := pull(tag, remote.WithContext(ctx), login)
 		if err != nil {
 			return err
 		}
-		if signatures, err = sign(signatures, j.key, j.tag.Name(), digest); err != nil {
+		if signatures, err = sign(signatures, j.key, of.Name(), digest); err != nil {
 			return err
 		}
 		if err := pusher.Push(ctx, tag, signatures); err != nil {

@@ -31,34 +31,49 @@ var downloads = []v1.Platform{
 // checksums is the file that lists the others, as sha256sum -c reads it.
 const checksums = "SHA256SUMS"
 
-// writeRelease writes archives of the binary with an SBOM each, the image's layout, install.yaml
-// and checksums of all these.
-func (j *job) writeRelease(ctx context.Context, work string, digest v1.Hash) error {
+// writeRelease writes archives of the binary with an SBOM each, the image's layout, install.yaml, the
+// chart, the bundle and the catalog, and checksums of all these.
+func (j *job) writeRelease(ctx context.Context, work string, digest v1.Hash) (*packages, error) {
 	dir := filepath.Join(work, "release")
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // what is built is no secret
-		return err
+		return nil, err
 	}
 	for _, platform := range downloads {
 		if err := j.writeArchive(ctx, work, dir, platform); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	layout := os.DirFS(filepath.Join(work, "image"))
-	err := create(filepath.Join(dir, j.fileName("image.tar")), func(w io.Writer) error { return writeTar(w, layout, j.created) })
-	if err != nil {
-		return err
+	if err := j.writeTarFile(filepath.Join(dir, j.fileName("image.tar")), filepath.Join(work, "image")); err != nil {
+		return nil, err
 	}
 	if err := j.writeInstall(ctx, work, dir, digest); err != nil {
-		return err
+		return nil, err
+	}
+	made, err := j.newPackages(ctx, work, digest)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.writePackages(work, dir, made); err != nil {
+		return nil, err
 	}
 	if err := j.writeMirroring(work, dir); err != nil {
 		return err
 	}
 	sums, err := sumAll(os.DirFS(dir))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return publish(filepath.Join(dir, checksums), []byte(sums))
+	return made, publish(filepath.Join(dir, checksums), []byte(sums))
+}
+
+// writeTarFile writes an archive of a folder.
+func (j *job) writeTarFile(file, folder string) error {
+	return create(file, func(w io.Writer) error { return writeTar(w, os.DirFS(folder), j.created) })
+}
+
+// writeTarGzipFile is writeTarFile, compressed.
+func (j *job) writeTarGzipFile(file, folder string) error {
+	return create(file, func(w io.Writer) error { return writeTarGzip(w, os.DirFS(folder), j.created) })
 }
 
 // fileName returns the name of a file of the release.

@@ -21,11 +21,20 @@ import (
 type observeFlags struct {
 	address string
 	plain   bool
+	tlsDir  string
 }
 
 func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.address, "metrics-bind-address", "", "where to serve /metrics and /inventory, over TLS, to bearers of a token with the right to read them; empty for nowhere")
 	flags.BoolVar(&f.plain, "metrics-plain", false, "serve only /metrics, without TLS and to anyone; for an address that nothing else can reach")
+	flags.StringVar(&f.tlsDir, "metrics-tls-dir", "", "folder of another certificate for /metrics and /inventory, where monitoring trusts another CA than the API server does, as with OLM; if empty, the one in --tls-dir")
+}
+
+func (f *observeFlags) validate() error {
+	if f.tlsDir != "" && (f.address == "" || f.plain) {
+		return fmt.Errorf("--metrics-tls-dir %q: nothing is served with it: set --metrics-bind-address, and not --metrics-plain", f.tlsDir)
+	}
+	return nil
 }
 
 // An observer serves metrics and inventory.

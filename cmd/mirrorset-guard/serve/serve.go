@@ -111,7 +111,7 @@ func (o *serveOptions) validate() error {
 	if o.surveyEvery != 0 && o.surveyEvery < minSurveyEvery { // zero is the default
 		err = fmt.Errorf("--survey-every %s: want %s or more", o.surveyEvery, minSurveyEvery)
 	}
-	return errors.Join(err, validateFactFile(o.registries.FactFile), o.standing.validate(), o.audit.validate())
+	return errors.Join(err, validateFactFile(o.registries.FactFile), o.standing.validate(), o.audit.validate(), o.observe.validate())
 }
 
 // minSurveyEvery keeps the lists of a large cluster from being all that its API server has
@@ -351,7 +351,7 @@ func (g *guard) servers() []*http.Server {
 	servers := []*http.Server{reviews, {Addr: g.options.health, Handler: g.healthMux(), ReadHeaderTimeout: 5 * time.Second}}
 	if g.observed != nil {
 		if !g.options.observe.plain {
-			g.observed.TLSConfig = g.tls.config()
+			g.observed.TLSConfig = g.tls.observedConfig()
 		}
 		servers = append(servers, g.observed)
 	}

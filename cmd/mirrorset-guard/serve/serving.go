@@ -20,6 +20,7 @@ import (
 // A tlsServing has the certificate and the TLS profile with which the guard serves.
 type tlsServing struct {
 	certs        *certs.Reloader
+	observed     *certs.Reloader // of /metrics and /inventory; nil for the same
 	verification *certs.Verification
 	cluster      *serving.Follower
 	clients      *certs.Clients // nil for anybody
@@ -29,6 +30,11 @@ type tlsServing struct {
 func (g *guard) prepareServing(cluster *rest.Config) (err error) {
 	if g.tls.certs, err = certs.Load(g.options.tlsDir); err != nil {
 		return err
+	}
+	if dir := g.options.observe.tlsDir; dir != "" {
+		if g.tls.observed, err = certs.Load(dir); err != nil {
+			return fmt.Errorf("--metrics-tls-dir: %w", err)
+		}
 	}
 	if g.options.clientCA != "" {
 		if g.tls.clients, err = certs.LoadClients(g.options.clientCA); err != nil {
@@ -61,6 +67,9 @@ func (g *guard) runServing(ctx context.Context, group *errgroup.Group) {
 		func() { g.tls.certs.Run(ctx, g.log) },
 		func() { g.tls.verification.Run(ctx, g.log) },
 	}
+	if g.tls.observed != nil {
+		background = append(background, func() { g.tls.observed.Run(ctx, g.log) })
+	}
 	if g.tls.clients != nil {
 		background = append(background, func() { g.tls.clients.Run(ctx, g.log) })
 	}
@@ -74,6 +83,14 @@ func (g *guard) runServing(ctx context.Context, group *errgroup.Group) {
 
 // config is that of a server over TLS.
 func (s *tlsServing) config() *tls.Config { return s.certs.TLSConfig(s.cluster.Profile) }
+
+// observedConfig is that of the server for /metrics and /inventory.
+func (s *tlsServing) observedConfig() *tls.Config {
+	if s.observed == nil {
+		return s.config()
+	}
+	return s.observed.TLSConfig(s.cluster.Profile)
+}
 
 // reviewsConfig is that of the server for reviews.
 func (s *tlsServing) reviewsConfig() *tls.Config {
@@ -98,6 +115,9 @@ func (s *tlsServing) ready() error { return errors.Join(s.cluster.Ready(), s.ver
 // notes say what is wrong with how the guard serves.
 func (s *tlsServing) notes() []string {
 	notes := append(s.verification.Notes(), s.cluster.Notes()...)
+	if s.observed != nil && s.observed.Err() != nil {
+		notes = append(notes, "an earlier certificate is in use for metrics: "+s.observed.Err().Error())
+	}
 	if s.clients != nil && s.clients.Err() != nil {
 		notes = append(notes, "earlier CAs of clients are in use: "+s.clients.Err().Error())
 	}
