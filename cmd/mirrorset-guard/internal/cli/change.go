@@ -62,7 +62,7 @@ func (c *ChangeFlags) Begin(io Streams) (Change, error) {
 }
 
 func (c *ChangeFlags) reader(io Streams) *change.Reader {
-	return &change.Reader{Delete: c.delete, LeftOut: func(line string) { fmt.Fprintf(io.Err, "mirrorset-guard: %s\n", line) }}
+	return &change.Reader{Delete: c.delete, LeftOut: func(line string) { io.Note("%s", line) }}
 }
 
 func (c *ChangeFlags) readInto(r *change.Reader, io Streams) error {
