@@ -130,6 +130,12 @@ func completeOutputs(formats lister) cobra.CompletionFunc {
 
 func rules(_ *cobra.Command, into *candidates) { into.add(policy.RuleIDs()...) }
 
+// Completes reports whether the program was called for completions; argv is as in os.Args.
+func Completes(argv []string) bool {
+	called, err := callBy(argv[0])
+	return err == nil && (called.completes || isCompletion(argv[1:]))
+}
+
 // isCompletion reports whether args ask for completions.
 func isCompletion(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
