@@ -30,7 +30,8 @@ type Finding struct {
 	Exemptions []string
 }
 
-// A Statement is what mirror objects, image policies or registry lists say of a scope.
+// A Statement is a part of the configuration: a scope, in the mirror objects, image policies or registry
+// lists that name it.
 type Statement struct {
 	// Scope is as it is written there: a source, or an item of a list.
 	Scope string

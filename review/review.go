@@ -322,7 +322,8 @@ func (f *InForce) tablesOf(set mirrors.Set) *mirrors.Tables {
 // Plan.Lookups of package policy, Plan.StandingLookups or Plan.Decisive.
 type NextLookups func(policy.Facts) []mirrors.Location
 
-// A renewal is which remembered misses are looked up again before they deny a change, if any are.
+// A renewal is the second look at misses that were remembered, before they deny a change. The zero value
+// is none.
 type renewal struct {
 	decisive NextLookups
 	// since is when the review began: what was learned after that, by another review perhaps, is an

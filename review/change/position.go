@@ -8,7 +8,7 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// A Position is where something stands in what was read.
+// A Position is a line and a column in what was read, and the object there.
 type Position struct {
 	// Object is the object there, by name ("ImageTagMirrorSet apps").
 	Object string
@@ -45,7 +45,7 @@ func (r *Reader) Objects(names ...string) []Position {
 	return found
 }
 
-// A place is where a document or an item of a list stands, as messages say it and to be found again.
+// A place is that of a document or of an item of a list, in words for messages, and to be found again.
 type place struct {
 	name  string
 	in    *document

@@ -13,7 +13,7 @@ import (
 // ownName is what the program is called where it is no plugin, and what texts call it.
 const ownName = "mirrorset-guard"
 
-// A Program is what the user calls this program: "mirrorset-guard", or "kubectl mirrorset".
+// A Program is the name by which the user calls this program: "mirrorset-guard", or "kubectl mirrorset".
 type Program string
 
 // plugins are the names under which kubectl and oc call the program, and those under which they ask it
@@ -25,7 +25,7 @@ var plugins = map[string]call{
 	"oc_complete-mirrorset":      {program: "oc mirrorset", completes: true},
 }
 
-// A call is how the program was called.
+// A call is one start of the program under a name.
 type call struct {
 	program   Program
 	completes bool
