@@ -105,9 +105,6 @@ func (p *pipeline) read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// goodSet is admitted, with warnings.
-var goodSet = strings.Replace(refusedSet("shop"), ", mirrorSourcePolicy: NeverContactSource", "", 1)
-
 // TestPipelines: what the recipes for pipelines run, step by step.
 func TestPipelines(t *testing.T) {
 	s := newStage(t)
@@ -167,7 +164,7 @@ func (s *stage) testGitHub(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 
-	p.write(t, "mirrors/shop.yaml", goodSet)
+	p.write(t, "mirrors/shop.yaml", goodSet("shop"))
 	if out, code := p.run(t, steps["check"]); code != 0 || !strings.Contains(out, "is admitted") {
 		t.Errorf("a good change: exit code %d\n%s", code, out)
 	}
@@ -248,7 +245,7 @@ func (s *stage) testPreCommit(t *testing.T) {
 
 // testGitHook: what is staged is checked, whatever lies in the folder.
 func (s *stage) testGitHook(t *testing.T) {
-	p := newPipeline(t, s, goodSet)
+	p := newPipeline(t, s, goodSet("shop"))
 	p.write(t, ".git/hooks/pre-commit", string(example(t, "pre-commit", "pre-commit")))
 	p.mustRun(t, `chmod +x .git/hooks/pre-commit; git config user.name x; git config user.email x@example.com; curl -fsSo cluster.json "$SNAPSHOT"`)
 	p.write(t, "mirrors/shop.yaml", refusedSet("shop"))
@@ -256,11 +253,11 @@ func (s *stage) testGitHook(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	p.mustRun(t, "git add mirrors")
-	p.write(t, "mirrors/shop.yaml", goodSet)
+	p.write(t, "mirrors/shop.yaml", goodSet("shop"))
 	if out, code := p.run(t, "git commit -qm staged"); code == 0 {
 		t.Errorf("what is staged is refused: exit code %d\n%s", code, out)
 	}
-	p.write(t, "mirrors/shop.yaml", goodSet+"# more\n")
+	p.write(t, "mirrors/shop.yaml", goodSet("shop")+"# more\n")
 	p.mustRun(t, "git add mirrors && git commit -qm good")
 	p.write(t, "README.md", "")
 	p.mustRun(t, "rm cluster.json; git add README.md && git commit -qm 'no mirror set'")

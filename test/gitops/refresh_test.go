@@ -24,7 +24,7 @@ const applications = 50
 func (s *stage) refresh(t testing.TB, n int) {
 	t.Helper()
 	config := rest.CopyConfig(s.cluster.Config)
-	config.QPS = -1
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
 	client, err := dynamic.NewForConfig(config)
 	must(t, err)
 	var object unstructured.Unstructured

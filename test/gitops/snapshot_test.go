@@ -187,8 +187,14 @@ func (s *stage) checkRights(t *testing.T, audit string, rules []rule) {
 		}
 	}
 	for _, r := range rules {
-		// What is listed is watched, once it has been listed; a snapshot may be done before that.
-		if !used[r] && r.verb != "watch" {
+		other := r // a list is streamed as a watch, where the API server can do that
+		if r.verb == "list" {
+			other.verb = "watch"
+		} else if r.verb == "watch" {
+			other.verb = "list"
+		}
+		onlyWhenRejected := r.name == "99-worker-generated-registries"
+		if !used[r] && !used[other] && !onlyWhenRejected {
 			t.Errorf("nothing uses %+v", r)
 		}
 	}

@@ -24,7 +24,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
-// shopImages are in use. The mirror has none of them, and their source has all.
+// shopImages are in use. Their source has all of them, and so has mirror.example.com/shop; in
+// mirror.example.com/empty there is none.
 var shopImages = []string{"quay.io/shop/cart:v1", "quay.io/shop/bill:v1", "quay.io/shop/mail:v1"}
 
 // A stage is a cluster with a shop, and one guard.
@@ -52,8 +53,9 @@ func newStage(t testing.TB, options ...cluster.Option) *stage {
 	must(t, os.WriteFile(s.registryCA(), s.front.CA, 0o600))
 	img, err := registries.Image("shop")
 	must(t, err)
-	for _, ref := range append(shopImages, "mirror.example.com/shop/other:v1") {
+	for _, ref := range shopImages {
 		must(t, s.front.Push(ref, img))
+		must(t, s.front.Push(strings.Replace(ref, "quay.io", "mirror.example.com", 1), img))
 	}
 	return s
 }
@@ -126,7 +128,12 @@ func (s *stage) serve(t testing.TB) {
 // refusedSet returns an ImageTagMirrorSet that the guard refuses.
 func refusedSet(name string) string {
 	return "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: " + name + "}\n" +
-		"spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop], mirrorSourcePolicy: NeverContactSource}]}\n"
+		"spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/empty], mirrorSourcePolicy: NeverContactSource}]}\n"
+}
+
+// goodSet is one that it admits.
+func goodSet(name string) string {
+	return strings.Replace(refusedSet(name), "/empty", "/shop", 1)
 }
 
 func (s *stage) apply(t testing.TB, text string) {
