@@ -47,7 +47,7 @@ type Reader struct {
 	// creations.
 	read    []entry
 	invalid int
-	places  []namedPlace // of the objects, in order
+	places  []*namedPlace // of the objects, in order
 }
 
 // An entry is an object to be applied, or a mistake.

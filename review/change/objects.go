@@ -202,7 +202,7 @@ func (r *Reader) object(at place, gvk schema.GroupVersionKind, doc []byte) stran
 		return nil
 	}
 	name := strings.TrimSpace(mirrors.NameOf(object))
-	r.places = append(r.places, namedPlace{name, at})
+	r.places = append(r.places, &namedPlace{object: name, place: at})
 	if r.Delete { // only the name counts, also of an object that could not be created
 		r.keep(at, object)
 		return nil

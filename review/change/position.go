@@ -27,7 +27,7 @@ func (r *Reader) Find(scope string, names ...string) []Position {
 		if !n.isOneOf(names) {
 			continue
 		}
-		if node := scalarOf(fieldOf(n.node(), "spec"), scope); node != nil {
+		if node := n.scalar(scope); node != nil {
 			found = append(found, n.position(node))
 		}
 	}
@@ -61,9 +61,40 @@ func (p place) item(i int) place {
 type namedPlace struct {
 	object string
 	place
+
+	scalars map[string]*yaml.Node // below spec, the first of each value; nil until it is asked for
 }
 
-func (n namedPlace) isOneOf(names []string) bool {
+// scalar returns the first scalar below spec that is value, mirrors left out; nil if there is none.
+func (n *namedPlace) scalar(value string) *yaml.Node {
+	if n.scalars == nil {
+		n.scalars = map[string]*yaml.Node{}
+		n.collect(fieldOf(n.node(), "spec"))
+	}
+	return n.scalars[value]
+}
+
+// collect takes the scalars below node. An alias is where it stands, and is looked into no further.
+func (n *namedPlace) collect(node *yaml.Node) {
+	if node == nil {
+		return
+	}
+	if scalar := resolved(node); scalar.Kind == yaml.ScalarNode {
+		if n.scalars[scalar.Value] == nil {
+			n.scalars[scalar.Value] = node
+		}
+		return
+	}
+	for i, child := range node.Content {
+		isKey := node.Kind == yaml.MappingNode && i%2 == 0
+		isMirrors := node.Kind == yaml.MappingNode && i%2 == 1 && node.Content[i-1].Value == "mirrors"
+		if !isKey && !isMirrors {
+			n.collect(child)
+		}
+	}
+}
+
+func (n *namedPlace) isOneOf(names []string) bool {
 	for _, name := range names {
 		if name == n.object {
 			return true
@@ -73,7 +104,7 @@ func (n namedPlace) isOneOf(names []string) bool {
 }
 
 // node returns the object, nil if the parser does not find it again.
-func (n namedPlace) node() *yaml.Node {
+func (n *namedPlace) node() *yaml.Node {
 	node := n.in.node()
 	for _, i := range n.items {
 		list := fieldOf(node, "items")
@@ -86,7 +117,7 @@ func (n namedPlace) node() *yaml.Node {
 }
 
 // position returns that of node; of the document, if node is nil.
-func (n namedPlace) position(node *yaml.Node) Position {
+func (n *namedPlace) position(node *yaml.Node) Position {
 	p := Position{Object: n.object, File: n.in.file, Line: n.in.line, Column: n.in.column}
 	if node == nil {
 		return p
@@ -162,26 +193,4 @@ func resolved(node *yaml.Node) *yaml.Node {
 		return node.Alias
 	}
 	return node
-}
-
-// scalarOf returns the first scalar below node that is value, mirrors left out; nil if there is none. An
-// alias is where it stands, and is looked into no further.
-func scalarOf(node *yaml.Node, value string) *yaml.Node {
-	switch {
-	case node == nil:
-		return nil
-	case node.Kind == yaml.AliasNode && node.Alias.Kind == yaml.ScalarNode && node.Alias.Value == value, node.Kind == yaml.ScalarNode && node.Value == value:
-		return node
-	}
-	for i, child := range node.Content {
-		isKey := node.Kind == yaml.MappingNode && i%2 == 0
-		isMirrors := node.Kind == yaml.MappingNode && i%2 == 1 && node.Content[i-1].Value == "mirrors"
-		if isKey || isMirrors {
-			continue
-		}
-		if found := scalarOf(child, value); found != nil {
-			return found
-		}
-	}
-	return nil
 }

@@ -12,15 +12,8 @@ import (
 
 const refusal = `admission webhook "mirrorsets.mirrorset-guard.io" denied the request: ImageTagMirrorSet shop is refused: all 3 images it reroutes could not be pulled safely afterwards.`
 
-// TestApply: what the tools of GitOps ask an API server before they change anything is answered by the
-// guard, in its words; and nothing is changed.
-func TestApply(t *testing.T) {
-	s := newStage(t)
-	s.serve(t)
-	t.Run("Argo CD", s.testArgoCD)
-	t.Run("Advanced Cluster Management", s.testACM)
-	t.Run("Flux", s.testFlux)
-}
+// What the tools of GitOps ask an API server before they change anything is answered by the guard, in its
+// words; and nothing is changed.
 
 // testArgoCD: with ServerSideDiff, Argo CD compares by a server-side apply in a dry run, as its own field
 // manager (gitops-engine, pkg/diff/diff.go, serverSideDiff).

@@ -105,17 +105,6 @@ func (p *pipeline) read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestPipelines: what the recipes for pipelines run, step by step.
-func TestPipelines(t *testing.T) {
-	s := newStage(t)
-	s.release(t)
-	t.Run("GitHub", s.testGitHub)
-	t.Run("GitLab", s.testGitLab)
-	t.Run("Tekton", s.testTekton)
-	t.Run("pre-commit", s.testPreCommit)
-	t.Run("a git hook", s.testGitHook)
-}
-
 func (s *stage) testGitHub(t *testing.T) {
 	workflow := decode[struct {
 		Jobs struct {

@@ -47,11 +47,9 @@ func (s *stage) refresh(t testing.TB, n int) {
 	must(t, group.Wait())
 }
 
-// TestRefresh: fifty applications that are refreshed at once, with one refused set in common, cost no more
+// testRefresh: fifty applications that are refreshed at once, with one refused set in common, cost no more
 // requests to registries than one does.
-func TestRefresh(t *testing.T) {
-	s := newStage(t)
-	s.serve(t)
+func (s *stage) testRefresh(t *testing.T) {
 	s.refresh(t, 1)
 	// A miss may have been mended, and is looked up again after a while: that is the one look.
 	one := 0

@@ -28,14 +28,10 @@ rules:
 - {level: None}
 `
 
-// TestSnapshotJob: the CronJob is accepted as it is; its command writes, with exactly the rights of its
+// testSnapshot: the CronJob is accepted as it is; its command writes, with exactly the rights of its
 // account, what an administrator's would; each right is used; and what it uploads arrives.
-func TestSnapshotJob(t *testing.T) {
+func (s *stage) testSnapshot(t *testing.T) {
 	dir := t.TempDir()
-	policy, audit := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	must(t, os.WriteFile(policy, []byte(snapshotAudit), 0o600))
-	s := newStage(t, cluster.WithAudit(policy, audit))
-	s.populate(t)
 	s.apply(t, renderedWorld)
 	built, err := s.cluster.Kubectl(t.Context(), "", "kustomize", filepath.Join(cluster.Root(), "examples", "snapshot"))
 	must(t, err)
@@ -79,7 +75,7 @@ func TestSnapshotJob(t *testing.T) {
 	if strings.Contains(got, "dockerconfigjson") {
 		t.Error("a secret is in it")
 	}
-	s.checkRights(t, audit, rules)
+	s.checkRights(t, rules)
 
 	// What pipelines read of it is the verdict of the cluster.
 	set := filepath.Join(dir, "set.yaml")
@@ -162,10 +158,10 @@ func rulesOf(namespace string, from []rbacv1.PolicyRule) []rule {
 
 // checkRights fails for a right that nothing uses, and for a request that is forbidden, but for the pull
 // secret, which a snapshot does without.
-func (s *stage) checkRights(t *testing.T, audit string, rules []rule) {
+func (s *stage) checkRights(t *testing.T, rules []rule) {
 	t.Helper()
 	used := map[rule]bool{}
-	data, err := os.ReadFile(audit)
+	data, err := os.ReadFile(s.audit)
 	must(t, err)
 	for line := range strings.Lines(string(data)) {
 		var e struct {

@@ -22,6 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // shopImages are in use. Their source has all of them, and so has mirror.example.com/shop; in
@@ -34,6 +35,26 @@ type stage struct {
 	cluster     *cluster.Cluster
 	front       *registries.Front
 	guard       *process.Process
+	audit       string // the API server's log of what a snapshot asks
+}
+
+// TestRecipes: what the recipes for pipelines run, what tools of GitOps ask an API server, and the snapshot
+// as a CronJob.
+func TestRecipes(t *testing.T) {
+	skip.IfShort(t, "starts an API server and registries")
+	s := newStage(t)
+	s.release(t)
+	t.Run("GitHub", s.testGitHub)
+	t.Run("GitLab", s.testGitLab)
+	t.Run("Tekton", s.testTekton)
+	t.Run("pre-commit", s.testPreCommit)
+	t.Run("a git hook", s.testGitHook)
+	s.serve(t)
+	t.Run("Argo CD", s.testArgoCD)
+	t.Run("Advanced Cluster Management", s.testACM)
+	t.Run("Flux", s.testFlux)
+	t.Run("refresh", s.testRefresh)
+	t.Run("snapshot", s.testSnapshot)
 }
 
 func must(t testing.TB, err error) {
@@ -43,11 +64,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func newStage(t testing.TB, options ...cluster.Option) *stage {
+func newStage(t testing.TB) *stage {
 	t.Helper()
 	s := &stage{dir: t.TempDir()}
-	s.binary = filepath.Join(s.dir, "mirrorset-guard")
-	s.cluster = cluster.New(t, options...)
+	s.binary, s.audit = filepath.Join(s.dir, "mirrorset-guard"), filepath.Join(s.dir, "audit.log")
+	policy := filepath.Join(s.dir, "audit.yaml")
+	must(t, os.WriteFile(policy, []byte(snapshotAudit), 0o600))
+	s.cluster = cluster.New(t, cluster.WithAudit(policy, s.audit))
 	s.front = registries.Start(t, s.dir)
 	must(t, cluster.BuildGuard(s.binary))
 	must(t, os.WriteFile(s.registryCA(), s.front.CA, 0o600))
