@@ -136,6 +136,9 @@ type Reviewer struct {
 	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
+	// MissesFor is the age that a miss may have when a review begins for it to deny a change without being
+	// looked up again; 0 for none.
+	MissesFor time.Duration
 	// InForce keeps the tables of the configuration in force from one review to the next; nil
 	// to compute them each time.
 	InForce *InForce
@@ -169,7 +172,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	}
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
-	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start})
+	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start.Add(-r.MissesFor)})
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
@@ -326,8 +329,8 @@ type NextLookups func(policy.Facts) []mirrors.Location
 // is none.
 type renewal struct {
 	decisive NextLookups
-	// since is when the review began: what was learned after that, by another review perhaps, is an
-	// answer to whoever asks for this one.
+	// since is when the review began, or a moment before: what was learned after that, by another review
+	// perhaps, is an answer to whoever asks for this one.
 	since time.Time
 }
 

@@ -121,8 +121,9 @@ func TestRenewOnce(t *testing.T) {
 		s.Renew(t.Context(), locs, began)
 		for range 50 {
 			time.Sleep(500 * time.Millisecond)
-			if f := s.Renew(t.Context(), locs, began).At(tagged()); f.Presence != policy.Absent || f.Recalled {
-				t.Fatalf("%+v", f)
+			f := s.Renew(t.Context(), locs, began).At(tagged())
+			if since := time.Since(began); f.Presence != policy.Absent || f.Recalled || strings.HasSuffix(f.Detail, " ago") != (since >= 2*time.Second) {
+				t.Fatalf("after %s: %+v", since, f)
 			}
 		}
 		if n := p.probed.Load(); n != 1 {

@@ -215,14 +215,27 @@ func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 
 // recalled returns the fact of m as one that is Recalled.
 func (m *memo) recalled(now time.Time) *policy.Fact {
-	f := *m.fact
+	f := *m.aged(now)
 	f.Recalled = true
-	if f.Presence == policy.Present {
-		return &f
-	}
-	age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
-	f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
 	return &f
+}
+
+// aged returns the fact of m with its age, if it is a miss.
+func (m *memo) aged(now time.Time) *policy.Fact {
+	f := *m.fact
+	if f.Presence != policy.Present {
+		age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
+		f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
+	}
+	return &f
+}
+
+// shared returns the fact of m for a caller that may do with it, with its age once that is noticeable.
+func (m *memo) shared(now time.Time) *policy.Fact {
+	if now.Sub(m.learned) < time.Second {
+		return m.fact
+	}
+	return m.aged(now)
 }
 
 // recallable returns what is known of l and may be repeated although it may have got better
@@ -283,7 +296,7 @@ func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job
 			facts[l] = known.recalled(now)
 			continue
 		case known != nil && how.kind == asRenewal && !known.learned.Before(how.since):
-			facts[l] = known.fact
+			facts[l] = known.shared(now)
 			continue
 		}
 		if j := s.job(l, known != nil, now); j != nil {
