@@ -26,7 +26,7 @@ func broadSource(p Plan, facts Facts) []Finding {
 			continue
 		}
 		f := Finding{
-			Severity: Warn,
+			Severity: Warn, Statement: statementOf(e),
 			Reason: fmt.Sprintf("%s covers %s of %s in %s", e.Source, text.Count(c.images, "image"),
 				text.Plural(len(c.repositories), "repository", "repositories"), text.Count(len(c.namespaces), "namespace")),
 			Detail: []string{mirrors.NameOf(e.Object), "namespaces: " + cmp.Or(text.Names(c.namespaces, maxNamed), "none")},

@@ -34,7 +34,7 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	}
 	return []Finding{{
 		Severity: Warn, Reason: reason, Detail: text.First(detail, maxObstacles, "line"),
-		Remedy: []string{"mirrorset-guard check --simulate shows each step, and what would help"},
+		Remedy: []string{"check --simulate shows each step, and what would help"},
 	}}
 }
 

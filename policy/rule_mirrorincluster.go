@@ -22,10 +22,10 @@ func mirrorInCluster(p Plan, _ Facts) []Finding {
 			}
 			told[h] = true
 			findings = append(findings, Finding{
-				Severity: Warn,
-				Reason:   fmt.Sprintf("the mirror %s runs on this cluster, and is down when it is needed most", h),
-				Detail:   []string{mirrors.NameOf(e.Object) + ", source " + e.Source},
-				Remedy:   []string{"use a registry outside of the cluster, at least for the platform's own images"},
+				Severity: Warn, Statement: statementOf(e),
+				Reason: fmt.Sprintf("the mirror %s runs on this cluster, and is down when it is needed most", h),
+				Detail: []string{mirrors.NameOf(e.Object) + ", source " + e.Source},
+				Remedy: []string{"use a registry outside of the cluster, at least for the platform's own images"},
 			})
 		}
 	}

@@ -22,10 +22,10 @@ func noEffect(p Plan, _ Facts) []Finding {
 			continue
 		}
 		findings = append(findings, Finding{
-			Severity: Warn,
-			Reason:   fmt.Sprintf("the entry for %s does nothing: %s", e.Source, why),
-			Detail:   []string{mirrors.NameOf(e.Object)},
-			Remedy:   []string{remedy},
+			Severity: Warn, Statement: statementOf(e),
+			Reason: fmt.Sprintf("the entry for %s does nothing: %s", e.Source, why),
+			Detail: []string{mirrors.NameOf(e.Object)},
+			Remedy: []string{remedy},
 		})
 	}
 	return findings

@@ -79,7 +79,7 @@ func rejectedFor(reason mirrors.Reason, severity Severity, text, remedy string) 
 	if reason.Kind == mirrors.TooLarge {
 		text, remedy = tooLarge[text], makeFit
 	}
-	return Finding{Severity: severity, Reason: text, Detail: []string{reason.String()}, Remedy: []string{remedy}}
+	return Finding{Severity: severity, Statement: &Statement{reason.Scope, reason.Offenders}, Reason: text, Detail: []string{reason.String()}, Remedy: []string{remedy}}
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A Finding is one rule's objection.
@@ -14,6 +15,8 @@ type Finding struct {
 	// Image is what the finding is about; its Ref is "" where the finding is about
 	// the configuration as a whole.
 	Image Image
+	// Statement is what a finding about the configuration is about, if that is a part of it.
+	Statement *Statement
 	// Reason is short and the same for every image of the same case.
 	Reason string
 	// Detail is what was found for this image: a line for each place looked at.
@@ -25,6 +28,20 @@ type Finding struct {
 	Moved bool
 	// Exemptions are the names of those without which the finding would be a denial.
 	Exemptions []string
+}
+
+// A Statement is a part of the configuration: a scope, in the mirror objects, image policies or registry
+// lists that name it.
+type Statement struct {
+	// Scope is as it is written there: a source, or an item of a list.
+	Scope string
+	// Objects are those that say so, by name ("ImageTagMirrorSet apps"); none if it is not known which.
+	Objects []string
+}
+
+// statementOf returns what the entry e says.
+func statementOf(e mirrors.Entry) *Statement {
+	return &Statement{e.Source, []string{mirrors.NameOf(e.Object)}}
 }
 
 // A Verdict is the answer to a Plan.

@@ -103,8 +103,10 @@ func (y yieldingRegistries) Recall(ctx context.Context, locs []mirrors.Location)
 }
 
 // Renew implements Registries.
-func (y yieldingRegistries) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return y.ask(ctx, locs, y.Registries.Renew)
+func (y yieldingRegistries) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
+	return y.ask(ctx, locs, func(ctx context.Context, locs []mirrors.Location) policy.Facts {
+		return y.Registries.Renew(ctx, locs, since)
+	})
 }
 
 func (y yieldingRegistries) ask(ctx context.Context, locs []mirrors.Location, by RegistriesFunc) policy.Facts {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
@@ -37,7 +38,7 @@ func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location) policy.
 
 func (*forgetful) Notes() []string { return nil }
 
-func (r *forgetful) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+func (r *forgetful) Renew(ctx context.Context, locs []mirrors.Location, _ time.Time) policy.Facts {
 	return r.Presence(ctx, locs)
 }
 

@@ -45,8 +45,8 @@ type Registries interface {
 	// to which others may have been added, marked as Recalled. They are good enough to find out what
 	// else has to be looked up.
 	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
-	// Renew is like Presence, but looks up again what Recall would mark.
-	Renew(ctx context.Context, locations []mirrors.Location) policy.Facts
+	// Renew is like Presence, but looks up again what Recall would mark and was learned before since.
+	Renew(ctx context.Context, locations []mirrors.Location, since time.Time) policy.Facts
 	NoteSource
 }
 
@@ -64,7 +64,7 @@ func (f RegistriesFunc) Recall(ctx context.Context, locs []mirrors.Location) pol
 }
 
 // Renew implements Registries.
-func (f RegistriesFunc) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+func (f RegistriesFunc) Renew(ctx context.Context, locs []mirrors.Location, _ time.Time) policy.Facts {
 	return f(ctx, locs)
 }
 
@@ -136,6 +136,9 @@ type Reviewer struct {
 	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
+	// MissesFor is the age that a miss may have when a review begins for it to deny a change without being
+	// looked up again; 0 for none.
+	MissesFor time.Duration
 	// InForce keeps the tables of the configuration in force from one review to the next; nil
 	// to compute them each time.
 	InForce *InForce
@@ -169,7 +172,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	}
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
-	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
+	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start.Add(-r.MissesFor)})
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
@@ -194,7 +197,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 		return Record{}, err
 	}
 	plan := policy.NewStanding(now.set, now.cluster, r.settings())
-	record := r.judge(ctx, r.Registries, plan, plan.StandingLookups, nil)
+	record := r.judge(ctx, r.Registries, plan, plan.StandingLookups, renewal{})
 	record.Change, record.Read = policy.Change{Before: now.set, After: now.set}, start
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
@@ -322,8 +325,17 @@ func (f *InForce) tablesOf(set mirrors.Set) *mirrors.Tables {
 // Plan.Lookups of package policy, Plan.StandingLookups or Plan.Decisive.
 type NextLookups func(policy.Facts) []mirrors.Location
 
-func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, next, decisive NextLookups) Record {
-	facts, asked := r.lookUp(ctx, registries, next, decisive)
+// A renewal is the second look at misses that were remembered, before they deny a change. The zero value
+// is none.
+type renewal struct {
+	decisive NextLookups
+	// since is when the review began, or a moment before: what was learned after that, by another review
+	// perhaps, is an answer to whoever asks for this one.
+	since time.Time
+}
+
+func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, next NextLookups, again renewal) Record {
+	facts, asked := r.lookUp(ctx, registries, next, again)
 	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: r.decide(plan, facts), Notes: r.notes()}
 }
 
@@ -339,18 +351,18 @@ func (r *Reviewer) decide(plan policy.Plan, facts policy.Facts) policy.Verdict {
 // the facts and the locations that were looked up, in order. A location that gives no
 // answer is Unknown, and is not looked up twice.
 func (r *Reviewer) LookUp(ctx context.Context, next NextLookups) (policy.Facts, []mirrors.Location) {
-	return r.lookUp(ctx, r.Registries, next, nil)
+	return r.lookUp(ctx, r.Registries, next, renewal{})
 }
 
-// lookUp also repeats the lookups that decisive names, if that is not nil, once next names
+// lookUp also repeats the lookups that a renewal names, if there is one, once next names
 // nothing more: until then misses that Registries remember are good enough.
-func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, decisive NextLookups) (policy.Facts, []mirrors.Location) {
+func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next NextLookups, again renewal) (policy.Facts, []mirrors.Location) {
 	facts := policy.Facts{}
 	var asked []mirrors.Location
 	repeated := map[mirrors.Location]bool{}
-	look, renew := registries.Presence, registries.Presence
-	if decisive != nil {
-		look, renew = registries.Recall, registries.Renew
+	look := registries.Presence
+	if again.decisive != nil {
+		look = registries.Recall
 	}
 	for ctx.Err() == nil {
 		if lookups := next(facts); len(lookups) > 0 {
@@ -361,17 +373,17 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 			learn(facts, lookups, look(ctx, lookups))
 			continue
 		}
-		if decisive == nil {
+		if again.decisive == nil {
 			break
 		}
-		again := slices.DeleteFunc(decisive(facts), func(l mirrors.Location) bool { return repeated[l] })
-		if len(again) == 0 {
+		lookups := slices.DeleteFunc(again.decisive(facts), func(l mirrors.Location) bool { return repeated[l] })
+		if len(lookups) == 0 {
 			break
 		}
-		for _, l := range again {
+		for _, l := range lookups {
 			repeated[l] = true
 		}
-		learn(facts, again, renew(ctx, again))
+		learn(facts, lookups, registries.Renew(ctx, lookups, again.since))
 	}
 	return facts, asked
 }

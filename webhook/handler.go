@@ -49,11 +49,13 @@ func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ policy.Req
 // A request that cannot change where images are pulled from is admitted without
 // a review: a connection, a subresource, an update that leaves the spec alone. A
 // request that cannot be read, about which there is no verdict, or on which the
-// Reviewer panics, is refused in mode enforce. A dry run is treated like a real request.
+// Reviewer panics, is refused in mode enforce. A dry run is treated like a real request, but for DryRuns.
 //
 // Changes that are admitted at the same moment have to be safe together.
 type Handler struct {
 	Reviewer Reviewer
+	// DryRuns is that of Options; it may be nil.
+	DryRuns Reviewer
 	// ComesAgain is that of Options; it may be nil.
 	ExpectRetry func(review.Record)
 	// Mode is that of Options; it may be nil.

@@ -683,3 +683,20 @@ func TestForecastIsAudited(t *testing.T) {
 		t.Errorf("got %d runes", len([]rune(got)))
 	}
 }
+
+// TestDryRuns: they have a Reviewer of their own, if there is one.
+func TestDryRuns(t *testing.T) {
+	for _, dry := range []bool{true, false} {
+		real, trial := &records{verdict: policy.Verdict{Allowed: true}}, &records{verdict: policy.Verdict{Allowed: true}}
+		req := creation(tagMirrorSet("apps", "quay.io/new"))
+		req.DryRun = &dry
+		(&Handler{Reviewer: real, DryRuns: trial}).Handle(quiet(t), req)
+		if asked := len(trial.subjects) > 0; asked != dry || len(real.subjects) > 0 == dry {
+			t.Errorf("dry run %v: %q, %q", dry, trial.subjects, real.subjects)
+		}
+		(&Handler{Reviewer: real}).Handle(quiet(t), req)
+		if len(real.subjects) == 0 {
+			t.Error("without one, nobody is asked")
+		}
+	}
+}

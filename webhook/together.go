@@ -197,6 +197,14 @@ func (j *judgement) unlessRemoval(err error) error {
 	return err
 }
 
+// reviewer returns who reviews the change.
+func (j *judgement) reviewer() Reviewer {
+	if j.request.isDryRun() && j.DryRuns != nil {
+		return j.DryRuns
+	}
+	return j.Reviewer
+}
+
 // admits reports whether the change of r would be admitted.
 func (j *judgement) admits(ctx context.Context, r review.Record) bool {
 	return r.Verdict.Allowed || j.o.honours(ctx, r)
@@ -211,7 +219,7 @@ func (j *judgement) askAlone(ctx context.Context) (review.Record, error) {
 	}
 	ctx, cancel := review.KeepBack(ctx, reserve)
 	defer cancel()
-	return j.Reviewer.Review(ctx, j.edit, j.request.requester())
+	return j.reviewer().Review(ctx, j.edit, j.request.requester())
 }
 
 // together returns the verdict on the change with the edits in view, and whether a refusal is because of
@@ -227,7 +235,7 @@ func (j *judgement) together(ctx context.Context, view *recent.View, record *rev
 		verdict, *record = renewed, renewed
 	}
 	for _, edits := range j.alternatives(ctx, *view, *record) {
-		with, err := j.Reviewer.Review(ctx, j.edit.With(edits...), j.request.requester())
+		with, err := j.reviewer().Review(ctx, j.edit.With(edits...), j.request.requester())
 		if err != nil {
 			return with, true, err
 		}
@@ -289,7 +297,7 @@ func (j *judgement) renew(ctx context.Context, view *recent.View, record review.
 	if *view, err = j.view(ctx); err != nil {
 		return review.Record{}, err
 	}
-	return j.Reviewer.Renew(ctx, j.edit, j.request.requester(), record)
+	return j.reviewer().Renew(ctx, j.edit, j.request.requester(), record)
 }
 
 // view waits until it is known what other replicas have admitted. A removal makes do with what is

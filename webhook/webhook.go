@@ -59,12 +59,18 @@ const (
 	// it allows at most, so that a second webhook and a retry find room in the
 	// 34 s it gives to the whole request.
 	TimeoutSeconds = 15
+	// DryRunMisses is the age at which a miss still denies a dry run without being looked up again.
+	// Tools refresh dozens of applications within seconds, by dry runs of the same objects; an
+	// administrator who copies an image takes longer, and a change that is meant is asked about anew.
+	DryRunMisses = 5 * time.Second
 )
 
 // Options are what NewServeMux needs.
 type Options struct {
 	// Reviewer gives the verdicts. Required.
 	Reviewer Reviewer
+	// DryRuns gives the verdicts on dry runs; nil: Reviewer does.
+	DryRuns Reviewer
 	// Ready returns why no verdict can be given yet, or any more (informers have not
 	// synced, the process is terminating); nil if one can. A nil func is always
 	// ready. It is called once for each request and must not block.
@@ -112,7 +118,7 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	handler := &Handler{Reviewer: o.Reviewer, ExpectRetry: o.ExpectRetry, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
+	handler := &Handler{Reviewer: o.Reviewer, DryRuns: o.DryRuns, ExpectRetry: o.ExpectRetry, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
 		authenticate: o.Authenticate,

@@ -25,14 +25,18 @@ import (
 
 func main() {
 	cli.Version = version
+	if cli.Completes(os.Args) {
+		// What cobra and client-go write there would be in the middle of what the user types.
+		os.Stderr, _ = os.OpenFile(os.DevNull, os.O_WRONLY, 0) // else what is written to it fails
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
 // run is main without the process.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	commands := slices.Concat([]*cobra.Command{serve.New(), rollout.New(), config.NewCommand(), newVersion()}, inspect.Commands(), records.Commands())
-	return cli.Run(ctx, args, stdin, stdout, stderr, commands...)
+	return cli.Run(ctx, argv, stdin, stdout, stderr, commands...)
 }

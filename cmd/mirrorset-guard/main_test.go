@@ -17,7 +17,7 @@ import (
 // command gets a process, this test's own.
 func TestLogger(t *testing.T) {
 	if command := os.Getenv("LOGGER_OF_COMMAND"); command != "" {
-		run(context.Background(), strings.Fields(command), strings.NewReader(""), io.Discard, io.Discard)
+		run(context.Background(), append([]string{"mirrorset-guard"}, strings.Fields(command)...), strings.NewReader(""), io.Discard, io.Discard)
 		log.SetLogger(funcr.New(func(_, args string) { t.Error("no logger was set before this one: ", args) }, funcr.Options{}))
 		log.Log.Info("anybody there?")
 		return

@@ -3,6 +3,7 @@ package presence
 import (
 	"context"
 	"crypto/x509"
+	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -44,8 +45,10 @@ func (p *Proposal) Recall(ctx context.Context, locs []mirrors.Location) policy.F
 }
 
 // Renew implements review.Registries, as Store.Renew does.
-func (p *Proposal) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return p.ask(ctx, locs, (*Store).Renew)
+func (p *Proposal) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
+	return p.ask(ctx, locs, func(s *Store, ctx context.Context, locs []mirrors.Location) policy.Facts {
+		return s.Renew(ctx, locs, since)
+	})
 }
 
 func (p *Proposal) ask(ctx context.Context, locs []mirrors.Location,

@@ -108,3 +108,30 @@ func TestWhatIsKnownIsAskedLast(t *testing.T) {
 		}
 	})
 }
+
+// TestRenewOnce: callers that began before a miss was learned share that lookup, however late their turn
+// comes; one that began after it has the miss looked up again once it is no longer fresh.
+func TestRenewOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{presence: policy.Absent}
+		s := newTestStore(p)
+		defer s.Close()
+		locs := []mirrors.Location{tagged()}
+		began := time.Now()
+		s.Renew(t.Context(), locs, began)
+		for range 50 {
+			time.Sleep(500 * time.Millisecond)
+			f := s.Renew(t.Context(), locs, began).At(tagged())
+			if since := time.Since(began); f.Presence != policy.Absent || f.Recalled || strings.HasSuffix(f.Detail, " ago") != (since >= 2*time.Second) {
+				t.Fatalf("after %s: %+v", since, f)
+			}
+		}
+		if n := p.probed.Load(); n != 1 {
+			t.Errorf("%d probes for those that began together", n)
+		}
+		s.Renew(t.Context(), locs, time.Now())
+		if n := p.probed.Load(); n != 2 {
+			t.Errorf("%d probes with one that began later, want 2", n)
+		}
+	})
+}

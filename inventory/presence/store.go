@@ -148,27 +148,33 @@ func (s *Store) Run(ctx context.Context) error {
 // lookup goes on all the same, for the next call to find. Locations about which nothing is
 // known are looked up before such misses are looked up again.
 func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return s.ask(ctx, locs, asPresence)
+	return s.ask(ctx, locs, manner{kind: asPresence})
 }
 
 // Recall implements review.Registries: it does what Presence does, but accepts misses that
 // were learned a short while ago, and marks them Recalled, as it does signatures to which others
 // may have been added since.
 func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return s.ask(ctx, locs, asRecall)
+	return s.ask(ctx, locs, manner{kind: asRecall})
 }
 
 // Renew implements review.Registries: it does what Presence does, but looks up again whatever
-// Recall marks.
-func (s *Store) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return s.ask(ctx, locs, asRenewal)
+// Recall marks and was learned before since. Callers that ask at the same moment thus share one lookup,
+// however long each of them has to wait for its turn.
+func (s *Store) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
+	return s.ask(ctx, locs, manner{asRenewal, since})
 }
 
 // A manner is one of the three ways to ask a Store.
-type manner int
+type manner struct {
+	kind  mannerKind
+	since time.Time // of asRenewal
+}
+
+type mannerKind int
 
 const (
-	asPresence manner = iota
+	asPresence mannerKind = iota
 	asRecall
 	asRenewal
 )
@@ -209,14 +215,27 @@ func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 
 // recalled returns the fact of m as one that is Recalled.
 func (m *memo) recalled(now time.Time) *policy.Fact {
-	f := *m.fact
+	f := *m.aged(now)
 	f.Recalled = true
-	if f.Presence == policy.Present {
-		return &f
-	}
-	age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
-	f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
 	return &f
+}
+
+// aged returns the fact of m with its age, if it is a miss.
+func (m *memo) aged(now time.Time) *policy.Fact {
+	f := *m.fact
+	if f.Presence != policy.Present {
+		age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
+		f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
+	}
+	return &f
+}
+
+// shared returns the fact of m for a caller that may do with it, with its age once that is noticeable.
+func (m *memo) shared(now time.Time) *policy.Fact {
+	if now.Sub(m.learned) < time.Second {
+		return m.fact
+	}
+	return m.aged(now)
 }
 
 // recallable returns what is known of l and may be repeated although it may have got better
@@ -268,12 +287,16 @@ func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job
 			continue
 		}
 		known := s.recallable(l, b, now)
-		if f := s.answer(l, b, now); f != nil && (known == nil || how == asPresence) {
+		if f := s.answer(l, b, now); f != nil && (known == nil || how.kind == asPresence) {
 			facts[l] = f
 			continue
 		}
-		if known != nil && how == asRecall {
+		switch {
+		case known != nil && how.kind == asRecall:
 			facts[l] = known.recalled(now)
+			continue
+		case known != nil && how.kind == asRenewal && !known.learned.Before(how.since):
+			facts[l] = known.shared(now)
 			continue
 		}
 		if j := s.job(l, known != nil, now); j != nil {

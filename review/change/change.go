@@ -47,16 +47,20 @@ type Reader struct {
 	// creations.
 	read    []entry
 	invalid int
+	places  []*namedPlace // of the objects, in order
 }
 
 // An entry is an object to be applied, or a mistake.
 type entry struct {
-	place string
+	place place
 	gvk   schema.GroupVersionKind
 	doc   []byte
 
 	mistake string
 }
+
+// StandardInput is what messages call standard input.
+const StandardInput = "standard input"
 
 // ErrEmpty is the error of a change without a mirror object.
 var ErrEmpty = errors.New("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy or ImagePolicy")
@@ -92,8 +96,8 @@ func (r *Reader) err() error {
 	}
 }
 
-func (r *Reader) mistake(place string, format string, args ...any) {
-	mistake := text.Line(place + ": " + fmt.Sprintf(format, args...))
+func (r *Reader) mistake(at place, format string, args ...any) {
+	mistake := text.Line(at.name + ": " + fmt.Sprintf(format, args...))
 	r.mistakes = append(r.mistakes, mistake)
 	r.read = append(r.read, entry{mistake: mistake})
 }
@@ -111,7 +115,7 @@ func (r *Reader) ReadPath(name string) error {
 			return err
 		}
 		if len(paths) == 0 { // kubectl refuses it too: it is a mistake in the path
-			r.mistake(name, "no .yaml, .yml or .json file in the folder")
+			r.mistake(place{name: name}, "no .yaml, .yml or .json file in the folder")
 		}
 	}
 	for _, path := range paths {
@@ -147,46 +151,48 @@ func (r *Reader) readFile(path string) error {
 // Read reads the documents of from, which messages call name.
 func (r *Reader) Read(name string, from io.Reader) {
 	n := 0
-	eachText(bufio.NewReader(from), func(doc []byte, err error) {
-		eachDocument(doc, err, func(data []byte, err error) {
+	eachText(bufio.NewReader(from), func(doc []byte, line int, err error) {
+		eachDocument(doc, err, func(data []byte, at span, err error) {
 			n++
-			place := fmt.Sprintf("%s, document %d", name, n)
+			place := place{name: fmt.Sprintf("%s, document %d", name, n), in: at.in(doc, name, line)}
 			if err != nil {
 				r.mistake(place, "%v", err)
 				return
 			}
 			left := r.document(place, data, metav1.TypeMeta{})
 			if len(left) > 0 && r.LeftOut != nil {
-				r.LeftOut(text.Line(fmt.Sprintf("%s left out: %s", place, left)))
+				r.LeftOut(text.Line(fmt.Sprintf("%s left out: %s", place.name, left)))
 			}
 		})
 	})
 }
 
-// eachText calls take with the text of each document, up to the first error: where the next
-// document begins is not known then. Only lines with "---" separate documents, and nothing
+// eachText calls take with the text of each document and the line on which it begins, counted from 1,
+// up to the first error: where the next document begins is not known then. Only lines with "---" separate documents, and nothing
 // but a comment may follow on such a line, as kubectl has it (YAMLReader in
 // k8s.io/apimachinery, pkg/util/yaml).
-func eachText(from *bufio.Reader, take func(text []byte, err error)) {
+func eachText(from *bufio.Reader, take func(text []byte, line int, err error)) {
 	var doc []byte
+	read, begin := 0, 1
 	end := func() {
 		if len(doc) > 0 {
-			take(bytes.TrimPrefix(doc, []byte(byteOrderMark)), nil)
+			take(bytes.TrimPrefix(doc, []byte(byteOrderMark)), begin, nil)
 		}
-		doc = nil
+		doc, begin = nil, read+1
 	}
 	for line, err := range onedoc.Lines(from) {
 		if err != nil {
-			take(nil, err)
+			take(nil, begin, err)
 			return
 		}
+		read++
 		after, isMarker := bytes.CutPrefix(line.Text, []byte("---"))
 		if !isMarker {
 			doc = append(doc, line.Text...)
 			continue
 		}
 		if after = bytes.TrimSpace(after); len(after) > 0 && after[0] != '#' {
-			take(nil, fmt.Errorf("invalid Yaml document separator: %s", after))
+			take(nil, begin, fmt.Errorf("invalid Yaml document separator: %s", after))
 			return
 		}
 		end()

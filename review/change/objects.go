@@ -35,36 +35,39 @@ func (s strangers) String() string {
 }
 
 // eachDocument calls take with doc, which is a document of YAML or any number of JSON,
-// as JSON; or with err, if doc could not be read.
-func eachDocument(doc []byte, err error, take func(json []byte, err error)) {
+// as JSON, and the part of doc that it is; or with err, if doc could not be read.
+func eachDocument(doc []byte, err error, take func(json []byte, at span, err error)) {
+	whole := span{0, len(doc)}
 	if err != nil {
-		take(nil, err)
+		take(nil, whole, err)
 		return
 	}
 	if trimmed := bytes.TrimSpace(doc); len(trimmed) > 0 && trimmed[0] == '{' {
-		if documents, ok := jsonStream(trimmed); ok {
-			for _, d := range documents {
-				take(d, duplicate(d))
+		if spans, ok := jsonStream(doc); ok {
+			for _, at := range spans {
+				d := doc[at.from:at.to]
+				take(d, at, duplicate(d))
 			}
 			return
 		}
 	}
 	data, err := onedoc.JSON(doc)
 	if err != nil {
-		take(nil, fmt.Errorf("error converting YAML to JSON: %w", err))
+		take(nil, whole, fmt.Errorf("error converting YAML to JSON: %w", err))
 		return
 	}
-	take(data, duplicate(doc))
+	take(data, whole, duplicate(doc))
 }
 
-func jsonStream(doc []byte) (documents []json.RawMessage, ok bool) {
+func jsonStream(doc []byte) (spans []span, ok bool) {
 	for decoder := json.NewDecoder(bytes.NewReader(doc)); ; {
 		var d json.RawMessage
 		err := decoder.Decode(&d)
 		if err != nil {
-			return documents, errors.Is(err, io.EOF)
+			return spans, errors.Is(err, io.EOF)
 		}
-		documents = append(documents, d)
+		end := int(decoder.InputOffset())
+		spans = append(spans, span{end - len(d), end})
 	}
 }
 
@@ -92,17 +95,17 @@ type header struct {
 // document reads an object, or the items of a list however deep. An item is what kind
 // says, unless it says so itself. It returns how many objects of each other kind it left
 // out. An empty document holds nothing.
-func (r *Reader) document(place string, doc []byte, kind metav1.TypeMeta) strangers {
+func (r *Reader) document(at place, doc []byte, kind metav1.TypeMeta) strangers {
 	if len(doc) == 0 || string(doc) == "null" {
 		return nil
 	}
 	if doc[0] != '{' {
-		r.mistake(place, "not an object")
+		r.mistake(at, "not an object")
 		return nil
 	}
 	var h header
 	if err := utiljson.Unmarshal(doc, &h); err != nil {
-		r.mistake(place, "%v", err)
+		r.mistake(at, "%v", err)
 		return nil
 	}
 	if h.Kind == "" && h.APIVersion == "" && kind.Kind != "" {
@@ -111,11 +114,11 @@ func (r *Reader) document(place string, doc []byte, kind metav1.TypeMeta) strang
 	}
 	switch {
 	case h.Kind == "":
-		return r.withoutKind(place, doc)
+		return r.withoutKind(at, doc)
 	case isList(h):
-		return r.list(place, h)
+		return r.list(at, h)
 	default:
-		return r.object(place, h.GroupVersionKind(), doc)
+		return r.object(at, h.GroupVersionKind(), doc)
 	}
 }
 
@@ -132,9 +135,9 @@ func isList(h header) bool {
 	return name == "" || err == nil || meant
 }
 
-func (r *Reader) list(place string, h header) strangers {
+func (r *Reader) list(at place, h header) strangers {
 	if h.Items == nil {
-		r.mistake(place, "a %s without items", h.Kind)
+		r.mistake(at, "a %s without items", h.Kind)
 		return nil
 	}
 	var kind metav1.TypeMeta
@@ -143,7 +146,7 @@ func (r *Reader) list(place string, h header) strangers {
 	}
 	all := strangers{}
 	for i, item := range *h.Items {
-		for name, n := range r.document(fmt.Sprintf("%s, item %d", place, i+1), item, kind) {
+		for name, n := range r.document(at.item(i), item, kind) {
 			all[name] += n
 		}
 	}
@@ -166,16 +169,16 @@ func withKind(doc []byte, kind metav1.TypeMeta) []byte {
 
 // withoutKind takes a document without a kind: Helm values in a folder of
 // manifests, or an object with a mistake.
-func (r *Reader) withoutKind(place string, doc []byte) strangers {
+func (r *Reader) withoutKind(at place, doc []byte) strangers {
 	var fields map[string]json.RawMessage
 	if err := utiljson.Unmarshal(doc, &fields); err != nil {
-		r.mistake(place, "%v", err)
+		r.mistake(at, "%v", err)
 		return nil
 	}
 	for _, field := range []string{"kind", "apiVersion", "metadata", "spec", "items"} {
 		for name := range fields {
 			if strings.EqualFold(field, name) {
-				r.mistake(place, "kind is not set, and %s is: what object is it?", name)
+				r.mistake(at, "kind is not set, and %s is: what object is it?", name)
 				return nil
 			}
 		}
@@ -184,9 +187,9 @@ func (r *Reader) withoutKind(place string, doc []byte) strangers {
 }
 
 // object reads one object.
-func (r *Reader) object(place string, gvk schema.GroupVersionKind, doc []byte) strangers {
+func (r *Reader) object(at place, gvk schema.GroupVersionKind, doc []byte) strangers {
 	if want, ok := mirrors.Meant(gvk); ok {
-		r.mistake(place, "there is no kind %s in %s; write apiVersion: %s, kind: %s",
+		r.mistake(at, "there is no kind %s in %s; write apiVersion: %s, kind: %s",
 			gvk.Kind, orNoVersion(gvk), want.GroupVersion(), want.Kind)
 		return nil
 	}
@@ -195,15 +198,16 @@ func (r *Reader) object(place string, gvk schema.GroupVersionKind, doc []byte) s
 		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
 	}
 	if err != nil {
-		r.mistake(place, "%v", err)
+		r.mistake(at, "%v", err)
 		return nil
 	}
 	name := strings.TrimSpace(mirrors.NameOf(object))
+	r.places = append(r.places, &namedPlace{object: name, place: at})
 	if r.Delete { // only the name counts, also of an object that could not be created
-		r.keep(place, object)
+		r.keep(at, object)
 		return nil
 	}
-	e := entry{place: place, gvk: gvk, doc: doc}
+	e := entry{place: at, gvk: gvk, doc: doc}
 	r.read = append(r.read, e)
 	r.apply(e, doc, name, nil)
 	return nil
@@ -214,7 +218,7 @@ func (r *Reader) apply(e entry, doc []byte, name string, old []byte) {
 	var mistakes []string
 	if crd.Knows(e.gvk) {
 		for _, m := range crd.Validate(e.gvk, doc, old) {
-			mistakes = append(mistakes, text.Line(fmt.Sprintf("%s: %s: %v", e.place, name, m)))
+			mistakes = append(mistakes, text.Line(fmt.Sprintf("%s: %s: %v", e.place.name, name, m)))
 		}
 	}
 	if len(mistakes) > 0 {
@@ -225,17 +229,17 @@ func (r *Reader) apply(e entry, doc []byte, name string, old []byte) {
 	object, err := mirrors.Parse(doc)
 	switch {
 	case err != nil:
-		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %v", e.place, err)))
+		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %v", e.place.name, err)))
 	case object.GetName() == "":
-		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %s: metadata.name is empty", e.place, mirrors.KindOf(object))))
+		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %s: metadata.name is empty", e.place.name, mirrors.KindOf(object))))
 	default:
 		r.objects = append(r.objects, object)
 	}
 }
 
-func (r *Reader) keep(place string, object mirrors.Object) {
+func (r *Reader) keep(at place, object mirrors.Object) {
 	if object.GetName() == "" {
-		r.mistake(place, "%s: metadata.name is empty", mirrors.KindOf(object))
+		r.mistake(at, "%s: metadata.name is empty", mirrors.KindOf(object))
 		return
 	}
 	r.objects = append(r.objects, object)

@@ -103,7 +103,7 @@ func (w *world) Recall(ctx context.Context, locs []mirrors.Location) policy.Fact
 	return w.Presence(ctx, locs)
 }
 
-func (w *world) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+func (w *world) Renew(ctx context.Context, locs []mirrors.Location, _ time.Time) policy.Facts {
 	return w.Presence(ctx, locs)
 }
 

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -62,6 +63,7 @@ func TestRelease(t *testing.T) {
 		"SHA256SUMS",
 		"imageset-config.yaml",
 		"install.yaml",
+		"krew.yaml",
 		"mirror-with-oc.sh",
 		"mirror-with-skopeo.sh",
 		"mirrorset-guard-0.1.0.tgz",
@@ -110,10 +112,74 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%s is not in the layout", digest)
 	}
 
+	checkKrew(t, all)
+
 	_, again := release()
 	for name := range all {
 		if all[name] != again[name] {
 			t.Errorf("%s differs if it is made again", name)
+		}
+	}
+}
+
+// A krewManifest is what krew reads of a plugin (sigs.k8s.io/krew, pkg/index/types.go), and nothing else.
+type krewManifest struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Version          string `json:"version"`
+		Homepage         string `json:"homepage"`
+		ShortDescription string `json:"shortDescription"`
+		Description      string `json:"description"`
+		Caveats          string `json:"caveats"`
+		Platforms        []struct {
+			Selector struct {
+				MatchLabels map[string]string `json:"matchLabels"`
+			} `json:"selector"`
+			URI    string `json:"uri"`
+			SHA256 string `json:"sha256"`
+			Bin    string `json:"bin"`
+		} `json:"platforms"`
+	} `json:"spec"`
+}
+
+// checkKrew holds krew's manifest to what krew demands of one (internal/index/validation), and to the
+// archives.
+func checkKrew(t *testing.T, all map[string]string) {
+	t.Helper()
+	var m krewManifest
+	if err := yaml.UnmarshalStrict([]byte(all["krew.yaml"]), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || m.Kind != "Plugin" || m.Metadata.Name != "mirrorset" || m.Spec.Version != "v0.1.0" {
+		t.Errorf("%+v", m)
+	}
+	if d := m.Spec.ShortDescription; d == "" || len(d) > 50 || strings.HasSuffix(d, ".") {
+		t.Errorf("short description %q", d)
+	}
+	if len(m.Spec.Platforms) != 6 {
+		t.Errorf("%d platforms", len(m.Spec.Platforms))
+	}
+	for _, p := range m.Spec.Platforms {
+		name := p.URI[strings.LastIndexByte(p.URI, '/')+1:]
+		platform := p.Selector.MatchLabels["os"] + "_" + p.Selector.MatchLabels["arch"]
+		content, found := all[name]
+		if !found || p.SHA256 != fmt.Sprintf("%x", sha256.Sum256([]byte(content))) || !strings.Contains(name, "_v0.1.0_"+platform+".") {
+			t.Errorf("%s: %+v", platform, p)
+		}
+		files := []string{}
+		if strings.HasSuffix(name, ".zip") {
+			files = inZip(t, content)
+		} else {
+			for _, f := range inTarGzip(t, content) {
+				files = append(files, strings.TrimSuffix(f, " 755"))
+			}
+		}
+		if !slices.Contains(files, p.Bin) {
+			t.Errorf("%s has %q, and not %s", name, files, p.Bin)
 		}
 	}
 }

@@ -31,7 +31,7 @@ var downloads = []v1.Platform{
 // checksums is the file that lists the others, as sha256sum -c reads it.
 const checksums = "SHA256SUMS"
 
-// writeRelease writes archives of the binary with an SBOM each, the image's layout, install.yaml, the
+// writeRelease writes archives of the binary with an SBOM each, krew's manifest of them, the image's layout, install.yaml, the
 // chart, the bundle and the catalog, and checksums of all these.
 func (j *job) writeRelease(ctx context.Context, work string, digest v1.Hash) (*packages, error) {
 	dir := filepath.Join(work, "release")
@@ -42,6 +42,9 @@ func (j *job) writeRelease(ctx context.Context, work string, digest v1.Hash) (*p
 		if err := j.writeArchive(ctx, work, dir, platform); err != nil {
 			return nil, err
 		}
+	}
+	if err := j.writeKrew(dir); err != nil {
+		return nil, err
 	}
 	if err := j.writeTarFile(filepath.Join(dir, j.fileName("image.tar")), filepath.Join(work, "image")); err != nil {
 		return nil, err
@@ -57,7 +60,7 @@ func (j *job) writeRelease(ctx context.Context, work string, digest v1.Hash) (*p
 		return nil, err
 	}
 	if err := j.writeMirroring(work, dir); err != nil {
-		return err
+		return nil, err
 	}
 	sums, err := sumAll(os.DirFS(dir))
 	if err != nil {
@@ -82,10 +85,8 @@ func (j *job) fileName(rest string) string { return program + "_" + j.version + 
 // writeArchive writes the archive for a platform, and its SBOM.
 func (j *job) writeArchive(ctx context.Context, work, dir string, platform v1.Platform) error {
 	name := j.fileName(platform.OS + "_" + platform.Architecture)
-	files, binary := filepath.Join(work, name), program
-	if platform.OS == "windows" {
-		binary += ".exe"
-	}
+	archive, binary := j.archive(platform)
+	files := filepath.Join(work, name)
 	if err := j.build(ctx, platform, filepath.Join(files, binary)); err != nil {
 		return err
 	}
@@ -103,11 +104,11 @@ func (j *job) writeArchive(ctx context.Context, work, dir string, platform v1.Pl
 	if err := writeFile(filepath.Join(files, "LICENSE"), license); err != nil {
 		return err
 	}
-	write, suffix := writeTarGzip, ".tar.gz"
+	write := writeTarGzip
 	if platform.OS == "windows" {
-		write, suffix = writeZip, ".zip"
+		write = writeZip
 	}
-	return create(filepath.Join(dir, name+suffix), func(w io.Writer) error { return write(w, os.DirFS(files), j.created) })
+	return create(filepath.Join(dir, archive), func(w io.Writer) error { return write(w, os.DirFS(files), j.created) })
 }
 
 func writeTarGzip(w io.Writer, files fs.FS, created time.Time) error {

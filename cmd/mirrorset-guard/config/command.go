@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ func NewCommand() *cobra.Command {
 		Long: `validate reports every mistake in the configuration file.
 
 Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeFile,
 		RunE: func(cmd *cobra.Command, args []string) error { return validateConfig(args[0], cmd) },
 	}, &cobra.Command{
 		Use:   "defaults",
@@ -41,7 +42,7 @@ Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
 		Use:     "explain [FIELD]",
 		Short:   "Say what a field means, which values there are, and its default",
 		Example: "  mirrorset-guard config explain\n  mirrorset-guard config explain exemptions.images",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: completeField,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			explanation, err := Explain(append(args, "")[0])
 			if err != nil {
@@ -52,6 +53,38 @@ Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
 		},
 	})
 	return cmd
+}
+
+// completeFile completes the name of one file.
+func completeFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// completeField completes the path of a field, one name at a time.
+func completeField(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	f := Reference()
+	for above, _, more := strings.Cut(begun, "."); more; above, _, more = strings.Cut(strings.TrimPrefix(begun, f.Path+"."), ".") {
+		below, err := f.child(above)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		f = below
+	}
+	var paths []string
+	directive := cobra.ShellCompDirectiveNoFileComp
+	for _, c := range f.Fields {
+		if !strings.HasPrefix(c.Path, begun) {
+			continue
+		}
+		paths = append(paths, cobra.CompletionWithDesc(c.Path, c.Type))
+	}
+	return paths, directive
 }
 
 // writes is the RunE of a command that writes what make returns.

@@ -10,5 +10,5 @@ import (
 
 // run runs the program with the command config.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, args, stdin, stdout, stderr, config.NewCommand())
+	return cli.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr, config.NewCommand())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
 )
 
 // checkOptions are the choices of the command check.
@@ -29,7 +30,7 @@ type checkOptions struct {
 }
 
 func newCheck() *cobra.Command {
-	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "narrowed")}
+	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "sarif", "narrowed")}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
 		Short: "Review a change before it is made, as the webhook would",
@@ -41,7 +42,8 @@ One line tells what the change does to the nodes; --simulate shows the rollout
 step by step, as MCO, the eviction API, the scheduler and the kubelets would make it.
 
 -o narrowed prints the objects with sources narrowed to what their mirrors hold. -o
-markdown is for a merge request. Several formats are written at once as -o FORMAT=FILE,
+markdown is for a merge request, and -o sarif to have it annotated at the lines that
+are wrong. Several formats are written at once as -o FORMAT=FILE,
 given several times; files are written only if there is a verdict.
 
 With --config, the settings are those of the file, which may be the one that the webhook
@@ -121,7 +123,7 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 		}
 	}
 	for _, t := range targets {
-		if err := t.Print(streams.Out, func(w io.Writer) error { return o.print(ctx, w, t.Output, &reviewer, record, by) }); err != nil {
+		if err := t.Print(streams.Out, func(w io.Writer) error { return o.print(ctx, w, t.Output, &reviewer, reviewed{record, change, by}) }); err != nil {
 			return err
 		}
 	}
@@ -131,16 +133,25 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	return nil
 }
 
-func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output, reviewer *review.Reviewer, r review.Record, by policy.Requester) error {
+// reviewed is a review, with whose change it was and where that stands.
+type reviewed struct {
+	review.Record
+	change cli.Change
+	by     policy.Requester
+}
+
+func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output, reviewer *review.Reviewer, r reviewed) error {
 	switch output.Format {
 	case "table":
-		return printReport(w, r, o.simulate)
+		return printReport(w, r.Record, o.simulate)
 	case "junit":
 		return r.WriteJUnit(w)
 	case "markdown":
 		return r.WriteMarkdown(w)
 	case "narrowed":
-		return printNarrowed(ctx, w, reviewer, r, by)
+		return printNarrowed(ctx, w, reviewer, r.Record, r.by)
+	case "sarif":
+		return sarif.Write(w, r.Record, r.change, cli.Version)
 	default:
 		return output.Write(w, r.Document())
 	}

@@ -40,7 +40,7 @@ Exit code 0: explained. 2: an image or an object cannot be parsed, or the Machin
 Config Operator would reject the configuration, in which case no node would get it.`,
 		Example: `  mirrorset-guard explain quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:...
   mirrorset-guard explain --from must-gather.yaml -f itms.yaml quay.io/team/app:v1 -o json`,
-		Args: cobra.MinimumNArgs(1),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: cli.CompleteImages,
 		RunE: func(cmd *cobra.Command, images []string) error {
 			return o.run(cmd.Context(), images, cli.StreamsOf(cmd))
 		},
@@ -72,7 +72,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 		return err
 	}
 	for _, note := range notes {
-		fmt.Fprintf(io.Err, "mirrorset-guard: %s\n", text.Line(note))
+		io.Note("%s", text.Line(note))
 	}
 	set, err := w.Cluster.Mirrors(ctx)
 	if err != nil {

@@ -61,7 +61,7 @@ func (o *inventoryOptions) print(io cli.Streams, images []policy.Image) error {
 	w := io.Out
 	switch o.output.Format {
 	case "refs":
-		return printRefs(w, io.Err, images)
+		return printRefs(io, images)
 	case "table":
 		return printImages(w, images)
 	case "wide":

@@ -13,14 +13,15 @@ import (
 
 	"github.com/containers/image/v5/docker/reference"
 
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // printRefs leaves out what no node could parse, and says on stderr how much that is: a
 // mirroring tool would stop there, or take one line for two.
-func printRefs(w, stderr io.Writer, images []policy.Image) error {
-	out := bufio.NewWriter(w)
+func printRefs(s cli.Streams, images []policy.Image) error {
+	out := bufio.NewWriter(s.Out)
 	malformed := 0
 	for _, img := range images {
 		if _, err := reference.ParseDockerRef(img.Ref); err != nil {
@@ -30,7 +31,7 @@ func printRefs(w, stderr io.Writer, images []policy.Image) error {
 		fmt.Fprintln(out, img.Ref)
 	}
 	if malformed > 0 {
-		fmt.Fprintf(stderr, "mirrorset-guard: left out %s that no node could parse; -o table shows them\n", text.Count(malformed, "reference"))
+		s.Note("left out %s that no node could parse; -o table shows them", text.Count(malformed, "reference"))
 	}
 	return out.Flush()
 }

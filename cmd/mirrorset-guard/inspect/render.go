@@ -68,7 +68,7 @@ func (o *renderOptions) run(ctx context.Context, io cli.Streams) error {
 		return err
 	}
 	for _, note := range notes {
-		fmt.Fprintf(io.Err, "mirrorset-guard: %s\n", text.Line(note))
+		io.Note("%s", text.Line(note))
 	}
 	set, err := w.Cluster.Mirrors(ctx)
 	if err != nil {

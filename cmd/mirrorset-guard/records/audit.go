@@ -45,8 +45,9 @@ answer, or wrong usage.`,
 		Example: `  oc -n mirrorset-guard logs -l app.kubernetes.io/name=mirrorset-guard --tail=-1 | mirrorset-guard audit -
   oc adm node-logs --role=master --path=kube-apiserver/audit.log | mirrorset-guard audit - --since 24h --verdict denied
   mirrorset-guard audit /var/log/mirrorset-guard --user 'system:serviceaccount:openshift-gitops:*' -o json`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), cli.StreamsOf(cmd), args) },
+		ValidArgsFunction: cli.CompleteFiles,
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), cli.StreamsOf(cmd), args) },
 	}
 	o.filter.addFlags(cmd.Flags())
 	o.output.AddFlags(cmd.Flags())
@@ -64,7 +65,7 @@ func (o *auditOptions) run(ctx context.Context, io cli.Streams, files []string) 
 	}
 	var sum input.Summer
 	show, finish := o.printers(io.Out)
-	reading := newTroubles(io.Err)
+	reading := newTroubles(io)
 	reader := input.Reader{Stdin: io.In, Webhooks: webhookNames, Trouble: reading.add}
 	stats, err := reader.Read(ctx, files, func(r input.Record) error {
 		if r.Loss != nil {
@@ -146,10 +147,12 @@ func (f *filterFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.until, "until", "", "leave out what is newer, or as old: written like --since")
 	flags.StringSliceVar(&f.users, "user", nil, "only decisions about this user (a trailing * matches any ending); may be repeated")
 	flags.StringSliceVar(&f.verdicts, "verdict", nil, "only these verdicts: "+strings.Join(auditVerdicts, ", "))
+	cli.OneOf(flags, "verdict", auditVerdicts...)
 	flags.StringSliceVar(&f.objects, "object", nil, "only decisions about this object: NAME, KIND/NAME or KIND/NAMESPACE/NAME (a trailing * matches any ending); may be repeated")
 	flags.StringSliceVar(&f.rules, "rule", nil, "only decisions with a finding of this rule (a trailing * matches any ending); may be repeated")
 	flags.BoolVar(&f.overridden, "overridden", false, "only changes that were admitted by an override")
 	flags.StringVar(&f.dryRun, "dry-run", "", "only decisions about dry runs (true), or about none (false); empty for both")
+	cli.OneOf(flags, "dry-run", "true", "false")
 }
 
 var auditVerdicts = []string{"allowed", "denied", "waived", "overridden", "none", "malformed", "skipped", "unreviewed"}
@@ -241,7 +244,7 @@ func moment(flag, s string, now time.Time) (time.Time, error) {
 
 // troubles report parts that cannot be read, the first few of each file.
 type troubles struct {
-	to       io.Writer
+	to       cli.Streams
 	ofFile   map[string]int
 	lostSome bool
 }
@@ -249,18 +252,18 @@ type troubles struct {
 // maxTroubles bounds those of a file that are reported one by one.
 const maxTroubles = 10
 
-func newTroubles(to io.Writer) *troubles { return &troubles{to: to, ofFile: map[string]int{}} }
+func newTroubles(to cli.Streams) *troubles { return &troubles{to: to, ofFile: map[string]int{}} }
 
 func (t *troubles) add(trouble input.Trouble) {
 	t.ofFile[trouble.File]++
 	if n := t.ofFile[trouble.File]; n <= maxTroubles {
-		fmt.Fprintf(t.to, "mirrorset-guard: %s\n", trouble)
+		t.to.Note("%s", trouble)
 	}
 }
 
 func (t *troubles) lost(l *auditv1alpha1.Loss) {
 	t.lostSome = true
-	fmt.Fprintf(t.to, "mirrorset-guard: %s lost by %s from %s to %s: %s\n", text.Plural(l.Lost, "record was", "records were"),
+	t.to.Note("%s lost by %s from %s to %s: %s", text.Plural(l.Lost, "record was", "records were"),
 		text.Line(l.Guard.Replica), l.Since.Format(time.RFC3339), l.Time.Format(time.RFC3339), text.Line(l.Reason))
 }
 
@@ -269,11 +272,11 @@ func (t *troubles) lost(l *auditv1alpha1.Loss) {
 func (t *troubles) finish(stats input.Stats) error {
 	for file, n := range t.ofFile {
 		if n > maxTroubles {
-			fmt.Fprintf(t.to, "mirrorset-guard: %s: and %s that cannot be read\n", file, text.Count(n-maxTroubles, "more line"))
+			t.to.Note("%s: and %s that cannot be read", file, text.Count(n-maxTroubles, "more line"))
 		}
 	}
 	if stats.Backwards > 0 {
-		fmt.Fprintf(t.to, "mirrorset-guard: %s out of order in its file, as when a clock is set back\n", text.Plural(stats.Backwards, "record is", "records are"))
+		t.to.Note("%s out of order in its file, as when a clock is set back", text.Plural(stats.Backwards, "record is", "records are"))
 	}
 	if stats.Troubles > 0 || t.lostSome {
 		return cli.ErrDenied

@@ -49,7 +49,7 @@ Exit code 0: every change would be decided as it was. 1: some would not. 2: some
 answer, some records cannot be read, or wrong usage.`,
 		Example: `  mirrorset-guard replay audit.log --from cluster.json --facts recorded
   mirrorset-guard replay audit.log audit-*.log.gz --config new.yaml --since 30d --verdict denied`,
-		Args: cobra.MinimumNArgs(1),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: cli.CompleteFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), cli.StreamsOf(cmd), args) },
 	}
 	o.world.AddFlags(cmd.Flags())
@@ -58,6 +58,7 @@ answer, some records cannot be read, or wrong usage.`,
 	o.policy.AddFlags(cmd.Flags())
 	o.config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.facts, "facts", replay.Now, "now or recorded: ask registries again, or go by what they said then")
+	cli.OneOf(cmd.Flags(), "facts", replay.Now, replay.Recorded)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries about one change before answering with what is known")
 	return cmd
 }
@@ -116,7 +117,7 @@ func (o *replayOptions) read(ctx context.Context, io cli.Streams, files []string
 	if err != nil {
 		return nil, false, err
 	}
-	reading := newTroubles(io.Err)
+	reading := newTroubles(io)
 	reader := input.Reader{Stdin: io.In, Webhooks: webhookNames, Full: true, Trouble: reading.add}
 	stats, err := reader.Read(ctx, files, func(r input.Record) error {
 		d := r.Decision

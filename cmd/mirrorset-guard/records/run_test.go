@@ -11,7 +11,7 @@ import (
 
 // run runs the program with the commands of this package.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, args, stdin, stdout, stderr, Commands()...)
+	return cli.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr, Commands()...)
 }
 
 // invoke runs a command in this process.

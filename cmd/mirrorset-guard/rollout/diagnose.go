@@ -57,6 +57,12 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *
 		return err
 	}
 	d.Unknown = append(d.Unknown, view.Problems...)
+	for i := range d.HoldUps {
+		for k := range d.HoldUps[i].Remedies {
+			r := &d.HoldUps[i].Remedies[k]
+			r.Command = s.Program.In(r.Command)
+		}
+	}
 	if o.output.Format == "table" {
 		err = printDiagnosis(s.Out, d)
 	} else {

@@ -42,10 +42,11 @@ Exit code 0: done, or nothing was to be done. 2: not done, or not for all pools.
 		Example: `  mirrorset-guard rollout resume worker`,
 		Args: func(cmd *cobra.Command, pools []string) error {
 			if len(pools) == 0 {
-				return fmt.Errorf("which pools? mirrorset-guard rollout %s; mirrorset-guard rollout status lists them", cmd.Use)
+				return fmt.Errorf("which pools? %s %s; %s status lists them", cmd.Parent().CommandPath(), cmd.Use, cmd.Parent().CommandPath())
 			}
 			return nil
 		},
+		ValidArgsFunction: cli.CompletePools,
 		RunE: func(cmd *cobra.Command, pools []string) error {
 			return o.run(cmd.Context(), pools, cli.StreamsOf(cmd))
 		},

@@ -105,10 +105,10 @@ func (o *rolloutOptions) runStatus(_ context.Context, s cli.Streams, view *world
 	if o.output.Format != "table" {
 		return o.output.Write(s.Out, rollouts.StatusDocument(found))
 	}
-	return printStatus(s.Out, found, view.Now)
+	return printStatus(s, found, view.Now)
 }
 
-func printStatus(w io.Writer, s status.Status, now time.Time) error {
+func printStatus(to cli.Streams, s status.Status, now time.Time) error {
 	var b strings.Builder
 	printOperator(&b, s.Operator, now)
 	printPools(&b, s.Pools)
@@ -128,9 +128,9 @@ func printStatus(w io.Writer, s status.Status, now time.Time) error {
 	}
 	printNotes(&b, s.Notes)
 	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
-		b.WriteString("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n")
+		b.WriteString(to.Program.In("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n"))
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(to.Out, b.String())
 	return err
 }
 

@@ -46,6 +46,9 @@ func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, view *wor
 		return err
 	}
 	v := status.Verify(status.VerifyInput{Input: view.Input, Mirrors: set, Incomplete: view.Problems})
+	for i := range v.Left {
+		v.Left[i].Command = s.Program.In(v.Left[i].Command)
+	}
 	if o.output.Format == "table" {
 		err = printVerification(s.Out, v)
 	} else {

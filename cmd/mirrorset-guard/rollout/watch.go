@@ -110,7 +110,7 @@ func (o *watchOptions) run(ctx context.Context, s cli.Streams) error {
 	}
 	w := watch.New(inventory, watch.Options{
 		Goal: status.Goal{Edit: edit, Pools: o.pools}, StallAfter: o.stallAfter, KeepGoing: o.keepGoing, Now: o.now,
-		Display: display, Progress: s.Err, Check: o.checkPools, Config: o.cluster.Config,
+		Display: inWords{display, s.Program}, Progress: s.Err, Check: o.checkPools, Config: o.cluster.Config,
 	})
 	if o.timeout > 0 {
 		var cancel context.CancelFunc

@@ -15,13 +15,16 @@ import (
 )
 
 // A frame is a view of a watch as a screen shows it.
-type frame watch.View
+type frame struct {
+	watch.View
+	program cli.Program // for its title
+}
 
 // newFrame returns the frame of v. Pools of which there is something to see come first.
-func newFrame(v watch.View) frame {
+func newFrame(v watch.View, program cli.Program) frame {
 	v.Pools = slices.Clone(v.Pools)
 	slices.SortStableFunc(v.Pools, func(a, b progress.Pool) int { return cmp.Compare(quiet(a), quiet(b)) })
-	return frame(v)
+	return frame{v, program}
 }
 
 func quiet(p progress.Pool) int {
@@ -73,7 +76,7 @@ const maxState = 3
 
 // head says what is watched, and what is the matter with all of it.
 func (v frame) head(width int) []string {
-	title, lasts := "mirrorset-guard rollout watch", progress.Short(v.Lasts)
+	title, lasts := v.program.In("mirrorset-guard rollout watch"), progress.Short(v.Lasts)
 	lines := []string{title + strings.Repeat(" ", max(width-len(title)-len(lasts), 1)) + lasts}
 	state := ""
 	switch {

@@ -23,7 +23,7 @@ func (o *watchOptions) printer(s cli.Streams) (watch.Display, error) {
 		return jsonPrinter{s.Out}, nil
 	case "auto":
 		if screen, ok := terminal.Open(s.Out); ok {
-			return &screenPrinter{screen: screen, out: s.Out}, nil
+			return &screenPrinter{screen: screen, out: s.Out, program: s.Program}, nil
 		}
 		return linePrinter{s.Out}, nil
 	case "lines":
@@ -100,9 +100,10 @@ func (p jsonPrinter) Close(watch.View) error { return nil }
 
 // A screenPrinter draws on a terminal.
 type screenPrinter struct {
-	screen *terminal.Screen
-	out    io.Writer
-	last   []progress.Event
+	screen  *terminal.Screen
+	out     io.Writer
+	program cli.Program
+	last    []progress.Event
 }
 
 // maxKept is how many events are kept, to be drawn or printed at the end.
@@ -120,7 +121,7 @@ func (p *screenPrinter) Run(ctx context.Context) { p.screen.Run(ctx) }
 
 func (p *screenPrinter) Draw(v watch.View) error {
 	width, height := p.screen.Size()
-	return p.screen.Draw(newFrame(v).lines(p.last, width, height))
+	return p.screen.Draw(newFrame(v, p.program).lines(p.last, width, height))
 }
 
 // Close leaves on the terminal, as lines, what the screen showed last.
@@ -128,8 +129,22 @@ func (p *screenPrinter) Close(v watch.View) error {
 	if err := p.screen.Close(); err != nil {
 		return err
 	}
-	for _, line := range newFrame(v).poolLines(cli.TableWidth, len(v.Pools)) {
+	for _, line := range newFrame(v, p.program).poolLines(cli.TableWidth, len(v.Pools)) {
 		fmt.Fprintln(p.out, line)
 	}
 	return linePrinter{p.out}.Print(p.last)
+}
+
+// inWords is a Display whose events name the program as the user calls it.
+type inWords struct {
+	watch.Display
+	program cli.Program
+}
+
+func (p inWords) Print(events []progress.Event) error {
+	named := slices.Clone(events)
+	for i := range named {
+		named[i].Message = p.program.In(named[i].Message)
+	}
+	return p.Display.Print(named)
 }

@@ -13,7 +13,7 @@ import (
 
 // run runs the program with the commands that these tests need.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, args, stdin, stdout, stderr, append(inspect.Commands(), New())...)
+	return cli.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr, append(inspect.Commands(), New())...)
 }
 
 // invoke runs a command in this process.

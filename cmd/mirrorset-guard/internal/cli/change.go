@@ -62,13 +62,13 @@ func (c *ChangeFlags) Begin(io Streams) (Change, error) {
 }
 
 func (c *ChangeFlags) reader(io Streams) *change.Reader {
-	return &change.Reader{Delete: c.delete, LeftOut: func(line string) { fmt.Fprintf(io.Err, "mirrorset-guard: %s\n", line) }}
+	return &change.Reader{Delete: c.delete, LeftOut: func(line string) { io.Note("%s", line) }}
 }
 
 func (c *ChangeFlags) readInto(r *change.Reader, io Streams) error {
 	for _, name := range c.Files {
 		if name == "-" {
-			r.Read("standard input", io.In)
+			r.Read(change.StandardInput, io.In)
 			continue
 		}
 		if err := r.ReadPath(name); err != nil {
@@ -84,6 +84,14 @@ func (c *ChangeFlags) named(err error) error {
 	}
 	return err
 }
+
+// Find and Objects return where the parts of the change stand in the files: see change.Reader.
+func (r Change) Find(scope string, names ...string) []change.Position {
+	return r.reader.Find(scope, names...)
+}
+
+// Objects is the other half of Find.
+func (r Change) Objects(names ...string) []change.Position { return r.reader.Objects(names...) }
 
 // On returns the change as it is applied to the objects in force, and notes about that.
 func (r Change) On(ctx context.Context, w *world.World) (mirrors.Edit, []string, error) {

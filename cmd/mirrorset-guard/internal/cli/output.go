@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,11 +20,18 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+	// Program is what the user calls the program.
+	Program Program
+}
+
+// Note writes a remark to standard error, after the program's name.
+func (s Streams) Note(format string, args ...any) {
+	fmt.Fprintf(s.Err, "%s: %s\n", cmp.Or(s.Program, ownName), s.Program.In(fmt.Sprintf(format, args...)))
 }
 
 // StreamsOf returns those of cmd.
 func StreamsOf(cmd *cobra.Command) Streams {
-	return Streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()}
+	return Streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), Program(cmd.Root().DisplayName())}
 }
 
 // Runs is the RunE of a command without arguments.
@@ -43,6 +51,7 @@ func Formats(names ...string) Output { return Output{Format: names[0], formats: 
 // AddFlags adds the flags.
 func (o *Output) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&o.Format, "output", "o", o.Format, "format: "+strings.Join(o.formats, ", "))
+	OneOf(flags, "output", o.formats...)
 }
 
 // Validate returns an error for a format that there is not.

@@ -25,6 +25,7 @@ func SeveralFormats(names ...string) Outputs { return Outputs{formats: names} }
 // AddFlags adds the flags.
 func (o *Outputs) AddFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&o.chosen, "output", "o", nil, "format: "+strings.Join(o.formats, ", ")+"; FORMAT=FILE writes it to a file, and -o may be given several times (default "+o.formats[0]+")")
+	OneOf(flags, "output", o.formats...)
 	flags.StringVar(&o.file, "output-file", "", "file for the format of -o that names none, instead of standard output")
 }
 

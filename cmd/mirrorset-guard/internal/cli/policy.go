@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +32,8 @@ func (p *PolicyFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
 	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "all, protected or none: the images whose layers are looked up, not only the manifest")
 	flags.StringVar(&p.guesses, "guesses", "warn", "deny, warn or ignore: how to treat images outside of protected namespaces that are only guessed from the look of an object")
+	OneOf(flags, "verify-blobs", slices.Sorted(maps.Keys(blobScopes))...)
+	OneOf(flags, "guesses", slices.Sorted(maps.Keys(guessNames))...)
 	flags.StringVar(&p.minutesPerNode, "minutes-per-node", "", "LEAST-MOST: how many minutes a node takes that is drained, for the forecast (default: as in the pool's last rollout, or 5-15)")
 	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
 	flags.StringSliceVar(&p.namespaces, "namespace-severity", nil, "NAMESPACE=warn or =deny: the greatest severity for images used only in such namespaces (a trailing * matches any ending; the first match counts); never for protected namespaces; may be repeated")

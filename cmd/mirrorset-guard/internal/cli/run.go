@@ -28,12 +28,25 @@ const (
 // ErrDenied ends a command whose answer was written, and was no.
 var ErrDenied = errors.New("denied")
 
-// Run runs the program, of which these are the commands, and returns its exit code. The tests start it
+// Run runs the program, of which these are the commands, and returns its exit code. argv is as in
+// os.Args: the name it was called by decides whether it is a plugin of kubectl or oc. The tests start it
 // with their own streams.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, commands ...*cobra.Command) int {
+func Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer, commands ...*cobra.Command) int {
 	// What a registry answers, and names in a dump, are strangers' words.
 	stderr = text.Writer(stderr)
-	root := newRoot(commands)
+	called, err := callBy(argv[0])
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", called.program, err)
+		return ExitTrouble
+	}
+	args := argv[1:]
+	if called.completes {
+		args = append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	if isCompletion(args) {
+		stderr = io.Discard // it would be in the middle of what the user types
+	}
+	root := newRoot(called.program, commands)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -44,24 +57,31 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, ErrDenied):
 		return ExitDenied
 	default:
-		fmt.Fprintf(stderr, "mirrorset-guard: %v\n", err)
+		fmt.Fprintf(stderr, "%s: %s\n", called.program, called.program.In(err.Error()))
 		return ExitTrouble
 	}
 }
 
-func newRoot(commands []*cobra.Command) *cobra.Command {
+func newRoot(program Program, commands []*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "mirrorset-guard",
+		Use:   ownName,
 		Short: "Refuse changes of OpenShift mirror sets that would break image pulls",
-		Long: `mirrorset-guard knows every image a cluster may have to pull, computes with the
+		Long: `This program knows every image a cluster may have to pull, computes with the
 nodes' own code where each would be pulled from under a changed mirror
 configuration, asks the registries whether they hold it, and says no before the
 change takes the cluster down.`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: string(program)},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		// Else controller-runtime complains after 30 s, with a stack trace.
 		PersistentPreRun: func(*cobra.Command, []string) { log.SetLogger(logr.Discard()) },
 	}
 	root.AddCommand(commands...)
+	if program != ownName {
+		root.CompletionOptions.DisableDefaultCmd = true // its scripts are about a command of that name
+		root.AddCommand(newPluginCompletion(program))
+	}
+	program.words(root)
+	addCompletions(root)
 	return root
 }

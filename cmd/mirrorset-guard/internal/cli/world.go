@@ -233,7 +233,7 @@ func ReadDump(from string, io Streams) (*snapshot.Snapshot, error) {
 		return nil, fmt.Errorf("--from: %w", err)
 	}
 	for _, problem := range dump.Problems() {
-		fmt.Fprintf(io.Err, "mirrorset-guard: --from: %v\n", problem)
+		io.Note("--from: %v", problem)
 	}
 	return dump, nil
 }

@@ -1,0 +1,128 @@
+package policy
+
+// A RuleText says what a rule objects to.
+type RuleText struct {
+	// Severity is the default in words ("deny, or warn if the image is still found").
+	Severity string
+	// Says is the objection, a clause.
+	Says string
+}
+
+// TextOf returns the text of a rule; the zero RuleText if there is no such rule.
+func TextOf(rule string) RuleText { return ruleTexts[rule] }
+
+// ruleTexts has every rule, as the table in docs/design.md has it.
+var ruleTexts = map[string]RuleText{
+	RejectedByMCO: {
+		"deny what the change adds, warn about what is there already",
+		"the merged set is invalid, image policies included, and MCO would stop applying every later mirror change; or it is too large for a MachineConfig",
+	},
+	RewriteError: {
+		"deny",
+		"the new route cannot be computed; not even the source is asked",
+	},
+	NoRoute: {
+		"deny",
+		"every place on the new route is blocked",
+	},
+	MirrorHidden: {
+		"deny, or warn if the image is still found",
+		"a narrower entry takes a wider entry's mirror away",
+	},
+	SignatureMissing: {
+		"deny",
+		"the place from which nodes would take the image has none of the signatures that an image policy requires",
+	},
+	SignatureRejected: {
+		"deny",
+		"there are signatures, and nodes accept none of them: key, identity, type or digest; or something else stands in their place",
+	},
+	SignatureUnreadable: {
+		"deny, or warn if only the root is not verified here",
+		"nodes look for signatures there, and may not read them; or it could not be determined what they find",
+	},
+	NotFullySynced: {
+		"deny",
+		"the source may not be contacted, and no mirror is verified to hold the image",
+	},
+	ContentMismatch: {
+		"deny",
+		"a place answers with something other than the image, and nodes would stop there",
+	},
+	BlobsMissing: {
+		"deny",
+		"the manifest is there, its config or layers are not, and nodes would stop there",
+	},
+	ImageMissing: {
+		"deny",
+		"no mirror on the new route holds the image, or no place at all does",
+	},
+	CredentialsMissing: {
+		"deny",
+		"the mirrors do not let nodes in",
+	},
+	Unverified: {
+		"deny",
+		"whether the pull works could not be determined",
+	},
+	UnverifiedInFront: {
+		"warn, or deny for protected images that have only mirrors left",
+		"a place before the one that has the image could not be asked",
+	},
+	PlatformMissing: {
+		"deny",
+		"the copy lacks the part, or layers of it, for a platform that nodes have; or, under a tag, is not for a platform that the old place serves",
+	},
+	InventoryStale: {
+		"deny",
+		"the inventory is out of date; weakened only by `InventoryStale@protected`, as images that are not known may be protected",
+	},
+	BlockLifted: {
+		"warn",
+		"a narrower entry lifts a wider NeverContactSource",
+	},
+	AnotherImage: {
+		"deny",
+		"the tag stands for another image there than the one that runs: two sources meet at the mirror, a wildcard leads all hosts to one repository, or a registry that nodes are to search first has an image of that name; a warning where no digest that runs is known",
+	},
+	TagDrift: {
+		"warn",
+		"the tag names a different image there than the one that runs",
+	},
+	NoEffect: {
+		"warn",
+		"an entry that does nothing, or can never match",
+	},
+	BroadSource: {
+		"warn",
+		"how much an entry for a whole registry covers, and which narrower sources would do",
+	},
+	MirrorInCluster: {
+		"warn",
+		"the mirror runs on the very cluster that is about to drain",
+	},
+	MalformedReference: {
+		"warn",
+		"no node can parse the reference, whatever the mirrors",
+	},
+	RolloutStalls: {
+		"deny, or warn if the new route of the image works",
+		"the rollout would stall, or may: a drain waits for a pod that cannot pull its image where it was placed",
+	},
+	DrainLosesPod: {
+		"deny if the image is protected, else warn",
+		"a drain evicts a pod whose image the change leaves on its route, and it is proven that nodes cannot pull it there any more",
+	},
+	DrainBlocked: {
+		"warn",
+		"drains wait for a budget without room, or for one of a pod that can run nowhere else, whatever the images",
+	},
+	RolloutBusy: {
+		"warn",
+		"MCO is in the middle of another rollout, a pool is degraded, or machine-config is not available",
+	},
+	PoolPaused: {
+		"warn",
+		"a pool is paused: since when, what waits there, and until when its nodes can do without new certificates",
+	},
+}
