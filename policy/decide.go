@@ -82,7 +82,7 @@ func (p Plan) WithForecast(v Verdict, f *Forecast) Verdict {
 	if f == nil {
 		return v
 	}
-	v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen = f.Moved.All, f.Moved.Lost, f.Moved.Open
+	v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed = f.Moved.All, f.Moved.Lost, f.Moved.Open, f.Moved.Assumed
 	if len(f.Findings) == 0 {
 		return v
 	}
@@ -140,7 +140,11 @@ func (f Finding) leavesOpen() bool {
 func (c *Counts) add(a *assessment, findings []Finding) {
 	switch a.after {
 	case Works:
-		if !slices.ContainsFunc(findings, Finding.leavesOpen) {
+		switch {
+		case slices.ContainsFunc(findings, Finding.leavesOpen):
+		case a.assumption() != "":
+			c.Assumed++
+		default:
 			c.Verified++ // for the nodes of every platform
 			if at, ok := a.newRoute.served(); ok && at.Depth >= mirrors.DepthBlobs {
 				c.Layers++

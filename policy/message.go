@@ -46,7 +46,7 @@ func (v Verdict) Report(subject string) string {
 		fmt.Fprintf(&b, "%s is admitted: %s.\n", subject, v.unjudged())
 	default:
 		fmt.Fprintf(&b, "%s is admitted: it %s %s of %s, %s%s.\n",
-			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen})
+			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed})
 	}
 	if warned := v.withSeverity(Warn); len(warned) > 0 {
 		fmt.Fprintf(&b, "\nWarnings:\n")
@@ -172,7 +172,7 @@ func (v Verdict) doesNone() string {
 
 // moved says what was verified of the images that a change does not reroute.
 func (c Counts) moved() string {
-	switch verified := c.Moved - c.MovedLost - c.MovedOpen; {
+	switch verified := c.Moved - c.MovedLost - c.MovedOpen - c.MovedAssumed; {
 	case c.Moved == 0:
 		return ": nothing was verified"
 	case verified == c.Moved:
@@ -355,8 +355,10 @@ func (v Verdict) verified() string {
 		return "so there was nothing to verify"
 	case v.Counts.Verified:
 		return "all verified"
+	case v.Counts.Assumed:
+		return "all assumed"
 	}
-	return fmt.Sprintf("%s verified", text.Number(v.Counts.Verified))
+	return v.Counts.AssumedToo() + text.Number(v.Counts.Verified) + " verified"
 }
 
 func warning(g group) string {

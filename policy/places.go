@@ -34,6 +34,11 @@ func (a *assessment) places() []string {
 func describe(f *Fact) string {
 	switch f.Presence {
 	case Present:
+		if f.Assumed != "" {
+			found := *f
+			found.Assumed = ""
+			return "assumed, as " + f.Assumed + "; there it was " + describe(&found)
+		}
 		if len(f.Missing) > 0 {
 			found := "found, without its part for " + strings.Join(f.Missing, ", ")
 			if f.Detail != "" {

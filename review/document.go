@@ -106,7 +106,7 @@ func signatureDocuments(place mirrors.PullSource, facts policy.Facts) []v1alpha1
 }
 
 func factDocument(f *policy.Fact) *v1alpha1.Fact {
-	d := &v1alpha1.Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail}
+	d := &v1alpha1.Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail, Assumed: f.Assumed}
 	if !f.Time.IsZero() {
 		t := f.Time.UTC()
 		d.Time = &t
@@ -122,6 +122,9 @@ func (r Record) Report() string {
 		if len(r.Forecast.Unknown) > 0 {
 			report += "It leaves out what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
 		}
+	}
+	if lines := r.assumedLines(); len(lines) > 0 {
+		report += "\nAssumed, not found:\n- " + strings.Join(lines, "\n- ") + "\n"
 	}
 	return report
 }

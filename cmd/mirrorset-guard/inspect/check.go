@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
 )
 
 // checkOptions are the choices of the command check.
@@ -26,6 +27,8 @@ type checkOptions struct {
 	timeout time.Duration
 	// simulate makes the table show each step of the rollout.
 	simulate bool
+	// assume is the file of a mirroring that has not been done.
+	assume string
 }
 
 func newCheck() *cobra.Command {
@@ -43,6 +46,9 @@ step by step, as MCO, the eviction API, the scheduler and the kubelets would mak
 -o narrowed prints the objects with sources narrowed to what their mirrors hold. -o
 markdown is for a merge request. Several formats are written at once as -o FORMAT=FILE,
 given several times; files are written only if there is a verdict.
+
+--assume judges a mirroring before it happens: what it would copy counts as present, and is
+called assumed in every output.
 
 With --config, the settings are those of the file, which may be the one that the webhook
 has. Its mode counts too: in mode warn or audit, a change that mode enforce would refuse
@@ -65,6 +71,7 @@ verdict, or wrong usage.`,
 	o.config.AddFlags(cmd.Flags())
 	o.by.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
+	cmd.Flags().StringVar(&o.assume, "assume", "", "file of lines SOURCE=DESTINATION, such as oc-mirror's dry-run/mapping.txt: count as present, and call assumed, what it would copy")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
 	return cmd
 }
@@ -90,6 +97,10 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
+	mapping, err := o.mapping(streams)
+	if err != nil {
+		return err
+	}
 	w, err := o.world.Open(ctx, streams)
 	if err != nil {
 		return change.Unless(err)
@@ -101,6 +112,9 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	}
 	reviewer := w.Reviewer()
 	reviewer.Settings = configured.Settings
+	if mapping != nil {
+		reviewer.Registries, reviewer.Trust = mapping.Of(reviewer.Registries), mapping.TrustOf(reviewer.Trust)
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	record, err := reviewer.Review(ctx, edit, by)
@@ -129,6 +143,23 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 		return cli.ErrDenied
 	}
 	return nil
+}
+
+// mapping returns the mirroring that is assumed, nil if none is.
+func (o *checkOptions) mapping(streams cli.Streams) (*foreseen.Mapping, error) {
+	if o.assume == "" {
+		return nil, nil
+	}
+	file, err := cli.OpenInput(o.assume, streams)
+	if err != nil {
+		return nil, fmt.Errorf("--assume: %w", err)
+	}
+	defer file.Close()
+	m, err := foreseen.ReadMapping(o.assume, file)
+	if err != nil {
+		return nil, fmt.Errorf("--assume: %w", err)
+	}
+	return m, nil
 }
 
 func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output, reviewer *review.Reviewer, r review.Record, by policy.Requester) error {
