@@ -106,7 +106,7 @@ type Fact struct {
 	// verdict depends on it, it is looked up again: see Plan.Decisive.
 	Recalled bool
 	// Assumed says on what evidence the fact rests where the location was not found so, but is assumed
-	// to be once a mirroring has been done; "" for what was found. Only the command line assumes
+	// to be once a mirroring or a deletion has been done; "" for what was found. Only the command line assumes
 	// anything: see package review/foreseen.
 	Assumed string
 }

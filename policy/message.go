@@ -232,6 +232,13 @@ func writeLines(b *strings.Builder, lines []string) {
 	}
 }
 
+// Report gives f in full, as Verdict.Report does.
+func (f Finding) Report() string {
+	var b strings.Builder
+	writeFinding(&b, f)
+	return b.String()
+}
+
 func writeFinding(b *strings.Builder, f Finding) {
 	if f.Image.Ref != "" {
 		fmt.Fprintf(b, "%s\n", text.Line(f.Image.Ref))

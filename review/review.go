@@ -200,6 +200,16 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	return record, nil
 }
 
+// PlanDeletion returns the plan of deleting something at registries under the configuration in force: see
+// policy.NewDeletion.
+func (r *Reviewer) PlanDeletion(ctx context.Context, concerned func(*mirrors.Route) bool) (policy.Plan, error) {
+	now, err := r.read(ctx)
+	if err != nil {
+		return policy.Plan{}, err
+	}
+	return policy.NewDeletion(now.set, now.cluster, r.settings(), concerned), nil
+}
+
 // Renew returns record, which is that of Review, as of now: it judges edit again unless the
 // configuration in force is still the one of record.
 func (r *Reviewer) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, record Record) (Record, error) {

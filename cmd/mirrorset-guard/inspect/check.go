@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,10 +30,13 @@ type checkOptions struct {
 	simulate bool
 	// assume is the file of a mirroring that has not been done.
 	assume string
+	// deletes is the file of what is to be deleted at registries, or a reference; keep is a place at
+	// one.
+	deletes, keep string
 }
 
 func newCheck() *cobra.Command {
-	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "narrowed")}
+	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "narrowed", "refs")}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
 		Short: "Review a change before it is made, as the webhook would",
@@ -50,6 +54,9 @@ given several times; files are written only if there is a verdict.
 --assume judges a mirroring before it happens: what it would copy counts as present, and is
 called assumed in every output.
 
+--deletes asks what a deletion at a mirror would break for this cluster, and --keep what
+one has to spare.
+
 With --config, the settings are those of the file, which may be the one that the webhook
 has. Its mode counts too: in mode warn or audit, a change that mode enforce would refuse
 is admitted, and the report says so.
@@ -60,9 +67,17 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f itms.yaml --simulate
   mirrorset-guard check -f itms.yaml --delete
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json
+  mirrorset-guard check -f working-dir/cluster-resources --assume working-dir/dry-run/mapping.txt
+  mirrorset-guard check --deletes working-dir/delete/delete-images.yaml
+  mirrorset-guard check --keep mirror.example.com/shop -o refs
   mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o markdown=report.md`,
-		Args: cobra.NoArgs,
-		RunE: cli.Runs(o.run),
+		Args: o.references,
+		RunE: func(cmd *cobra.Command, references []string) error {
+			if o.asksOfMirror() {
+				return o.checkMirror(cmd.Context(), cli.StreamsOf(cmd), references)
+			}
+			return o.run(cmd.Context(), cli.StreamsOf(cmd))
+		},
 	}
 	o.world.AddFlags(cmd.Flags())
 	o.change.AddFlags(cmd.Flags())
@@ -72,8 +87,18 @@ verdict, or wrong usage.`,
 	o.by.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
 	cmd.Flags().StringVar(&o.assume, "assume", "", "file of lines SOURCE=DESTINATION, such as oc-mirror's dry-run/mapping.txt: count as present, and call assumed, what it would copy")
+	cmd.Flags().StringVar(&o.deletes, "deletes", "", "judge a deletion at registries instead of a change: oc-mirror's delete-images.yaml, a file of references, - (standard input), or references")
+	cmd.Flags().StringVar(&o.keep, "keep", "", "print what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
 	return cmd
+}
+
+// references allows arguments where they say what is to be deleted.
+func (o *checkOptions) references(cmd *cobra.Command, args []string) error {
+	if o.deletes == "" {
+		return cobra.NoArgs(cmd, args)
+	}
+	return nil
 }
 
 func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
@@ -83,6 +108,9 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	targets, err := o.outputs.Targets()
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "refs" }) {
+		return errors.New("--output refs: only for --keep")
 	}
 	configured, err := o.config.Read(&o.policy, &o.world.Registries)
 	if err != nil {
