@@ -70,15 +70,22 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		return
 	}
 	fmt.Fprintf(b, "%s %s: %s.\n", subject, v.answer(), v.lost(denials))
+	copyAll := v.copyAll(denials)
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		if limit == maxDetailed {
 			f.Detail = text.First(f.Detail, maxPlaces, "place")
+			if copyAll != "" {
+				f = f.withoutCopy()
+			}
 		}
 		writeFinding(b, f)
 	}
 	if limit < len(denials) {
 		writeRest(b, denials[limit:])
+	}
+	if copyAll != "" {
+		fmt.Fprintf(b, "\nTo copy to the mirrors what they lack: %s\n", copyAll)
 	}
 	v.writeProgress(b)
 	v.writeBlockedBy(b)

@@ -20,6 +20,8 @@ type Finding struct {
 	Detail []string
 	// Remedy is what to do about the finding: commands, or a sentence.
 	Remedy []string
+	// Copy is what to copy, nil if that would not help; Remedy begins with its commands.
+	Copy *Copy
 	// Moved is set where the change leaves the image on its route, and what it does to the nodes
 	// has the image pulled again.
 	Moved bool
