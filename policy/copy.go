@@ -137,6 +137,8 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	switch {
 	case slices.ContainsFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref }):
 		c.Obstacle = ownPlace
+	case c.From[0].Ref == to.Ref && a.brought:
+		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
 	case c.From[0].Ref == to.Ref:
 		c.Obstacle = "put the image back where it was: " + to.Ref
 	}

@@ -139,6 +139,9 @@ type Reviewer struct {
 	// InForce keeps the tables of the configuration in force from one review to the next; nil
 	// to compute them each time.
 	InForce *InForce
+	// Brought are images that the change under review brings beside its mirror objects
+	// (policy.Cluster.Bringing).
+	Brought []policy.Image
 	// Current keeps what nodes have from one review to the next; nil to read it each time.
 	Current *Current
 }
@@ -303,6 +306,7 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	if through := now.cluster.Rollout; through != nil {
 		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).configsOf(ctx, r.Inventory, through)
 	}
+	now.cluster = now.cluster.Bringing(r.Brought)
 	now.cluster.OtherCredentials = r.OtherCredentials
 	now.cluster.InForce = r.InForce.tablesOf(now.set)
 	return now, nil

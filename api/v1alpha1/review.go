@@ -75,7 +75,8 @@ type Rerouted struct {
 	Image  string `json:"image"`
 	Before Route  `json:"before"`
 	After  Route  `json:"after"`
-	// BeforeUnknown is set if it is not known what nodes do today; Before is empty then.
+	// BeforeUnknown is set if it is not known what nodes do today, or if the change itself brings the
+	// image, as a catalog, so that nothing pulls it today; Before is empty then.
 	BeforeUnknown bool `json:"beforeUnknown,omitempty"`
 	// Pools are the MachineConfigPools whose nodes take these routes, where not all do.
 	Pools []string `json:"pools,omitempty"`

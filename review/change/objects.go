@@ -192,6 +192,9 @@ func (r *Reader) object(place string, gvk schema.GroupVersionKind, doc []byte) s
 	}
 	object, err := named(gvk, doc)
 	if errors.Is(err, mirrors.ErrKind) {
+		if r.companion(place, gvk.GroupKind(), doc) {
+			return nil
+		}
 		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
 	}
 	if err != nil {

@@ -323,7 +323,7 @@ func (j *judgement) tell(d *Deletion) {
 		}
 		if of := items[f.Image.Ref]; len(of) > 0 {
 			slices.Sort(of)
-			f.Remedy = []string{"leave out " + text.Names(slices.Compact(of), maxItems)}
+			f.Remedy, f.Copy = []string{"leave out " + text.Names(slices.Compact(of), maxItems)}, nil
 		}
 		if f.Severity == policy.Deny {
 			d.Allowed, broken[f.Image.Ref] = false, true
@@ -354,8 +354,8 @@ func (j *judgement) notes(d Deletion, foreseen policy.Facts) []string {
 		}
 	}
 	if sparse > 0 {
-		notes = append(notes, fmt.Sprintf("%s that stay lack parts at the mirror: some registries' garbage collection stops at such an index, or takes the layers of the parts that are there for unused; try it on a copy first",
-			text.Plural(sparse, "1 index", text.Number(sparse)+" indexes")))
+		notes = append(notes, text.Plural(sparse, "index that stays lacks", "indexes that stay lack")+
+			" parts at the mirror: some registries' garbage collection stops at such an index, or takes the layers of the parts that are there for unused; try it on a copy first")
 	}
 	return notes
 }

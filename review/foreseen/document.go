@@ -52,7 +52,7 @@ func (d Deletion) Report() string {
 	}
 	d.reportOthers(&b)
 	if d.Elsewhere > 0 {
-		fmt.Fprintf(&b, "\n%s in repositories from which no node of this cluster pulls.\n", text.Plural(d.Elsewhere, "1 item is", text.Number(d.Elsewhere)+" items are"))
+		fmt.Fprintf(&b, "\n%s in repositories from which no node of this cluster pulls.\n", text.Plural(d.Elsewhere, "item is", "items are"))
 	}
 	return b.String()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
+	"github.com/mirrorset-guard/mirrorset-guard/review/mirroring"
 )
 
 // checkOptions are the choices of the command check.
@@ -140,6 +141,8 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	}
 	reviewer := w.Reviewer()
 	reviewer.Settings = configured.Settings
+	brought, broughtNotes := change.Brought()
+	reviewer.Brought, notes = brought, append(notes, broughtNotes...)
 	if mapping != nil {
 		reviewer.Registries, reviewer.Trust = mapping.Of(reviewer.Registries), mapping.TrustOf(reviewer.Trust)
 	}
@@ -150,6 +153,10 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 		return err
 	}
 	record.Notes = append(record.Notes, notes...)
+	record.Notes = append(record.Notes, record.Change.OCMirrorNotes()...)
+	if err := mirroring.Beside(&record, o.change.Files); err != nil {
+		return err
+	}
 	if note := o.by.Note(configured.Settings); note != "" {
 		record.Notes = append(record.Notes, note)
 	}
