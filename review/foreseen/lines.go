@@ -47,14 +47,15 @@ func (m *mistakes) err() error {
 	return errors.New(strings.Join(m.lines, "\n  "))
 }
 
-// eachLine calls take with the lines of r that hold something, and their numbers. Comments begin with #.
+// eachLine calls take with the lines of r that hold something, and their numbers. Comments begin with a #.
 // A last line that does not end may be half of one: the rest of a tag or of a name would be missing,
 // and what is left of it names another image.
 func eachLine(name string, r io.Reader, take func(number int, line string)) error {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for number := 1; ; number++ {
 		data, err := lines.ReadSlice('\n')
-		line := strings.TrimSpace(string(data))
+		line, _, _ := strings.Cut(string(data), "#") // as oc image mirror has it; no reference has one
+		line = strings.TrimSpace(line)
 		switch {
 		case errors.Is(err, io.EOF) && line == "":
 			return nil
@@ -66,7 +67,7 @@ func eachLine(name string, r io.Reader, take func(number int, line string)) erro
 			return fmt.Errorf("%s: %w", name, err)
 		case number > MaxLines:
 			return fmt.Errorf("%s: more than %s lines", name, text.Number(MaxLines))
-		case line == "" || line[0] == '#':
+		case line == "":
 		default:
 			take(number, line)
 		}

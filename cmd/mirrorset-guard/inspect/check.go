@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
+	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
 	"github.com/mirrorset-guard/mirrorset-guard/review/mirroring"
 )
 
@@ -34,6 +36,10 @@ type checkOptions struct {
 	// deletes is the file of what is to be deleted at registries, or a reference; keep is a place at
 	// one.
 	deletes, keep string
+	// plan is the format in which to print what is to be copied, missing whether only that which is
+	// missing.
+	plan    string
+	missing bool
 }
 
 func newCheck() *cobra.Command {
@@ -55,6 +61,10 @@ given several times; files are written only if there is a verdict.
 --assume judges a mirroring before it happens: what it would copy counts as present, and is
 called assumed in every output.
 
+--plan prints what to copy for the change as a tool wants it: oc-mirror (imageset), oc image
+mirror -f (mapping), skopeo, or a script (sh). Its exit code is 0, and 2 if not all could
+be determined.
+
 --deletes asks what a deletion at a mirror would break for this cluster, and --keep what
 one has to spare.
 
@@ -69,6 +79,7 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f itms.yaml --delete
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json
   mirrorset-guard check -f working-dir/cluster-resources --assume working-dir/dry-run/mapping.txt
+  mirrorset-guard check -f itms.yaml --plan sh --missing > copy.sh
   mirrorset-guard check --deletes working-dir/delete/delete-images.yaml
   mirrorset-guard check --keep mirror.example.com/shop -o refs
   mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o markdown=report.md`,
@@ -88,6 +99,8 @@ verdict, or wrong usage.`,
 	o.by.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
 	cmd.Flags().StringVar(&o.assume, "assume", "", "file of lines SOURCE=DESTINATION, such as oc-mirror's dry-run/mapping.txt: count as present, and call assumed, what it would copy")
+	cmd.Flags().StringVar(&o.plan, "plan", "", "print what is to be copied to the mirrors for the change, instead of the review: "+strings.Join(handover.Formats(), ", "))
+	cmd.Flags().BoolVar(&o.missing, "missing", false, "with --plan: only what the mirrors lack")
 	cmd.Flags().StringVar(&o.deletes, "deletes", "", "judge a deletion at registries instead of a change: oc-mirror's delete-images.yaml, a file of references, - (standard input), or references")
 	cmd.Flags().StringVar(&o.keep, "keep", "", "print what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
@@ -112,6 +125,9 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	}
 	if slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "refs" }) {
 		return errors.New("--output refs: only for --keep")
+	}
+	if err := o.checkPlan(targets); err != nil {
+		return err
 	}
 	configured, err := o.config.Read(&o.policy, &o.world.Registries)
 	if err != nil {
@@ -151,6 +167,9 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	record, err := reviewer.Review(ctx, edit, by)
 	if err != nil {
 		return err
+	}
+	if o.plan != "" {
+		return o.printPlan(ctx, streams.Out, targets[0], &reviewer, record, w.Cluster.ClusterVersion())
 	}
 	record.Notes = append(record.Notes, notes...)
 	record.Notes = append(record.Notes, record.Change.OCMirrorNotes()...)

@@ -46,8 +46,8 @@ func (o *checkOptions) mirrorTargets() ([]cli.Target, error) {
 	switch {
 	case o.deletes != "" && o.keep != "":
 		return nil, errors.New("--deletes and --keep are two questions: ask one at a time")
-	case len(o.change.Files) > 0, o.assume != "":
-		return nil, errors.New("--deletes and --keep are about the configuration in force: leave out -f and --assume")
+	case len(o.change.Files) > 0, o.assume != "", o.plan != "", o.missing:
+		return nil, errors.New("--deletes and --keep are about the configuration in force: leave out -f, --assume and --plan")
 	}
 	targets, err := o.outputs.Targets()
 	if err != nil {

@@ -376,7 +376,7 @@ func TestMirrorBadInput(t *testing.T) {
 		want   string
 	}{
 		{"two questions", []string{"--deletes", "x", "--keep", "y"}, "--deletes and --keep are two questions: ask one at a time"},
-		{"a change too", []string{"--deletes", list("m.example.com/x:1\n"), "-f", change}, "--deletes and --keep are about the configuration in force: leave out -f and --assume"},
+		{"a change too", []string{"--deletes", list("m.example.com/x:1\n"), "-f", change}, "--deletes and --keep are about the configuration in force: leave out -f, --assume and --plan"},
 		{"a format for changes", []string{"--keep", "m.example.com", "-o", "junit"}, "--output junit: with --deletes and --keep, choose one of table, json, yaml, or refs for --keep"},
 		{"a format for --keep", []string{"-f", change, "-o", "refs"}, "--output refs: only for --keep"},
 		{"neither a file nor a reference", []string{"--deletes", "nothing"}, `--deletes: there is no file nothing, and as a reference: the command line, line 1: "nothing" is no reference with a registry`},
@@ -389,6 +389,9 @@ func TestMirrorBadInput(t *testing.T) {
 		{"an item without a registry", []string{"--deletes", list(deleteItems("m.example.com/x:1", "x"))}, `items[1].imageReference: "docker://x" is no reference with a registry`},
 		{"a scope with a tag", []string{"--keep", "m.example.com/x:1"}, `--keep: "m.example.com/x:1" is no registry, namespace or repository`},
 		{"no file of --assume", []string{"-f", change, "--assume", "nowhere.txt"}, "--assume: open nowhere.txt: no such file or directory"},
+		{"a plan that there is not", []string{"-f", change, "--plan", "ansible"}, `--plan "ansible": choose one of imageset, mapping, skopeo, sh`},
+		{"a plan and an output", []string{"-f", change, "--plan", "sh", "-o", "json"}, "--plan takes the place of --output: leave one of them out"},
+		{"what is missing, without a plan", []string{"-f", change, "--missing"}, "--missing: only with --plan"},
 		{"half a mapping", []string{"-f", change, "--assume", list("quay.io/a:1=m.example.com/a")}, "line 1: \"quay.io/a:1=m.example.com/a\": the file ends in the middle of this line"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {

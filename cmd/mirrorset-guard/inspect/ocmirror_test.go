@@ -8,6 +8,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
 // What oc-mirror v2 writes to working-dir/cluster-resources.
@@ -110,7 +111,13 @@ spec: {imageDigestMirrors: [{source: registry.redhat.io/openshift4, mirrors: ["m
 		t.Errorf("left out, or an old error:\n%s%s", got.Err, got.Out)
 	}
 	t.Run("what is there", func(t *testing.T) {
-		h.pushCart(t, house+"/redhat/redhat-operator-index:v4.22", "index")
+		index, err := registries.Index("catalog")
+		if err == nil {
+			err = h.PushIndex(house+"/redhat/redhat-operator-index:v4.22", index)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		delete(files, "cluster-resources/updateService.yaml")
 		h.change = workingDir(t, files)
 		if got := h.check(t, nil); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "reroutes 1 of 4 images, all verified") {
