@@ -61,13 +61,18 @@ func (c *Copy) Commands() []string {
 }
 
 func copyCommand(flags string, from, to mirrors.Location) string {
+	return "skopeo copy " + CopyArguments(flags, from, to)
+}
+
+// CopyArguments returns the arguments of skopeo copy, flags first.
+func CopyArguments(flags string, from, to mirrors.Location) string {
 	if from.Insecure {
 		flags += " --src-tls-verify=false"
 	}
 	if to.Insecure {
 		flags += " --dest-tls-verify=false"
 	}
-	return fmt.Sprintf("skopeo copy %s docker://%s docker://%s", flags, from.Ref, to.Ref)
+	return fmt.Sprintf("%s docker://%s docker://%s", flags, from.Ref, to.Ref)
 }
 
 // Copies returns what is to be copied before the images of v can be pulled, the most important first,

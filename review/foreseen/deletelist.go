@@ -37,9 +37,6 @@ type deleted struct {
 	unknown int
 }
 
-// Items returns the number of items.
-func (l *DeleteList) Items() int { return len(l.items) }
-
 // maxList bounds a list in bytes. An item of oc-mirror's has 400.
 const maxList = 1 << 30
 

@@ -340,7 +340,8 @@ var inForce = strings.NewReplacer("its new route", "its route", "the new route",
 // maxItems is how many items a remedy names.
 const maxItems = 5
 
-// notes are remarks on the deletion as a whole.
+// notes are remarks on the deletion as a whole. What garbage collection does was seen of distribution 2.8.2
+// and 3.1.2.
 func (j *judgement) notes(d Deletion, foreseen policy.Facts) []string {
 	var notes []string
 	if d.Elsewhere == len(j.list.items) {
@@ -355,7 +356,7 @@ func (j *judgement) notes(d Deletion, foreseen policy.Facts) []string {
 	}
 	if sparse > 0 {
 		notes = append(notes, text.Plural(sparse, "index that stays lacks", "indexes that stay lack")+
-			" parts at the mirror: some registries' garbage collection stops at such an index, or takes the layers of the parts that are there for unused; try it on a copy first")
+			" parts at the mirror: garbage collection removes the layers of these; that of distribution before version 3, with --delete-untagged, also removes the parts that are there, as they have no tag")
 	}
 	return notes
 }

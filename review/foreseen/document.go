@@ -47,14 +47,25 @@ func (d Deletion) Report() string {
 	default:
 		fmt.Fprintf(&b, "%s is refused: of its %s, nodes of this cluster still pull %s.\n", subject, all, text.Number(len(items)))
 	}
-	for i, f := range d.Findings {
-		fmt.Fprintf(&b, "\n%d. %s", i+1, f.Report())
-	}
+	d.reportFindings(&b)
 	d.reportOthers(&b)
 	if d.Elsewhere > 0 {
 		fmt.Fprintf(&b, "\n%s in repositories from which no node of this cluster pulls.\n", text.Plural(d.Elsewhere, "item is", "items are"))
 	}
 	return b.String()
+}
+
+// reportFindings gives denials, and then warnings.
+func (d Deletion) reportFindings(b *strings.Builder) {
+	n := 0
+	for i, f := range d.Findings {
+		n++
+		if f.Severity != policy.Deny && (i == 0 || d.Findings[i-1].Severity == policy.Deny) {
+			b.WriteString("\nWarnings:\n")
+			n = 1
+		}
+		fmt.Fprintf(b, "\n%d. %s", n, f.Report())
+	}
 }
 
 // reportOthers lists the places without which nodes still get their images.

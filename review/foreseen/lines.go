@@ -85,9 +85,6 @@ type ref struct {
 
 func (r ref) String() string { return r.repository + r.version }
 
-// digest returns that of the reference, "" for one by tag.
-func (r ref) digest() string { return strings.TrimPrefix(r.version, "@") }
-
 // byDigest reports whether r is a reference by digest.
 func (r ref) byDigest() bool { return strings.HasPrefix(r.version, "@") }
 

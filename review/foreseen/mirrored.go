@@ -148,6 +148,9 @@ func (m *Mapping) after(l mirrors.Location, o origin, before *policy.Fact, sourc
 	source := sources.At(o.at(l))
 	switch source.Presence {
 	case policy.Present:
+		if _, version := split(l); strings.HasPrefix(version, "@") && !o.byDigest() && source.Digest != version[1:] {
+			return m.unchanged(before, o, &policy.Fact{Detail: "it has another digest there"})
+		}
 		if before.Presence == policy.Present && before.Digest != "" && before.Digest == source.Digest && len(before.Missing) == 0 {
 			return before // it is there already
 		}

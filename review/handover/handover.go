@@ -66,6 +66,9 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": its name is not safe to be given to a tool")
 			continue
 		}
+		if !c.Found {
+			plan.Unknown = append(plan.Unknown, "whether "+c.From[0].Ref+" has what is to be copied")
+		}
 		signatures, known := signaturesOf(c, facts)
 		if !known && record.Plan.LooksForSignatures(c) {
 			plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
@@ -240,21 +243,11 @@ func (p *Plan) writeSkopeo(b *bufio.Writer) {
 // eachCommand calls write with the arguments of each command: an image before its signatures.
 func (p *Plan) eachCommand(write func(args string)) {
 	for _, c := range p.Copies {
-		write(arguments("--all --preserve-digests", c.From, c.To))
+		write(policy.CopyArguments("--all --preserve-digests", c.From, c.To))
 		for _, s := range c.Signatures {
-			write(arguments("--preserve-digests", s.From, s.To))
+			write(policy.CopyArguments("--preserve-digests", s.From, s.To))
 		}
 	}
-}
-
-func arguments(flags string, from, to mirrors.Location) string {
-	if from.Insecure {
-		flags += " --src-tls-verify=false"
-	}
-	if to.Insecure {
-		flags += " --dest-tls-verify=false"
-	}
-	return fmt.Sprintf("%s docker://%s docker://%s", flags, from.Ref, to.Ref)
 }
 
 // shell is the beginning of a script: it goes on after a failure, and says in the end how many there were.

@@ -176,11 +176,16 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	if err := mirroring.Beside(&record, o.change.Files); err != nil {
 		return err
 	}
+	if counts := record.Verdict.Counts; mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
+		record.Notes = append(record.Notes, "nothing is assumed: no image is missing at a place to which "+o.assume+" copies it")
+	}
 	if note := o.by.Note(configured.Settings); note != "" {
 		record.Notes = append(record.Notes, note)
 	}
 	if record.Verdict.Allowed {
-		note, err := reviewer.StepNote(ctx, edit, by)
+		steps := reviewer
+		steps.Brought = nil // what the change brings is judged as a whole
+		note, err := steps.StepNote(ctx, edit, by)
 		if err != nil {
 			return err
 		}

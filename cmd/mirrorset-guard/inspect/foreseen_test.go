@@ -159,6 +159,7 @@ func TestAssume(t *testing.T) {
 		{"signatures are left behind", without(3), cli.ExitDenied, "SignatureMissing: nodes require a signature of it, and where they would pull it there is none"},
 		{"another place at the mirror", instead(0, "/a/b/shop", "/shop"), cli.ExitDenied, "quay.io/shop/cart:v1\n"},
 		{"the source lacks it", instead(1, "quay.io/shop/pay@"+h.pay, "quay.io/shop/none@"+h.pay), cli.ExitDenied, "where it is not to be had"},
+		{"to a digest from a tag that is something else", instead(1, h.mapping()[1], "quay.io/shop/cart:v1="+house+"/a/b/shop/pay@"+h.pay), cli.ExitDenied, "quay.io/shop/pay@" + h.pay},
 		{"only a part of an index", instead(1, h.pay, h.payAMD), cli.ExitDenied, "quay.io/shop/pay@" + h.pay},
 		{"the digest comes under a tag", instead(1, "@"+h.pay, ":v1"), cli.ExitAdmitted, "all assumed"},
 		{"the source does not answer", instead(1, "quay.io", "127.0.0.1:1"), cli.ExitDenied, "what will be there is not known: "},
@@ -250,8 +251,10 @@ func filled(t *testing.T) mirrorHouse {
 		t.Fatal(err)
 	}
 	h.pushCart(t, house+"/a/b/shop/cart:old", "an old cart")
+	h.pushCart(t, house+"/a/b/shop/cart:older", "an older cart")
 	h.pushCart(t, house+"/a/b/shop/cart:same", "cart")
-	h.dump = clitest.Written(t, "filled.yaml", h.cluster()+"---\n"+strings.ReplaceAll(houseMirrors, `shop"]`, `shop"], mirrorSourcePolicy: NeverContactSource`))
+	const stream = "---\napiVersion: image.openshift.io/v1\nkind: ImageStream\nmetadata: {namespace: shop, name: cart}\nspec: {tags: [{name: older, from: {kind: DockerImage, name: 'quay.io/shop/cart:older'}}]}\n"
+	h.dump = clitest.Written(t, "filled.yaml", h.cluster()+stream+"---\n"+strings.ReplaceAll(houseMirrors, `shop"]`, `shop"], mirrorSourcePolicy: NeverContactSource`))
 	return h
 }
 
@@ -293,6 +296,10 @@ func TestDeletes(t *testing.T) {
 		}},
 		{"signatures alone", house + "/safe/signed:" + signer.Tag(h.signed) + "\n", cli.ExitDenied, []string{"SignatureMissing", "quay.io/safe/signed@" + h.signed}},
 		{"an image that its source has", house + "/safe/signed:v1\n", cli.ExitDenied, []string{"ImageMissing: no mirror on its route has the image; only the source has it"}},
+		{"what only history names", deleteItems(house + "/a/b/shop/cart:older"), cli.ExitAdmitted, []string{
+			"breaks no pull: of its 1 item, nodes of this cluster pull 1", "Warnings:\n\n1. quay.io/shop/cart:older\n   used by ImageStream shop/cart",
+			"Pulled from there as well, without breaking:\n- " + house + "/a/b/shop/cart:older: item 1 takes the image; place 1 of the route of quay.io/shop/cart:older, by the entry quay.io/shop; history, used by ImageStream shop/cart",
+		}},
 		{"the list of another mirror", deleteItems("other.example.com/a/b/shop/cart:v1"), cli.ExitAdmitted, []string{
 			"no node of this cluster pulls from any repository of the list, which is of other.example.com: is it the list of another mirror",
 		}},
@@ -343,7 +350,8 @@ func TestDeletes(t *testing.T) {
 func TestKeep(t *testing.T) {
 	h := filled(t)
 	got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house, "-o", "refs"}, h.flags...)...)
-	want := fmt.Sprintf(`# What nodes of this cluster may ask for below %[1]s: 4 references, indexes with their parts.
+	want := fmt.Sprintf(`# What nodes of this cluster may ask for below %[1]s: 5 references, indexes with their parts.
+%[1]s/a/b/shop/cart:older
 %[1]s/a/b/shop/cart:v1
 %[1]s/a/b/shop/pay@%[2]s
 %[1]s/safe/signed:%[4]s
@@ -352,7 +360,7 @@ func TestKeep(t *testing.T) {
 	if got.Code != cli.ExitAdmitted || got.Out != want {
 		t.Errorf("exit code %d\n%s%s\nwant\n%s", got.Code, got.Out, got.Err, want)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(got.Out), "\n")[1:] {
+	for _, line := range strings.Split(strings.TrimSpace(got.Out), "\n")[2:] { // all but the comment and what is history
 		if refused := h.deletes(t, line+"\n"); refused.Code != cli.ExitDenied {
 			t.Errorf("%s may be deleted:\n%s%s", line, refused.Out, refused.Err)
 		}
