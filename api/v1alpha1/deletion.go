@@ -43,7 +43,7 @@ type NeededPlace struct {
 	Broken bool `json:"broken"`
 }
 
-// A KeepList is what nodes of a cluster may ask for below a scope (kind KeepList).
+// A KeepList is the list of references that nodes of a cluster may ask for below a scope (kind KeepList).
 type KeepList struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

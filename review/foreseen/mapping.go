@@ -25,7 +25,7 @@ type copies struct {
 	tagged []origin
 }
 
-// An origin is where a copy comes from.
+// An origin is the place that a copy comes from.
 type origin struct {
 	ref
 	// other is a source that is no registry: a folder or an archive. ref is zero then.

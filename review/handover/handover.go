@@ -22,7 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A Plan is what is to be copied for a change.
+// A Plan lists the images to be copied for a change.
 type Plan struct {
 	Copies []Copy
 	// Obstacles say what is to be done instead of a copy, or before one.

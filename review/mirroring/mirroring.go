@@ -86,7 +86,7 @@ func read(path string) (failures, error) {
 	if err != nil {
 		return failures{}, err
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // it is only read
 	var f failures
 	lines := bufio.NewReaderSize(file, maxLine)
 	for {
