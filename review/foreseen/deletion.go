@@ -142,11 +142,17 @@ func (j *judgement) resolve(ctx context.Context) {
 			items = append(items, n+1)
 		}
 	}
-	facts := j.registries.Presence(ctx, places)
-	for k, number := range items {
-		j.enter(number, facts.At(places[k]))
+	for first := 0; first < len(places); first += tagsAtOnce {
+		next := min(first+tagsAtOnce, len(places))
+		facts := j.registries.Presence(ctx, places[first:next])
+		for k := first; k < next; k++ {
+			j.enter(items[k], facts.At(places[k]))
+		}
 	}
 }
+
+// tagsAtOnce is well below what registries' clients keep waiting and remember (presence.Options.MaxFacts).
+const tagsAtOnce = 10_000
 
 // enter notes which digest the tag of an item stands for, by the fact about it. Where the registry does
 // not say so, it is the one by which it was copied, and maybe another.

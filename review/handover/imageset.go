@@ -22,6 +22,7 @@ type imageSet struct {
 
 type imageSetSpec struct {
 	Platform         *platform         `json:"platform,omitempty"`
+	Operators        []operator        `json:"operators,omitempty"`
 	AdditionalImages []additionalImage `json:"additionalImages,omitempty"`
 }
 
@@ -48,8 +49,8 @@ const (
 )
 
 // writeImageSet writes a configuration for oc-mirror. One run copies to one registry, so that images for
-// others are only named. Operators are copied as the images that the cluster uses: which packages of
-// which catalogs they come from is said where the names of their ClusterServiceVersions show it.
+// others are only named. Operators are mirrored by their packages, at the versions that are installed,
+// and as the images that the cluster uses: those have to be there whatever the catalog says today.
 func (p *Plan) writeImageSet(b *bufio.Writer) {
 	destination := destinationOf(p.Copies)
 	set := imageSet{Kind: "ImageSetConfiguration", APIVersion: "mirror.openshift.io/v2alpha1"}
@@ -66,11 +67,17 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 			set.Mirror.AdditionalImages = append(set.Mirror.AdditionalImages, additional(c, target))
 		}
 	}
+	var unexpressed []string
+	set.Mirror.Operators, unexpressed = p.Operators.of(packagesOf(p.Copies), destination)
+	set.Mirror.AdditionalImages = slices.DeleteFunc(set.Mirror.AdditionalImages, func(i additionalImage) bool {
+		return slices.ContainsFunc(set.Mirror.Operators, func(o operator) bool { return strings.HasPrefix(i.Name+"@", o.Catalog+"@") })
+	})
 	if release > 0 {
 		set.Mirror.Platform = &platform{Channels: []channel{{p.Release.Channel, p.Release.Version, p.Release.Version}}}
 	}
 	comment(b, "%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE docker://%s", p.summary(), destination)
 	p.sayImageSet(b, release, elsewhere)
+	p.sayOperators(b, set.Mirror.Operators, unexpressed)
 	p.writeRemarks(b)
 	data, err := yaml.Marshal(set)
 	if err != nil { // of strings
@@ -90,8 +97,19 @@ func (p *Plan) sayImageSet(b *bufio.Writer, release int, elsewhere []string) {
 	for _, ref := range elsewhere {
 		comment(b, "Not expressed: %s, as a run of oc-mirror has one destination; see --plan mapping.", ref)
 	}
-	if packages := packagesOf(p.Copies); len(packages) > 0 {
-		comment(b, "Operators are copied as the images in use. To follow their updates, name packages of their catalogs under mirror.operators; in use: %s.", text.Names(packages, maxPackages))
+}
+
+// sayOperators says which operators the configuration leaves out.
+func (p *Plan) sayOperators(b *bufio.Writer, operators []operator, unexpressed []string) {
+	for _, u := range unexpressed {
+		comment(b, "Not expressed: %s.", u)
+	}
+	switch packages := packagesOf(p.Copies); {
+	case len(packages) == 0 || len(operators)+len(unexpressed) > 0:
+	case p.Operators.Unread != "":
+		comment(b, "Operators only as the images in use, as Subscriptions could not be read: %s.", p.Operators.Unread)
+	default:
+		comment(b, "Operators only as the images in use, as no Subscription is known that installed them: %s.", text.Names(packages, maxPackages))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -20,6 +21,30 @@ func copyOf(from, to, kind, name string) Copy {
 	return Copy{
 		Image: policy.Image{Ref: from, Consumers: []policy.Consumer{{Kind: kind, Name: name}}},
 		From:  mirrors.Location{Ref: from}, To: mirrors.Location{Ref: to},
+	}
+}
+
+// operatorImage is a copy of an image of a ClusterServiceVersion.
+func operatorImage(csv string) Copy {
+	return copyOf("registry.redhat.io/op/bundle"+anyDigest, "m.example.com/op/bundle"+anyDigest, "ClusterServiceVersion", csv)
+}
+
+// subscribed is a plan for a cluster with two operators, of which one has images to be copied, and their
+// catalog.
+func subscribed(catalog string) Plan {
+	subscription := func(name, csv string) *objects.Subscription {
+		return &objects.Subscription{
+			Spec:   objects.SubscriptionSpec{Package: name, Channel: "stable", Source: "redhat", SourceNamespace: "openshift-marketplace"},
+			Status: objects.SubscriptionStatus{InstalledCSV: csv},
+		}
+	}
+	var images policy.Images
+	if catalog != "" {
+		images = policy.NewImages(policy.Image{Ref: catalog, Consumers: []policy.Consumer{{Kind: "CatalogSource", Namespace: "openshift-marketplace", Name: "redhat", Container: "spec.image"}}})
+	}
+	return Plan{
+		Copies:    []Copy{operatorImage("op.v1.2.3")},
+		Operators: OperatorsOf([]*objects.Subscription{subscription("op", "op.v1.2.3"), subscription("other", "other.v1"), subscription("op", "op.v1.2.3")}, images, nil),
 	}
 }
 
@@ -56,9 +81,17 @@ func TestImageSet(t *testing.T) {
 		{"two registries", of(copyOf("quay.io/a:1", "m.example.com/a:1", "Pod", "a"), copyOf("quay.io/b:1", "m.example.com/b:1", "Pod", "b"), copyOf("quay.io/c:1", "other.example.com/c:1", "Pod", "c")), []string{
 			"# Not expressed: other.example.com/c:1, as a run of oc-mirror has one destination",
 		}},
-		{"operators", of(copyOf("registry.redhat.io/op/bundle"+anyDigest, "m.example.com/op/bundle"+anyDigest, "ClusterServiceVersion", "op.v1.2.3")), []string{
-			"under mirror.operators; in use: op.v1.2.3.", "  - name: registry.redhat.io/op/bundle" + anyDigest + "\n",
+		{"operators that nothing has subscribed to", of(operatorImage("op.v1.2.3")), []string{
+			"no Subscription is known that installed them: op.v1.2.3.", "  - name: registry.redhat.io/op/bundle" + anyDigest + "\n",
 		}},
+		{"operators", subscribed("registry.redhat.io/redhat/redhat-operator-index:v4.22"), []string{
+			"  operators:\n  - catalog: registry.redhat.io/redhat/redhat-operator-index:v4.22\n    packages:\n    - channels:\n      - maxVersion: 1.2.3\n        minVersion: 1.2.3\n        name: stable\n      name: op\n",
+			"  - name: registry.redhat.io/op/bundle" + anyDigest + "\n",
+		}},
+		{"operators of a catalog at the mirror", subscribed("m.example.com/redhat/redhat-operator-index:v4.22"), []string{
+			"# Not expressed: package op, whose catalog is at the mirror itself (m.example.com/redhat/redhat-operator-index:v4.22): name the one that it was mirrored from.",
+		}},
+		{"operators of no catalog", subscribed(""), []string{"# Not expressed: package op, of whose CatalogSource openshift-marketplace/redhat no image is known."}},
 		{"nothing", of(), []string{"mirror: {}\n"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {

@@ -169,7 +169,7 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 		return err
 	}
 	if o.plan != "" {
-		return o.printPlan(ctx, streams.Out, targets[0], &reviewer, record, w.Cluster.ClusterVersion())
+		return o.printPlan(ctx, streams.Out, targets[0], &reviewer, record, w.Cluster)
 	}
 	record.Notes = append(record.Notes, notes...)
 	record.Notes = append(record.Notes, record.Change.OCMirrorNotes()...)

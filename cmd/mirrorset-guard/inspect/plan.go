@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	configv1 "github.com/openshift/api/config/v1"
-
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // checkPlan returns an error for flags of a plan that do not go together.
@@ -33,9 +32,15 @@ func (o *checkOptions) checkPlan(targets []cli.Target) error {
 }
 
 // printPlan prints what is to be copied for the change, whether it would be admitted or not.
-func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.Target, reviewer *review.Reviewer, record review.Record, version *configv1.ClusterVersion) error {
+func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.Target, reviewer *review.Reviewer, record review.Record, cluster world.Cluster) error {
 	plan := handover.Make(ctx, reviewer, record, o.missing)
-	plan.Release = handover.ReleaseOf(version)
+	plan.Release = handover.ReleaseOf(cluster.ClusterVersion())
+	images, err := cluster.Images(ctx)
+	if err != nil {
+		return err
+	}
+	subscriptions, unread := cluster.Subscriptions(ctx)
+	plan.Operators = handover.OperatorsOf(subscriptions, images, unread)
 	if err := target.Print(out, func(w io.Writer) error { return plan.Write(w, o.plan) }); err != nil {
 		return err
 	}

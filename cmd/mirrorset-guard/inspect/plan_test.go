@@ -189,3 +189,54 @@ mirror:
 		t.Errorf("exit code %d\n%s%s\nwant\n%s", got.Code, got.Out, got.Err, want)
 	}
 }
+
+// TestPlanOfOperators: packages come from the Subscriptions and catalogs of a dump.
+func TestPlanOfOperators(t *testing.T) {
+	h := newMirrorHouse(t)
+	h.dump = clitest.Written(t, "cluster.yaml", h.cluster()+fmt.Sprintf(`---
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {namespace: op, name: op.v1.2.3}
+spec: {relatedImages: [{name: op, image: "quay.io/shop/pay@%s"}]}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {namespace: op, name: op}
+spec: {name: op, channel: stable, source: redhat, sourceNamespace: openshift-marketplace}
+status: {installedCSV: op.v1.2.3}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {namespace: openshift-marketplace, name: redhat}
+spec: {sourceType: grpc, image: "registry.redhat.io/redhat/redhat-operator-index:v4.22"}
+`, h.pay))
+	got := h.check(t, nil, "--plan", "imageset", "--missing")
+	want := `  operators:
+  - catalog: registry.redhat.io/redhat/redhat-operator-index:v4.22
+    packages:
+    - channels:
+      - maxVersion: 1.2.3
+        minVersion: 1.2.3
+        name: stable
+      name: op
+`
+	if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, want) {
+		t.Errorf("exit code %d\n%s%s\nwant\n%s", got.Code, got.Out, got.Err, want)
+	}
+}
+
+// TestPlanOfACluster: of a real API server, which has no OLM.
+func TestPlanOfACluster(t *testing.T) {
+	h := newMirrorHouse(t)
+	c := newCluster(t)
+	c.Apply(t, `
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: cart, namespace: default}
+spec: {schedule: "0 4 * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: "quay.io/shop/cart:v1"}]}}}}}
+`)
+	got := invoke(t, "", append([]string{"check", "-f", h.change, "--kubeconfig", c.Kubeconfig, "--plan", "imageset", "--missing"}, h.flags...)...)
+	if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "  additionalImages:\n  - name: quay.io/shop/cart:v1@sha256:") {
+		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+}
