@@ -35,7 +35,7 @@ func TestDecideInBrief(t *testing.T) {
 			for i := range brief.Findings {
 				of, f := &brief.Findings[i], whole.Findings[i]
 				if i >= told && of.Image.Ref != "" && of.Detail == nil && of.Remedy == nil && (f.Detail != nil || f.Remedy != nil) {
-					of.Detail, of.Remedy = f.Detail, f.Remedy
+					of.Detail, of.Remedy, of.Copy = f.Detail, f.Remedy, f.Copy
 					cut++
 				}
 			}

@@ -28,7 +28,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 		v.Counts.add(seen, findings)
 		for i := range findings {
 			if f := &findings[i]; brief {
-				f.Detail, f.Remedy = nil, nil
+				f.Detail, f.Remedy, f.Copy = nil, nil, nil
 			}
 		}
 		if v.Findings == nil && len(findings) > 0 {
@@ -62,7 +62,7 @@ func (s *Settings) detail(findings []Finding, images [][]Reroute, facts Facts) {
 		_, whole := s.worst(reroutes, facts, false)
 		for _, f := range brief {
 			if i := slices.IndexFunc(whole, func(w Finding) bool { return w.Rule == f.Rule }); i >= 0 {
-				f.Detail, f.Remedy = whole[i].Detail, whole[i].Remedy
+				f.Detail, f.Remedy, f.Copy = whole[i].Detail, whole[i].Remedy, whole[i].Copy
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func (p Plan) WithForecast(v Verdict, f *Forecast) Verdict {
 	if f == nil {
 		return v
 	}
-	v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen = f.Moved.All, f.Moved.Lost, f.Moved.Open
+	v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed = f.Moved.All, f.Moved.Lost, f.Moved.Open, f.Moved.Assumed
 	if len(f.Findings) == 0 {
 		return v
 	}
@@ -107,6 +107,10 @@ func (s *Settings) judge(a *assessment) []Finding {
 			continue
 		}
 		f.Rule, f.Image = r.id, s.sortConsumers(a.Image)
+		if f.Copy != nil {
+			f.Copy.Rule, f.Copy.Reason = f.Rule, f.Reason
+			f.Remedy = append(f.Copy.Commands(), f.Remedy...)
+		}
 		f = s.forReroute(a.Reroute).settle(f, false)
 		if f.Severity == Deny && len(a.current) > 0 {
 			g, _ := r.check(a.byObjects())
@@ -140,7 +144,11 @@ func (f Finding) leavesOpen() bool {
 func (c *Counts) add(a *assessment, findings []Finding) {
 	switch a.after {
 	case Works:
-		if !slices.ContainsFunc(findings, Finding.leavesOpen) {
+		switch {
+		case slices.ContainsFunc(findings, Finding.leavesOpen):
+		case a.assumption() != "":
+			c.Assumed++
+		default:
 			c.Verified++ // for the nodes of every platform
 			if at, ok := a.newRoute.served(); ok && at.Depth >= mirrors.DepthBlobs {
 				c.Layers++

@@ -278,6 +278,8 @@ And 2,997 more:
 - ImageMissing: 1,997 images (team-5 285, team-0 286, team-1 285, 4 more namespaces)
 - Unverified: 1,000 images (team-0 143, team-3 143, team-6 143, 4 more namespaces)
 
+To copy to the mirrors what they lack: mirrorset-guard sync -f FILE
+
 2,000 of 3,000 looked up when time was up; the others follow. Apply again in 10 s.
 
 Only images in namespaces team-0, team-1, team-2 and 4 more block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.

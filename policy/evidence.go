@@ -90,9 +90,11 @@ func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) *Fact {
 //     this very digest: registries hide private repositories.
 //   - Where CRI-O's credential provider may find credentials in a pod's namespace, 401 and
 //     403 prove nothing at any place.
+//
+// What will be deleted will be gone, whoever asks.
 func (s step) proveAfter(f *Fact) *Fact {
 	switch {
-	case f.Presence != Denied && f.Presence != Absent:
+	case f.Presence != Denied && f.Presence != Absent, f.Assumed != "":
 		return f
 	case !f.AsNodes,
 		f.Presence == Denied && (s.isAtSource() || s.OtherCredentials),

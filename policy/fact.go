@@ -105,6 +105,10 @@ type Fact struct {
 	// It is good enough to plan by, and does not prove that the old route fails; where a
 	// verdict depends on it, it is looked up again: see Plan.Decisive.
 	Recalled bool
+	// Assumed says on what evidence the fact rests where the location was not found so, but is assumed
+	// to be once a mirroring or a deletion has been done; "" for what was found. Only the command line assumes
+	// anything: see package review/foreseen.
+	Assumed string
 }
 
 // An Instance is the manifest that nodes of a platform run of an image.

@@ -46,7 +46,7 @@ func (v Verdict) Report(subject string) string {
 		fmt.Fprintf(&b, "%s is admitted: %s.\n", subject, v.unjudged())
 	default:
 		fmt.Fprintf(&b, "%s is admitted: it %s %s of %s, %s%s.\n",
-			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen})
+			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed})
 	}
 	if warned := v.withSeverity(Warn); len(warned) > 0 {
 		fmt.Fprintf(&b, "\nWarnings:\n")
@@ -70,15 +70,22 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		return
 	}
 	fmt.Fprintf(b, "%s %s: %s.\n", subject, v.answer(), v.lost(denials))
+	copyAll := v.copyAll(denials)
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		if limit == maxDetailed {
 			f.Detail = text.First(f.Detail, maxPlaces, "place")
+			if copyAll != "" {
+				f = f.withoutCopy()
+			}
 		}
 		writeFinding(b, f)
 	}
 	if limit < len(denials) {
 		writeRest(b, denials[limit:])
+	}
+	if copyAll != "" {
+		fmt.Fprintf(b, "\nTo copy to the mirrors what they lack: %s\n", copyAll)
 	}
 	v.writeProgress(b)
 	v.writeBlockedBy(b)
@@ -172,7 +179,7 @@ func (v Verdict) doesNone() string {
 
 // moved says what was verified of the images that a change does not reroute.
 func (c Counts) moved() string {
-	switch verified := c.Moved - c.MovedLost - c.MovedOpen; {
+	switch verified := c.Moved - c.MovedLost - c.MovedOpen - c.MovedAssumed; {
 	case c.Moved == 0:
 		return ": nothing was verified"
 	case verified == c.Moved:
@@ -230,6 +237,13 @@ func writeLines(b *strings.Builder, lines []string) {
 	for _, line := range lines {
 		fmt.Fprintf(b, "- %s\n", line)
 	}
+}
+
+// Report gives f in full, as Verdict.Report does.
+func (f Finding) Report() string {
+	var b strings.Builder
+	writeFinding(&b, f)
+	return b.String()
 }
 
 func writeFinding(b *strings.Builder, f Finding) {
@@ -355,8 +369,10 @@ func (v Verdict) verified() string {
 		return "so there was nothing to verify"
 	case v.Counts.Verified:
 		return "all verified"
+	case v.Counts.Assumed:
+		return "all assumed"
 	}
-	return fmt.Sprintf("%s verified", text.Number(v.Counts.Verified))
+	return v.Counts.AssumedToo() + text.Number(v.Counts.Verified) + " verified"
 }
 
 func warning(g group) string {

@@ -12,9 +12,9 @@ import (
 )
 
 // MovedCounts are the numbers of images of evicted pods that the change does not reroute: of all, of
-// those that nodes are known to be unable to pull (Lost), and of those for which that is not
-// known (Open).
-type MovedCounts struct{ All, Lost, Open int }
+// those that nodes are known to be unable to pull (Lost), of those for which that is not known (Open),
+// and of those that were found only where a mirroring that has not been done would copy them from.
+type MovedCounts struct{ All, Lost, Open, Assumed int }
 
 // String continues a forecast, "" if there is nothing to add.
 func (c MovedCounts) String() string {
@@ -53,6 +53,10 @@ func (f *Forecast) countMoved(all []simulation.Moved) {
 			f.Moved.Lost++
 		case rollout.PullUnknown:
 			f.Moved.Open++
+		default:
+			if a.assumption() != "" {
+				f.Moved.Assumed++
+			}
 		}
 		f.moved = append(f.moved, movedImage{a, m})
 	}

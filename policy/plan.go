@@ -36,6 +36,9 @@ type Cluster struct {
 	Rollout *rollout.Cluster
 	// Current are the rendered configs that nodes have (rollout.Cluster.CurrentConfigs).
 	Current []CurrentConfig
+
+	// brought are the references of Images that the change brings: see Bringing.
+	brought map[string]bool
 }
 
 // A Plan holds the effects of a change, and the settings by which it is judged.
@@ -102,6 +105,11 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		}
 		p.routes = append(p.routes, poolRoutes{variant.Pools, r, r.ownPolicies()})
 		reroutes, malformed := on.reroutes(r, &known, known.currentIn(k, variants), &s, on.touched(r, known.Images))
+		if len(known.brought) > 0 {
+			brought, unread := on.brought(r, &known, &s, reroutes)
+			reroutes, malformed = append(reroutes, brought...), append(malformed, unread...)
+			slices.SortStableFunc(reroutes, byRef)
+		}
 		for i := range reroutes {
 			reroutes[i].Pools = variant.Pools
 		}

@@ -15,6 +15,8 @@ type Reroute struct {
 	// settled is set for what is no reroute: an image that the change leaves on its route, and
 	// that a drain has pulled again.
 	settled bool
+	// brought is set for what is no reroute either: an image that the change itself brings.
+	brought bool
 	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
 	// whether the image is protected; and what is known of the nodes.
 	platforms, onePlatform bool

@@ -14,7 +14,7 @@ func blobsMissing(a *assessment) (Finding, bool) {
 				Severity: severity,
 				Reason:   "a place on its new route lacks some of its blobs, and nodes would stop there",
 				Detail:   a.places(),
-				Remedy:   a.copyTo(at.Location),
+				Copy:     a.copyTo(at.Location),
 			}, true
 		}
 	}

@@ -16,21 +16,21 @@ func imageMissing(a *assessment) (Finding, bool) {
 			Severity: a.unlessBroken(),
 			Reason:   "no place on its new route " + a.without(false),
 			Detail:   a.places(),
-			Remedy:   a.copyCommands(),
+			Copy:     a.copyToMirror(),
 		}, true
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
 		return Finding{
 			Severity: a.fallbackSeverity(),
 			Reason:   "no mirror on its new route " + a.without(true) + "; only the source has it",
 			Detail:   a.places(),
-			Remedy:   a.copyCommands(),
+			Copy:     a.copyToMirror(),
 		}, true
 	case a.after == Unsure && a.newRoute.hasOpenMirror() && a.mirrors == Fails:
 		return Finding{
 			Severity: a.unlessMirrorsFailed(),
 			Reason:   "no mirror on its new route " + a.without(true) + ", and it could not be verified that the source does",
 			Detail:   a.places(),
-			Remedy:   a.copyCommands(),
+			Copy:     a.copyToMirror(),
 		}, true
 	default:
 		return Finding{}, false

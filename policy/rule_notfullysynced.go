@@ -18,15 +18,14 @@ func notFullySynced(a *assessment) (Finding, bool) {
 		Severity: a.unlessBroken(),
 		Reason:   "the source may not be contacted, and no mirror " + a.without(true),
 		Detail:   a.places(),
-		Remedy:   a.copyCommands(),
+		Copy:     a.copyToMirror(),
 	}
 	if host := a.mirrorsDeny(); host != "" {
 		f.Reason = "the source may not be contacted, and no mirror lets nodes in"
-		f.Remedy = []string{credentialsFor(host)}
 	}
 	if a.mirrors == Unsure {
 		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"
-		f.Remedy = a.verifyRemedy()
+		f.Copy, f.Remedy = nil, a.verifyRemedy()
 	}
 	return f, true
 }

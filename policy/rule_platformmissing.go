@@ -32,11 +32,11 @@ func platformMissing(a *assessment) (Finding, bool) {
 	f := Finding{
 		Reason: "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
 		Detail: a.places(),
-		Remedy: a.copyTo(at.Location),
+		Copy:   a.copyTo(at.Location),
 	}
 	if !proved {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
-		f.Remedy = append(f.Remedy, "or, if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}")
+		f.Remedy = []string{"or, if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}"}
 	}
 	f.Severity = denyUnless(a.failsToday(), a.keepsPlatforms(), a.lacksTheSame(lost), a.isTheImage(at, proved))
 	return f, true

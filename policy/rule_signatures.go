@@ -23,7 +23,7 @@ func signatureMissing(a *assessment) (Finding, bool) {
 		Severity: a.unlessPartsBroken(at),
 		Reason:   "nodes require a signature of it, and where they would pull it there is none",
 		Detail:   slices.Concat(a.places(), a.requirement(at), a.unseenForms(at)),
-		Remedy:   a.signRemedy(at),
+		Copy:     a.copySignatures(at),
 	}
 	return f, true
 }
@@ -39,7 +39,7 @@ func signatureRejected(a *assessment) (Finding, bool) {
 		Severity: a.unlessPartsBroken(at),
 		Reason:   "nodes would reject it for its signatures where they would pull it",
 		Detail:   slices.Concat(a.places(), a.requirement(at)),
-		Remedy:   a.signRemedy(at),
+		Copy:     a.copySignatures(at),
 	}
 	if remap := a.remapRemedy(at); remap != "" {
 		f.Remedy = append(f.Remedy, remap)
@@ -132,37 +132,6 @@ func (a *assessment) unseenForms(at place) []string {
 		}
 	}
 	return nil
-}
-
-// signRemedy returns the commands that copy the signatures of each instance to at from where
-// nodes accept them, or what else to do.
-func (a *assessment) signRemedy(at place) []string {
-	if at.Trust != nil && !at.Attachments {
-		return []string{"let nodes look for signatures there: use-sigstore-attachments for " + repository(at.Ref) + " in registries.d"}
-	}
-	var remedies []string
-	for _, s := range at.signatures {
-		if s.presence == Present {
-			continue
-		}
-		from, ok := a.signedElsewhere(at, s.Instance)
-		switch {
-		case ok:
-			flags := "--preserve-digests"
-			if from.Insecure {
-				flags += " --src-tls-verify=false"
-			}
-			if at.Insecure {
-				flags += " --dest-tls-verify=false"
-			}
-			remedies = append(remedies, fmt.Sprintf("skopeo copy %s docker://%s docker://%s", flags, from.Ref, s.at.Ref))
-		case s.unreadable && at.Trust == nil:
-			return []string{"remove what " + host(at.Ref) + " serves under " + s.at.Ref}
-		default:
-			return []string{fmt.Sprintf("sign it for nodes, under the tag %s, or mirror it with a tool that copies such signatures (oc-mirror v2 does since 4.21)", tagOf(s.at))}
-		}
-	}
-	return remedies
 }
 
 // signedElsewhere returns where the signatures of an instance are that nodes would accept at

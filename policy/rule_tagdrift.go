@@ -14,10 +14,14 @@ func tagDrift(a *assessment) (Finding, bool) {
 	if !ok || !a.isAnother(at.fact) {
 		return Finding{}, false
 	}
+	c := a.copyTo(at.Location)
+	if c != nil {
+		c.Moves = true
+	}
 	return Finding{
 		Severity: Warn,
 		Reason:   "the tag names a different image there than the one that runs",
 		Detail:   a.drifts(at.Ref, at.fact),
-		Remedy:   a.copyTo(at.Location),
+		Copy:     c,
 	}, true
 }

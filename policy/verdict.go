@@ -23,6 +23,8 @@ type Finding struct {
 	Detail []string
 	// Remedy is what to do about the finding: commands, or a sentence.
 	Remedy []string
+	// Copy is what to copy, nil if that would not help; Remedy begins with its commands.
+	Copy *Copy
 	// Moved is set where the change leaves the image on its route, and what it does to the nodes
 	// has the image pulled again.
 	Moved bool
@@ -74,12 +76,23 @@ type Counts struct {
 	Rerouted   int // images whose route changes
 	Verified   int // of these, found at a place the new route reaches, for all nodes
 	Layers     int // of the verified, those whose layers were found as well
+	Assumed    int // of these, found only where a mirroring that has not been done would copy from
 	Unverified int // of these, what could not be determined
 	Pending    int // of the unverified, still being asked when time was up
 	Malformed  int // images no node could parse
 	// Moved are the images that are not rerouted, and that drains have pulled again; of these,
 	// nodes cannot pull those that are MovedLost, and of MovedOpen it is not known.
 	Moved, MovedLost, MovedOpen int
+	// MovedAssumed are Moved that are Assumed.
+	MovedAssumed int
+}
+
+// AssumedToo is the number of assumed images where another follows ("3 assumed, "), "" if there are none.
+func (c Counts) AssumedToo() string {
+	if c.Assumed == 0 {
+		return ""
+	}
+	return text.Number(c.Assumed) + " assumed, "
 }
 
 // Looked says what was found of the verified images, "" if there are none: a manifest that answers the

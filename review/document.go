@@ -18,7 +18,7 @@ func (r Record) Document() v1alpha1.Review {
 		Allowed:    r.Verdict.Allowed,
 		Message:    r.Denial(),
 		Warnings:   append([]string{}, r.Warnings()...),
-		Findings:   []v1alpha1.Finding{},
+		Findings:   FindingDocuments(r.Verdict.Findings),
 		Mode:       r.Verdict.Mode.String(),
 		Waived:     r.Waived(),
 		Images:     v1alpha1.Counts(r.Verdict.Counts),
@@ -26,9 +26,6 @@ func (r Record) Document() v1alpha1.Review {
 		Forecast:   forecastDocument(r.Forecast),
 		Notes:      append([]string{}, r.Notes...),
 		Seconds:    r.Took.Seconds(),
-	}
-	for _, f := range r.Verdict.Findings {
-		d.Findings = append(d.Findings, findingDocument(f))
 	}
 	for _, reroute := range r.Plan.Reroutes {
 		d.Rerouted = append(d.Rerouted, v1alpha1.Rerouted{
@@ -42,13 +39,22 @@ func (r Record) Document() v1alpha1.Review {
 func findingDocument(f policy.Finding) v1alpha1.Finding {
 	return v1alpha1.Finding{
 		Rule: f.Rule, Severity: f.Severity.String(), Image: f.Image.Ref, Reason: f.Reason,
-		Detail: strings.Join(f.Detail, "\n"), Remedy: strings.Join(f.Remedy, "\n"), Consumers: consumerDocuments(f.Image),
+		Detail: strings.Join(f.Detail, "\n"), Remedy: strings.Join(f.Remedy, "\n"), Consumers: ConsumerDocuments(f.Image),
 		Exemptions: f.Exemptions,
 	}
 }
 
-// consumerDocuments returns the consumers of img as JSON.
-func consumerDocuments(img policy.Image) []v1alpha1.Consumer {
+// FindingDocuments returns findings as JSON.
+func FindingDocuments(findings []policy.Finding) []v1alpha1.Finding {
+	docs := []v1alpha1.Finding{}
+	for _, f := range findings {
+		docs = append(docs, findingDocument(f))
+	}
+	return docs
+}
+
+// ConsumerDocuments returns the consumers of img as JSON.
+func ConsumerDocuments(img policy.Image) []v1alpha1.Consumer {
 	consumers := []v1alpha1.Consumer{}
 	for _, c := range img.Consumers {
 		consumers = append(consumers, v1alpha1.Consumer{
@@ -62,7 +68,7 @@ func consumerDocuments(img policy.Image) []v1alpha1.Consumer {
 func InventoryDocument(images []policy.Image) v1alpha1.Inventory {
 	doc := v1alpha1.Inventory{APIVersion: v1alpha1.APIVersion, Kind: "Inventory", Images: []v1alpha1.InventoryImage{}}
 	for _, img := range images {
-		doc.Images = append(doc.Images, v1alpha1.InventoryImage{Image: img.Ref, Consumers: consumerDocuments(img)})
+		doc.Images = append(doc.Images, v1alpha1.InventoryImage{Image: img.Ref, Consumers: ConsumerDocuments(img)})
 	}
 	return doc
 }
@@ -106,7 +112,7 @@ func signatureDocuments(place mirrors.PullSource, facts policy.Facts) []v1alpha1
 }
 
 func factDocument(f *policy.Fact) *v1alpha1.Fact {
-	d := &v1alpha1.Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail}
+	d := &v1alpha1.Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail, Assumed: f.Assumed}
 	if !f.Time.IsZero() {
 		t := f.Time.UTC()
 		d.Time = &t
@@ -122,6 +128,9 @@ func (r Record) Report() string {
 		if len(r.Forecast.Unknown) > 0 {
 			report += "It leaves out what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
 		}
+	}
+	if lines := r.assumedLines(); len(lines) > 0 {
+		report += "\nAssumed, not found:\n- " + strings.Join(lines, "\n- ") + "\n"
 	}
 	return report
 }

@@ -56,11 +56,15 @@ func (r Record) WriteJUnit(w io.Writer) error {
 		last := &suite.Cases[len(suite.Cases)-1]
 		last.Output = "Forecast: it " + text.Line(r.Forecast.String()) + ".\n" + last.Output
 	}
+	_, assumed := r.assumed()
 	for i, reroute := range r.Plan.Reroutes {
 		if i > 0 && reroute.Image.Ref == r.Plan.Reroutes[i-1].Image.Ref {
 			continue // the same image on the nodes of other pools
 		}
 		suite.add("image", reroute.Image.Ref, found[reroute.Image.Ref])
+		if why := assumed[reroute.Image.Ref]; why != "" {
+			suite.Cases[len(suite.Cases)-1].Output += "Assumed: " + text.Line(why) + "\n"
+		}
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err

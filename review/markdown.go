@@ -28,8 +28,8 @@ func (r Record) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s: %s\n\n", r.outcome(), code(r.Subject))
 	v := r.Verdict
-	fmt.Fprintf(&b, "%s of %s change their route: %s verified, %s not verified.\n", text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"),
-		text.Number(v.Counts.Verified), text.Number(v.Counts.Unverified))
+	fmt.Fprintf(&b, "%s of %s change their route: %s verified, %s%s not verified.\n", text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"),
+		text.Number(v.Counts.Verified), v.Counts.AssumedToo(), text.Number(v.Counts.Unverified))
 	if r.Forecast != nil {
 		fmt.Fprintf(&b, "\nForecast: it %s.\n", escape(r.Forecast.String()))
 	}
@@ -45,6 +45,9 @@ func (r Record) WriteMarkdown(w io.Writer) error {
 			fmt.Fprintf(&b, "\nAnd %s.\n", text.Plural(more, "1 more finding", text.Number(more)+" more findings"))
 			break
 		}
+	}
+	if lines := r.assumedLines(); len(lines) > 0 {
+		writeWithin(&b, maxComment, fmt.Sprintf("\n<details><summary>Assumed, not found</summary>\n\n%s\n</details>\n", block(strings.Join(lines, "\n"))))
 	}
 	for _, f := range v.Findings {
 		if !writeWithin(&b, maxComment, folded(f)) {

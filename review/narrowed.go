@@ -78,6 +78,9 @@ func WriteNarrowed(w io.Writer, of, reviewed Record) error {
 			fmt.Fprintf(w, "# %s\n", text.Line(strings.TrimRight(line, "\n")))
 		}
 	}
+	for _, line := range reviewed.assumedLines() {
+		fmt.Fprintf(w, "# Assumed, not found: %s\n", line)
+	}
 	for _, o := range objects {
 		if err := writeNarrowedObject(w, o); err != nil {
 			return err

@@ -142,6 +142,9 @@ type Reviewer struct {
 	// InForce keeps the tables of the configuration in force from one review to the next; nil
 	// to compute them each time.
 	InForce *InForce
+	// Brought are images that the change under review brings beside its mirror objects
+	// (policy.Cluster.Bringing).
+	Brought []policy.Image
 	// Current keeps what nodes have from one review to the next; nil to read it each time.
 	Current *Current
 }
@@ -201,6 +204,16 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	record.Change, record.Read = policy.Change{Before: now.set, After: now.set}, start
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
+}
+
+// PlanDeletion returns the plan of deleting something at registries under the configuration in force: see
+// policy.NewDeletion.
+func (r *Reviewer) PlanDeletion(ctx context.Context, concerned func(*mirrors.Route) bool) (policy.Plan, error) {
+	now, err := r.read(ctx)
+	if err != nil {
+		return policy.Plan{}, err
+	}
+	return policy.NewDeletion(now.set, now.cluster, r.settings(), concerned), nil
 }
 
 // Renew returns record, which is that of Review, as of now: it judges edit again unless the
@@ -296,6 +309,7 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	if through := now.cluster.Rollout; through != nil {
 		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).configsOf(ctx, r.Inventory, through)
 	}
+	now.cluster = now.cluster.Bringing(r.Brought)
 	now.cluster.OtherCredentials = r.OtherCredentials
 	now.cluster.InForce = r.InForce.tablesOf(now.set)
 	return now, nil

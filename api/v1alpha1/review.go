@@ -53,16 +53,21 @@ type Consumer struct {
 
 // Counts are the numbers of images that a verdict rests on.
 type Counts struct {
-	Total      int `json:"total"`
-	Rerouted   int `json:"rerouted"`
-	Verified   int `json:"verified"`
-	Layers     int `json:"layers"` // of the verified, those whose layers were found as well
+	Total    int `json:"total"`
+	Rerouted int `json:"rerouted"`
+	Verified int `json:"verified"`
+	Layers   int `json:"layers"` // of the verified, those whose layers were found as well
+	// Assumed are images that were found only where a mirroring that has not been done would copy
+	// them from (check --assume). They do not count as verified.
+	Assumed    int `json:"assumed,omitempty"`
 	Unverified int `json:"unverified"`
 	Pending    int `json:"pending"`
 	Malformed  int `json:"malformed"`
 	Moved      int `json:"moved"`
 	MovedLost  int `json:"movedLost"`
 	MovedOpen  int `json:"movedOpen"`
+	// MovedAssumed are those of moved that were found as assumed are.
+	MovedAssumed int `json:"movedAssumed,omitempty"`
 }
 
 // Rerouted is an image whose route changes.
@@ -70,7 +75,8 @@ type Rerouted struct {
 	Image  string `json:"image"`
 	Before Route  `json:"before"`
 	After  Route  `json:"after"`
-	// BeforeUnknown is set if it is not known what nodes do today; Before is empty then.
+	// BeforeUnknown is set if it is not known what nodes do today, or if the change itself brings the
+	// image, as a catalog, so that nothing pulls it today; Before is empty then.
 	BeforeUnknown bool `json:"beforeUnknown,omitempty"`
 	// Pools are the MachineConfigPools whose nodes take these routes, where not all do.
 	Pools []string `json:"pools,omitempty"`
@@ -135,4 +141,8 @@ type Fact struct {
 	Digest string     `json:"digest,omitempty"`
 	Detail string     `json:"detail,omitempty"`
 	Time   *time.Time `json:"time,omitempty"`
+	// Assumed says on what evidence the fact rests where the image is not there yet, but is assumed to
+	// be once a mirroring has been done (check --assume): the line of the mapping, and where it
+	// copies from, which is where everything else about the fact was found.
+	Assumed string `json:"assumed,omitempty"`
 }

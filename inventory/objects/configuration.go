@@ -45,10 +45,11 @@ func withoutUser(address string) string {
 	return scheme + rest[strings.LastIndex(rest, "@")+1:]
 }
 
-// TrimClusterVersion returns what is kept of a ClusterVersion: the release, those
+// TrimClusterVersion returns what is kept of a ClusterVersion: the release, its channel, the releases
 // before it, and whether it is being changed.
 func TrimClusterVersion(v *configv1.ClusterVersion) *configv1.ClusterVersion {
 	t := &configv1.ClusterVersion{ObjectMeta: names(v)}
+	t.Spec.Channel = v.Spec.Channel
 	t.Status.Desired = configv1.Release{Version: v.Status.Desired.Version, Image: v.Status.Desired.Image}
 	for _, h := range v.Status.History {
 		t.Status.History = append(t.Status.History, configv1.UpdateHistory{State: h.State, Version: h.Version, Image: h.Image})

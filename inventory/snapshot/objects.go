@@ -256,6 +256,9 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 func (r *reader) add(gvk schema.GroupVersionKind, kind schema.GroupKind, data []byte) error {
 	r.policy = r.policy || gvk.Group == policyv1.GroupName
 	err := r.mirrorObject(gvk, data)
+	if errors.Is(err, mirrors.ErrKind) && kind == subscriptionKind {
+		_ = keep(data, objects.TrimSubscription, &r.subscribed) // no review depends on it
+	}
 	if errors.Is(err, mirrors.ErrKind) {
 		err = r.holder(kind, data)
 	}
@@ -534,6 +537,9 @@ var (
 	machineConfigKind        = mcfgv1.GroupVersion.WithKind("MachineConfig")
 	clusterVersionKind       = configv1.GroupVersion.WithKind("ClusterVersion")
 )
+
+// subscriptionKind is that of OLM's Subscriptions; others have such a kind too.
+var subscriptionKind = schema.GroupKind{Group: "operators.coreos.com", Kind: "Subscription"}
 
 const providerKind = "CRIOCredentialProviderConfig"
 

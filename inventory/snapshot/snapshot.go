@@ -50,6 +50,7 @@ type Snapshot struct {
 	machines   byKey[*operatorv1.MachineConfiguration]
 	proxies    byKey[*configv1.Proxy]
 	versions   byKey[*configv1.ClusterVersion]
+	subscribed byKey[*objects.Subscription]
 	bundles    byKey[*corev1.ConfigMap]
 	pods       workloads.Table
 	podOwners  map[controllerKey]rollout.Controller
@@ -201,6 +202,11 @@ func (s *Snapshot) MachineConfiguration() *operatorv1.MachineConfiguration {
 // Proxy returns proxy.config.openshift.io cluster, as objects.TrimProxy leaves it,
 // nil if the dump does not have it.
 func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
+
+// Subscriptions returns OLM's Subscriptions as objects.TrimSubscription leaves them, sorted by name.
+func (s *Snapshot) Subscriptions(context.Context) ([]*objects.Subscription, error) {
+	return s.subscribed.sorted(), nil
+}
 
 // ClusterVersion returns ClusterVersion version, as objects.TrimClusterVersion
 // leaves it, nil if the dump does not have it.

@@ -56,8 +56,7 @@ func Rest(d *auditv1alpha1.Decision, r review.Record, facts int) {
 	}
 	d.FindingsOmitted = len(v.Findings) - len(d.Findings)
 	d.Exemptions = v.Exemptions()
-	images := auditv1alpha1.Images(v.Counts)
-	d.Images = &images
+	d.Images = imagesOf(v.Counts)
 	if r.Forecast != nil {
 		d.Forecast = Text(r.Forecast.String())
 	}
@@ -65,6 +64,14 @@ func Rest(d *auditv1alpha1.Decision, r review.Record, facts int) {
 		d.Notes = append(d.Notes, line(note))
 	}
 	addFacts(d, r, facts)
+}
+
+// imagesOf leaves out what is assumed: the webhook, whose decisions are recorded, assumes nothing.
+func imagesOf(c policy.Counts) *auditv1alpha1.Images {
+	return &auditv1alpha1.Images{
+		Total: c.Total, Rerouted: c.Rerouted, Verified: c.Verified, Layers: c.Layers, Unverified: c.Unverified, Pending: c.Pending,
+		Malformed: c.Malformed, Moved: c.Moved, MovedLost: c.MovedLost, MovedOpen: c.MovedOpen,
+	}
 }
 
 // countRules counts findings in the order in which they come first.

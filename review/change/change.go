@@ -29,6 +29,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -48,6 +49,12 @@ type Reader struct {
 	read    []entry
 	invalid int
 	places  []*namedPlace // of the objects, in order
+
+	// brought are the images of companions, and broughtBy those that name some. signatures counts those
+	// of releases.
+	brought    images.Index
+	broughtBy  []string
+	signatures int
 }
 
 // An entry is an object to be applied, or a mistake.

@@ -195,6 +195,9 @@ func (r *Reader) object(at place, gvk schema.GroupVersionKind, doc []byte) stran
 	}
 	object, err := named(gvk, doc)
 	if errors.Is(err, mirrors.ErrKind) {
+		if r.companion(at, gvk.GroupKind(), doc) {
+			return nil
+		}
 		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
 	}
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
@@ -43,6 +44,8 @@ type Cluster interface {
 	// Applied returns what MCO last wrote for the nodes. The error is objects.ErrNotApplied if it
 	// wrote nothing.
 	Applied(context.Context) (*mirrors.Applied, error)
+	// Subscriptions returns those of OLM.
+	Subscriptions(context.Context) ([]*objects.Subscription, error)
 }
 
 var (

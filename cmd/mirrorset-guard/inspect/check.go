@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
+	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
+	"github.com/mirrorset-guard/mirrorset-guard/review/mirroring"
 	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
 )
 
@@ -27,10 +32,19 @@ type checkOptions struct {
 	timeout time.Duration
 	// simulate makes the table show each step of the rollout.
 	simulate bool
+	// assume is the file of a mirroring that has not been done.
+	assume string
+	// deletes is the file of what is to be deleted at registries, or a reference; keep is a place at
+	// one.
+	deletes, keep string
+	// plan is the format in which to print what is to be copied, missing whether only that which is
+	// missing.
+	plan    string
+	missing bool
 }
 
 func newCheck() *cobra.Command {
-	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "sarif", "narrowed")}
+	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "sarif", "narrowed", "refs")}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
 		Short: "Review a change before it is made, as the webhook would",
@@ -46,6 +60,16 @@ markdown is for a merge request, and -o sarif to have it annotated at the lines 
 are wrong. Several formats are written at once as -o FORMAT=FILE,
 given several times; files are written only if there is a verdict.
 
+--assume judges a mirroring before it happens: what it would copy counts as present, and is
+called assumed in every output.
+
+--plan prints what to copy for the change as a tool wants it: oc-mirror (imageset), oc image
+mirror -f (mapping), skopeo, or a script (sh). Its exit code is 0, and 2 if not all could
+be determined.
+
+--deletes asks what a deletion at a mirror would break for this cluster, and --keep what
+one has to spare.
+
 With --config, the settings are those of the file, which may be the one that the webhook
 has. Its mode counts too: in mode warn or audit, a change that mode enforce would refuse
 is admitted, and the report says so.
@@ -56,9 +80,18 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f itms.yaml --simulate
   mirrorset-guard check -f itms.yaml --delete
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json
+  mirrorset-guard check -f working-dir/cluster-resources --assume working-dir/dry-run/mapping.txt
+  mirrorset-guard check -f itms.yaml --plan sh --missing > copy.sh
+  mirrorset-guard check --deletes working-dir/delete/delete-images.yaml
+  mirrorset-guard check --keep mirror.example.com/shop -o refs
   mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o markdown=report.md`,
-		Args: cobra.NoArgs,
-		RunE: cli.Runs(o.run),
+		Args: o.references,
+		RunE: func(cmd *cobra.Command, references []string) error {
+			if o.asksOfMirror() {
+				return o.checkMirror(cmd.Context(), cli.StreamsOf(cmd), references)
+			}
+			return o.run(cmd.Context(), cli.StreamsOf(cmd))
+		},
 	}
 	o.world.AddFlags(cmd.Flags())
 	o.change.AddFlags(cmd.Flags())
@@ -67,8 +100,21 @@ verdict, or wrong usage.`,
 	o.config.AddFlags(cmd.Flags())
 	o.by.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
+	cmd.Flags().StringVar(&o.assume, "assume", "", "file of lines SOURCE=DESTINATION, such as oc-mirror's dry-run/mapping.txt: count as present, and call assumed, what it would copy")
+	cmd.Flags().StringVar(&o.plan, "plan", "", "print what is to be copied to the mirrors for the change, instead of the review: "+strings.Join(handover.Formats(), ", "))
+	cmd.Flags().BoolVar(&o.missing, "missing", false, "with --plan: only what the mirrors lack")
+	cmd.Flags().StringVar(&o.deletes, "deletes", "", "judge a deletion at registries instead of a change: oc-mirror's delete-images.yaml, a file of references, - (standard input), or references")
+	cmd.Flags().StringVar(&o.keep, "keep", "", "print what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
 	return cmd
+}
+
+// references allows arguments where they say what is to be deleted.
+func (o *checkOptions) references(cmd *cobra.Command, args []string) error {
+	if o.deletes == "" {
+		return cobra.NoArgs(cmd, args)
+	}
+	return nil
 }
 
 func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
@@ -77,6 +123,12 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	}
 	targets, err := o.outputs.Targets()
 	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "refs" }) {
+		return errors.New("--output refs: only for --keep")
+	}
+	if err := o.checkPlan(targets); err != nil {
 		return err
 	}
 	configured, err := o.config.Read(&o.policy, &o.world.Registries)
@@ -92,6 +144,10 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
+	mapping, err := o.mapping(streams)
+	if err != nil {
+		return err
+	}
 	w, err := o.world.Open(ctx, streams)
 	if err != nil {
 		return change.Unless(err)
@@ -103,18 +159,35 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	}
 	reviewer := w.Reviewer()
 	reviewer.Settings = configured.Settings
+	brought, broughtNotes := change.Brought()
+	reviewer.Brought, notes = brought, append(notes, broughtNotes...)
+	if mapping != nil {
+		reviewer.Registries, reviewer.Trust = mapping.Of(reviewer.Registries), mapping.TrustOf(reviewer.Trust)
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	record, err := reviewer.Review(ctx, edit, by)
 	if err != nil {
 		return err
 	}
+	if o.plan != "" {
+		return o.printPlan(ctx, streams.Out, targets[0], &reviewer, record, w.Cluster)
+	}
 	record.Notes = append(record.Notes, notes...)
+	record.Notes = append(record.Notes, record.Change.OCMirrorNotes()...)
+	if err := mirroring.Beside(&record, o.change.Files); err != nil {
+		return err
+	}
+	if counts := record.Verdict.Counts; mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
+		record.Notes = append(record.Notes, "nothing is assumed: no image is missing at a place to which "+o.assume+" copies it")
+	}
 	if note := o.by.Note(configured.Settings); note != "" {
 		record.Notes = append(record.Notes, note)
 	}
 	if record.Verdict.Allowed {
-		note, err := reviewer.StepNote(ctx, edit, by)
+		steps := reviewer
+		steps.Brought = nil // what the change brings is judged as a whole
+		note, err := steps.StepNote(ctx, edit, by)
 		if err != nil {
 			return err
 		}
@@ -131,6 +204,23 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 		return cli.ErrDenied
 	}
 	return nil
+}
+
+// mapping returns the mirroring that is assumed, nil if none is.
+func (o *checkOptions) mapping(streams cli.Streams) (*foreseen.Mapping, error) {
+	if o.assume == "" {
+		return nil, nil
+	}
+	file, err := cli.OpenInput(o.assume, streams)
+	if err != nil {
+		return nil, fmt.Errorf("--assume: %w", err)
+	}
+	defer file.Close()
+	m, err := foreseen.ReadMapping(o.assume, file)
+	if err != nil {
+		return nil, fmt.Errorf("--assume: %w", err)
+	}
+	return m, nil
 }
 
 // reviewed is a review, with whose change it was and where that stands.

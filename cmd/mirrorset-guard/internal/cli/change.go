@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review/change"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
@@ -99,6 +100,14 @@ func (r Change) On(ctx context.Context, w *world.World) (mirrors.Edit, []string,
 		return mirrors.Edit{}, nil, nil
 	}
 	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.Cluster.MirrorObject(ctx, o) })
+}
+
+// Brought returns the images that the change brings beside its mirror objects, with notes about that.
+func (r Change) Brought() ([]policy.Image, []string) {
+	if r.reader == nil {
+		return nil, nil
+	}
+	return r.reader.Brought()
 }
 
 // Unless returns the mistakes in the change, if there are any, or else err: they are reported even

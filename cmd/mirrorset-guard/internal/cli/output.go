@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -32,6 +33,14 @@ func (s Streams) Note(format string, args ...any) {
 // StreamsOf returns those of cmd.
 func StreamsOf(cmd *cobra.Command) Streams {
 	return Streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), Program(cmd.Root().DisplayName())}
+}
+
+// OpenInput opens a file that a flag names, or standard input for "-".
+func OpenInput(name string, streams Streams) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(streams.In), nil
+	}
+	return os.Open(name)
 }
 
 // Runs is the RunE of a command without arguments.

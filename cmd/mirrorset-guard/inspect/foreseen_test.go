@@ -1,0 +1,412 @@
+package inspect
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
+)
+
+// A mirrorHouse is a cluster whose images are at their sources, with a registry for mirrors that may be
+// empty.
+type mirrorHouse struct {
+	*registries.Front
+	dump, change string // files
+	flags        []string
+	// cart is a tag, pay an index by its digest, and signed an image by its digest that has to be signed.
+	pay, payAMD, signed string
+}
+
+const house = "mirror.example.com:8443"
+
+func newMirrorHouse(t *testing.T) mirrorHouse {
+	t.Helper()
+	h := mirrorHouse{Front: registries.Start(t, t.TempDir())}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	index, err := registries.Index("pay")
+	must(err)
+	hash, err := index.Digest()
+	must(err)
+	manifest, err := index.IndexManifest()
+	must(err)
+	signed, err := registries.Image("signed")
+	must(err)
+	signedHash, err := signed.Digest()
+	must(err)
+	h.pay, h.payAMD, h.signed = hash.String(), manifest.Manifests[0].Digest.String(), signedHash.String()
+	h.pushCart(t, "quay.io/shop/cart:v1", "cart")
+	must(h.PushIndex("quay.io/shop/pay:v1", index))
+	must(h.Push("quay.io/safe/signed:v1", signed))
+	must(h.PushSignatures("quay.io/safe/signed:"+signer.Tag(h.signed), signer.Key("release").Sign("quay.io/safe/signed:v1", h.signed)))
+	h.dump = clitest.Written(t, "cluster.yaml", h.cluster())
+	h.change = clitest.Written(t, "change.yaml", houseMirrors)
+	h.flags = []string{"--registry-ca", clitest.Written(t, "ca.pem", string(h.CA)), "--allow-loopback"}
+	for _, host := range []string{"quay.io", house, "other.example.com"} {
+		h.flags = append(h.flags, "--resolve", host+"="+h.Addr("any"))
+	}
+	return h
+}
+
+func (h *mirrorHouse) pushCart(t *testing.T, ref, name string) {
+	t.Helper()
+	img, err := registries.Image(name)
+	if err == nil {
+		err = h.Push(ref, img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *mirrorHouse) cluster() string {
+	pod := func(name, image string) string {
+		return fmt.Sprintf("---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {namespace: shop, name: %s}\nspec: {selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}}, spec: {containers: [{name: app, image: %q}]}}}\n", name, image)
+	}
+	return `apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {nodeInfo: {operatingSystem: linux, architecture: amd64}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: b}
+status: {nodeInfo: {operatingSystem: linux, architecture: arm64}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {namespace: openshift-config, name: pull-secret}
+type: kubernetes.io/dockerconfigjson
+data: {.dockerconfigjson: e30=}
+---
+apiVersion: config.openshift.io/v1
+kind: ClusterImagePolicy
+metadata: {name: signed}
+spec:
+  scopes: [quay.io/safe]
+  policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: ` + base64.StdEncoding.EncodeToString(signer.Key("release").PEM()) + `}}}
+` + pod("cart", "quay.io/shop/cart:v1") + pod("pay", "quay.io/shop/pay@"+h.pay) + pod("signed", "quay.io/safe/signed@"+h.signed) +
+		"---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: shop, name: default}\n"
+}
+
+const houseMirrors = `apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: tags}
+spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: ["mirror.example.com:8443/a/b/shop"]}]}
+---
+apiVersion: config.openshift.io/v1
+kind: ImageDigestMirrorSet
+metadata: {name: digests}
+spec: {imageDigestMirrors: [{source: quay.io/shop, mirrors: ["mirror.example.com:8443/a/b/shop"]}, {source: quay.io/safe, mirrors: ["mirror.example.com:8443/safe"]}]}
+`
+
+// mapping returns the lines that copy all that the cluster needs, in oc-mirror's words.
+func (h *mirrorHouse) mapping() []string {
+	return []string{
+		"docker://quay.io/shop/cart:v1=docker://" + house + "/a/b/shop/cart:v1",
+		"docker://quay.io/shop/pay@" + h.pay + "=docker://" + house + "/a/b/shop/pay:" + h.pay[7:],
+		"docker://quay.io/safe/signed@" + h.signed + "=docker://" + house + "/safe/signed:v1",
+		"quay.io/safe/signed:" + signer.Tag(h.signed) + "=" + house + "/safe/signed:" + signer.Tag(h.signed),
+	}
+}
+
+func (h *mirrorHouse) check(t *testing.T, lines []string, args ...string) clitest.Outcome {
+	t.Helper()
+	args = append([]string{"check", "-f", h.change, "--from", h.dump}, append(args, h.flags...)...)
+	if lines != nil {
+		args = append(args, "--assume", clitest.Written(t, "mapping.txt", strings.Join(lines, "\n")+"\n"))
+	}
+	return invoke(t, "", args...)
+}
+
+// TestAssume: a change is judged as if a mapping had been carried out, and what the mapping does not say
+// is not assumed.
+func TestAssume(t *testing.T) {
+	h := newMirrorHouse(t)
+	if got := h.check(t, nil); got.Code != cli.ExitDenied {
+		t.Fatalf("the mirror is empty, and the exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	all := h.mapping()
+	without := func(k int) []string { return slices.Delete(slices.Clone(all), k, k+1) }
+	instead := func(k int, old, replacement string) []string {
+		lines := slices.Clone(all)
+		lines[k] = strings.Replace(lines[k], old, replacement, 1)
+		return lines
+	}
+	for _, tt := range []struct {
+		reason string
+		lines  []string
+		code   int
+		want   string
+	}{
+		{"everything is copied", all, cli.ExitAdmitted, "it reroutes 3 of 3 images, all assumed"},
+		{"a tag is not copied", without(0), cli.ExitDenied, "ImageMissing: no mirror on its new route has the image; only the source has it"},
+		{"nor is a digest", without(1), cli.ExitDenied, "quay.io/shop/pay@" + h.pay},
+		{"signatures are left behind", without(3), cli.ExitDenied, "SignatureMissing: nodes require a signature of it, and where they would pull it there is none"},
+		{"another place at the mirror", instead(0, "/a/b/shop", "/shop"), cli.ExitDenied, "quay.io/shop/cart:v1\n"},
+		{"the source lacks it", instead(1, "quay.io/shop/pay@"+h.pay, "quay.io/shop/none@"+h.pay), cli.ExitDenied, "where it is not to be had"},
+		{"to a digest from a tag that is something else", instead(1, h.mapping()[1], "quay.io/shop/cart:v1="+house+"/a/b/shop/pay@"+h.pay), cli.ExitDenied, "quay.io/shop/pay@" + h.pay},
+		{"only a part of an index", instead(1, h.pay, h.payAMD), cli.ExitDenied, "quay.io/shop/pay@" + h.pay},
+		{"the digest comes under a tag", instead(1, "@"+h.pay, ":v1"), cli.ExitAdmitted, "all assumed"},
+		{"the source does not answer", instead(1, "quay.io", "127.0.0.1:1"), cli.ExitDenied, "what will be there is not known: "},
+		{"the source is a folder", instead(1, "docker://quay.io/shop/pay@"+h.pay, "oci:///pay"), cli.ExitDenied, "quay.io/shop/pay@"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			got := h.check(t, tt.lines)
+			if got.Code != tt.code || !strings.Contains(got.Out, tt.want) {
+				t.Errorf("exit code %d, want %d and %q\n%s%s", got.Code, tt.code, tt.want, got.Out, got.Err)
+			}
+		})
+	}
+}
+
+// TestAssumeOfMirrors: what is at the mirror, and what it answers, counts before what is copied there.
+func TestAssumeOfMirrors(t *testing.T) {
+	h := newMirrorHouse(t)
+	all := h.mapping()
+	h.pushCart(t, house+"/a/b/shop/cart:v1", "cart")
+	if got := h.check(t, all); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "2 assumed, 1 verified") {
+		t.Errorf("what is there is verified: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	h.pushCart(t, house+"/a/b/shop/cart:v1", "another cart")
+	if got := h.check(t, all); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "all assumed") {
+		t.Errorf("a tag that will be moved: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	for _, answer := range []registries.Behaviour{registries.Denied, registries.Unavailable, registries.Mismatch, registries.Broken} {
+		h.Set(house, answer)
+		if got := h.check(t, all); got.Code != cli.ExitDenied || !strings.Contains(got.Out, "0 assumed") && strings.Contains(got.Out, "assumed, ") {
+			t.Errorf("a mirror that answers %s: exit code %d\n%s%s", answer, got.Code, got.Out, got.Err)
+		}
+		h.Reset()
+	}
+}
+
+// TestAssumedInEveryOutput: no output reads as if the image had been found.
+func TestAssumedInEveryOutput(t *testing.T) {
+	h := newMirrorHouse(t)
+	for format, wants := range map[string][]string{
+		"table":    {"all assumed", "\nAssumed, not found:\n- quay.io/safe/signed@" + h.signed + ": ", "has not been carried out: what it copies (4 lines) is assumed to be where it copies it to"},
+		"json":     {`"assumed": 3`, `mapping.txt, line 1, copies it from quay.io/shop/cart:v1"`, `"verified": 0`},
+		"yaml":     {"assumed: 3", "assumed: /"},
+		"junit":    {"Assumed: ", "line 1, copies it from quay.io/shop/cart:v1"},
+		"markdown": {"0 verified, 3 assumed, 0 not verified", "<summary>Assumed, not found</summary>"},
+		"narrowed": {"# Assumed, not found: quay.io/shop/cart:v1: "},
+	} {
+		got := h.check(t, h.mapping(), "-o", format)
+		for _, want := range wants {
+			if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, want) {
+				t.Errorf("%s: exit code %d, want %q\n%s%s", format, got.Code, want, got.Out, got.Err)
+			}
+		}
+		if strings.Contains(got.Out, "all verified") {
+			t.Errorf("%s says that all is verified:\n%s", format, got.Out)
+		}
+	}
+}
+
+// TestForeseenIsOnlyForCommands: neither the webhook nor the standing verification can rest on what has
+// not been done.
+func TestForeseenIsOnlyForCommands(t *testing.T) {
+	const module = "github.com/mirrorset-guard/mirrorset-guard/"
+	for _, root := range []string{"webhook", "review/standing", "cmd/mirrorset-guard/serve"} {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+root).Output()
+		if exit := new(exec.ExitError); errors.As(err, &exit) {
+			t.Fatalf("%v: %s", err, exit.Stderr)
+		}
+		if deps := string(out); !strings.Contains(deps, module+"review\n") || strings.Contains(deps, module+"review/foreseen\n") {
+			t.Errorf("%s does not know package review, or knows foreseen", root)
+		}
+	}
+}
+
+// filled is a mirrorHouse whose mirror has all, and whose cluster pulls from it.
+func filled(t *testing.T) mirrorHouse {
+	t.Helper()
+	h := newMirrorHouse(t)
+	h.pushCart(t, house+"/a/b/shop/cart:v1", "cart")
+	index, err := registries.Index("pay")
+	if err == nil {
+		err = h.PushIndex(house+"/a/b/shop/pay:v1", index)
+	}
+	signed, otherErr := registries.Image("signed")
+	if err = errors.Join(err, otherErr); err == nil {
+		err = errors.Join(h.Push(house+"/safe/signed:v1", signed),
+			h.PushSignatures(house+"/safe/signed:"+signer.Tag(h.signed), signer.Key("release").Sign("quay.io/safe/signed:v1", h.signed)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.pushCart(t, house+"/a/b/shop/cart:old", "an old cart")
+	h.pushCart(t, house+"/a/b/shop/cart:older", "an older cart")
+	h.pushCart(t, house+"/a/b/shop/cart:same", "cart")
+	const stream = "---\napiVersion: image.openshift.io/v1\nkind: ImageStream\nmetadata: {namespace: shop, name: cart}\nspec: {tags: [{name: older, from: {kind: DockerImage, name: 'quay.io/shop/cart:older'}}]}\n"
+	h.dump = clitest.Written(t, "filled.yaml", h.cluster()+stream+"---\n"+strings.ReplaceAll(houseMirrors, `shop"]`, `shop"], mirrorSourcePolicy: NeverContactSource`))
+	return h
+}
+
+func (h *mirrorHouse) deletes(t *testing.T, list string, args ...string) clitest.Outcome {
+	t.Helper()
+	args = append([]string{"check", "--from", h.dump, "--deletes", clitest.Written(t, "delete-images.yaml", list)}, append(args, h.flags...)...)
+	return invoke(t, "", args...)
+}
+
+// deleteItems is what oc mirror delete --generate writes.
+func deleteItems(references ...string) string {
+	list := "apiVersion: mirror.openshift.io/v2alpha1\nitems:\n"
+	for _, r := range references {
+		list += "- imageName: quay.io/any/image:v1\n  imageReference: docker://" + r + "\n  type: generic\n"
+	}
+	return list + "kind: DeleteImageList\n"
+}
+
+// TestDeletes: a deletion that has not happened, of all that nodes still pull.
+func TestDeletes(t *testing.T) {
+	h := filled(t)
+	for _, tt := range []struct {
+		reason, list string
+		code         int
+		wants        []string
+	}{
+		{"nothing that nodes pull", deleteItems(house+"/a/b/shop/cart:old", house+"/elsewhere/x:1"), cli.ExitAdmitted, []string{
+			"takes nothing away from nodes of this cluster: they pull none of its 2 items", "\n1 item is in repositories from which no node of this cluster pulls",
+		}},
+		{"a tag that runs", deleteItems(house + "/a/b/shop/cart:v1"), cli.ExitDenied, []string{
+			"is refused: of its 1 item, nodes of this cluster still pull 1", "used by Deployment shop/cart (app)", "NotFullySynced", "To do: leave out item 1 of ",
+		}},
+		{"another tag of its digest", deleteItems(house+"/a/b/shop/cart:old", house+"/a/b/shop/cart:same"), cli.ExitDenied, []string{
+			"will be gone: item 2 of ", "(" + house + "/a/b/shop/cart:same) deletes it, as it is the same manifest",
+		}},
+		{"the digest behind the tag", house + "/a/b/shop/pay:v1\n", cli.ExitDenied, []string{"quay.io/shop/pay@" + h.pay}},
+		{"a part of an index that stays", house + "/a/b/shop/pay@" + h.payAMD + "\n", cli.ExitDenied, []string{
+			"PlatformMissing", "linux/amd64", "Note: 1 index that stays lacks parts at the mirror",
+		}},
+		{"signatures alone", house + "/safe/signed:" + signer.Tag(h.signed) + "\n", cli.ExitDenied, []string{"SignatureMissing", "quay.io/safe/signed@" + h.signed}},
+		{"an image that its source has", house + "/safe/signed:v1\n", cli.ExitDenied, []string{"ImageMissing: no mirror on its route has the image; only the source has it"}},
+		{"what only history names", deleteItems(house + "/a/b/shop/cart:older"), cli.ExitAdmitted, []string{
+			"breaks no pull: of its 1 item, nodes of this cluster pull 1", "Warnings:\n\n1. quay.io/shop/cart:older\n   used by ImageStream shop/cart",
+			"Pulled from there as well, without breaking:\n- " + house + "/a/b/shop/cart:older: item 1 takes the image; place 1 of the route of quay.io/shop/cart:older, by the entry quay.io/shop; history, used by ImageStream shop/cart",
+		}},
+		{"the list of another mirror", deleteItems("other.example.com/a/b/shop/cart:v1"), cli.ExitAdmitted, []string{
+			"no node of this cluster pulls from any repository of the list, which is of other.example.com: is it the list of another mirror",
+		}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			got := h.deletes(t, tt.list)
+			for _, want := range tt.wants {
+				if got.Code != tt.code || !strings.Contains(got.Out, want) {
+					t.Errorf("exit code %d, want %d and %q\n%s%s", got.Code, tt.code, want, got.Out, got.Err)
+				}
+			}
+		})
+	}
+	t.Run("as JSON", func(t *testing.T) {
+		got := h.deletes(t, deleteItems(house+"/a/b/shop/cart:same"), "-o", "json")
+		var doc v1alpha1.Deletion
+		if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || doc.Allowed || len(doc.Needed) != 1 {
+			t.Fatalf("%v: %s", err, got.Out)
+		}
+		n := doc.Needed[0]
+		if n.Item != 1 || n.Reference != house+"/a/b/shop/cart:v1" || n.Place != 1 || n.Entry != "quay.io/shop" || n.Use != "referenced" || !n.Broken || n.Loses != "the image, as it is the same manifest" {
+			t.Errorf("%+v", n)
+		}
+	})
+	t.Run("where the source may be used", func(t *testing.T) {
+		got := h.deletes(t, house+"/safe/signed:v1\n", "--allow-source-fallback")
+		if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "Pulled from there as well, without breaking") {
+			t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+		}
+	})
+	t.Run("a mirror that does not answer", func(t *testing.T) {
+		h.Set(house, registries.Unavailable)
+		defer h.Reset()
+		got := h.deletes(t, house+"/a/b/shop/cart:same\n")
+		if got.Code == cli.ExitAdmitted {
+			t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+		}
+	})
+	t.Run("references", func(t *testing.T) {
+		got := invoke(t, "", append([]string{"check", "--from", h.dump, "--deletes", house + "/a/b/shop/cart:old", house + "/a/b/shop/cart:v1"}, h.flags...)...)
+		if got.Code != cli.ExitDenied || !strings.Contains(got.Out, "item 2 of the command line") {
+			t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+		}
+	})
+}
+
+// TestKeep: the list holds the signatures, and what it names may be deleted only with a refusal.
+func TestKeep(t *testing.T) {
+	h := filled(t)
+	got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house, "-o", "refs"}, h.flags...)...)
+	want := fmt.Sprintf(`# What nodes of this cluster may ask for below %[1]s: 5 references, indexes with their parts.
+%[1]s/a/b/shop/cart:older
+%[1]s/a/b/shop/cart:v1
+%[1]s/a/b/shop/pay@%[2]s
+%[1]s/safe/signed:%[4]s
+%[1]s/safe/signed@%[3]s
+`, house, h.pay, h.signed, signer.Tag(h.signed))
+	if got.Code != cli.ExitAdmitted || got.Out != want {
+		t.Errorf("exit code %d\n%s%s\nwant\n%s", got.Code, got.Out, got.Err, want)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(got.Out), "\n")[2:] { // all but the comment and what is history
+		if refused := h.deletes(t, line+"\n"); refused.Code != cli.ExitDenied {
+			t.Errorf("%s may be deleted:\n%s%s", line, refused.Out, refused.Err)
+		}
+	}
+	if got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house + "/a/b", "-o", "json"}, h.flags...)...); strings.Contains(got.Out, "signed") || !strings.Contains(got.Out, "pay@") {
+		t.Errorf("below a namespace: %s%s", got.Out, got.Err)
+	}
+	h.Set(house, registries.Unavailable)
+	if got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house}, h.flags...)...); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: signatures of "+house+"/safe/signed@") {
+		t.Errorf("signatures that are not known: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+}
+
+func TestMirrorBadInput(t *testing.T) {
+	dump := clitest.Written(t, "dump.yaml", dumpInForce)
+	change := clitest.Written(t, "change.yaml", harmless)
+	list := func(text string) string { return clitest.Written(t, "list.yaml", text) }
+	for _, tt := range []struct {
+		reason string
+		args   []string
+		want   string
+	}{
+		{"two questions", []string{"--deletes", "x", "--keep", "y"}, "--deletes and --keep are two questions: ask one at a time"},
+		{"a change too", []string{"--deletes", list("m.example.com/x:1\n"), "-f", change}, "--deletes and --keep are about the configuration in force: leave out -f, --assume and --plan"},
+		{"a format for changes", []string{"--keep", "m.example.com", "-o", "junit"}, "--output junit: with --deletes and --keep, choose one of table, json, yaml, or refs for --keep"},
+		{"a format for --keep", []string{"-f", change, "-o", "refs"}, "--output refs: only for --keep"},
+		{"neither a file nor a reference", []string{"--deletes", "nothing"}, `--deletes: there is no file nothing, and as a reference: the command line, line 1: "nothing" is no reference with a registry`},
+		{"a file and a reference", []string{"--deletes", list("m.example.com/x:1\n"), "m.example.com/y:1"}, "give a file, or references"},
+		{"references without --deletes", []string{"-f", change, "m.example.com/y:1"}, `unknown command "m.example.com/y:1"`},
+		{"nothing to delete", []string{"--deletes", list("# nothing\n")}, "nothing to delete"},
+		{"the wrong file of oc-mirror", []string{"--deletes", list("apiVersion: mirror.openshift.io/v2alpha1\nkind: DeleteImageSetConfiguration\ndelete: {}\n")}, "give the DeleteImageList that oc mirror delete --generate makes of it"},
+		{"another kind", []string{"--deletes", list("apiVersion: v1\nkind: Pod\n")}, `kind: Invalid value: "Pod": want DeleteImageList`},
+		{"an unknown field", []string{"--deletes", list(strings.Replace(deleteItems("m.example.com/x:1"), "imageReference", "imageRef", 1))}, "field imageRef not found"},
+		{"an item without a registry", []string{"--deletes", list(deleteItems("m.example.com/x:1", "x"))}, `items[1].imageReference: "docker://x" is no reference with a registry`},
+		{"a scope with a tag", []string{"--keep", "m.example.com/x:1"}, `--keep: "m.example.com/x:1" is no registry, namespace or repository`},
+		{"no file of --assume", []string{"-f", change, "--assume", "nowhere.txt"}, "--assume: open nowhere.txt: no such file or directory"},
+		{"a plan that there is not", []string{"-f", change, "--plan", "ansible"}, `--plan "ansible": choose one of imageset, mapping, skopeo, sh`},
+		{"a plan and an output", []string{"-f", change, "--plan", "sh", "-o", "json"}, "--plan takes the place of --output: leave one of them out"},
+		{"what is missing, without a plan", []string{"-f", change, "--missing"}, "--missing: only with --plan"},
+		{"half a mapping", []string{"-f", change, "--assume", list("quay.io/a:1=m.example.com/a")}, "line 1: \"quay.io/a:1=m.example.com/a\": the file ends in the middle of this line"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			got := invoke(t, "", append([]string{"check", "--from", dump}, tt.args...)...)
+			if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, tt.want) {
+				t.Errorf("exit code %d, want %q\n%s%s", got.Code, tt.want, got.Out, got.Err)
+			}
+		})
+	}
+}

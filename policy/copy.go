@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Copy is an image that the mirrors of its new route do not serve as nodes need it: what to copy,
+// from where and to where. A Finding has one where copying would help; its commands are then among
+// the remedies.
+type Copy struct {
+	Image Image
+	// Rule is that of the Finding, and Reason its reason.
+	Rule, Reason string
+	// Rank is that of Settings.Rank: what comes first is to be copied first.
+	Rank int
+	// From are the places that hold the image, by the facts, in the order in which nodes would find
+	// it today; all have the digest, if that is known. If no place is known to hold it, Found is not set,
+	// and From has the last place of the route only.
+	From  []mirrors.Location
+	Found bool
+	// Digest is that of the image at From; "" if it is not known.
+	Digest string
+	// To is the place that lacks the image, in the words of the route: by tag or by digest. It is a mirror
+	// unless ToSource is set: a source is often not the user's to write to.
+	To       mirrors.Location
+	ToSource bool
+	// Attachments are signatures that are missing at To and were found elsewhere. Where OnlyAttachments
+	// is set, the image itself is there. There may be more at From that were not looked up.
+	Attachments     []AttachmentCopy
+	OnlyAttachments bool
+	// Moves is set if To has another image under the tag, which a copy would replace.
+	Moves bool
+	// Denied is set if To does not let nodes in. Some registries say so of what they do not have.
+	Denied bool
+	// Obstacle says what to do instead of a copy, or before one; "" if the copy is all.
+	Obstacle string
+}
+
+// An AttachmentCopy is the tag of signatures to be copied with an image.
+type AttachmentCopy struct{ From, To mirrors.Location }
+
+// Commands returns the commands that copy c, or what to do instead.
+func (c *Copy) Commands() []string {
+	switch {
+	case c == nil:
+		return nil
+	case c.Obstacle != "":
+		return []string{c.Obstacle}
+	case !c.OnlyAttachments:
+		return []string{copyCommand("--all --preserve-digests", c.From[0], c.To)}
+	}
+	var commands []string
+	for _, a := range c.Attachments {
+		commands = append(commands, copyCommand("--preserve-digests", a.From, a.To))
+	}
+	return commands
+}
+
+func copyCommand(flags string, from, to mirrors.Location) string {
+	return "skopeo copy " + CopyArguments(flags, from, to)
+}
+
+// CopyArguments returns the arguments of skopeo copy, flags first.
+func CopyArguments(flags string, from, to mirrors.Location) string {
+	if from.Insecure {
+		flags += " --src-tls-verify=false"
+	}
+	if to.Insecure {
+		flags += " --dest-tls-verify=false"
+	}
+	return fmt.Sprintf("%s docker://%s docker://%s", flags, from.Ref, to.Ref)
+}
+
+// Copies returns what is to be copied before the images of v can be pulled, the most important first,
+// each place once. It includes what has an Obstacle, and images that only history names. A verdict in
+// brief has none for most findings.
+func (v Verdict) Copies() []Copy {
+	var copies []Copy
+	seen := map[string]int{}
+	for i := range v.Findings {
+		c := v.Findings[i].Copy
+		if c == nil || v.Findings[i].Severity == Info {
+			continue
+		}
+		if at, ok := seen[c.To.Ref]; ok {
+			copies[at].merge(c)
+			continue
+		}
+		seen[c.To.Ref] = len(copies)
+		copies = append(copies, *c)
+	}
+	slices.SortStableFunc(copies, func(a, b Copy) int { return cmp.Compare(a.Rank, b.Rank) })
+	return copies
+}
+
+// merge adds what other, of the same place, has to copy.
+func (c *Copy) merge(other *Copy) {
+	c.Rank = min(c.Rank, other.Rank)
+	c.Moves = c.Moves || other.Moves
+	c.OnlyAttachments = c.OnlyAttachments && other.OnlyAttachments
+	for _, a := range other.Attachments {
+		if !slices.Contains(c.Attachments, a) {
+			c.Attachments = append(slices.Clip(c.Attachments), a)
+		}
+	}
+}
+
+// ownPlace is what to do instead of a copy that would replace another image.
+const ownPlace = "give each source a mirror, or a path at the mirror, of its own"
+
+// copyToMirror returns the copy of the image to where a node looks first.
+func (a *assessment) copyToMirror() *Copy {
+	if a.brief {
+		return nil
+	}
+	targets := slices.DeleteFunc(a.newRoute.mirrors(), func(at place) bool { return at.fact.Presence == Denied })
+	if len(targets) == 0 {
+		targets = a.newRoute.open()
+	}
+	if len(targets) == 0 {
+		return nil
+	}
+	c := a.copyTo(targets[0].Location)
+	if host := a.mirrorsDeny(); host != "" {
+		c.Denied, c.Obstacle = true, credentialsFor(host)
+	}
+	return c
+}
+
+// copyTo returns the copy of the image to a place, with what is in its way: nodes may look for another
+// image there, too, and would get the copy.
+func (a *assessment) copyTo(to mirrors.Location) *Copy {
+	if a.brief {
+		return nil
+	}
+	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: plain(to), ToSource: !a.isMirror(to)}
+	c.From, c.Digest, c.Found = a.origins(to)
+	switch {
+	case slices.ContainsFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref }):
+		c.Obstacle = ownPlace
+	case c.From[0].Ref == to.Ref && a.brought:
+		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
+	case c.From[0].Ref == to.Ref:
+		c.Obstacle = "put the image back where it was: " + to.Ref
+	}
+	return c
+}
+
+// isMirror reports whether a place on the new route is a mirror.
+func (a *assessment) isMirror(l mirrors.Location) bool {
+	return slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror && s.Location == l })
+}
+
+// origins returns the places other than but that hold the image, or the source if no such place is
+// known, and the digest that the first of them has.
+func (a *assessment) origins(but mirrors.Location) (from []mirrors.Location, digest string, found bool) {
+	for _, whole := range []bool{true, false} {
+		for _, at := range slices.Concat(a.oldRoute.open(), a.newRoute.open()) {
+			l, f := plain(at.Location), at.fact
+			if f.Presence != Present || at.Ref == but.Ref || f.isWhole() != whole || slices.Contains(from, l) || len(from) > 0 && f.Digest != digest {
+				continue
+			}
+			from, digest = append(from, l), f.Digest
+		}
+	}
+	switch n := len(a.After.Sources); {
+	case len(from) > 0:
+		return from, digest, true
+	case n > 0:
+		return []mirrors.Location{plain(a.After.Sources[n-1].Location)}, "", false // containers/image puts the source last
+	default:
+		return []mirrors.Location{{Ref: a.Image.Ref}}, "", false
+	}
+}
+
+// plain returns l without what only lookups need.
+func plain(l mirrors.Location) mirrors.Location {
+	return mirrors.Location{Ref: l.Ref, Insecure: l.Insecure}
+}
+
+// copySignatures returns the copy of the signatures of each instance to at from where nodes accept
+// them, with what else is to be done.
+func (a *assessment) copySignatures(at place) *Copy {
+	if a.brief {
+		return nil
+	}
+	c := a.copyTo(at.Location)
+	c.OnlyAttachments, c.Obstacle, c.Digest = true, "", at.fact.Digest
+	if at.Trust != nil && !at.Attachments {
+		c.Obstacle = "let nodes look for signatures there: use-sigstore-attachments for " + repository(at.Ref) + " in registries.d"
+		return c
+	}
+	for _, s := range at.signatures {
+		if s.presence == Present {
+			continue
+		}
+		from, ok := a.signedElsewhere(at, s.Instance)
+		switch {
+		case ok:
+			c.Attachments = append(c.Attachments, AttachmentCopy{plain(from), plain(s.at)})
+			continue
+		case s.unreadable && at.Trust == nil:
+			c.Obstacle = "remove what " + host(at.Ref) + " serves under " + s.at.Ref
+		default:
+			c.Obstacle = fmt.Sprintf("sign it for nodes, under the tag %s, or mirror it with a tool that copies such signatures (oc-mirror v2 does since 4.21)", tagOf(s.at))
+		}
+		break
+	}
+	return c
+}
+
+// isCopied reports whether a copy is what helps against f.
+func (f *Finding) isCopied() bool { return f.Copy != nil && f.Copy.Obstacle == "" }
+
+// maxCopyCommands is how many findings a message gives the commands of that copy their images; if
+// there are more, one command is shorter.
+const maxCopyCommands = 3
+
+// copyAll returns the command that copies what all denials lack, "" if there are few.
+func (v Verdict) copyAll(denials []Finding) string {
+	copied := map[string]bool{}
+	for i := range denials {
+		if f := &denials[i]; f.isCopied() {
+			if copied[f.Copy.To.Ref] = true; len(copied) > maxCopyCommands {
+				if v.Brings {
+					return "mirrorset-guard sync -f FILE"
+				}
+				return "mirrorset-guard sync -f FILE --delete"
+			}
+		}
+	}
+	return ""
+}
+
+// withoutCopy returns f without the commands that copy its image.
+func (f Finding) withoutCopy() Finding {
+	if f.isCopied() {
+		f.Remedy = f.Remedy[len(f.Copy.Commands()):]
+	}
+	return f
+}

@@ -1,0 +1,271 @@
+// Package handover writes what is to be copied to mirrors for the tools that a house mirrors with:
+// oc-mirror (an ImageSetConfiguration), oc image mirror (a mapping), skopeo (its commands), and sh.
+//
+// What a review found missing, or all that the images of a change need, is the same value for all of
+// them (policy.Copy). What a format cannot express it says in comments; nothing is left out silently.
+//
+//	plan := handover.Make(ctx, reviewer, record, true)
+//	err := plan.Write(os.Stdout, "sh")
+package handover
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// A Plan lists the images to be copied for a change.
+type Plan struct {
+	Copies []Copy
+	// Obstacles say what is to be done instead of a copy, or before one.
+	Obstacles []string
+	// Unknown are images about which it could not be determined whether they are missing, or whether they
+	// have signatures.
+	Unknown []string
+	// Release is what the cluster runs; zero where that is not known.
+	Release Release
+	// Operators are those that the cluster has subscribed to.
+	Operators Operators
+}
+
+// A Release is a version of OpenShift, with the channel that the cluster follows.
+type Release struct{ Version, Channel string }
+
+// A Copy is one image, with the signatures that nodes would look for.
+type Copy struct {
+	Image policy.Image
+	// From has the digest where it is known, so that a tag that moves meanwhile makes no difference.
+	From, To mirrors.Location
+	// Tag is the one under which From was found, with its colon, "" for none.
+	Tag        string
+	Signatures []policy.AttachmentCopy
+}
+
+// Make returns what is to be copied for the change of record: what is missing, or all that its images
+// need. It asks registries for the signatures at the places from which to copy, until ctx ends.
+func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing bool) Plan {
+	all, lacking, open := record.Plan.AllCopies(record.Verdict, record.Facts)
+	if missing {
+		all = all[:lacking]
+	}
+	plan := Plan{Unknown: open}
+	facts, _ := r.LookUp(ctx, func(known policy.Facts) []mirrors.Location { return lookups(all, known) })
+	for i := range all {
+		c := &all[i]
+		if c.Obstacle != "" {
+			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": "+c.Obstacle)
+			continue
+		}
+		if !isPlain(c.From[0].Ref) || !isPlain(c.To.Ref) {
+			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": its name is not safe to be given to a tool")
+			continue
+		}
+		if !c.Found {
+			plan.Unknown = append(plan.Unknown, "whether "+c.From[0].Ref+" has what is to be copied")
+		}
+		signatures, known := signaturesOf(c, facts)
+		if !known && record.Plan.LooksForSignatures(c) {
+			plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
+		}
+		from, tag := byDigest(c)
+		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures})
+	}
+	slices.Sort(plan.Unknown)
+	return plan
+}
+
+// lookups returns the manifests and then the signatures at the places to copy from that are not known yet.
+func lookups(copies []policy.Copy, known policy.Facts) []mirrors.Location {
+	var locs []mirrors.Location
+	asked := map[mirrors.Location]bool{}
+	ask := func(l mirrors.Location) {
+		if _, ok := known[l]; !ok && !asked[l] {
+			asked[l] = true
+			locs = append(locs, l)
+		}
+	}
+	for i := range copies {
+		at := manifestAt(&copies[i])
+		ask(at)
+		for _, l := range signaturesAt(at, known.At(at)) {
+			ask(l)
+		}
+	}
+	return locs
+}
+
+func manifestAt(c *policy.Copy) mirrors.Location {
+	at := c.From[0]
+	at.Depth = mirrors.DepthManifest
+	return at
+}
+
+// signaturesAt returns where nodes would look for signatures of what f found at l.
+func signaturesAt(l mirrors.Location, f *policy.Fact) []mirrors.Location {
+	var places []mirrors.Location
+	instances, _ := f.Runs()
+	for _, instance := range instances {
+		if at, ok := l.Signatures(instance.Digest); ok {
+			places = append(places, at)
+		}
+	}
+	return places
+}
+
+// signaturesOf returns the signatures to be copied with c, those that the review found missing first, and
+// whether all are known.
+func signaturesOf(c *policy.Copy, facts policy.Facts) (signatures []policy.AttachmentCopy, known bool) {
+	signatures = slices.Clone(c.Attachments)
+	at := manifestAt(c)
+	instances, known := facts.At(at).Runs()
+	for _, instance := range instances {
+		from, okFrom := at.Signatures(instance.Digest)
+		to, okTo := c.To.Signatures(instance.Digest)
+		switch found := facts.At(from).Presence; {
+		case !okFrom || !okTo:
+		case found == policy.Present:
+			attached := policy.AttachmentCopy{From: plain(from), To: plain(to)}
+			if !slices.ContainsFunc(signatures, func(s policy.AttachmentCopy) bool { return s.To == attached.To }) {
+				signatures = append(signatures, attached)
+			}
+		case found != policy.Absent:
+			known = false
+		}
+	}
+	return signatures, known
+}
+
+func plain(l mirrors.Location) mirrors.Location {
+	return mirrors.Location{Ref: l.Ref, Insecure: l.Insecure}
+}
+
+// byDigest returns the place to copy from by its digest, if that is known, and the tag that it has.
+func byDigest(c *policy.Copy) (mirrors.Location, string) {
+	from := c.From[0]
+	repository, version, ok := mirrors.Canonical(from.Ref)
+	if !ok || !strings.HasPrefix(version, ":") {
+		return from, ""
+	}
+	if c.Digest != "" {
+		from.Ref = repository + "@" + c.Digest
+	}
+	return from, version
+}
+
+// isPlain reports whether a reference has none but the characters of references: what a shell takes for
+// anything else has never come this far, and must not.
+func isPlain(ref string) bool {
+	return ref != "" && !strings.ContainsFunc(ref, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@+", r)
+	})
+}
+
+// writers are the formats, each with what writes it.
+var writers = map[string]func(*Plan, *bufio.Writer){
+	"imageset": (*Plan).writeImageSet,
+	"mapping":  (*Plan).writeMapping,
+	"skopeo":   (*Plan).writeSkopeo,
+	"sh":       (*Plan).writeShell,
+}
+
+// Formats returns the names of the formats.
+func Formats() []string { return []string{"imageset", "mapping", "skopeo", "sh"} }
+
+// Write writes p in one of Formats.
+func (p *Plan) Write(w io.Writer, format string) error {
+	write, ok := writers[format]
+	if !ok {
+		return fmt.Errorf("there is no plan %q: choose one of %s", format, strings.Join(Formats(), ", "))
+	}
+	b := bufio.NewWriter(w)
+	write(p, b)
+	return b.Flush()
+}
+
+// comment writes lines that tools do not read.
+func comment(b *bufio.Writer, format string, args ...any) {
+	fmt.Fprintf(b, "# %s\n", text.Line(fmt.Sprintf(format, args...)))
+}
+
+// writeRemarks says what a plan does not hold.
+func (p *Plan) writeRemarks(b *bufio.Writer) {
+	for _, o := range p.Obstacles {
+		comment(b, "Not copied: %s", o)
+	}
+	for _, u := range p.Unknown {
+		comment(b, "Not determined: %s", u)
+	}
+}
+
+// summary counts what is copied.
+func (p *Plan) summary() string {
+	signatures := 0
+	for _, c := range p.Copies {
+		signatures += len(c.Signatures)
+	}
+	return text.Count(len(p.Copies), "image") + " and " + text.Count(signatures, "signature")
+}
+
+// writeMapping writes lines for oc image mirror -f. It pushes to tags only; a copy that nodes find by its
+// digest gets the tag that oc-mirror would give it, which also keeps registries from pruning it.
+func (p *Plan) writeMapping(b *bufio.Writer) {
+	comment(b, "%s. Run: oc image mirror --keep-manifest-list=true --filter-by-os=.* -f FILE", p.summary())
+	p.writeRemarks(b)
+	for _, c := range p.Copies {
+		fmt.Fprintf(b, "%s=%s\n", c.From.Ref, tagged(c.To.Ref))
+		for _, s := range c.Signatures {
+			fmt.Fprintf(b, "%s=%s\n", s.From.Ref, s.To.Ref)
+		}
+	}
+}
+
+// tagged returns a place by digest under the tag that oc-mirror makes of it.
+func tagged(ref string) string {
+	repository, version, ok := mirrors.Canonical(ref)
+	if _, hex, digested := strings.Cut(version, ":"); ok && digested && strings.HasPrefix(version, "@") {
+		return repository + ":" + hex
+	}
+	return ref
+}
+
+func (p *Plan) writeSkopeo(b *bufio.Writer) {
+	comment(b, "%s.", p.summary())
+	p.writeRemarks(b)
+	p.eachCommand(func(args string) { fmt.Fprintf(b, "skopeo copy %s\n", args) })
+}
+
+// eachCommand calls write with the arguments of each command: an image before its signatures.
+func (p *Plan) eachCommand(write func(args string)) {
+	for _, c := range p.Copies {
+		write(policy.CopyArguments("--all --preserve-digests", c.From, c.To))
+		for _, s := range c.Signatures {
+			write(policy.CopyArguments("--preserve-digests", s.From, s.To))
+		}
+	}
+}
+
+// shell is the beginning of a script: it goes on after a failure, and says in the end how many there were.
+const shell = `#!/bin/sh
+# %s. Needs skopeo 1.6 or later, and credentials as by "skopeo login". It may be run again:
+# what is there already is not sent twice.
+set -u
+failed=0
+copy() {
+  skopeo copy --retry-times 3 "$@" || { failed=$((failed + 1)); echo "not copied: $*" >&2; }
+}
+`
+
+func (p *Plan) writeShell(b *bufio.Writer) {
+	fmt.Fprintf(b, shell, p.summary())
+	p.writeRemarks(b)
+	p.eachCommand(func(args string) { fmt.Fprintf(b, "copy %s\n", args) })
+	fmt.Fprint(b, "[ \"$failed\" -eq 0 ] || { echo \"$failed not copied\" >&2; exit 1; }\n")
+}

@@ -1,0 +1,208 @@
+package handover
+
+import (
+	"bufio"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// The part of oc-mirror's ImageSetConfiguration (v2alpha1) that is written.
+type imageSet struct {
+	Kind       string       `json:"kind"`
+	APIVersion string       `json:"apiVersion"`
+	Mirror     imageSetSpec `json:"mirror"`
+}
+
+type imageSetSpec struct {
+	Platform         *platform         `json:"platform,omitempty"`
+	Operators        []operator        `json:"operators,omitempty"`
+	AdditionalImages []additionalImage `json:"additionalImages,omitempty"`
+}
+
+type platform struct {
+	Architectures []string  `json:"architectures,omitempty"`
+	Channels      []channel `json:"channels"`
+}
+
+type channel struct {
+	Name       string `json:"name"`
+	MinVersion string `json:"minVersion"`
+	MaxVersion string `json:"maxVersion"`
+}
+
+type additionalImage struct {
+	Name       string `json:"name"`
+	TargetRepo string `json:"targetRepo,omitempty"`
+}
+
+// Where oc-mirror puts the images of a release, below its destination.
+const (
+	releaseRepository  = "openshift/release"
+	releasesRepository = "openshift/release-images"
+)
+
+// writeImageSet writes a configuration for oc-mirror. One run copies to one registry, so that images for
+// others are only named. Operators are mirrored by their packages, at the versions that are installed,
+// and as the images that the cluster uses: those have to be there whatever the catalog says today.
+func (p *Plan) writeImageSet(b *bufio.Writer) {
+	destination := destinationOf(p.Copies)
+	set := imageSet{Kind: "ImageSetConfiguration", APIVersion: "mirror.openshift.io/v2alpha1"}
+	var elsewhere []string
+	release := 0
+	for _, c := range p.Copies {
+		target, below := strings.CutPrefix(repositoryOf(c.To), destination+"/")
+		switch {
+		case destination == "" || !below:
+			elsewhere = append(elsewhere, c.To.Ref)
+		case p.isOfRelease(c, target):
+			release++
+		default:
+			set.Mirror.AdditionalImages = append(set.Mirror.AdditionalImages, additional(c, target))
+		}
+	}
+	var unexpressed []string
+	set.Mirror.Operators, unexpressed = p.Operators.of(packagesOf(p.Copies), destination)
+	set.Mirror.AdditionalImages = slices.DeleteFunc(set.Mirror.AdditionalImages, func(i additionalImage) bool {
+		return slices.ContainsFunc(set.Mirror.Operators, func(o operator) bool { return strings.HasPrefix(i.Name+"@", o.Catalog+"@") })
+	})
+	if release > 0 {
+		set.Mirror.Platform = &platform{Channels: []channel{{p.Release.Channel, p.Release.Version, p.Release.Version}}}
+	}
+	comment(b, "%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE docker://%s", p.summary(), destination)
+	p.sayImageSet(b, release, elsewhere)
+	p.sayOperators(b, set.Mirror.Operators, unexpressed)
+	p.writeRemarks(b)
+	data, err := yaml.Marshal(set)
+	if err != nil { // of strings
+		comment(b, "%v", err)
+		return
+	}
+	b.Write(data) //nolint:errcheck // Flush reports it
+}
+
+// sayImageSet says what the configuration cannot express.
+func (p *Plan) sayImageSet(b *bufio.Writer, release int, elsewhere []string) {
+	comment(b, "oc-mirror copies signatures since 4.21; before, take the signatures from --plan mapping or --plan sh.")
+	comment(b, "targetRepo needs an oc-mirror that knows it: an older one puts these images where nodes do not look.")
+	if release > 0 {
+		comment(b, "%s of release %s by platform: all of that release is copied.", text.Plural(release, "image is that", "images are those"), p.Release.Version)
+	}
+	for _, ref := range elsewhere {
+		comment(b, "Not expressed: %s, as a run of oc-mirror has one destination; see --plan mapping.", ref)
+	}
+}
+
+// sayOperators says which operators the configuration leaves out.
+func (p *Plan) sayOperators(b *bufio.Writer, operators []operator, unexpressed []string) {
+	for _, u := range unexpressed {
+		comment(b, "Not expressed: %s.", u)
+	}
+	switch packages := packagesOf(p.Copies); {
+	case len(packages) == 0 || len(operators)+len(unexpressed) > 0:
+	case p.Operators.Unread != "":
+		comment(b, "Operators only as the images in use, as Subscriptions could not be read: %s.", p.Operators.Unread)
+	default:
+		comment(b, "Operators only as the images in use, as no Subscription is known that installed them: %s.", text.Names(packages, maxPackages))
+	}
+}
+
+// maxPackages is how many operators are named.
+const maxPackages = 20
+
+// packagesOf returns the ClusterServiceVersions whose images are copied, sorted.
+func packagesOf(copies []Copy) []string {
+	var names []string
+	for _, c := range copies {
+		for _, consumer := range c.Image.Consumers {
+			if consumer.Kind == "ClusterServiceVersion" {
+				names = append(names, consumer.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// isOfRelease reports whether mirroring the cluster's release copies c, whose repository is target below
+// the destination. What only history names may be of another one.
+func (p *Plan) isOfRelease(c Copy, target string) bool {
+	return p.Release.Version != "" && p.Release.Channel != "" && (target == releaseRepository || target == releasesRepository) &&
+		mirrors.ByDigest(c.To.Ref) && c.Image.Use() != policy.History
+}
+
+// additional returns c as an additional image, with the repository below the destination where that is
+// not the one that oc-mirror would choose. A tag with a digest is pulled by the digest, and pushed to the
+// tag.
+func additional(c Copy, target string) additionalImage {
+	name := c.From.Ref
+	repository := repositoryOf(c.From)
+	if _, version, ok := mirrors.Canonical(c.To.Ref); ok && strings.HasPrefix(version, ":") && mirrors.ByDigest(name) {
+		name = repository + version + strings.TrimPrefix(name, repository)
+	}
+	image := additionalImage{Name: name}
+	if _, path, _ := strings.Cut(repository, "/"); path != target {
+		image.TargetRepo = target
+	}
+	return image
+}
+
+// destinationOf returns the registry, with the path that all copies to it have in common with what
+// oc-mirror would choose, to which most copies go; "" if there are none.
+func destinationOf(copies []Copy) string {
+	hosts := map[string]int{}
+	best := ""
+	for _, c := range copies {
+		host, _, _ := strings.Cut(repositoryOf(c.To), "/")
+		if hosts[host]++; hosts[host] > hosts[best] || hosts[host] == hosts[best] && host < best {
+			best = host
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	prefixes := map[string]int{}
+	prefix := best
+	for _, c := range copies {
+		to := repositoryOf(c.To)
+		_, path, _ := strings.Cut(repositoryOf(c.From), "/")
+		if p, ok := strings.CutSuffix(to, "/"+path); ok && strings.HasPrefix(to, best+"/") {
+			if prefixes[p]++; prefixes[p] > prefixes[prefix] {
+				prefix = p
+			}
+		}
+	}
+	outside := func(c Copy) bool {
+		to := repositoryOf(c.To)
+		return strings.HasPrefix(to, best+"/") && !strings.HasPrefix(to, prefix+"/")
+	}
+	if slices.ContainsFunc(copies, outside) {
+		return best
+	}
+	return prefix
+}
+
+func repositoryOf(l mirrors.Location) string {
+	repository, _, _ := mirrors.Canonical(l.Ref)
+	return repository
+}
+
+// ReleaseOf returns what v says, nil for a cluster that does not say it. Without a channel, it is the one
+// in which every version comes to be.
+func ReleaseOf(v *configv1.ClusterVersion) Release {
+	if v == nil || v.Status.Desired.Version == "" {
+		return Release{}
+	}
+	version := v.Status.Desired.Version
+	channel := v.Spec.Channel
+	if parts := strings.SplitN(version, ".", 3); channel == "" && len(parts) == 3 {
+		channel = "stable-" + parts[0] + "." + parts[1]
+	}
+	return Release{Version: version, Channel: channel}
+}

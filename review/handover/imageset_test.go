@@ -1,0 +1,157 @@
+package handover
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// copyOf is a copy of an image that something references.
+func copyOf(from, to, kind, name string) Copy {
+	return Copy{
+		Image: policy.Image{Ref: from, Consumers: []policy.Consumer{{Kind: kind, Name: name}}},
+		From:  mirrors.Location{Ref: from}, To: mirrors.Location{Ref: to},
+	}
+}
+
+// operatorImage is a copy of an image of a ClusterServiceVersion.
+func operatorImage(csv string) Copy {
+	return copyOf("registry.redhat.io/op/bundle"+anyDigest, "m.example.com/op/bundle"+anyDigest, "ClusterServiceVersion", csv)
+}
+
+// subscribed is a plan for a cluster with two operators, of which one has images to be copied, and their
+// catalog.
+func subscribed(catalog string) Plan {
+	subscription := func(name, csv string) *objects.Subscription {
+		return &objects.Subscription{
+			Spec:   objects.SubscriptionSpec{Package: name, Channel: "stable", Source: "redhat", SourceNamespace: "openshift-marketplace"},
+			Status: objects.SubscriptionStatus{InstalledCSV: csv},
+		}
+	}
+	var images policy.Images
+	if catalog != "" {
+		images = policy.NewImages(policy.Image{Ref: catalog, Consumers: []policy.Consumer{{Kind: "CatalogSource", Namespace: "openshift-marketplace", Name: "redhat", Container: "spec.image"}}})
+	}
+	return Plan{
+		Copies:    []Copy{operatorImage("op.v1.2.3")},
+		Operators: OperatorsOf([]*objects.Subscription{subscription("op", "op.v1.2.3"), subscription("other", "other.v1"), subscription("op", "op.v1.2.3")}, images, nil),
+	}
+}
+
+const anyDigest = "@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+// TestImageSet: what oc-mirror would put elsewhere gets a targetRepo, a release is mirrored as one, and
+// what cannot be expressed is said.
+func TestImageSet(t *testing.T) {
+	release := ReleaseOf(&configv1.ClusterVersion{Status: configv1.ClusterVersionStatus{Desired: configv1.Release{Version: "4.22.3"}}})
+	of := func(copies ...Copy) Plan { return Plan{Copies: copies, Release: release} }
+	old := copyOf("quay.io/openshift-release-dev/ocp-v4.0-art-dev"+anyDigest, "m.example.com/ocp/openshift/release"+anyDigest, "ClusterVersion", "version")
+	old.Image.Consumers[0].Use = policy.History
+	for _, tt := range []struct {
+		reason string
+		plan   Plan
+		wants  []string
+	}{
+		{"the path that oc-mirror chooses", of(copyOf("quay.io/shop/cart:v1", "m.example.com:8443/x/y/shop/cart:v1", "Deployment", "cart")), []string{
+			"docker://m.example.com:8443/x/y\n", "  - name: quay.io/shop/cart:v1\n",
+		}},
+		{"another path", of(copyOf("quay.io/shop/cart:v1", "m.example.com/x/cart:v1", "Deployment", "cart")), []string{
+			"docker://m.example.com\n", "    targetRepo: x/cart\n",
+		}},
+		{"a release, with the images of another one", of(
+			copyOf("quay.io/openshift-release-dev/ocp-release"+anyDigest, "m.example.com/ocp/openshift/release-images"+anyDigest, "ClusterVersion", "version"),
+			copyOf("quay.io/shop/cart:v1", "m.example.com/ocp/shop/cart:v1", "Deployment", "cart"), old,
+		), []string{
+			"docker://m.example.com/ocp\n", "    - maxVersion: 4.22.3\n      minVersion: 4.22.3\n      name: stable-4.22\n", "# 1 image is that of release 4.22.3 by platform",
+			"  - name: quay.io/openshift-release-dev/ocp-v4.0-art-dev" + anyDigest + "\n    targetRepo: openshift/release\n",
+		}},
+		{"a release at another place", of(copyOf("quay.io/openshift-release-dev/ocp-release"+anyDigest, "m.example.com/releases"+anyDigest, "ClusterVersion", "version")), []string{
+			"    targetRepo: releases\n",
+		}},
+		{"two registries", of(copyOf("quay.io/a:1", "m.example.com/a:1", "Pod", "a"), copyOf("quay.io/b:1", "m.example.com/b:1", "Pod", "b"), copyOf("quay.io/c:1", "other.example.com/c:1", "Pod", "c")), []string{
+			"# Not expressed: other.example.com/c:1, as a run of oc-mirror has one destination",
+		}},
+		{"operators that nothing has subscribed to", of(operatorImage("op.v1.2.3")), []string{
+			"no Subscription is known that installed them: op.v1.2.3.", "  - name: registry.redhat.io/op/bundle" + anyDigest + "\n",
+		}},
+		{"operators", subscribed("registry.redhat.io/redhat/redhat-operator-index:v4.22"), []string{
+			"  operators:\n  - catalog: registry.redhat.io/redhat/redhat-operator-index:v4.22\n    packages:\n    - channels:\n      - maxVersion: 1.2.3\n        minVersion: 1.2.3\n        name: stable\n      name: op\n",
+			"  - name: registry.redhat.io/op/bundle" + anyDigest + "\n",
+		}},
+		{"operators of a catalog at the mirror", subscribed("m.example.com/redhat/redhat-operator-index:v4.22"), []string{
+			"# Not expressed: package op, whose catalog is at the mirror itself (m.example.com/redhat/redhat-operator-index:v4.22): name the one that it was mirrored from.",
+		}},
+		{"operators of no catalog", subscribed(""), []string{"# Not expressed: package op, of whose CatalogSource openshift-marketplace/redhat no image is known."}},
+		{"nothing", of(), []string{"mirror: {}\n"}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			var b strings.Builder
+			if err := tt.plan.Write(&b, "imageset"); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tt.wants {
+				if !strings.Contains(b.String(), want) {
+					t.Errorf("no %q in\n%s", want, b.String())
+				}
+			}
+			for _, mistake := range validateImageSet(t, b.String()) {
+				t.Errorf("oc-mirror would refuse it: %s\n%s", mistake, b.String())
+			}
+		})
+	}
+	if mistakes := validateImageSet(t, "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror: {additionalImages: [{name: a, target: b}]}\n"); len(mistakes) == 0 {
+		t.Error("the schema is not strict")
+	}
+}
+
+// validateImageSet returns what is wrong with an ImageSetConfiguration by oc-mirror's documented fields.
+func validateImageSet(t *testing.T, text string) []string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/imageset-v2alpha1.schema.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var published apiextensionsv1.JSONSchemaProps
+	if err := yaml.UnmarshalStrict(data, &published); err != nil {
+		t.Fatal(err)
+	}
+	var schema apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&published, &schema, nil); err != nil {
+		t.Fatal(err)
+	}
+	validator, _, err := validation.NewSchemaValidator(&schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object any
+	if err := yaml.UnmarshalStrict([]byte(text), &object); err != nil {
+		return []string{err.Error()}
+	}
+	var mistakes []string
+	for _, e := range validation.ValidateCustomResource(nil, object, validator) {
+		mistakes = append(mistakes, e.Error())
+	}
+	return mistakes
+}
+
+// TestNamesForAShell: no reference that a shell would read is written.
+func TestNamesForAShell(t *testing.T) {
+	for ref, want := range map[string]bool{
+		"quay.io/shop/cart:v1": true, "m.example.com:8443/a/b__c" + anyDigest: true,
+		"": false, "a b": false, "a;rm": false, "$(x)": false, "a\nb": false, "a`b": false, "a'b": false, "docker.io/é": false,
+	} {
+		if isPlain(ref) != want {
+			t.Errorf("%q is plain: %v", ref, !want)
+		}
+	}
+}
