@@ -105,10 +105,10 @@ func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Regist
 		return nil, err
 	}
 	e := &endpoint{}
-	if e.puller, err = remote.NewPuller(remote.WithTransport(wrapped)); err != nil {
+	if e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(c.options.Blobs)); err != nil {
 		return nil, err
 	}
-	if e.pusher, err = remote.NewPusher(remote.WithTransport(wrapped)); err != nil {
+	if e.pusher, err = remote.NewPusher(remote.WithTransport(wrapped), remote.WithJobs(c.options.Blobs)); err != nil {
 		return nil, err
 	}
 	c.remote[key] = e

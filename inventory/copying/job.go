@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -267,30 +269,38 @@ func (j *Job) holds(ctx context.Context, digest v1.Hash) (bool, error) {
 // Run copies what is Open of jobs, the first ones first, until all are done or ctx ends. What is not done then
 // is Open.
 func (c *Copier) Run(ctx context.Context, jobs []*Job) {
-	var group errgroup.Group
-	group.SetLimit(c.options.Images)
+	var group sync.WaitGroup
+	slots := make(chan struct{}, c.options.Images)
 	for _, j := range jobs {
-		if j.State != Open || ctx.Err() != nil {
+		if j.State != Open {
 			continue
 		}
-		group.Go(func() error {
-			j.State = Started
-			c.tell(Event{j, false})
-			err := c.copyAgain(ctx, j)
-			switch {
-			case ctx.Err() != nil && err != nil:
-				j.State = Open
-				return nil
-			case err != nil:
-				j.end(Failed, errors.New(registry.Reason(err)))
-			default:
-				j.end(Copied, nil)
-			}
-			c.tell(Event{j, false})
-			return nil
+		slots <- struct{}{} // here, so that they start in their order
+		if ctx.Err() != nil {
+			break
+		}
+		j.State = Started
+		c.tell(Event{j, false})
+		group.Go(func() {
+			defer func() { <-slots }()
+			c.runJob(ctx, j)
 		})
 	}
-	group.Wait() // its functions return nil
+	group.Wait()
+}
+
+func (c *Copier) runJob(ctx context.Context, j *Job) {
+	err := c.copyAgain(ctx, j)
+	switch {
+	case err == nil:
+		j.end(Copied, nil)
+	case ctx.Err() != nil:
+		j.State = Open
+		return
+	default:
+		j.end(Failed, errors.New(registry.Reason(err)))
+	}
+	c.tell(Event{j, false})
 }
 
 const (
@@ -401,7 +411,7 @@ func (c *Copier) finish(ctx context.Context, j *Job) error {
 		return err
 	}
 	if (there != v1.Hash{}) && there != j.image.digest && !c.options.MoveTags {
-		return fmt.Errorf("the tag names another image there, %s; --move-tags moves it to %s", there, j.image.digest)
+		return fmt.Errorf("the tag names another image there, %s; --move-tags moves it to %s", text.ShortDigests(there.String()), text.ShortDigests(j.image.digest.String()))
 	}
 	if there != j.image.digest {
 		if err := j.put(ctx, j.image, tag); err != nil {
@@ -421,6 +431,6 @@ func (c *Copier) noteMoved(ctx context.Context, j *Job) {
 		return
 	}
 	if now, err := j.from.puller.Get(ctx, j.from.ref); err == nil && now.Digest != j.image.digest {
-		j.note("%s was moved to %s meanwhile; what was planned is copied, %s", j.origin.Ref, now.Digest, j.image.digest)
+		j.note("%s was moved to %s meanwhile; what was planned is copied, %s", j.origin.Ref, text.ShortDigests(now.Digest.String()), text.ShortDigests(j.image.digest.String()))
 	}
 }

@@ -407,4 +407,3 @@ func Reason(err error) string {
 		return text.OneLine(innermost(err).Error(), maxDetail)
 	}
 }
-
