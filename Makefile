@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging lint bench bench-sync bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ bin/deadcode: tools/go.mod tools/go.sum
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
+
+bench-sync: assets ## compare sync with skopeo copy, eight at once, and with the bytes alone (a minute)
+	go test -run '^$$' -bench Peers -benchtime 3x ./inventory/copying
 
 bench-presence: assets ## compare who asks registries (10 minutes or more; IMAGES=200,2000 DELAYS=20ms for less)
 	@go run ./test/presence $(if $(IMAGES),-images $(IMAGES)) $(if $(DELAYS),-delays $(DELAYS))

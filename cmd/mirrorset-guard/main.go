@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/records"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/serve"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/sync"
 )
 
 func main() {
@@ -37,6 +38,6 @@ func main() {
 
 // run is main without the process.
 func run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	commands := slices.Concat([]*cobra.Command{serve.New(), rollout.New(), config.NewCommand(), newVersion()}, inspect.Commands(), records.Commands())
+	commands := slices.Concat([]*cobra.Command{serve.New(), rollout.New(), sync.New(), config.NewCommand(), newVersion()}, inspect.Commands(), records.Commands())
 	return cli.Run(ctx, argv, stdin, stdout, stderr, commands...)
 }

@@ -146,12 +146,17 @@ const (
 // acquire waits for a slot. It fails if ctx ends or, with a *failure, if the registry
 // at host does not want to be asked for longer than maxRetryWait.
 func (p *pace) acquire(ctx context.Context, host string) (*slot, error) {
+	return p.acquireWithin(ctx, host, maxRetryWait)
+}
+
+// acquireWithin is acquire with another limit than maxRetryWait.
+func (p *pace) acquireWithin(ctx context.Context, host string, most time.Duration) (*slot, error) {
 	s, err := p.waitForSlot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	wait := p.schedule()
-	if wait > maxRetryWait {
+	if wait > most {
 		p.leave()
 		f := unreachable("%s limits the rate of requests; try again %s", host, inAWhile(wait))
 		f.after = wait

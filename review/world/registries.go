@@ -19,7 +19,9 @@ type Registries struct {
 	Client *registry.Client
 
 	roots *x509.CertPool
+	facts presence.Options
 	mu    sync.Mutex // held while credentials are set
+	note  string     // on the credentials
 }
 
 // NewRegistries returns registries that are asked without credentials until there are some. What
@@ -28,7 +30,7 @@ func NewRegistries(o Options, platforms func() []string) *Registries {
 	o.Registry.Platforms = platforms
 	client := registry.NewClient(o.Registry)
 	o.Facts.Propose = func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) }
-	return &Registries{Store: presence.NewStore(client, o.Facts), Client: client, roots: o.Registry.RootCAs}
+	return &Registries{Store: presence.NewStore(client, o.Facts), Client: client, roots: o.Registry.RootCAs, facts: o.Facts}
 }
 
 // Follow returns what follows the CAs and proxies of the nodes, and asks registries as these say
@@ -51,7 +53,19 @@ func (r *Registries) SetCredentials(dockerConfigJSON []byte, err error) {
 		note = fmt.Sprintf("registries were asked without credentials: %v", err)
 	}
 	r.Client.SetCredentials(credentials)
+	r.note = note
 	r.SetNote("credentials", note)
+}
+
+// Afresh returns r with nothing remembered of the registries; its Store is to be closed.
+func (r *Registries) Afresh() *Registries {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.facts
+	o.Path = ""
+	other := &Registries{Store: presence.NewStore(r.Client, o), Client: r.Client, roots: r.roots, facts: o, note: r.note}
+	other.SetNote("credentials", r.note)
+	return other
 }
 
 // Close ends what is under way.

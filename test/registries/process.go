@@ -49,6 +49,28 @@ func StartProcess(dir, certFile, keyFile string, logs io.Writer) (*Process, erro
 	if err != nil {
 		return nil, err
 	}
+	return start(program, dir, certFile, keyFile, logs)
+}
+
+// OlderBinary returns Debian's registry, distribution 2.8, or an error that says how to get it.
+func OlderBinary() (string, error) {
+	path, err := exec.LookPath("docker-registry")
+	if err != nil {
+		return "", fmt.Errorf("install the package docker-registry: %w", err)
+	}
+	return path, nil
+}
+
+// StartOlderProcess is StartProcess for OlderBinary, in plain HTTP.
+func StartOlderProcess(dir string, logs io.Writer) (*Process, error) {
+	program, err := OlderBinary()
+	if err != nil {
+		return nil, err
+	}
+	return start(program, dir, "", "", logs)
+}
+
+func start(program, dir, certFile, keyFile string, logs io.Writer) (*Process, error) {
 	config := filepath.Join(dir, "registry.yaml")
 	if err := os.WriteFile(config, []byte(configText(certFile, keyFile)), 0o600); err != nil {
 		return nil, err

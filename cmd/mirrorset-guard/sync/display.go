@@ -1,0 +1,296 @@
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/terminal"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// A display shows how far the copying is: on a terminal, as lines or as JSON.
+type display struct {
+	out, log io.Writer
+	json     bool
+	screen   *terminal.Screen // nil for none
+	dryRun   bool
+
+	mu       sync.Mutex
+	jobs     []*copying.Job
+	underWay []*copying.Job
+	started  time.Time
+	total    int64
+	images   int
+	done     int
+	failed   int
+	stop     context.CancelFunc
+	drawn    chan struct{}
+}
+
+func (s *syncing) display() *display {
+	d := &display{out: s.streams.Out, log: s.streams.Err, json: s.output.Format == "json", dryRun: s.dryRun}
+	if s.output.Format == "auto" && !s.dryRun {
+		d.screen, _ = terminal.Open(s.streams.Out)
+	}
+	return d
+}
+
+// How often a terminal is drawn, and a line of progress is written elsewhere.
+const (
+	frameEvery = 200 * time.Millisecond
+	lineEvery  = 10 * time.Second
+)
+
+// begin says what is not copied, and begins to draw.
+func (d *display) begin(ctx context.Context, skipped []skip) {
+	for _, k := range skipped {
+		d.write(document("Skipped", k.copied, func(e *v1alpha1.SyncEvent) { e.Message = k.why }), "")
+	}
+	d.started = time.Now()
+	ctx, d.stop = context.WithCancel(ctx)
+	d.drawn = make(chan struct{})
+	go d.follow(ctx)
+}
+
+// follow shows the progress until ctx ends.
+func (d *display) follow(ctx context.Context) {
+	defer close(d.drawn)
+	every := lineEvery
+	if d.screen != nil {
+		go d.screen.Run(ctx)
+		every = frameEvery
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			d.show()
+		}
+	}
+}
+
+func (d *display) show() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.jobs) == 0 {
+		if d.screen != nil {
+			d.screen.Draw([]string{"Looking up what is to be copied"}) // the next frame may be written
+		}
+		return
+	}
+	if d.screen == nil {
+		e := event("Progress")
+		e.Images, e.Done, e.Failed, e.Bytes, e.Sent = d.images, d.done, d.failed, d.total, d.sent()
+		d.write(e, d.summary())
+		return
+	}
+	width, height := d.screen.Size()
+	d.screen.Draw(d.frame(width, height)) // as above
+}
+
+func (d *display) sent() int64 {
+	var sent int64
+	for _, j := range d.jobs {
+		sent += j.Sent()
+	}
+	return sent
+}
+
+// summary says how far all is, in a line.
+func (d *display) summary() string {
+	sent, took := d.sent(), time.Since(d.started)
+	line := fmt.Sprintf("%s of %s, %s of %s", text.Number(d.done), text.Count(d.images, "image"), size(sent), size(d.total))
+	if rate := float64(sent) / max(took.Seconds(), 0.001); rate > 0 {
+		line += fmt.Sprintf(", %s/s", size(int64(rate)))
+		if left := d.total - sent; left > 0 && d.done < d.images {
+			line += fmt.Sprintf(", %s left", time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))
+		}
+	}
+	if d.failed > 0 {
+		line += fmt.Sprintf(", %s failed", text.Number(d.failed))
+	}
+	return line
+}
+
+// frame draws a bar for the whole, and what is under way.
+func (d *display) frame(width, height int) []string {
+	share := 1.0
+	if d.total > 0 {
+		share = min(float64(d.sent())/float64(d.total), 1)
+	}
+	cells := max(min(width-2, 60), 10)
+	full := int(share * float64(cells))
+	lines := []string{
+		terminal.Cut(d.summary(), width),
+		"[" + strings.Repeat("#", full) + strings.Repeat(".", cells-full) + "]",
+		"",
+	}
+	for _, j := range d.underWay[:max(min(len(d.underWay), height-len(lines)-1), 0)] {
+		lines = append(lines, terminal.Cut(fmt.Sprintf("%9s of %9s  %s", size(j.Sent()), size(j.Bytes), text.ShortDigest(text.Line(j.To.Ref))), width))
+	}
+	return lines
+}
+
+// on is told what happens to jobs.
+func (d *display) on(e copying.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	j := e.Job
+	if i := slices.Index(d.underWay, j); i >= 0 {
+		d.underWay = slices.Delete(d.underWay, i, i+1)
+	}
+	switch {
+	case j.State == copying.Started:
+		d.underWay = append(d.underWay, j)
+		d.write(jobDocument(j), "")
+		return
+	case j.State == copying.Failed:
+		d.failed++
+	}
+	if !e.Surveyed {
+		d.done++
+	}
+	d.write(jobDocument(j), jobLine(j))
+}
+
+func jobLine(j *copying.Job) string {
+	switch j.State {
+	case copying.Failed:
+		return fmt.Sprintf("failed: %s: %v", text.ShortDigest(j.To.Ref), j.Err)
+	case copying.There:
+		return "present: " + text.ShortDigest(j.To.Ref)
+	default:
+		return fmt.Sprintf("copied: %s (%s)", text.ShortDigest(j.To.Ref), size(j.Sent()))
+	}
+}
+
+// plan says what is to be copied.
+func (d *display) plan(jobs []*copying.Job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := event("Planned")
+	for _, j := range jobs {
+		if j.State != copying.Open {
+			continue
+		}
+		d.images++
+		d.total += j.Bytes
+		at := slices.IndexFunc(e.Registries, func(r v1alpha1.SyncRegistry) bool { return r.Registry == j.Registry })
+		if at < 0 {
+			at = len(e.Registries)
+			e.Registries = append(e.Registries, v1alpha1.SyncRegistry{Registry: j.Registry})
+		}
+		e.Registries[at].Images++
+		e.Registries[at].Bytes += j.Bytes
+	}
+	e.Images, e.Bytes, e.Failed = d.images, d.total, d.failed
+	d.jobs, d.started = jobs, time.Now()
+	switch {
+	case d.json:
+		d.write(e, "")
+	case d.dryRun:
+		for _, j := range jobs {
+			if j.State == copying.Open {
+				fmt.Fprintf(d.out, "%9s  %s -> %s\n", size(j.Bytes), text.Line(j.From[0].Ref), text.Line(j.To.Ref))
+			}
+		}
+		d.tellPlan(d.out, e)
+	case d.screen == nil:
+		d.tellPlan(d.log, e)
+	}
+}
+
+func (d *display) tellPlan(w io.Writer, e v1alpha1.SyncEvent) {
+	if e.Images == 0 {
+		fmt.Fprintln(w, "Nothing is to be copied")
+	}
+	for _, r := range e.Registries {
+		fmt.Fprintf(w, "To %s: %s, %s\n", text.Line(r.Registry), text.Count(r.Images, "image"), size(r.Bytes))
+	}
+}
+
+// end gives the terminal back.
+func (d *display) end([]*copying.Job) {
+	d.stop()
+	<-d.drawn
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.screen != nil {
+		d.screen.Close() // what there is to say is said below
+	}
+	e := event("Ended")
+	e.Images, e.Done, e.Failed, e.Bytes, e.Sent = d.images, d.done, d.failed, d.total, d.sent()
+	d.screen = nil
+	if d.dryRun {
+		return
+	}
+	d.write(e, "Copied "+d.summary())
+}
+
+// write writes an event as JSON, or as a line if there is one.
+func (d *display) write(e v1alpha1.SyncEvent, line string) {
+	switch {
+	case d.json:
+		writeLine(d.out, e) // the review that comes last says if that is impossible
+	case line != "" && d.screen == nil:
+		fmt.Fprintln(d.log, text.Line(line))
+	}
+}
+
+func event(kind string) v1alpha1.SyncEvent {
+	return v1alpha1.SyncEvent{APIVersion: "mirrorset-guard.io/v1alpha1", Kind: "SyncEvent", Time: time.Now().UTC(), Type: kind}
+}
+
+func document(kind string, c policy.Copy, set func(*v1alpha1.SyncEvent)) v1alpha1.SyncEvent {
+	e := event(kind)
+	e.Image, e.Rule, e.To, e.Digest = c.Image.Ref, c.Rule, c.To.Ref, c.Digest
+	for _, l := range c.From {
+		e.From = append(e.From, l.Ref)
+	}
+	set(&e)
+	return e
+}
+
+func jobDocument(j *copying.Job) v1alpha1.SyncEvent {
+	return document(string(j.State), j.Copy, func(e *v1alpha1.SyncEvent) {
+		e.Digest, e.Notes, e.Bytes, e.Sent = j.Digest, j.Notes, j.Bytes, j.Sent()
+		if j.Err != nil {
+			e.Message = j.Err.Error()
+		}
+	})
+}
+
+func writeLine(w io.Writer, doc any) error {
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text.JSON(data), '\n'))
+	return err
+}
+
+// size says how many bytes there are as people read it.
+func size(n int64) string {
+	const step = 1024
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	value, unit := float64(n), 0
+	for value >= step && unit < len(units)-1 {
+		value, unit = value/step, unit+1
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}

@@ -1,0 +1,125 @@
+package copying
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Options choose what is copied, and how.
+type Options struct {
+	// Platforms are those of the parts that are copied of an index ("linux/arm64"); none for all.
+	Platforms []string
+	// MoveTags lets tags be moved that name another image at the mirror.
+	MoveTags bool
+	// Untagged leaves what is copied by digest without a tag. By default it gets one, as some registries
+	// delete what has none: Quay after an hour.
+	Untagged bool
+	// Images bounds the images that are copied at once, Blobs the blobs; 0 means a number that keeps
+	// two registries busy.
+	Images, Blobs int
+	// On is told what happens, by one caller at a time; nil for nobody.
+	On func(Event)
+}
+
+// The default bounds. A blob that is under way takes some 100 kB, so these do not bound memory but the
+// load on a registry.
+const (
+	imagesAtOnce  = 16
+	blobsAtOnce   = 16
+	surveysAtOnce = 32
+)
+
+// A Copier copies images. It is safe for concurrent use.
+type Copier struct {
+	options    Options
+	pull, push *registry.Client
+
+	mu     sync.Mutex
+	remote map[remoteKey]*endpoint
+	blobs  blobs
+	events sync.Mutex
+}
+
+type remoteKey struct {
+	host             string
+	insecure, pushes bool
+}
+
+// New returns a Copier that reads what it copies through pull, and everything at mirrors through push.
+func New(pull, push *registry.Client, o Options) *Copier {
+	o.Images, o.Blobs = cmp.Or(o.Images, imagesAtOnce), cmp.Or(o.Blobs, blobsAtOnce)
+	return &Copier{options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(o.Blobs)}
+}
+
+// An endpoint is a registry as go-containerregistry's client sees it.
+type endpoint struct {
+	puller *remote.Puller
+	pusher *remote.Pusher
+}
+
+// A place is a reference at a registry.
+type place struct {
+	*endpoint
+	ref  name.Reference
+	repo name.Repository
+}
+
+// at returns the place of l, to be read or written.
+func (c *Copier) at(ctx context.Context, l mirrors.Location, pushes bool) (place, error) {
+	ref, err := name.ParseReference(l.Ref)
+	if err != nil {
+		return place{}, fmt.Errorf("the reference %q cannot be copied: %w", l.Ref, err)
+	}
+	e, err := c.endpoint(ctx, l, ref.Context().Registry, pushes)
+	return place{e, ref, ref.Context()}, err
+}
+
+func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Registry, pushes bool) (*endpoint, error) {
+	key := remoteKey{r.RegistryStr(), l.Insecure, pushes}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.remote[key]; e != nil {
+		return e, nil
+	}
+	client := c.pull
+	if pushes {
+		client = c.push
+	}
+	carrier, err := client.Transfer(l, pushes)
+	if err != nil {
+		return nil, err
+	}
+	// A Wrapper is taken as it is: neither repeated requests nor authorization are the library's business.
+	wrapped, err := transport.NewWithContext(ctx, r, authn.Anonymous, carrier, nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{}
+	if e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(c.options.Blobs)); err != nil {
+		return nil, err
+	}
+	if e.pusher, err = remote.NewPusher(remote.WithTransport(wrapped), remote.WithJobs(c.options.Blobs)); err != nil {
+		return nil, err
+	}
+	c.remote[key] = e
+	return e, nil
+}
+
+func (c *Copier) tell(e Event) {
+	if c.options.On == nil {
+		return
+	}
+	c.events.Lock()
+	defer c.events.Unlock()
+	c.options.On(e)
+}

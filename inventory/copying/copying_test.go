@@ -1,0 +1,478 @@
+package copying
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
+)
+
+// A server is a real registry behind a proxy that may get in the way.
+type server struct {
+	host string // of the proxy
+	real string // of the registry
+	// before answers a request instead of the registry, and says so.
+	before   atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
+	mu       sync.Mutex
+	requests []string // with the headers that matter
+}
+
+func (s *server) set(f func(http.ResponseWriter, *http.Request) bool) { s.before.Store(&f) }
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests = append(s.requests, r.Method+" "+r.URL.String()+" "+r.Header.Get("Authorization"))
+	s.mu.Unlock()
+	if f := s.before.Load(); f != nil && (*f)(w, r) {
+		return
+	}
+	proxy := httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(&url.URL{Scheme: "http", Host: s.real})
+			p.Out.Host = p.In.Host
+		},
+		ErrorLog: quiet,
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// count returns how many requests had all of parts.
+func (s *server) count(parts ...string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, r := range s.requests {
+		if !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(r, p) }) {
+			n++
+		}
+	}
+	return n
+}
+
+func serve(t testing.TB, p *registries.Process, err error) *server {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Stop() }) // a registry that does not end fails no test of what it did
+	s := &server{real: p.Addr}
+	front := httptest.NewUnstartedServer(s)
+	front.Config.ErrorLog = quiet
+	front.Start()
+	t.Cleanup(front.Close)
+	s.host = strings.TrimPrefix(front.URL, "http://")
+	return s
+}
+
+func newServer(t testing.TB) *server {
+	t.Helper()
+	registries.Need(t)
+	p, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
+	return serve(t, p, err)
+}
+
+func olderServer(t testing.TB) *server {
+	t.Helper()
+	skip.IfShort(t, "it starts a registry")
+	if _, err := registries.OlderBinary(); err != nil {
+		skip.Now(t, err)
+	}
+	p, err := registries.StartOlderProcess(t.TempDir(), io.Discard)
+	return serve(t, p, err)
+}
+
+// A stage is two registries, and a Copier from one to the other.
+type stage struct {
+	source, mirror *server
+	pull, push     *registry.Client
+}
+
+func newStage(t testing.TB, source, mirror *server) *stage {
+	t.Helper()
+	pull := registry.NewClient(registry.Options{AllowLoopback: true})
+	t.Cleanup(pull.Close)
+	push := pull.With(registry.Credentials{})
+	t.Cleanup(push.Close)
+	return &stage{source, mirror, pull, push}
+}
+
+// copy is what a plan says of an image of this name and version (":v1").
+func (s *stage) copy(image, digest string) policy.Copy {
+	at := func(host string) mirrors.Location { return mirrors.Location{Ref: host + "/" + image, Insecure: true} }
+	return policy.Copy{Image: policy.Image{Ref: s.source.host + "/" + image}, From: []mirrors.Location{at(s.source.host)}, Digest: digest, Found: true, To: at(s.mirror.host)}
+}
+
+func (s *stage) run(ctx context.Context, o Options, copies ...policy.Copy) []*Job {
+	c := New(s.pull, s.push, o)
+	jobs := c.Survey(ctx, copies)
+	c.Run(ctx, jobs)
+	return jobs
+}
+
+// An attached image of two platforms: signatures of each part and of the index, an attestation and a referrer.
+type fixture struct {
+	index  v1.ImageIndex
+	digest string
+	tags   []string // what is attached to it under tags
+}
+
+func ref(t testing.TB, s string) name.Reference {
+	t.Helper()
+	r, err := name.ParseReference(s, name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func must[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// image returns one of these layers, which are text.
+func image(t testing.TB, layers ...string) v1.Image {
+	t.Helper()
+	img := v1.Image(empty.Image)
+	for _, l := range layers {
+		img = must[v1.Image](t)(mutate.AppendLayers(img, static.NewLayer([]byte(l), types.DockerLayer)))
+	}
+	return must[v1.Image](t)(mutate.ConfigFile(img, &v1.ConfigFile{OS: "linux", Architecture: "amd64", Author: strings.Join(layers, "")[:8], RootFS: must[*v1.ConfigFile](t)(img.ConfigFile()).RootFS}))
+}
+
+func pushFixture(t testing.TB, repository string) fixture {
+	t.Helper()
+	index := must[v1.ImageIndex](t)(registries.Index(repository))
+	f := fixture{index: index, digest: must[v1.Hash](t)(index.Digest()).String()}
+	check(t, remote.WriteIndex(ref(t, repository+":v1").(name.Tag), index))
+	list := must[*v1.IndexManifest](t)(index.IndexManifest())
+	for _, digest := range []string{f.digest, list.Manifests[0].Digest.String(), list.Manifests[1].Digest.String()} {
+		tag := signer.Tag(digest)
+		f.tags = append(f.tags, tag)
+		check(t, remote.Write(ref(t, repository+":"+tag).(name.Tag), must[v1.Image](t)(registries.NewAttached(signer.Attach(signer.Key("release").Sign(repository+":v1", digest))))))
+	}
+	att := strings.TrimSuffix(f.tags[0], ".sig") + ".att"
+	f.tags = append(f.tags, att)
+	check(t, remote.Write(ref(t, repository+":"+att).(name.Tag), image(t, "attestation "+repository)))
+	desc := must[*v1.Descriptor](t)(remote.Head(ref(t, repository+"@"+f.digest)))
+	referrer := mutate.Subject(mutate.MediaType(image(t, "sbom of "+repository), types.OCIManifestSchema1), *desc).(v1.Image)
+	check(t, remote.Write(ref(t, repository+"@"+must[v1.Hash](t)(referrer.Digest()).String()), referrer))
+	return f
+}
+
+func raw(t testing.TB, r string) []byte {
+	t.Helper()
+	got, err := remote.Get(ref(t, r))
+	if err != nil {
+		t.Errorf("%s: %v", r, err)
+		return nil
+	}
+	return got.Manifest
+}
+
+func wantState(t testing.TB, j *Job, want State) {
+	t.Helper()
+	if j.State != want {
+		t.Fatalf("%s is %s, want %s: %v", j.To.Ref, j.State, want, j.Err)
+	}
+}
+
+// TestCopy holds a copy to be the image, byte for byte, with all that is attached to it and to its parts, at
+// registries of two versions.
+func TestCopy(t *testing.T) {
+	source := newServer(t)
+	for name, mirror := range map[string]*server{"distribution 3": newServer(t), "distribution 2.8": olderServer(t)} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, source, mirror)
+			f := pushFixture(t, source.host+"/team/nested/app")
+			jobs := s.run(t.Context(), Options{}, s.copy("team/nested/app@"+f.digest, f.digest), s.copy("team/nested/app:v1", f.digest))
+			for _, j := range jobs {
+				wantState(t, j, Copied)
+			}
+			fallback := strings.Replace(f.digest, ":", "-", 1)
+			for _, at := range append(slices.Clone(f.tags), "v1", fallback+keepingTag, fallback) {
+				from := at
+				if at == fallback+keepingTag {
+					from = "v1"
+				}
+				if want, got := raw(t, source.host+"/team/nested/app:"+from), raw(t, mirror.host+"/team/nested/app:"+at); !bytes.Equal(want, got) {
+					t.Errorf("%s is not what it is at the source:\n%s\n%s", at, got, want)
+				}
+			}
+			again := s.run(t.Context(), Options{}, s.copy("team/nested/app:v1", f.digest))
+			wantState(t, again[0], There)
+			if again[0].Bytes != 0 {
+				t.Errorf("%d bytes are to be sent again", again[0].Bytes)
+			}
+		})
+	}
+}
+
+// TestSharedBlobs: a layer that images of several repositories have goes to the registry once, and is mounted.
+func TestSharedBlobs(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	var copies []policy.Copy
+	for i := range 6 {
+		img := image(t, "the base of all images", "own "+strconv.Itoa(i))
+		repository := fmt.Sprintf("app%d", i)
+		check(t, remote.Write(ref(t, s.source.host+"/"+repository+":v1").(name.Tag), img))
+		copies = append(copies, s.copy(repository+":v1", must[v1.Hash](t)(img.Digest()).String()))
+	}
+	base := must[v1.Hash](t)(static.NewLayer([]byte("the base of all images"), types.DockerLayer).Digest()).String()
+	for _, j := range s.run(t.Context(), Options{}, copies...) {
+		wantState(t, j, Copied)
+	}
+	if n := s.source.count("GET", "/blobs/"+base); n != 1 {
+		t.Errorf("the shared layer was read %d times", n)
+	}
+	if n := s.mirror.count("POST", "mount="+url.QueryEscape(base), "from="); n != 5 {
+		t.Errorf("it was mounted %d times, want 5", n)
+	}
+}
+
+// TestWrongLayer: what is not what its digest says is refused, and nothing of the image can be pulled.
+func TestWrongLayer(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	img := image(t, "what it should be")
+	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+	layer := must[v1.Hash](t)(must[[]v1.Layer](t)(img.Layers())[0].Digest()).String()
+	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+layer) {
+			io.WriteString(w, "what it shouldn't") // of the same length
+			return true
+		}
+		return false
+	})
+	jobs := s.run(t.Context(), Options{}, s.copy("app:v1", must[v1.Hash](t)(img.Digest()).String()))
+	wantState(t, jobs[0], Failed)
+	if got := jobs[0].Err.Error(); !strings.Contains(got, "sha256") {
+		t.Errorf("the reason is %q", got)
+	}
+	if _, err := remote.Head(ref(t, s.mirror.host+"/app:v1")); err == nil {
+		t.Error("the image can be pulled")
+	}
+}
+
+// TestTags: a tag that names another image stays, and one that moves meanwhile does not change what is copied.
+func TestTags(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	old, planned, moved := image(t, "the old image"), image(t, "the planned image"), image(t, "the moved image")
+	for _, r := range []string{s.source.host + "/app:v1", s.source.host + "/app:kept"} {
+		check(t, remote.Write(ref(t, r).(name.Tag), planned))
+	}
+	check(t, remote.Write(ref(t, s.mirror.host+"/app:v1").(name.Tag), old))
+	want := must[v1.Hash](t)(planned.Digest())
+	jobs := s.run(t.Context(), Options{}, s.copy("app:v1", want.String()))
+	wantState(t, jobs[0], Failed)
+	if got := jobs[0].Err.Error(); !strings.Contains(got, "--move-tags") || !strings.Contains(got, want.String()[:19]) {
+		t.Errorf("the reason is %q", got)
+	}
+	c := New(s.pull, s.push, Options{MoveTags: true})
+	jobs = c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", want.String())})
+	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), moved))
+	c.Run(t.Context(), jobs)
+	wantState(t, jobs[0], Copied)
+	if got := must[*v1.Descriptor](t)(remote.Head(ref(t, s.mirror.host+"/app:v1"))).Digest; got != want {
+		t.Errorf("the tag names %s, want what was planned, %s", got, want)
+	}
+	if len(jobs[0].Notes) != 1 || !strings.Contains(jobs[0].Notes[0], "was moved to") {
+		t.Errorf("the notes are %q", jobs[0].Notes)
+	}
+}
+
+// TestRefusals: what a mirror says when it does not take an image is in the reason, in one line.
+func TestRefusals(t *testing.T) {
+	said := func(status int, body string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPost && r.Method != http.MethodPut {
+				return false
+			}
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+			return true
+		}
+	}
+	for _, row := range []struct {
+		name   string
+		answer func(http.ResponseWriter, *http.Request) bool
+		want   string
+	}{
+		{"read-only", said(405, `{"errors":[{"code":"UNSUPPORTED","message":"the registry is read-only"}]}`), `405 Method Not Allowed, saying "the registry is read-only"`},
+		{"immutable", said(409, `{"errors":[{"code":"TAG_INVALID","message":"tag is immutable\u001b[31m"}]}`), `409 Conflict, saying "tag is immutable"`},
+		{"a media type", said(415, `{"errors":[{"code":"MANIFEST_INVALID","message":"manifest type is not supported"}]}`), `415 Unsupported Media Type, saying "manifest type is not supported"`},
+		{"full", said(507, `{"errors":[{"code":"UNKNOWN","message":"no space left on device"}]}`), `507 Insufficient Storage, saying "no space left on device"`},
+		{"no credentials", said(401, ``), "no credentials to push to it with"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, newServer(t), newServer(t))
+			img := image(t, "an image")
+			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+			s.mirror.set(row.answer)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c := New(s.pull, s.push, Options{})
+			jobs := c.Survey(ctx, []policy.Copy{s.copy("app:v1", "")})
+			err := c.copy(ctx, jobs[0])
+			if err == nil || !strings.Contains(registry.Reason(err), row.want) {
+				t.Errorf("the reason is %v, want %q in it", err, row.want)
+			}
+		})
+	}
+}
+
+// TestThrottled: a registry that answers 429 is asked when it says.
+func TestThrottled(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	img := image(t, "an image")
+	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+	for _, at := range []*server{s.source, s.mirror} {
+		var n atomic.Int64
+		at.set(func(w http.ResponseWriter, r *http.Request) bool {
+			if n.Add(1)%4 != 2 {
+				return false
+			}
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return true
+		})
+	}
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0], Copied)
+}
+
+// TestSparse: a mirror is asked whether it takes an index without all of its parts before anything is sent.
+func TestSparse(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	f := pushFixture(t, s.source.host+"/app")
+	o := Options{Platforms: []string{"linux/amd64"}}
+	jobs := s.run(t.Context(), o, s.copy("app:v1", f.digest))
+	wantState(t, jobs[0], Failed)
+	if got := jobs[0].Err.Error(); !strings.Contains(got, "does not take an index without all of its parts") || !strings.Contains(got, "saying") {
+		t.Errorf("the reason is %q", got)
+	}
+	if n := s.mirror.count("PATCH"); n != 0 {
+		t.Errorf("%d blobs were sent", n)
+	}
+}
+
+// TestVanished: what is gone at one place is taken from the next, and an index without one of its parts is not
+// half copied.
+func TestVanished(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	f := pushFixture(t, s.source.host+"/app")
+	c := s.copy("app:v1", f.digest)
+	c.From = append([]mirrors.Location{{Ref: s.source.host + "/gone:v1", Insecure: true}}, c.From...)
+	wantState(t, s.run(t.Context(), Options{}, c)[0], Copied)
+
+	part := must[*v1.IndexManifest](t)(f.index.IndexManifest()).Manifests[1].Digest.String()
+	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/manifests/"+part) {
+			http.NotFound(w, r)
+			return true
+		}
+		return false
+	})
+	c = s.copy("app:v1", f.digest)
+	c.To.Ref = s.mirror.host + "/other:v1"
+	jobs := s.run(t.Context(), Options{}, c)
+	wantState(t, jobs[0], Failed)
+	if got := jobs[0].Err.Error(); !strings.Contains(got, "linux/arm64") || !strings.Contains(got, "is gone there") {
+		t.Errorf("the reason is %q", got)
+	}
+}
+
+// TestInterrupted: wherever a run is interrupted, nothing is half there, and another goes on.
+func TestInterrupted(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	f := pushFixture(t, s.source.host+"/app")
+	runs := 12
+	if os.Getenv("CAMPAIGN") != "" {
+		runs = 100
+	}
+	for i := range runs {
+		to := fmt.Sprintf("%s/app%d:v1", s.mirror.host, i)
+		c := s.copy("app:v1", f.digest)
+		c.To.Ref = to
+		ctx, cancel := context.WithCancel(t.Context())
+		left := int64(rand.IntN(60))
+		var seen atomic.Int64
+		s.mirror.set(func(http.ResponseWriter, *http.Request) bool {
+			if seen.Add(1) == left {
+				cancel()
+			}
+			return false
+		})
+		s.run(ctx, Options{}, c)
+		cancel()
+		s.mirror.set(func(http.ResponseWriter, *http.Request) bool { return false })
+		if _, err := remote.Head(ref(t, to)); err == nil {
+			for _, tag := range f.tags {
+				raw(t, fmt.Sprintf("%s/app%d:%s", s.mirror.host, i, tag)) // which fails if it is not there
+			}
+		}
+		again := s.run(t.Context(), Options{}, c)[0]
+		if again.State != Copied && again.State != There {
+			t.Fatalf("after %d requests, the second run ended with %s: %v", left, again.State, again.Err)
+		}
+		for _, tag := range append(slices.Clone(f.tags), "v1") {
+			if !bytes.Equal(raw(t, s.source.host+"/app:"+tag), raw(t, fmt.Sprintf("%s/app%d:%s", s.mirror.host, i, tag))) {
+				t.Errorf("%s differs", tag)
+			}
+		}
+	}
+}
+
+// TestTogether: two runs at once both end well.
+func TestTogether(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	f := pushFixture(t, s.source.host+"/app")
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() {
+			j := s.run(t.Context(), Options{}, s.copy("app:v1", f.digest))[0]
+			if j.State != Copied && j.State != There {
+				t.Errorf("one ended with %s: %v", j.State, j.Err)
+			}
+		})
+	}
+	group.Wait()
+}

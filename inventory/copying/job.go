@@ -1,0 +1,436 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A State is how far a Job is.
+type State string
+
+// The states of a Job.
+const (
+	// Open means that it has yet to be copied.
+	Open State = "Open"
+	// Started means that it is being copied.
+	Started State = "Started"
+	// Copied means that all of it is at the mirror.
+	Copied State = "Copied"
+	// There means that the mirror had all of it.
+	There State = "Present"
+	// Failed means that it is not copied; Job.Err says why.
+	Failed State = "Failed"
+)
+
+// A Job is one image to be copied.
+type Job struct {
+	policy.Copy
+	// State, Err and Notes may be read when Survey or Run has returned, or by Options.On for the job
+	// that the event is about.
+	State State
+	Err   error
+	Notes []string
+	// Bytes is how many have to be sent for it, those not counted that a job before it sends to the same
+	// registry, too.
+	Bytes int64
+	// Digest is that of the image, and Registry where it is copied to.
+	Digest, Registry string
+
+	sent     atomic.Int64
+	from, to place
+	origin   mirrors.Location
+	image    *manifest
+	attached []*manifest
+}
+
+// Sent returns how many bytes were sent.
+func (j *Job) Sent() int64 { return j.sent.Load() }
+
+// An Event is something that happened to a Job: its State is another.
+type Event struct {
+	Job *Job
+	// Surveyed is set if the state is what the survey found.
+	Surveyed bool
+}
+
+func (j *Job) end(state State, err error) {
+	j.State, j.Err = state, err
+}
+
+// Survey finds out what has to be sent for each of copies. It changes nothing, but for one thing: if only some
+// platforms are copied, it asks each mirror whether it takes an index without all of its parts, by a
+// trial that it deletes again. The jobs are in the order of copies. Those that cannot be copied are Failed.
+func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
+	jobs := make([]*Job, len(copies))
+	var group errgroup.Group
+	group.SetLimit(surveysAtOnce)
+	for i, copied := range copies {
+		j := &Job{Copy: copied, State: Open}
+		jobs[i] = j
+		group.Go(func() error {
+			if err := c.survey(ctx, j); err != nil {
+				j.end(Failed, err)
+			}
+			return nil
+		})
+	}
+	group.Wait() // its functions return nil
+	c.count(jobs)
+	c.askSparse(ctx, jobs)
+	for _, j := range jobs {
+		if j.State != Open {
+			c.tell(Event{j, true})
+		}
+	}
+	return jobs
+}
+
+// count sets the bytes of jobs, and which have nothing to be sent.
+func (c *Copier) count(jobs []*Job) {
+	counted := map[blobKey]bool{}
+	for _, j := range jobs {
+		if j.State != Open {
+			continue
+		}
+		complete := true
+		for _, m := range j.manifests() {
+			complete = complete && m.there
+			for _, b := range m.blobs {
+				key := blobKey{j.Registry, b.digest}
+				if d := c.blobs.delivery(j.to.repo, b.digest); !counted[key] && len(d.held) == 0 {
+					counted[key] = true
+					j.Bytes += b.size
+				}
+				complete = complete && c.blobs.delivery(j.to.repo, b.digest).held[j.to.repo.RepositoryStr()]
+			}
+		}
+		if complete {
+			j.end(There, nil)
+		}
+	}
+}
+
+// manifests returns those of j in the order in which they are put: what is attached, the parts of an index,
+// and the image.
+func (j *Job) manifests() []*manifest {
+	var all []*manifest
+	for _, m := range j.attached {
+		all = append(all, m.all()...)
+	}
+	return append(all, j.image.all()...)
+}
+
+// survey reads what is to be copied, from the first place that has it, and what the mirror has of it.
+func (c *Copier) survey(ctx context.Context, j *Job) error {
+	var err error
+	if j.to, err = c.at(ctx, j.To, true); err != nil {
+		return err
+	}
+	j.Registry = j.to.repo.RegistryStr()
+	var failed []error
+	for _, l := range j.From {
+		if j.from, err = c.at(ctx, l, false); err == nil {
+			err = j.readFrom(ctx, l, c.options.Platforms)
+		}
+		if err == nil {
+			return c.surveyMirror(ctx, j)
+		}
+		failed = append(failed, fmt.Errorf("%s: %s", l.Ref, registry.Reason(err)))
+	}
+	return errors.Join(failed...)
+}
+
+func (j *Job) readFrom(ctx context.Context, l mirrors.Location, platforms []string) error {
+	r := &reader{j.from, platforms}
+	ref := j.from.ref
+	if digest := j.Copy.Digest; digest != "" {
+		ref = j.from.repo.Digest(digest)
+	}
+	image, err := r.read(ctx, ref, 0)
+	if err != nil {
+		return err
+	}
+	attached, notes, err := r.attached(ctx, image.all())
+	if err != nil {
+		return err
+	}
+	j.image, j.attached, j.Notes, j.origin, j.Digest = image, attached, notes, l, image.digest.String()
+	return nil
+}
+
+// surveyMirror finds out what the mirror has of j.
+func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
+	if err := c.addSignatures(ctx, j); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, m := range j.manifests() {
+		group.Go(func() error { return c.surveyManifest(ctx, j, m) })
+	}
+	return group.Wait()
+}
+
+// addSignatures adds those that nodes accept and that are at other places than the image.
+func (c *Copier) addSignatures(ctx context.Context, j *Job) error {
+	for _, a := range j.Attachments {
+		tag, ok := tagOf(a.To)
+		if !ok || slices.ContainsFunc(j.attached, func(m *manifest) bool { return m.tag == tag }) {
+			continue
+		}
+		from, err := c.at(ctx, a.From, false)
+		if err != nil {
+			return err
+		}
+		m, err := (&reader{place: from}).read(ctx, from.ref, 0)
+		if err != nil {
+			return fmt.Errorf("its signature at %s could not be read: %w", a.From.Ref, err)
+		}
+		m.tag, m.elsewhere = tag, &from
+		j.attached = append(j.attached, m)
+	}
+	return nil
+}
+
+func tagOf(l mirrors.Location) (string, bool) {
+	tag, err := name.NewTag(l.Ref, name.WithDefaultTag(""))
+	return tag.TagStr(), err == nil && tag.TagStr() != ""
+}
+
+func (c *Copier) surveyManifest(ctx context.Context, j *Job, m *manifest) error {
+	var err error
+	if m.there, err = j.has(ctx, m); err != nil {
+		return err
+	}
+	for _, b := range m.blobs {
+		held := m.there && j.Rule != policy.BlobsMissing // a registry takes no manifest without its blobs
+		if !held {
+			if held, err = j.holds(ctx, b.digest); err != nil {
+				return err
+			}
+		}
+		if held {
+			c.blobs.note(j.to.repo, b.digest)
+		}
+	}
+	return nil
+}
+
+// has reports whether the mirror has a manifest, under the tag that it is to have.
+func (j *Job) has(ctx context.Context, m *manifest) (bool, error) {
+	var ref name.Reference = j.to.repo.Digest(m.digest.String())
+	switch _, byTag := j.to.ref.(name.Tag); {
+	case m.tag != "":
+		ref = j.to.repo.Tag(m.tag)
+	case m == j.image && byTag:
+		ref = j.to.ref
+	}
+	digest, err := j.digestAt(ctx, ref)
+	return digest == m.digest, err
+}
+
+// digestAt returns the digest of what the mirror has under a reference; the zero value for nothing.
+func (j *Job) digestAt(ctx context.Context, ref name.Reference) (v1.Hash, error) {
+	got, err := j.to.puller.Get(ctx, ref)
+	if registry.IsAbsent(err) {
+		return v1.Hash{}, nil
+	}
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	return got.Digest, nil
+}
+
+// holds reports whether the mirror's repository has a blob.
+func (j *Job) holds(ctx context.Context, digest v1.Hash) (bool, error) {
+	layer, err := j.to.puller.Layer(ctx, j.to.repo.Digest(digest.String()))
+	if err != nil {
+		return false, err
+	}
+	if _, err = layer.Size(); registry.IsAbsent(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Run copies what is Open of jobs, the first ones first, until all are done or ctx ends. What is not done then
+// is Open.
+func (c *Copier) Run(ctx context.Context, jobs []*Job) {
+	var group sync.WaitGroup
+	slots := make(chan struct{}, c.options.Images)
+	for _, j := range jobs {
+		if j.State != Open {
+			continue
+		}
+		slots <- struct{}{} // here, so that they start in their order
+		if ctx.Err() != nil {
+			break
+		}
+		j.State = Started
+		c.tell(Event{j, false})
+		group.Go(func() {
+			defer func() { <-slots }()
+			c.runJob(ctx, j)
+		})
+	}
+	group.Wait()
+}
+
+func (c *Copier) runJob(ctx context.Context, j *Job) {
+	err := c.copyAgain(ctx, j)
+	switch {
+	case err == nil:
+		j.end(Copied, nil)
+	case ctx.Err() != nil:
+		j.State = Open
+		return
+	default:
+		j.end(Failed, errors.New(registry.Reason(err)))
+	}
+	c.tell(Event{j, false})
+}
+
+const (
+	maxAttempts = 5
+	firstRest   = time.Second
+)
+
+// copyAgain copies j, and once more where that failed for a reason that may pass. What was sent by then is there.
+func (c *Copier) copyAgain(ctx context.Context, j *Job) error {
+	for attempt := 1; ; attempt++ {
+		err := c.copy(ctx, j)
+		if err == nil || attempt == maxAttempts || !registry.IsTemporary(err) {
+			return err
+		}
+		timer := time.NewTimer(firstRest << (attempt - 1))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// copy sends the blobs of j, and then puts its manifests.
+func (c *Copier) copy(ctx context.Context, j *Job) error {
+	group, sending := errgroup.WithContext(ctx)
+	for _, m := range j.manifests() {
+		from := j.from
+		if m.elsewhere != nil {
+			from = *m.elsewhere
+		}
+		for _, b := range m.blobs {
+			group.Go(func() error {
+				return c.blobs.send(sending, from, j.to, b, func(n int64) { j.sent.Add(n) })
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, m := range j.attached {
+		if err := c.attach(ctx, j, m); err != nil {
+			return err
+		}
+	}
+	for _, part := range j.image.all() {
+		if part == j.image || part.there {
+			continue
+		}
+		if err := j.put(ctx, part, j.to.repo.Digest(part.digest.String())); err != nil {
+			return err
+		}
+	}
+	return c.finish(ctx, j)
+}
+
+func (j *Job) put(ctx context.Context, m *manifest, ref name.Reference) error {
+	return j.to.pusher.Put(ctx, ref, m)
+}
+
+// attach puts what is attached to the image. A tag that has something else stays as it is, unless tags may be moved:
+// it may be the house's own signature.
+func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
+	if m.there {
+		return nil
+	}
+	for _, part := range m.parts {
+		if err := j.put(ctx, part, j.to.repo.Digest(part.digest.String())); err != nil {
+			return err
+		}
+	}
+	if m.tag == "" {
+		return j.put(ctx, m, j.to.repo.Digest(m.digest.String()))
+	}
+	there, err := j.digestAt(ctx, j.to.repo.Tag(m.tag))
+	switch {
+	case err != nil:
+		return err
+	case there != v1.Hash{} && there != m.digest && !c.options.MoveTags:
+		j.note("the mirror has something else under the tag %s, which --move-tags replaces", m.tag)
+		return nil
+	}
+	return j.put(ctx, m, j.to.repo.Tag(m.tag))
+}
+
+func (j *Job) note(format string, args ...any) {
+	if note := fmt.Sprintf(format, args...); !slices.Contains(j.Notes, note) {
+		j.Notes = append(j.Notes, note)
+	}
+}
+
+// finish puts the image itself, under its tag last.
+func (c *Copier) finish(ctx context.Context, j *Job) error {
+	tag, byTag := j.to.ref.(name.Tag)
+	if j.OnlyAttachments && j.image.there {
+		return nil
+	}
+	if !byTag {
+		if c.options.Untagged {
+			return j.put(ctx, j.image, j.to.ref)
+		}
+		digest := j.image.digest
+		return j.put(ctx, j.image, j.to.repo.Tag(digest.Algorithm+"-"+digest.Hex+keepingTag))
+	}
+	there, err := j.digestAt(ctx, tag)
+	if err != nil {
+		return err
+	}
+	if (there != v1.Hash{}) && there != j.image.digest && !c.options.MoveTags {
+		return fmt.Errorf("the tag names another image there, %s; --move-tags moves it to %s", text.ShortDigests(there.String()), text.ShortDigests(j.image.digest.String()))
+	}
+	if there != j.image.digest {
+		if err := j.put(ctx, j.image, tag); err != nil {
+			return err
+		}
+	}
+	c.noteMoved(ctx, j)
+	return nil
+}
+
+// keepingTag is the suffix of the tag that keeps a registry from deleting what was copied by digest.
+const keepingTag = ".image"
+
+// noteMoved says that the tag was moved at the source meanwhile.
+func (c *Copier) noteMoved(ctx context.Context, j *Job) {
+	if _, byTag := j.from.ref.(name.Tag); !byTag {
+		return
+	}
+	if now, err := j.from.puller.Get(ctx, j.from.ref); err == nil && now.Digest != j.image.digest {
+		j.note("%s was moved to %s meanwhile; what was planned is copied, %s", j.origin.Ref, text.ShortDigests(now.Digest.String()), text.ShortDigests(j.image.digest.String()))
+	}
+}

@@ -1,0 +1,162 @@
+package copying
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// The world in which peers are compared.
+const (
+	peerImages       = 200
+	peerRepositories = 20
+	peerShared       = 5
+	sharedBytes      = 2 << 20
+	ownBytes         = 256 << 10
+	away             = 20 * time.Millisecond
+)
+
+// BenchmarkPeers copies 200 images in 20 repositories that share layers, from a registry 20 ms away, once each, with
+// this package and with skopeo copy eight at once, which starts for each image as its users do; and moves the
+// bytes alone, as a floor.
+func BenchmarkPeers(b *testing.B) {
+	source := newServer(b)
+	copies, blobs := pushPeers(b, source)
+	source.set(func(http.ResponseWriter, *http.Request) bool { time.Sleep(away); return false })
+	b.Run("floor", func(b *testing.B) {
+		for range b.N {
+			moveBytes(b, source, blobs)
+		}
+	})
+	b.Run("sync", func(b *testing.B) {
+		for range b.N {
+			b.StopTimer()
+			s := newStage(b, source, newServer(b))
+			var to []policy.Copy
+			for _, c := range copies {
+				to = append(to, s.copy(c, ""))
+			}
+			b.StartTimer()
+			for _, j := range s.run(b.Context(), Options{}, to...) {
+				if j.State != Copied {
+					b.Fatalf("%s is %s: %v", j.To.Ref, j.State, j.Err)
+				}
+			}
+		}
+	})
+	b.Run("skopeo", func(b *testing.B) {
+		program, err := exec.LookPath("skopeo")
+		if err != nil {
+			b.Skip(err) //nolint:forbidigo // a measurement, and no test
+		}
+		for range b.N {
+			b.StopTimer()
+			mirror := newServer(b)
+			b.StartTimer()
+			var group errgroup.Group
+			group.SetLimit(8)
+			for _, c := range copies {
+				group.Go(func() error {
+					out, err := exec.Command(program, "copy", "--quiet", "--all", "--preserve-digests", "--src-tls-verify=false", "--dest-tls-verify=false",
+						"docker://"+source.host+"/"+c, "docker://"+mirror.host+"/"+c).CombinedOutput()
+					if err != nil {
+						return fmt.Errorf("%w: %s", err, out)
+					}
+					return nil
+				})
+			}
+			check(b, group.Wait())
+		}
+	})
+}
+
+// pushPeers returns the names of the images, and where the blobs are.
+func pushPeers(b *testing.B, source *server) (images, blobs []string) {
+	b.Helper()
+	random := rand.NewChaCha8([32]byte{})
+	layer := func(n int) v1.Layer {
+		content := make([]byte, n)
+		random.Read(content) // which does not fail
+		return static.NewLayer(content, types.DockerLayer)
+	}
+	var shared []v1.Layer
+	for range peerShared {
+		shared = append(shared, layer(sharedBytes))
+	}
+	seen := map[v1.Hash]bool{}
+	for i := range peerImages {
+		img := must[v1.Image](b)(mutate.AppendLayers(empty.Image, append(shared[:peerShared:peerShared], layer(ownBytes))...))
+		repository := fmt.Sprintf("team/app%d", i%peerRepositories)
+		images = append(images, fmt.Sprintf("%s:v%d", repository, i))
+		check(b, remote.Write(ref(b, source.host+"/"+images[i]).(name.Tag), img))
+		for _, l := range must[[]v1.Layer](b)(img.Layers()) {
+			if hash := must[v1.Hash](b)(l.Digest()); !seen[hash] {
+				seen[hash] = true
+				blobs = append(blobs, repository+"/blobs/"+hash.String())
+			}
+		}
+	}
+	return images, blobs
+}
+
+// moveBytes brings each blob to another registry once, and does nothing else.
+func moveBytes(b *testing.B, source *server, blobs []string) {
+	b.Helper()
+	b.StopTimer()
+	mirror := newServer(b)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: blobsAtOnce}}
+	b.StartTimer()
+	var group errgroup.Group
+	group.SetLimit(blobsAtOnce)
+	for _, path := range blobs {
+		group.Go(func() error {
+			repository, digest, _ := strings.Cut(path, "/blobs/")
+			begun, err := client.Post("http://"+mirror.host+"/v2/"+repository+"/blobs/uploads/", "", nil)
+			if err != nil {
+				return err
+			}
+			begun.Body.Close()
+			got, err := client.Get("http://" + source.host + "/v2/" + path)
+			if err != nil {
+				return err
+			}
+			defer got.Body.Close()
+			to := begun.Header.Get("Location")
+			if strings.HasPrefix(to, "/") {
+				to = "http://" + mirror.host + to
+			}
+			put, err := http.NewRequestWithContext(b.Context(), http.MethodPut, to+"&digest="+digest, got.Body)
+			if err != nil {
+				return err
+			}
+			put.ContentLength = got.ContentLength
+			done, err := client.Do(put)
+			if err != nil {
+				return err
+			}
+			defer done.Body.Close()
+			said, _ := io.ReadAll(done.Body)
+			if done.StatusCode != http.StatusCreated {
+				return fmt.Errorf("%s: %s", done.Status, said)
+			}
+			return nil
+		})
+	}
+	check(b, group.Wait())
+}

@@ -1,0 +1,409 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// With returns a Client that shows registries other credentials, and otherwise asks them as c does at the
+// moment: it shares their pace. It is to be closed.
+func (c *Client) With(credentials Credentials) *Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.options
+	o.Credentials = credentials
+	return newClient(o, c.paces)
+}
+
+// Transfer returns what carries the requests of a library to the registry of l, to read images there or,
+// if it pushes, to write them. The library asks without credentials, and by https. Requests are authorized,
+// paced, repeated and bounded as those of a Client are, except for the time that a body takes: it may
+// take any, as long as something moves. Answers are those of success, redirects and 404; any other is an error
+// that Reason has words for. The content of answers is not looked at.
+func (c *Client) Transfer(l mirrors.Location, pushes bool) (http.RoundTripper, error) {
+	t, err := parseTarget(l)
+	if err != nil {
+		return nil, err
+	}
+	return &transfer{client: c, target: t, pushes: pushes}, nil
+}
+
+// A transfer is an http.RoundTripper for one registry.
+type transfer struct {
+	client *Client
+	target target
+	pushes bool
+}
+
+const (
+	// stalled is how long a request may be without a byte in either direction. A registry that puts a
+	// large layer together on an object store takes a minute before it answers.
+	stalled = 2 * time.Minute
+	// maxThrottled is how often a request that was refused with 429 is repeated, each time when the registry
+	// says, or later.
+	maxThrottled = 10
+)
+
+// RoundTrip implements http.RoundTripper.
+func (t *transfer) RoundTrip(req *http.Request) (*http.Response, error) {
+	e := t.client.current().endpoint(t.target)
+	r := &transferred{transfer: t, endpoint: e, request: req}
+	resp, err := r.answer()
+	if err != nil {
+		closeBody(req)
+	}
+	return resp, err
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close() // what it says does not matter, as it was not read to its end
+	}
+}
+
+// A transferred is one request of a transfer.
+type transferred struct {
+	*transfer
+	endpoint *endpoint
+	request  *http.Request
+	session  *session
+}
+
+func (r *transferred) answer() (*http.Response, error) {
+	if !r.isOfRegistry() {
+		return r.elsewhere()
+	}
+	var err error
+	if r.session, err = r.endpoint.open(r.request.Context()); err != nil {
+		return nil, err
+	}
+	repository, what := splitPath(r.request.URL.Path)
+	if repository == "" { // the library's GET /v2/, for which the session stands
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r.request, ProtoMajor: 1, ProtoMinor: 1}, nil
+	}
+	anew := false
+	for attempt := 0; ; attempt++ {
+		resp, err := r.once(repository, what, anew)
+		var f *failure
+		if err == nil || !errors.As(err, &f) || r.hasBody() || r.request.Context().Err() != nil {
+			return resp, err
+		}
+		switch {
+		case f.status == http.StatusUnauthorized && !anew:
+			anew = true // the token may have expired
+			continue
+		case f.load == throttled && attempt < maxThrottled:
+		case f.again && attempt < maxAgain && r.endpoint.breaker.open() == nil:
+		default:
+			return nil, err
+		}
+		if sleep(r.request.Context(), pause(min(attempt, maxAgain), f)) != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *transferred) hasBody() bool { return r.request.Body != nil && r.request.Body != http.NoBody }
+
+// isOfRegistry reports whether the request is for the registry itself, and not for a storage that it named.
+func (r *transferred) isOfRegistry() bool {
+	host := r.request.URL.Host
+	return host == r.target.host || host == r.target.api || apiHost(hubAPI(host)) == r.target.api
+}
+
+// hubAPI undoes what go-containerregistry calls the Docker Hub.
+func hubAPI(host string) string {
+	if host == "index.docker.io" {
+		return "docker.io"
+	}
+	return host
+}
+
+// splitPath splits the path of a request into the repository and what is asked of it ("manifests").
+func splitPath(path string) (repository, what string) {
+	path = strings.TrimPrefix(path, "/v2/")
+	for _, what := range []string{"/manifests/", "/blobs/", "/referrers/", "/tags/"} {
+		if at := strings.LastIndex(path, what); at > 0 {
+			return path[:at], strings.Trim(what, "/")
+		}
+	}
+	return "", ""
+}
+
+func (r *transferred) once(repository, what string, anew bool) (*http.Response, error) {
+	e, ctx := r.endpoint, r.request.Context()
+	if cause := e.breaker.open(); cause != nil {
+		return nil, cause
+	}
+	cred, _ := e.generation.credentials.lookup(r.target.host + "/" + repository)
+	if cred.broken != "" {
+		return nil, brokenEntry(r.target.host, cred)
+	}
+	authorization, err := r.authorization(ctx, cred, repository, anew)
+	if err != nil {
+		return nil, err
+	}
+	slot, err := e.pace.acquireWithin(ctx, e.api, maxRetryAfter)
+	if err != nil {
+		return nil, err
+	}
+	out := r.request.Clone(ctx)
+	out.URL.Scheme, out.URL.Host, out.Host = r.session.scheme, e.api, ""
+	out.Header.Set("User-Agent", e.transport.options.UserAgent)
+	if authorization != "" {
+		out.Header.Set("Authorization", authorization)
+	}
+	resp, f, err := r.send(out, what, cred)
+	switch {
+	case f == nil && err != nil: // the caller has left, or what it sends could not be read
+		e.pace.leave()
+		return nil, err
+	case f != nil:
+		e.pace.release(slot, f.load, f.after)
+		if f.load != throttled && f.load != fine {
+			e.down(f, false)
+		}
+		return nil, f
+	case r.hasBody() || r.request.Method == http.MethodPut: // how long these take is not up to the registry alone
+		e.pace.leave()
+	default:
+		e.pace.release(slot, fine, 0)
+	}
+	e.breaker.answered()
+	return resp, nil
+}
+
+// authorization returns the header that opens a repository, and the one that a blob is mounted from.
+func (r *transferred) authorization(ctx context.Context, cred credential, repository string, anew bool) (string, error) {
+	k := r.endpoint.keychain(cred)
+	if !k.needed(r.session) {
+		if r.session.challenge.scheme == "basic" {
+			return cred.basic(), nil
+		}
+		return "", nil
+	}
+	scope := "repository:" + repository + ":pull"
+	if r.pushes {
+		scope += ",push"
+	}
+	if from := r.request.URL.Query().Get("from"); from != "" && from != repository {
+		if g, err := k.tokenFor(ctx, r.session, anew, scope, "repository:"+from+":pull"); err == nil {
+			return "Bearer " + g.value, nil
+		}
+	}
+	g, err := k.tokenFor(ctx, r.session, anew, scope)
+	if err != nil {
+		return "", err
+	}
+	return "Bearer " + g.value, nil
+}
+
+// tokenFor returns a token for scopes together, a new one if anew is set.
+func (k *keychain) tokenFor(ctx context.Context, s *session, anew bool, scopes ...string) (*grant, error) {
+	key := strings.Join(scopes, " ")
+	k.mu.Lock()
+	g := k.grants[key]
+	if anew || g == nil || !g.usable() {
+		g = newGrant(scopes)
+		k.grants[key] = g
+		k.mu.Unlock()
+		k.start(s, g)
+		return g, g.wait(ctx)
+	}
+	k.mu.Unlock()
+	return g, g.wait(ctx)
+}
+
+// elsewhere sends a request to where the registry redirected to, with nothing that is not for everyone.
+func (r *transferred) elsewhere() (*http.Response, error) {
+	out := r.request.Clone(r.request.Context())
+	out.Header.Del("Authorization")
+	resp, f, err := r.send(out, "", credential{})
+	if f != nil {
+		return nil, f
+	}
+	return resp, err
+}
+
+// send sends a request, and ends it if nothing moves any more.
+func (r *transferred) send(out *http.Request, what string, cred credential) (*http.Response, *failure, error) {
+	w := watch(out.Context(), stalled)
+	out = out.WithContext(w.ctx)
+	if r.hasBody() {
+		out.Body = &watched{ReadCloser: r.request.Body, watch: w}
+	}
+	resp, err := r.endpoint.transport.RoundTrip(out)
+	if err != nil {
+		sent, idle := w.bodyError(), w.idle()
+		w.end()
+		switch {
+		case r.request.Context().Err() != nil:
+			return nil, nil, r.request.Context().Err()
+		case sent != nil:
+			return nil, nil, sent
+		case idle:
+			err = context.DeadlineExceeded
+		}
+		return nil, connectionFailure(r.endpoint.api, err, stalled), nil
+	}
+	resp.Request = r.request
+	body := &watched{ReadCloser: resp.Body, watch: w, last: true}
+	if what == "manifests" || what == "referrers" {
+		body.left = maxManifest + 1
+	}
+	resp.Body = body
+	if resp.StatusCode < 400 || resp.StatusCode == http.StatusNotFound || what == "referrers" {
+		return resp, nil, nil
+	}
+	defer resp.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxOther)) // what was read of it says enough
+	return nil, r.refusal(response{status: resp.StatusCode, header: resp.Header, body: said}, cred), nil
+}
+
+// refusal returns what an answer of failure means.
+func (r *transferred) refusal(answer response, cred credential) *failure {
+	switch host := r.endpoint.api; {
+	case !r.isOfRegistry():
+		return unreachable("%s redirects to %s, which answers %s", host, text.OneLine(r.request.URL.Host, maxQuote), statusText(answer.status))
+	case answer.status != http.StatusUnauthorized && answer.status != http.StatusForbidden:
+		return statusFailure(host, answer)
+	case !r.pushes:
+		return denied(host, answer, cred)
+	case cred.anonymous():
+		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d, and there are no credentials to push to it with; give --push-secret, or log in with podman or docker%s", host, answer.status, says(answer))}
+	default:
+		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d to the credentials for pushing%s", host, answer.status, says(answer))}
+	}
+}
+
+// A bodyWatch ends a request for which no byte has moved for a while.
+type bodyWatch struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	limit  time.Duration
+	failed chan error // holds what went wrong when the body to be sent was read
+}
+
+var errStalled = errors.New("nothing moved")
+
+func watch(ctx context.Context, limit time.Duration) *bodyWatch {
+	w := &bodyWatch{limit: limit, failed: make(chan error, 1)}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	w.timer = time.AfterFunc(limit, func() { w.cancel(errStalled) })
+	return w
+}
+
+func (w *bodyWatch) moved() { w.timer.Reset(w.limit) }
+
+func (w *bodyWatch) idle() bool { return errors.Is(context.Cause(w.ctx), errStalled) }
+
+func (w *bodyWatch) bodyError() error {
+	select {
+	case err := <-w.failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+func (w *bodyWatch) end() {
+	w.timer.Stop()
+	w.cancel(nil)
+}
+
+// A watched is a body, sent or received, whose bytes show that something moves.
+type watched struct {
+	io.ReadCloser
+	watch *bodyWatch
+	last  bool  // whether the request ends with it
+	left  int64 // if positive, how many bytes it may have, and 1 more once they were read
+}
+
+var errTooLong = unreachable("the answer has more than 4 MiB, which nodes do not accept as a manifest")
+
+// Read implements io.Reader.
+func (b *watched) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.watch.moved()
+	}
+	if b.left > 0 {
+		if b.left -= int64(n); b.left <= 0 {
+			return 0, errTooLong
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		if !b.last {
+			select {
+			case b.watch.failed <- err:
+			default:
+			}
+		} else if b.watch.idle() {
+			err = fmt.Errorf("nothing came for %s: %w", b.watch.limit, io.ErrUnexpectedEOF)
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *watched) Close() error {
+	err := b.ReadCloser.Close()
+	if b.last {
+		b.watch.end()
+	}
+	return err
+}
+
+// IsTemporary reports whether err, from a library over a Transfer, may pass if the same is tried again.
+func IsTemporary(err error) bool {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.again || f.load == throttled || f.load == broken && !f.refused
+	}
+	return isReset(err)
+}
+
+// IsAbsent reports whether err says that a registry does not have what it was asked for.
+func IsAbsent(err error) bool {
+	var f *failure
+	var answer *ggcr.Error
+	return errors.As(err, &f) && f.presence == policy.Absent || errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
+}
+
+// IsRefused reports whether err is a registry's refusal of what was sent: not for want of credentials, and not
+// one that passes.
+func IsRefused(err error) bool {
+	var f *failure
+	return errors.As(err, &f) && f.status >= 400 && f.status < 500 && f.load == fine && f.presence != policy.Denied
+}
+
+// Reason says in one short line, and in words that may be shown, what err from a library over a Transfer means.
+func Reason(err error) string {
+	var f *failure
+	var answer *ggcr.Error
+	switch {
+	case errors.As(err, &f):
+		return text.OneLine(f.detail, maxDetail)
+	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
+		said := slices.IndexFunc(answer.Errors, func(d ggcr.Diagnostic) bool { return d.Message != "" })
+		if said < 0 {
+			return "it is not there (404)"
+		}
+		return text.OneLine("it is not there (404), saying "+quote(answer.Errors[said].Message), maxDetail)
+	default:
+		return text.OneLine(innermost(err).Error(), maxDetail)
+	}
+}
