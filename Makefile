@@ -152,4 +152,4 @@ fuzz: ## fuzz each fuzz test for FUZZTIME (30s)
 	done
 
 clean: ## remove what was built, but for the control plane
-	rm -rf bin/mirrorset-guard bin/golangci-lint bin/deadcode dist
+	rm -rf bin/mirrorset-guard bin/golangci-lint bin/deadcode bin/helm dist
