@@ -60,7 +60,7 @@ ALONE = /(inventory/registry|inventory/presence)(/|$$)
 ATTACKS = ./test/attack ./test/disruption
 # These take longest, the longest first. They run before the others: if one of them were the
 # last, a core would have nothing to do.
-LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/image ./test/truth ./inventory/trust ./test/standing
+LONG = ./test/scenarios ./test/emergency ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/image ./test/truth ./inventory/trust ./test/standing
 # These start no goroutines, and compute much: with the race detector they take six times as long. What
 # they share is tested with it below, and by whoever calls them at once.
 PURE = /policy(/|$$)
@@ -163,4 +163,4 @@ fuzz: ## fuzz each fuzz test for FUZZTIME (30s)
 	done
 
 clean: ## remove what was built, but for the control plane
-	rm -rf bin/mirrorset-guard bin/golangci-lint bin/deadcode dist
+	rm -rf bin/mirrorset-guard bin/golangci-lint bin/deadcode bin/helm dist

@@ -13,8 +13,8 @@ import (
 )
 
 // A dump has kinds of its own, which Write makes up. A later version may add kinds, and fields, and
-// change what others mean with them. So a dump in which such an object has something unknown, or cannot be
-// read for another reason, is not read at all.
+// change what others mean with them. So a dump in which such an object has something unknown is not read at
+// all; nor is one with damage in those that name images, which are named nowhere else in it.
 
 // ownVersion is the version of the format of dumps.
 var ownVersion = schema.GroupVersion{Group: "mirrorset-guard.io", Version: "v1alpha1"}
@@ -56,7 +56,7 @@ func known(gvk schema.GroupVersionKind) error {
 	}
 }
 
-// refuse notes the first object of the guard's own kinds that cannot be read.
+// refuse notes the first reason for which the dump is not read.
 func (r *reader) refuse(err error) {
 	if r.refused == nil {
 		r.refused = r.placed(err)

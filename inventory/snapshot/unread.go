@@ -40,7 +40,7 @@ func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
 		r.unread = append(r.unread, resource)
 	}
 	switch {
-	case isOwn(gvk.GroupKind()):
+	case errors.Is(err, errLater), gvk.GroupKind() == imageUsersKind.GroupKind():
 		r.refuse(err)
 	case isMirrorKind(gvk), decisive[gvk.GroupKind()], errors.Is(err, errContradiction):
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
