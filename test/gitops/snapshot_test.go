@@ -184,9 +184,10 @@ func (s *stage) checkRights(t *testing.T, rules []rule) {
 	}
 	for _, r := range rules {
 		other := r // a list is streamed as a watch, where the API server can do that
-		if r.verb == "list" {
+		switch r.verb {
+		case "list":
 			other.verb = "watch"
-		} else if r.verb == "watch" {
+		case "watch":
 			other.verb = "list"
 		}
 		onlyWhenRejected := r.name == "99-worker-generated-registries"
