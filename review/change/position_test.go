@@ -72,7 +72,7 @@ func TestObjects(t *testing.T) {
 	if got := texts(r.Objects("ImageTagMirrorSet b", "Image cluster")); len(got) != 1 {
 		t.Errorf("by name: %q", got)
 	}
-	n := namedPlace{object: "x", place: place{in: &document{file: "f", line: 3, column: 2, text: []byte("a: [")}}}
+	n := objectOrigin{object: "x", origin: origin{in: &document{file: "f", line: 3, column: 2, text: []byte("a: [")}}}
 	if got := texts([]Position{n.position(n.node())}); got[0] != "x f 3:2" {
 		t.Errorf("what cannot be parsed again: %q", got)
 	}
