@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
@@ -224,5 +225,19 @@ func TestUnknownPlugin(t *testing.T) {
 	out, code := s.run(t, "kubectl-mirrors check -f x.yaml")
 	if code != 2 || !strings.Contains(out, `does not know its name "kubectl-mirrors": as a plugin it is called kubectl-mirrorset or oc-mirrorset`) {
 		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// TestEveryCommandIsNamed: texts that name a command of the program name it as the user calls it.
+func TestEveryCommandIsNamed(t *testing.T) {
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"mirrorset-guard", "__completeNoDesc", ""}, strings.NewReader(""), &out, &out); code != 0 {
+		t.Fatal(out.String())
+	}
+	for _, name := range strings.Fields(out.String()) {
+		text := "mirrorset-guard " + name
+		if isOfCobra := name == "help" || name == "completion" || name[0] == ':'; !isOfCobra && cli.Program("oc mirrorset").In(text) == text {
+			t.Errorf("%s is not in the words of a plugin: see cmd/mirrorset-guard/internal/cli/program.go", name)
+		}
 	}
 }

@@ -59,7 +59,7 @@ func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err
 		doc := e.doc
 		if e.gvk == mirrors.ImageConfigGVK && old != nil {
 			if doc, err = merged(old, e.doc); err != nil {
-				return mirrors.Edit{}, nil, fmt.Errorf("%s: %w", e.place.name, err)
+				return mirrors.Edit{}, nil, fmt.Errorf("%s: %w", e.origin.name, err)
 			}
 			if keepsMore(doc, e.doc) {
 				notes = append(notes, name+" is merged with the one in force, as oc apply does: what the file leaves out stays, unless oc apply has set it before")

@@ -48,7 +48,7 @@ type Reader struct {
 	// creations.
 	read    []entry
 	invalid int
-	places  []*namedPlace // of the objects, in order
+	origins []*objectOrigin // of the objects, in order
 
 	// brought are the images of companions, and broughtBy those that name some. signatures counts those
 	// of releases.
@@ -59,9 +59,9 @@ type Reader struct {
 
 // An entry is an object to be applied, or a mistake.
 type entry struct {
-	place place
-	gvk   schema.GroupVersionKind
-	doc   []byte
+	origin origin
+	gvk    schema.GroupVersionKind
+	doc    []byte
 
 	mistake string
 }
@@ -103,7 +103,7 @@ func (r *Reader) err() error {
 	}
 }
 
-func (r *Reader) mistake(at place, format string, args ...any) {
+func (r *Reader) mistake(at origin, format string, args ...any) {
 	mistake := text.Line(at.name + ": " + fmt.Sprintf(format, args...))
 	r.mistakes = append(r.mistakes, mistake)
 	r.read = append(r.read, entry{mistake: mistake})
@@ -122,7 +122,7 @@ func (r *Reader) ReadPath(name string) error {
 			return err
 		}
 		if len(paths) == 0 { // kubectl refuses it too: it is a mistake in the path
-			r.mistake(place{name: name}, "no .yaml, .yml or .json file in the folder")
+			r.mistake(origin{name: name}, "no .yaml, .yml or .json file in the folder")
 		}
 	}
 	for _, path := range paths {
@@ -161,14 +161,14 @@ func (r *Reader) Read(name string, from io.Reader) {
 	eachText(bufio.NewReader(from), func(doc []byte, line int, err error) {
 		eachDocument(doc, err, func(data []byte, at span, err error) {
 			n++
-			place := place{name: fmt.Sprintf("%s, document %d", name, n), in: at.in(doc, name, line)}
+			from := origin{name: fmt.Sprintf("%s, document %d", name, n), in: at.in(doc, name, line)}
 			if err != nil {
-				r.mistake(place, "%v", err)
+				r.mistake(from, "%v", err)
 				return
 			}
-			left := r.document(place, data, metav1.TypeMeta{})
+			left := r.document(from, data, metav1.TypeMeta{})
 			if len(left) > 0 && r.LeftOut != nil {
-				r.LeftOut(text.Line(fmt.Sprintf("%s left out: %s", place.name, left)))
+				r.LeftOut(text.Line(fmt.Sprintf("%s left out: %s", from.name, left)))
 			}
 		})
 	})

@@ -27,7 +27,7 @@ var catalogKinds = map[schema.GroupKind]bool{
 var updateServiceKind = schema.GroupKind{Group: "updateservice.operator.openshift.io", Kind: "UpdateService"}
 
 // companion takes an object that is no mirror object. It reports false for one that is none of these.
-func (r *Reader) companion(at place, kind schema.GroupKind, doc []byte) bool {
+func (r *Reader) companion(at origin, kind schema.GroupKind, doc []byte) bool {
 	var meta metav1.PartialObjectMetadata
 	if r.Delete || json.Unmarshal(doc, &meta) != nil {
 		return false
@@ -45,7 +45,7 @@ func (r *Reader) companion(at place, kind schema.GroupKind, doc []byte) bool {
 	return true
 }
 
-func (r *Reader) catalog(at place, kind schema.GroupKind, doc []byte, meta metav1.PartialObjectMetadata) {
+func (r *Reader) catalog(at origin, kind schema.GroupKind, doc []byte, meta metav1.PartialObjectMetadata) {
 	holder, err := images.Decode(kind, doc)
 	switch {
 	case err != nil:
@@ -69,7 +69,7 @@ func (r *Reader) bring(holder images.Holder) {
 
 // updateService reads the image that its pods start with. The releases that it serves are a repository,
 // which says nothing of the images in it.
-func (r *Reader) updateService(at place, doc []byte, meta metav1.PartialObjectMetadata) {
+func (r *Reader) updateService(at origin, doc []byte, meta metav1.PartialObjectMetadata) {
 	var o struct {
 		Spec struct {
 			GraphDataImage string `json:"graphDataImage"`
@@ -103,7 +103,7 @@ var signatureKey = regexp.MustCompile(`^sha256-[0-9a-f]{64}-[0-9]+$`)
 
 // releaseSignatures reads a ConfigMap that names no image. What is in it is for the Cluster Version
 // Operator to verify; that it would find nothing there is a mistake.
-func (r *Reader) releaseSignatures(at place, doc []byte, meta metav1.PartialObjectMetadata) {
+func (r *Reader) releaseSignatures(at origin, doc []byte, meta metav1.PartialObjectMetadata) {
 	var o struct {
 		BinaryData map[string][]byte `json:"binaryData"`
 	}

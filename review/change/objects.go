@@ -95,7 +95,7 @@ type header struct {
 // document reads an object, or the items of a list however deep. An item is what kind
 // says, unless it says so itself. It returns how many objects of each other kind it left
 // out. An empty document holds nothing.
-func (r *Reader) document(at place, doc []byte, kind metav1.TypeMeta) strangers {
+func (r *Reader) document(at origin, doc []byte, kind metav1.TypeMeta) strangers {
 	if len(doc) == 0 || string(doc) == "null" {
 		return nil
 	}
@@ -135,7 +135,7 @@ func isList(h header) bool {
 	return name == "" || err == nil || meant
 }
 
-func (r *Reader) list(at place, h header) strangers {
+func (r *Reader) list(at origin, h header) strangers {
 	if h.Items == nil {
 		r.mistake(at, "a %s without items", h.Kind)
 		return nil
@@ -169,7 +169,7 @@ func withKind(doc []byte, kind metav1.TypeMeta) []byte {
 
 // withoutKind takes a document without a kind: Helm values in a folder of
 // manifests, or an object with a mistake.
-func (r *Reader) withoutKind(at place, doc []byte) strangers {
+func (r *Reader) withoutKind(at origin, doc []byte) strangers {
 	var fields map[string]json.RawMessage
 	if err := utiljson.Unmarshal(doc, &fields); err != nil {
 		r.mistake(at, "%v", err)
@@ -187,7 +187,7 @@ func (r *Reader) withoutKind(at place, doc []byte) strangers {
 }
 
 // object reads one object.
-func (r *Reader) object(at place, gvk schema.GroupVersionKind, doc []byte) strangers {
+func (r *Reader) object(at origin, gvk schema.GroupVersionKind, doc []byte) strangers {
 	if want, ok := mirrors.Meant(gvk); ok {
 		r.mistake(at, "there is no kind %s in %s; write apiVersion: %s, kind: %s",
 			gvk.Kind, orNoVersion(gvk), want.GroupVersion(), want.Kind)
@@ -205,12 +205,12 @@ func (r *Reader) object(at place, gvk schema.GroupVersionKind, doc []byte) stran
 		return nil
 	}
 	name := strings.TrimSpace(mirrors.NameOf(object))
-	r.places = append(r.places, &namedPlace{object: name, place: at})
+	r.origins = append(r.origins, &objectOrigin{object: name, origin: at})
 	if r.Delete { // only the name counts, also of an object that could not be created
 		r.keep(at, object)
 		return nil
 	}
-	e := entry{place: at, gvk: gvk, doc: doc}
+	e := entry{origin: at, gvk: gvk, doc: doc}
 	r.read = append(r.read, e)
 	r.apply(e, doc, name, nil)
 	return nil
@@ -221,7 +221,7 @@ func (r *Reader) apply(e entry, doc []byte, name string, old []byte) {
 	var mistakes []string
 	if crd.Knows(e.gvk) {
 		for _, m := range crd.Validate(e.gvk, doc, old) {
-			mistakes = append(mistakes, text.Line(fmt.Sprintf("%s: %s: %v", e.place.name, name, m)))
+			mistakes = append(mistakes, text.Line(fmt.Sprintf("%s: %s: %v", e.origin.name, name, m)))
 		}
 	}
 	if len(mistakes) > 0 {
@@ -232,15 +232,15 @@ func (r *Reader) apply(e entry, doc []byte, name string, old []byte) {
 	object, err := mirrors.Parse(doc)
 	switch {
 	case err != nil:
-		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %v", e.place.name, err)))
+		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %v", e.origin.name, err)))
 	case object.GetName() == "":
-		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %s: metadata.name is empty", e.place.name, mirrors.KindOf(object))))
+		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %s: metadata.name is empty", e.origin.name, mirrors.KindOf(object))))
 	default:
 		r.objects = append(r.objects, object)
 	}
 }
 
-func (r *Reader) keep(at place, object mirrors.Object) {
+func (r *Reader) keep(at origin, object mirrors.Object) {
 	if object.GetName() == "" {
 		r.mistake(at, "%s: metadata.name is empty", mirrors.KindOf(object))
 		return

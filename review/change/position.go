@@ -23,7 +23,7 @@ type Position struct {
 // in a registry list: in those objects that are called one of names, or in all if there are none.
 func (r *Reader) Find(scope string, names ...string) []Position {
 	var found []Position
-	for _, n := range r.places {
+	for _, n := range r.origins {
 		if !n.isOneOf(names) {
 			continue
 		}
@@ -37,7 +37,7 @@ func (r *Reader) Find(scope string, names ...string) []Position {
 // Objects returns where objects begin that are called one of names, all if there are none.
 func (r *Reader) Objects(names ...string) []Position {
 	var found []Position
-	for _, n := range r.places {
+	for _, n := range r.origins {
 		if n.isOneOf(names) {
 			found = append(found, n.position(n.node()))
 		}
@@ -45,28 +45,29 @@ func (r *Reader) Objects(names ...string) []Position {
 	return found
 }
 
-// A place is that of a document or of an item of a list, in words for messages, and to be found again.
-type place struct {
+// An origin is the document that something was read from and, in lists, the number of the item: in words
+// for messages, and to be found again.
+type origin struct {
 	name  string
 	in    *document
 	items []int // of nested lists
 }
 
-// item returns the place of an item.
-func (p place) item(i int) place {
-	return place{fmt.Sprintf("%s, item %d", p.name, i+1), p.in, append(p.items[:len(p.items):len(p.items)], i)}
+// item returns the origin of an item.
+func (p origin) item(i int) origin {
+	return origin{fmt.Sprintf("%s, item %d", p.name, i+1), p.in, append(p.items[:len(p.items):len(p.items)], i)}
 }
 
-// A namedPlace is that of an object.
-type namedPlace struct {
+// An objectOrigin is that of an object.
+type objectOrigin struct {
 	object string
-	place
+	origin
 
 	scalars map[string]*yaml.Node // below spec, the first of each value; nil until it is asked for
 }
 
 // scalar returns the first scalar below spec that is value, mirrors left out; nil if there is none.
-func (n *namedPlace) scalar(value string) *yaml.Node {
+func (n *objectOrigin) scalar(value string) *yaml.Node {
 	if n.scalars == nil {
 		n.scalars = map[string]*yaml.Node{}
 		n.collect(fieldOf(n.node(), "spec"))
@@ -75,7 +76,7 @@ func (n *namedPlace) scalar(value string) *yaml.Node {
 }
 
 // collect takes the scalars below node. An alias is where it stands, and is looked into no further.
-func (n *namedPlace) collect(node *yaml.Node) {
+func (n *objectOrigin) collect(node *yaml.Node) {
 	if node == nil {
 		return
 	}
@@ -94,7 +95,7 @@ func (n *namedPlace) collect(node *yaml.Node) {
 	}
 }
 
-func (n *namedPlace) isOneOf(names []string) bool {
+func (n *objectOrigin) isOneOf(names []string) bool {
 	for _, name := range names {
 		if name == n.object {
 			return true
@@ -104,7 +105,7 @@ func (n *namedPlace) isOneOf(names []string) bool {
 }
 
 // node returns the object, nil if the parser does not find it again.
-func (n *namedPlace) node() *yaml.Node {
+func (n *objectOrigin) node() *yaml.Node {
 	node := n.in.node()
 	for _, i := range n.items {
 		list := fieldOf(node, "items")
@@ -117,7 +118,7 @@ func (n *namedPlace) node() *yaml.Node {
 }
 
 // position returns that of node; of the document, if node is nil.
-func (n *namedPlace) position(node *yaml.Node) Position {
+func (n *objectOrigin) position(node *yaml.Node) Position {
 	p := Position{Object: n.object, File: n.in.file, Line: n.in.line, Column: n.in.column}
 	if node == nil {
 		return p

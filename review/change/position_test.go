@@ -23,12 +23,14 @@ func TestFind(t *testing.T) {
 		{"two documents", "# ü\n---\n" + shop + "  - {source: quay.io/b, mirrors: [m.example.com/a]}\n--- # next\n\n" + fmt.Sprintf(set, "other") + "  - source: quay.io/a\n", "quay.io/a", []string{"ImageTagMirrorSet other f 16:13-22"}},
 		{
 			"both objects of a list", "kind: List\napiVersion: v1\nitems:\n- " + strings.ReplaceAll(shop, "\n", "\n  ") + "  - source: quay.io/a\n- " + strings.ReplaceAll(fmt.Sprintf(set, "other"), "\n", "\n  ") + "  - source: quay.io/a\n",
-			"quay.io/a", []string{"ImageTagMirrorSet shop f 9:15-24", "ImageTagMirrorSet other f 15:15-24"},
+			"quay.io/a",
+			[]string{"ImageTagMirrorSet shop f 9:15-24", "ImageTagMirrorSet other f 15:15-24"},
 		},
 		{"JSON on one line", `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},"spec":{"imageTagMirrors":[{"source":"quay.io/a"}]}}`, "quay.io/a", []string{"ImageTagMirrorSet shop f 1:131-142"}},
 		{
 			"JSON after JSON on a line", ` {"kind":"x","apiVersion":"v1"}{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},` + "\n\t" + `"spec":{"imageTagMirrors":[{"source":"quay.io/a"}]}}`,
-			"quay.io/a", []string{"ImageTagMirrorSet shop f 2:39-50"},
+			"quay.io/a",
+			[]string{"ImageTagMirrorSet shop f 2:39-50"},
 		},
 		{"an anchor", shop + "  - {source: &a quay.io/a, mirrors: [m.example.com/a]}\n", "quay.io/a", []string{"ImageTagMirrorSet shop f 6:14-23"}},
 		{"an alias", "x: &a quay.io/a\n" + shop + "  - {source: *a, mirrors: [m.example.com/a]}\n", "quay.io/a", []string{"ImageTagMirrorSet shop f 7:14"}},
@@ -70,7 +72,7 @@ func TestObjects(t *testing.T) {
 	if got := texts(r.Objects("ImageTagMirrorSet b", "Image cluster")); len(got) != 1 {
 		t.Errorf("by name: %q", got)
 	}
-	n := namedPlace{object: "x", place: place{in: &document{file: "f", line: 3, column: 2, text: []byte("a: [")}}}
+	n := objectOrigin{object: "x", origin: origin{in: &document{file: "f", line: 3, column: 2, text: []byte("a: [")}}}
 	if got := texts([]Position{n.position(n.node())}); got[0] != "x f 3:2" {
 		t.Errorf("what cannot be parsed again: %q", got)
 	}

@@ -5,7 +5,7 @@
 //
 // A finding about the configuration stands at what it is about; one about an image, at the source that
 // decides where nodes pull it from. What no line of the change is responsible for stands where the change
-// begins, since a result without a place is not shown.
+// begins, since a result without a location is not shown.
 package sarif
 
 import (
@@ -28,7 +28,7 @@ const (
 
 	// maxResults is as many as GitHub shows of a run; it refuses 25,000.
 	maxResults = 5000
-	// maxRelated bounds the other places of a result, and maxMessage its message, in characters.
+	// maxRelated bounds the related locations of a result, and maxMessage its message, in characters.
 	maxRelated = 10
 	maxMessage = 4000
 	// maxConsumers is how many users of an image are named.
@@ -37,7 +37,7 @@ const (
 
 // Write writes r, whose change was read by c; version is that of the program.
 func Write(w io.Writer, r review.Record, c Change, version string) error {
-	in := newPlacer(r, c)
+	in := newLocator(r, c)
 	findings := r.Verdict.Findings
 	out := run{
 		Tool:       tool{driver{Name: "mirrorset-guard", Version: version, InformationURI: home, Rules: ruleList()}},
@@ -47,7 +47,7 @@ func Write(w io.Writer, r review.Record, c Change, version string) error {
 		Properties: properties{Subject: text.Line(r.Subject), Allowed: r.Verdict.Allowed},
 	}
 	for _, f := range findings[:min(len(findings), maxResults)] {
-		out.Results = append(out.Results, resultOf(f, r.Verdict.Waived(), in.placesOf(f)))
+		out.Results = append(out.Results, resultOf(f, r.Verdict.Waived(), in.locationsOf(f)))
 	}
 	notes := r.Notes
 	if more := len(findings) - maxResults; more > 0 {

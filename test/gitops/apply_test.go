@@ -3,9 +3,12 @@ package gitops
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -50,6 +53,7 @@ func (s *stage) testArgoCD(t *testing.T) {
 			if wave != "-5" || !strings.Contains(string(doc), "/mirrors/imagetagmirrorset.yaml") {
 				t.Errorf("the Job:\n%s", doc)
 			}
+			s.checkWatch(t, folder, decode[batchv1.Job](t, doc).Spec.Template.Spec.Containers[0].Args)
 		case "ConfigMap":
 			if o.Data["imagetagmirrorset.yaml"] != string(example(t, "argocd", "mirrors", "imagetagmirrorset.yaml")) {
 				t.Errorf("the ConfigMap:\n%s", doc)
@@ -65,6 +69,20 @@ func (s *stage) testArgoCD(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	s.wantNone(t)
+}
+
+// checkWatch runs what the Job runs, on this cluster, which has no MCO: it reads the files, and says that
+// there is nothing to wait for.
+func (s *stage) checkWatch(t *testing.T, folder string, args []string) {
+	t.Helper()
+	for i := range args {
+		args[i] = strings.Replace(args[i], "/mirrors/", folder+"/", 1)
+	}
+	cmd := exec.CommandContext(t.Context(), s.binary, append(args, "--kubeconfig", s.cluster.Kubeconfig)...)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "no MachineConfigPools") {
+		t.Errorf("%q: %v\n%s", args, err, out)
+	}
 }
 
 // testACM: the controller on a managed cluster updates and creates in a dry run

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ type pipeline struct {
 	*stage
 	repository string
 	server     *httptest.Server
-	// modified is when the snapshot was taken.
-	modified time.Time
+	// age is that of the snapshot, in seconds.
+	age atomic.Int64
 }
 
 func newPipeline(t *testing.T, s *stage, set string) *pipeline {
@@ -32,7 +33,7 @@ func newPipeline(t *testing.T, s *stage, set string) *pipeline {
 			skip.Now(t, err)
 		}
 	}
-	p := &pipeline{stage: s, repository: t.TempDir(), modified: time.Now()}
+	p := &pipeline{stage: s, repository: t.TempDir()}
 	must(t, os.Mkdir(filepath.Join(p.repository, "mirrors"), 0o700))
 	p.write(t, "mirrors/shop.yaml", "# the shop\n---\n"+set)
 	p.server = httptest.NewServer(http.HandlerFunc(p.download))
@@ -51,7 +52,7 @@ func (p *pipeline) write(t *testing.T, name, text string) {
 func (p *pipeline) download(w http.ResponseWriter, r *http.Request) {
 	switch filepath.Base(r.URL.Path) {
 	case "cluster.json":
-		w.Header().Set("Last-Modified", p.modified.UTC().Format(http.TimeFormat))
+		w.Header().Set("Last-Modified", time.Now().Add(-time.Duration(p.age.Load())*time.Second).UTC().Format(http.TimeFormat))
 		_, _ = w.Write([]byte(shop() + pullSecret))
 	case "mirrorset-guard_v0.1.0_linux_amd64.tar.gz":
 		http.ServeFile(w, r, filepath.Join(p.dir, "release.tar.gz"))
@@ -157,7 +158,7 @@ func (s *stage) testGitHub(t *testing.T) {
 	if out, code := p.run(t, steps["check"]); code != 0 || !strings.Contains(out, "is admitted") {
 		t.Errorf("a good change: exit code %d\n%s", code, out)
 	}
-	p.modified = time.Now().Add(-25 * time.Hour)
+	p.age.Store(25 * 3600)
 	if out, code := p.run(t, steps["snapshot"]); code != 2 || !strings.Contains(out, "the snapshot is older than a day: ") {
 		t.Errorf("an old snapshot: exit code %d\n%s", code, out)
 	}
@@ -184,7 +185,7 @@ func (s *stage) testGitLab(t *testing.T) {
 	if report := p.read(t, "report.xml"); strings.Count(report, "<failure ") != len(shopImages) {
 		t.Errorf("the report has not a failure for each image:\n%s", report)
 	}
-	p.modified = time.Now().Add(-25 * time.Hour)
+	p.age.Store(25 * 3600)
 	if out, code := p.run(t, script, "CI_JOB_TOKEN=x"); code != 2 || !strings.Contains(out, "the snapshot is older than a day") {
 		t.Errorf("an old snapshot: exit code %d\n%s", code, out)
 	}
@@ -209,7 +210,7 @@ func (s *stage) testTekton(t *testing.T) {
 	if out, code := p.run(t, line); code != 1 || !strings.Contains(p.read(t, "report.sarif"), `"NotFullySynced"`) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
-	p.modified = time.Now().Add(-25 * time.Hour)
+	p.age.Store(25 * 3600)
 	if out, code := p.run(t, fetch.Script); code != 2 {
 		t.Errorf("an old snapshot: exit code %d\n%s", code, out)
 	}

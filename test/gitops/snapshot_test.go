@@ -3,6 +3,7 @@ package gitops
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -85,12 +87,11 @@ func (s *stage) testSnapshot(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 
-	var uploaded string
+	var uploaded atomic.Value
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
-		data := make([]byte, r.ContentLength)
-		_, _ = r.Body.Read(data)
-		uploaded = fmt.Sprintf("%s %s:%s %d", r.Method, user, password, r.ContentLength)
+		_, _ = io.Copy(io.Discard, r.Body)
+		uploaded.Store(fmt.Sprintf("%s %s:%s %d", r.Method, user, password, r.ContentLength))
 		w.WriteHeader(http.StatusCreated)
 	}))
 	defer server.Close()
@@ -98,8 +99,8 @@ func (s *stage) testSnapshot(t *testing.T) {
 	script := strings.NewReplacer("/upload/netrc", filepath.Join(dir, "netrc"), "/out/cluster.json", file).Replace(pod.Containers[0].Command[2])
 	upload := exec.CommandContext(t.Context(), "bash", "-c", script)
 	upload.Env = append(os.Environ(), "URL="+server.URL+"/cluster.json")
-	if out, err := upload.CombinedOutput(); err != nil || uploaded != fmt.Sprintf("PUT job:right %d", len(got)) {
-		t.Errorf("%v, %q\n%s", err, uploaded, out)
+	if out, err := upload.CombinedOutput(); err != nil || uploaded.Load() != fmt.Sprintf("PUT job:right %d", len(got)) {
+		t.Errorf("%v, %v\n%s", err, uploaded.Load(), out)
 	}
 }
 
@@ -184,9 +185,10 @@ func (s *stage) checkRights(t *testing.T, rules []rule) {
 	}
 	for _, r := range rules {
 		other := r // a list is streamed as a watch, where the API server can do that
-		if r.verb == "list" {
+		switch r.verb {
+		case "list":
 			other.verb = "watch"
-		} else if r.verb == "watch" {
+		case "watch":
 			other.verb = "list"
 		}
 		onlyWhenRejected := r.name == "99-worker-generated-registries"

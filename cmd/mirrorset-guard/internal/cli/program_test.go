@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -98,6 +97,6 @@ func TestCompletionOfValues(t *testing.T) {
 type failingWriter struct{ t *testing.T }
 
 func (w *failingWriter) Write(data []byte) (int, error) {
-	w.t.Error(fmt.Sprintf("unexpected: %q", data))
+	w.t.Errorf("unexpected: %q", data)
 	return len(data), nil
 }

@@ -22,16 +22,16 @@ type Change interface {
 	Objects(names ...string) []change.Position
 }
 
-// A placer finds the places of findings.
-type placer struct {
+// A locator finds the locations of findings.
+type locator struct {
 	Change
 	scopes map[string][]string // of the entries that decide on an image, before and after, by reference
 	found  map[string][]change.Position
 	folder string // the current one
 }
 
-func newPlacer(r review.Record, c Change) *placer {
-	p := &placer{Change: c, scopes: map[string][]string{}, found: map[string][]change.Position{}}
+func newLocator(r review.Record, c Change) *locator {
+	p := &locator{Change: c, scopes: map[string][]string{}, found: map[string][]change.Position{}}
 	p.folder, _ = os.Getwd() // without it, absolute paths stay so
 	for i := range r.Plan.Reroutes {
 		reroute := &r.Plan.Reroutes[i]
@@ -46,8 +46,8 @@ func newPlacer(r review.Record, c Change) *placer {
 	return p
 }
 
-// placesOf returns the places of a finding, the one that it is about first.
-func (p *placer) placesOf(f policy.Finding) []location {
+// locationsOf returns the locations of a finding, the one that it is about first.
+func (p *locator) locationsOf(f policy.Finding) []location {
 	positions := p.positionsOf(f)
 	if len(positions) == 0 {
 		positions = p.Objects()
@@ -60,7 +60,7 @@ func (p *placer) placesOf(f policy.Finding) []location {
 	return locations
 }
 
-func (p *placer) positionsOf(f policy.Finding) []change.Position {
+func (p *locator) positionsOf(f policy.Finding) []change.Position {
 	if s := f.Statement; s != nil {
 		source, _, _ := strings.Cut(s.Scope, " ") // what is wrong with a mirror names it after the source
 		if found := p.Find(source, s.Objects...); source != "" && len(found) > 0 {
@@ -80,7 +80,7 @@ func (p *placer) positionsOf(f policy.Finding) []change.Position {
 }
 
 // ofScope is Find for a scope that many images have.
-func (p *placer) ofScope(scope string) []change.Position {
+func (p *locator) ofScope(scope string) []change.Position {
 	found, known := p.found[scope]
 	if !known {
 		found = p.Find(scope)
@@ -106,7 +106,7 @@ func forPull(positions []change.Position, ref string) []change.Position {
 	return positions
 }
 
-func (p *placer) location(at change.Position) location {
+func (p *locator) location(at change.Position) location {
 	return location{
 		Physical: physicalLocation{Artifact: p.artifact(at.File), Region: region{at.Line, at.Column, at.EndColumn}},
 		Logical:  []logical{{FullName: text.Line(at.Object), Kind: "resource"}},
@@ -115,7 +115,7 @@ func (p *placer) location(at change.Position) location {
 
 // artifact returns a file as a URI that is relative to the current folder, which in a pipeline is that of
 // the repository.
-func (p *placer) artifact(file string) artifact {
+func (p *locator) artifact(file string) artifact {
 	if file == change.StandardInput {
 		return artifact{Description: &message{file}}
 	}
