@@ -87,7 +87,7 @@ func (c Change) OCMirrorNotes() []string {
 		before, after := sourcesOfObject(c.Before, name), sourcesOfObject(c.After, name)
 		gone := slices.DeleteFunc(slices.Clone(before), func(s string) bool { return slices.Contains(after, s) })
 		if len(after) > 0 && len(gone) > 0 {
-			notes = append(notes, fmt.Sprintf("%s REPLACES the one in force, which another image set made: oc-mirror gives both the same name. %s: %s. To keep both, rename one",
+			notes = append(notes, fmt.Sprintf("%s REPLACES the one in force, which was made of another image set: oc-mirror gives both the same name. %s: %s. To keep both, rename one",
 				name, oneOrMany(gone, "This source goes", "These sources go"), text.Names(gone, maxGone)))
 		}
 		wide := slices.DeleteFunc(slices.Clone(after), func(s string) bool { return strings.Contains(s, "/") })

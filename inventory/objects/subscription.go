@@ -2,8 +2,8 @@ package objects
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// A Subscription is what is kept of OLM's object of that kind (operators.coreos.com/v1alpha1): which
-// package of which catalog is installed. Its images are in ClusterServiceVersions.
+// A Subscription is OLM's object of that kind (operators.coreos.com/v1alpha1), with no more than which
+// package of which catalog is installed. The images are in ClusterServiceVersions.
 type Subscription struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              SubscriptionSpec   `json:"spec"`

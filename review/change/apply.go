@@ -15,6 +15,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -35,7 +36,7 @@ func (r *Reader) DependsOnCurrent() bool {
 
 // EditOn is Edit for objects some of which are in force. Parts that were invalid before and are not
 // touched are not mistakes, and Image cluster is merged with the one in force as oc apply merges
-// it; notes say if that makes a difference. The other kinds have little but a list, which
+// it; notes say if that makes a difference, and where one object of the change takes the place of another. The other kinds have little but a list, which
 // replaces the old one as a whole.
 func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err error) {
 	again := Reader{Delete: r.Delete}
@@ -55,6 +56,9 @@ func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err
 			if old, err = current(o); err != nil {
 				return mirrors.Edit{}, nil, fmt.Errorf("reading %s, to which the change is applied: %w", name, err)
 			}
+		}
+		if known {
+			notes = append(notes, fmt.Sprintf("%s is in the change more than once: that of %s REPLACES the one before", name, text.Line(e.place)))
 		}
 		doc := e.doc
 		if e.gvk == mirrors.ImageConfigGVK && old != nil {

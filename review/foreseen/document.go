@@ -44,6 +44,8 @@ func (d Deletion) Report() string {
 		fmt.Fprintf(&b, "%s takes nothing away from nodes of this cluster: they pull none of its %s.\n", subject, all)
 	case d.Allowed:
 		fmt.Fprintf(&b, "%s breaks no pull: of its %s, nodes of this cluster pull %s, which they also get elsewhere, or which only history names.\n", subject, all, text.Number(len(items)))
+	case len(items) == 0:
+		fmt.Fprintf(&b, "%s is refused: it could not be determined whether nodes of this cluster pull any of its %s.\n", subject, all)
 	default:
 		fmt.Fprintf(&b, "%s is refused: of its %s, nodes of this cluster still pull %s.\n", subject, all, text.Number(len(items)))
 	}

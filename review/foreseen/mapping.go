@@ -13,32 +13,28 @@ import (
 type Mapping struct {
 	name  string
 	lines int
+	// origins are the sources, a line each.
+	origins []origin
 	// to are the copies by repository.
 	to map[string]*copies
 }
 
-// copies are those to one repository.
+// copies are those to one repository: the numbers of their origins, by the tags with their colons and
+// by digest.
 type copies struct {
-	byTag    map[string]origin // the tags with their colons
-	byDigest map[string]origin
-	// tagged are the sources of byTag whose digests the mapping does not name.
-	tagged []origin
+	byTag, byDigest map[string]int32
+	// tagged are the origins by tag whose digests the mapping does not name.
+	tagged []int32
 }
 
-// An origin is the place that a copy comes from.
+// An origin is the place that a copy comes from. One that is no registry, a folder or an archive, has no
+// repository, and what it is instead of a version.
 type origin struct {
 	ref
-	// other is a source that is no registry: a folder or an archive. ref is zero then.
-	other string
-	line  int
+	line int32
 }
 
-func (o origin) String() string {
-	if o.other != "" {
-		return o.other
-	}
-	return o.ref.String()
-}
+func (o origin) isOther() bool { return o.repository == "" }
 
 // ReadMapping reads lines SOURCE=DESTINATION, with or without docker:// in front of either. Name is what
 // messages call the file. The error names all mistakes, with their lines.
@@ -74,20 +70,20 @@ func (m *Mapping) add(number int, line string, names map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("the destination %w", err)
 	}
-	from := origin{line: number}
+	from := origin{line: int32(number)} //nolint:gosec // at most MaxLines
 	if isOther(source) {
-		from.other = strings.Clone(source)
+		from.version = source
 	} else if from.ref, err = parseRef(source); err != nil {
 		return fmt.Errorf("the source %w", err)
 	}
 	if to.byDigest() && from.byDigest() && to.version != from.version {
 		return fmt.Errorf("%q: the digest of the destination is not that of the source", text.Cut(line, maxShown))
 	}
-	if from.version == "" && from.other == "" {
+	if from.version == "" {
 		from.version = ":latest"
 	}
 	from.repository, from.version = once(names, from.repository), strings.Clone(from.version)
-	return m.at(once(names, to.repository)).put(strings.Clone(to.version), from)
+	return m.put(m.at(once(names, to.repository)), strings.Clone(to.version), from)
 }
 
 // isOther reports whether a source is no registry, such as oci:///catalog or file://dir.
@@ -107,7 +103,7 @@ func once(names map[string]string, s string) string {
 func (m *Mapping) at(repository string) *copies {
 	c := m.to[repository]
 	if c == nil {
-		c = &copies{byTag: map[string]origin{}, byDigest: map[string]origin{}}
+		c = &copies{byTag: map[string]int32{}, byDigest: map[string]int32{}}
 		m.to[repository] = c
 	}
 	return c
@@ -115,27 +111,41 @@ func (m *Mapping) at(repository string) *copies {
 
 // put enters a copy to version. A source with a digest is found under that as well, whatever tag it
 // gets. A tag cannot come from two places: which it would be in the end nobody knows.
-func (c *copies) put(version string, from origin) error {
+func (m *Mapping) put(c *copies, version string, from origin) error {
+	number := int32(len(m.origins)) //nolint:gosec // at most MaxLines
 	if strings.HasPrefix(version, ":") {
-		if before, twice := c.byTag[version]; twice && !before.sameContent(from) {
-			return fmt.Errorf("the tag %s comes from %s, and in line %d from %s", version[1:], from, before.line, before)
+		if k, twice := c.byTag[version]; twice && !m.origins[k].sameContent(from) {
+			return fmt.Errorf("the tag %s comes from %s, and in line %d from %s", version[1:], from, m.origins[k].line, m.origins[k])
 		}
-		c.byTag[version] = from
+		c.byTag[version] = number
 	}
-	switch digest := from.version; {
+	switch {
 	case from.byDigest():
-		c.byDigest[digest[1:]] = from
+		c.byDigest[from.version[1:]] = number
 	case strings.HasPrefix(version, "@"):
-		c.byDigest[version[1:]] = from
-	case from.other == "":
-		c.tagged = append(c.tagged, from)
+		c.byDigest[version[1:]] = number
+	case !from.isOther():
+		c.tagged = append(c.tagged, number)
 	}
+	m.origins = append(m.origins, from)
 	return nil
+}
+
+// from returns where what will be at version of a repository comes from; false if nothing is copied there.
+func (m *Mapping) from(c *copies, version string) (origin, bool) {
+	number, ok := c.byTag[version]
+	if digest, by := strings.CutPrefix(version, "@"); by {
+		number, ok = c.byDigest[digest]
+	}
+	if !ok {
+		return origin{}, false
+	}
+	return m.origins[number], true
 }
 
 // sameContent reports whether two sources are sure to be of one content.
 func (o origin) sameContent(other origin) bool {
-	return o.byDigest() && o.version == other.version || o.ref == other.ref && o.other == other.other
+	return o.byDigest() && o.version == other.version || o.ref == other.ref
 }
 
 // evidence is what a fact that rests on a copy from o says of it.

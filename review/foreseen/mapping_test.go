@@ -2,6 +2,7 @@ package foreseen
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -37,8 +38,10 @@ func TestReadMapping(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := ""
-			if c := m.to[to.repository]; c != nil && c.has(to.version) {
-				got = c.from(to.version).String()
+			if c := m.to[to.repository]; c != nil {
+				if from, ok := m.from(c, to.version); ok {
+					got = from.String()
+				}
 			}
 			if got != tt.from {
 				t.Errorf("%q, want %q", got, tt.from)
@@ -76,13 +79,30 @@ func TestReadMappingBadInput(t *testing.T) {
 
 // TestMillionLines: the lines are read as they come.
 func TestMillionLines(t *testing.T) {
-	var b strings.Builder
 	const n = 1_000_000
-	for i := range n {
-		fmt.Fprintf(&b, "docker://quay.io/team-%d/app-%d@sha256:%064x=docker://m.example.com:8443/mirror/team-%d/app-%d:%064x\n", i%100, i%5000, i, i%100, i%5000, i)
-	}
-	m, err := ReadMapping("mapping.txt", strings.NewReader(b.String()))
+	m, err := ReadMapping("mapping.txt", &manyLines{most: n})
 	if err != nil || m.lines != n {
 		t.Fatal(m, err)
 	}
+}
+
+// manyLines are the lines of a mapping, made as they are read.
+type manyLines struct {
+	n, most int
+	rest    []byte
+}
+
+// Read implements io.Reader.
+func (r *manyLines) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		if r.n == r.most {
+			return 0, io.EOF
+		}
+		i := r.n
+		r.rest = fmt.Appendf(r.rest[:0], "docker://quay.io/team-%d/app-%d@sha256:%064x=docker://m.example.com:8443/mirror/team-%d/app-%d:%064x\n", i%100, i%5000, i, i%100, i%5000, i)
+		r.n++
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
 }

@@ -74,11 +74,13 @@ func (r mirrored) foresee(ctx context.Context, locs []mirrors.Location, ask ask)
 	var open []mirrors.Location // by digest, in repositories to which tags are copied
 	for _, l := range locs {
 		to, version := split(l)
-		switch c := r.mapping.to[to]; {
-		case c == nil || !mayChange(l, facts.At(l)):
-		case c.has(version):
-			origins[l] = c.from(version)
-		case len(c.tagged) > 0 && strings.HasPrefix(version, "@"):
+		c := r.mapping.to[to]
+		if c == nil || !mayChange(l, facts.At(l)) {
+			continue
+		}
+		if o, ok := r.mapping.from(c, version); ok {
+			origins[l] = o
+		} else if len(c.tagged) > 0 && strings.HasPrefix(version, "@") {
 			open = append(open, l)
 		}
 	}
@@ -97,16 +99,6 @@ func (r mirrored) foresee(ctx context.Context, locs []mirrors.Location, ask ask)
 func split(l mirrors.Location) (repository, version string) {
 	repository, version, _ = mirrors.Canonical(l.Ref)
 	return repository, version
-}
-
-func (c *copies) has(version string) bool { return c.from(version).line > 0 }
-
-// from returns where what will be at version comes from; zero if nothing is copied there.
-func (c *copies) from(version string) origin {
-	if digest, ok := strings.CutPrefix(version, "@"); ok {
-		return c.byDigest[digest]
-	}
-	return c.byTag[version]
 }
 
 // mayChange reports whether a copy may alter what was found at l. Whoever is refused, or gets no answer,
@@ -128,7 +120,7 @@ func mayChange(l mirrors.Location, f *policy.Fact) bool {
 func placesOf(origins map[mirrors.Location]origin) []mirrors.Location {
 	places := map[mirrors.Location]bool{}
 	for l, o := range origins {
-		if o.other == "" {
+		if !o.isOther() {
 			places[o.at(l)] = true
 		}
 	}
@@ -145,7 +137,7 @@ func (o origin) at(l mirrors.Location) mirrors.Location {
 
 // after returns what will be at l after the copy from o, where before is what is there today.
 func (m *Mapping) after(l mirrors.Location, o origin, before *policy.Fact, sources policy.Facts) *policy.Fact {
-	if o.other != "" {
+	if o.isOther() {
 		return m.unknown(before, o, "which is no registry that could be asked")
 	}
 	source := sources.At(o.at(l))
@@ -207,7 +199,8 @@ func (r mirrored) tagged(ctx context.Context, open []mirrors.Location, ask ask) 
 			continue
 		}
 		repositories[to] = true
-		for _, o := range r.mapping.to[to].tagged {
+		for _, number := range r.mapping.to[to].tagged {
+			o := r.mapping.origins[number]
 			place := mirrors.Location{Ref: o.String(), Depth: mirrors.DepthManifest}
 			if !asked[place] && len(places) < maxTagged {
 				asked[place] = true
@@ -226,7 +219,8 @@ func (m *Mapping) among(open []mirrors.Location, sources policy.Facts) map[mirro
 	found := map[mirrors.Location]origin{}
 	for _, l := range open {
 		to, version := split(l)
-		for _, o := range m.to[to].tagged {
+		for _, number := range m.to[to].tagged {
+			o := m.origins[number]
 			f := sources.At(mirrors.Location{Ref: o.String(), Depth: mirrors.DepthManifest})
 			if f.Presence == policy.Present && (f.Digest == version[1:] || slices.Contains(f.Children, version[1:])) {
 				o.version = version

@@ -53,10 +53,10 @@ type Copy struct {
 // need. It asks registries for the signatures at the places from which to copy, until ctx ends.
 func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing bool) Plan {
 	all, lacking, open := record.Plan.AllCopies(record.Verdict, record.Facts)
+	var plan Plan
 	if missing {
-		all = all[:lacking]
+		all, plan.Unknown = all[:lacking], open
 	}
-	plan := Plan{Unknown: open}
 	facts, _ := r.LookUp(ctx, func(known policy.Facts) []mirrors.Location { return lookups(all, known) })
 	for i := range all {
 		c := &all[i]

@@ -230,6 +230,16 @@ func TestPlanOfACluster(t *testing.T) {
 	h := newMirrorHouse(t)
 	c := newCluster(t)
 	c.Apply(t, `
+apiVersion: v1
+kind: Namespace
+metadata: {name: openshift-config}
+---
+apiVersion: v1
+kind: Secret
+metadata: {namespace: openshift-config, name: pull-secret}
+type: kubernetes.io/dockerconfigjson
+data: {.dockerconfigjson: e30=}
+---
 apiVersion: batch/v1
 kind: CronJob
 metadata: {name: cart, namespace: default}
