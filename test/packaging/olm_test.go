@@ -319,7 +319,7 @@ func imageFiles(t *testing.T, reference, label, want string) map[string]string {
 		t.Errorf("%s has the labels %v", reference, config.Config.Labels)
 	}
 	reader := mutate.Extract(image)
-	defer reader.Close() //nolint:errcheck // it was only read
+	defer reader.Close()
 	files := map[string]string{}
 	for archive := tar.NewReader(reader); ; {
 		header, err := archive.Next()
