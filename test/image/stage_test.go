@@ -79,6 +79,10 @@ func (b builder) copied(t *testing.T) builder {
 	}
 	dir := t.TempDir()
 	for file := range strings.SplitSeq(strings.TrimSuffix(string(files), "\x00"), "\x00") {
+		if target, err := os.Readlink(filepath.Join(b.source, file)); err == nil {
+			link(t, target, filepath.Join(dir, file))
+			continue
+		}
 		content, err := os.ReadFile(filepath.Join(b.source, file))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // taken away, and not yet committed
@@ -89,6 +93,16 @@ func (b builder) copied(t *testing.T) builder {
 		writeFile(t, filepath.Join(dir, file), string(content))
 	}
 	return builder{b.program, dir}
+}
+
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // toy returns the builder for another program of the same name, which is compiled in a second.

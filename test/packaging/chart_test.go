@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
+	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 )
@@ -36,7 +37,13 @@ func values(more map[string]any) map[string]any {
 // render is `helm template`, which knows no cluster.
 func render(t *testing.T, namespace string, values map[string]any) (string, error) {
 	t.Helper()
-	chart, err := loader.Load(chartFolder)
+	return renderChart(t, chartFolder, namespace, values)
+}
+
+// renderChart is render for a chart in a folder or an archive.
+func renderChart(t *testing.T, path, namespace string, values map[string]any) (string, error) {
+	t.Helper()
+	chart, err := loader.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +103,13 @@ func TestValues(t *testing.T) {
 		want   []string
 	}{
 		"the configuration, merged with the defaults": {
-			map[string]any{"config": map[string]any{"mode": "warn", "lifetimes": map[string]any{"found": "1m"}}}, "ConfigMap mirrorset-guard/mirrorset-guard-config",
+			map[string]any{"config": map[string]any{"mode": "warn", "lifetimes": map[string]any{"found": "1m"}}},
+			"ConfigMap mirrorset-guard/mirrorset-guard-config",
 			[]string{`mode: warn\n`, `found: 1m\n`, `foundByTag: 2m\n`, `guesses: warn\n`},
 		},
 		"memory": {
-			map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "1000Mi"}}}, "Deployment mirrorset-guard/mirrorset-guard",
+			map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "1000Mi"}}},
+			"Deployment mirrorset-guard/mirrorset-guard",
 			[]string{`"GOMEMLIMIT","value":"900MiB"`, `"limits":{"memory":"1000Mi"}`},
 		},
 		"scheduling": {
@@ -113,7 +122,8 @@ func TestValues(t *testing.T) {
 		"ports":   {map[string]any{"egress": map[string]any{"tight": true, "ports": []any{3128}}}, "NetworkPolicy mirrorset-guard/mirrorset-guard", []string{`[{"port":6443,"protocol":"TCP"},{"port":3128,"protocol":"TCP"}]`}},
 		"another issuer": {
 			map[string]any{"tls": map[string]any{"source": "cert-manager", "issuerRef": map[string]any{"kind": "ClusterIssuer", "name": "house"}}},
-			"Certificate mirrorset-guard/mirrorset-guard", []string{`"issuerRef":{"kind":"ClusterIssuer","name":"house"}`},
+			"Certificate mirrorset-guard/mirrorset-guard",
+			[]string{`"issuerRef":{"kind":"ClusterIssuer","name":"house"}`},
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -268,5 +278,55 @@ func TestLint(t *testing.T) {
 		if message.Severity > support.InfoSev {
 			t.Error(message)
 		}
+	}
+}
+
+// TestPackagedChart: the archive installs what the folder does, with its image in the values, and tells
+// Artifact Hub what has changed, by the changelog.
+func TestPackagedChart(t *testing.T) {
+	m := makePackages(t)
+	packaged, err := loader.Load(filepath.Join(m.dir, "mirrorset-guard-0.1.0.tgz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if packaged.Metadata.Version != "0.1.0" || packaged.Metadata.AppVersion != version {
+		t.Errorf("it is %s of %s", packaged.Metadata.Version, packaged.Metadata.AppVersion)
+	}
+	_, digest, _ := strings.Cut(m.image, "@")
+	folder, err := renderChart(t, chartFolder, "mirrorset-guard", map[string]any{"image": map[string]any{"repository": m.repository, "digest": digest}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := renderChart(t, filepath.Join(m.dir, "mirrorset-guard-0.1.0.tgz"), "mirrorset-guard", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(objects(t, folder), objects(t, archive)); diff != "" {
+		t.Errorf("(-folder +archive):\n%s", diff)
+	}
+	for _, message := range lint.AllWithKubeVersion(filepath.Join(m.dir, "chart", "mirrorset-guard"), nil, "mirrorset-guard", nil).Messages {
+		if message.Severity > support.InfoSev {
+			t.Error(message)
+		}
+	}
+
+	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes []struct{ Kind, Description string }
+	if err := yaml.UnmarshalStrict([]byte(packaged.Metadata.Annotations["artifacthub.io/changes"]), &changes); err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Count(string(changelog), "\n- ["); len(changes) != want {
+		t.Errorf("%d changes, of %d in CHANGELOG.md", len(changes), want)
+	}
+	for _, change := range changes {
+		if !slices.Contains([]string{"added", "changed", "fixed"}, change.Kind) || len(change.Description) < 40 || strings.Contains(change.Description, "](") {
+			t.Errorf("%s: %q", change.Kind, change.Description)
+		}
+	}
+	if want := "- image: " + m.image + "\n  name: mirrorset-guard\n"; packaged.Metadata.Annotations["artifacthub.io/images"] != want {
+		t.Errorf("images %s, want %s", packaged.Metadata.Annotations["artifacthub.io/images"], want)
 	}
 }

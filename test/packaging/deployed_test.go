@@ -101,6 +101,10 @@ func TestAsOLMInstalls(t *testing.T) {
 		s.lead(g, configuration, 1)
 	}
 	s.reviews(g)
+	s.oc(documented(t, "docs/install.md", "oc get validatingwebhookconfigurations"))
+	if left := s.kubectl("", "get", "validatingwebhookconfigurations", "-o", "name"); left != "" {
+		t.Errorf("it is not switched off: %s", left)
+	}
 }
 
 func typeMeta(version, kind string) metav1.TypeMeta {

@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,20 @@ func (s stage) kubectl(stdin string, args ...string) string {
 		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return out
+}
+
+// oc runs a script of the manual, in which oc is kubectl.
+func (s stage) oc(script string) {
+	s.t.Helper()
+	bin := s.t.TempDir()
+	if err := os.Symlink(s.KubectlPath(), filepath.Join(bin, "oc")); err != nil {
+		s.t.Fatal(err)
+	}
+	sh := exec.CommandContext(s.t.Context(), "sh", "-ec", script)
+	sh.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+s.Kubeconfig)
+	if out, err := sh.CombinedOutput(); err != nil {
+		s.t.Fatalf("%s\n%v\n%s", script, err, out)
+	}
 }
 
 // has reports whether there is an object.
@@ -134,6 +149,16 @@ func (s stage) upgrade(values map[string]any) error {
 	return err
 }
 
+// notes returns what Helm prints of the release.
+func (s stage) notes() string {
+	s.t.Helper()
+	release, err := action.NewGet(s.settings()).Run("mirrorset-guard")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return release.Info.Notes
+}
+
 // TestChartIsInstalled: what a cluster lacks is told before anything is created; then the chart is installed,
 // upgraded and uninstalled.
 func TestChartIsInstalled(t *testing.T) {
@@ -172,6 +197,11 @@ func TestChartIsInstalled(t *testing.T) {
 		if !s.has(object...) {
 			t.Errorf("there is no %s", strings.Join(object, " "))
 		}
+	}
+	_, label, _ := strings.Cut(documented(t, "docs/install.md", "helm install"), "\n")
+	s.oc(label)
+	if notes := s.notes(); !strings.Contains(notes, strings.TrimSpace(label)) {
+		t.Errorf("Helm's notes are without %s:\n%s", label, notes)
 	}
 	s.certManager()
 	if err := s.upgrade(source("cert-manager")); err != nil {

@@ -57,6 +57,25 @@ func TestBundle(t *testing.T) {
 	checkRights(t, b.CSV)
 }
 
+// TestOLMObjects: an API server with OLM's own kinds takes the ClusterServiceVersion, and what the manual says to
+// create.
+func TestOLMObjects(t *testing.T) {
+	s := newStage(t)
+	s.crds("github.com/operator-framework/api", "crds/operators.coreos.com_catalogsources.yaml", "crds/operators.coreos.com_clusterserviceversions.yaml",
+		"crds/operators.coreos.com_operatorgroups.yaml", "crds/operators.coreos.com_subscriptions.yaml")
+	s.namespaces("openshift-marketplace")
+	s.kubectl(documented(t, "docs/install.md", "apiVersion: operators.coreos.com/v1alpha1"), "apply", "--server-side", "--validate=strict", "-f", "-")
+	csv := filepath.Join(makePackages(t).dir, "bundle", "manifests", "mirrorset-guard.clusterserviceversion.yaml")
+	text, err := os.ReadFile(csv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.kubectl(strings.Replace(string(text), "namespace: placeholder", "namespace: mirrorset-guard", 1), "apply", "--server-side", "--validate=strict", "-f", "-")
+	if got := s.kubectl("", "get", "csv", "mirrorset-guard."+version, "-n", "mirrorset-guard", "-o", "jsonpath={.spec.webhookdefinitions[*].generateName}"); got != "mirrorsets.mirrorset-guard.io mirrorset-deletions.mirrorset-guard.io" {
+		t.Errorf("stored are the webhooks %s", got)
+	}
+}
+
 // checkObjects: each is of a kind that OLM creates, and strictly of its type where the type is known here.
 func checkObjects(t *testing.T, dir string) {
 	t.Helper()
@@ -319,7 +338,7 @@ func imageFiles(t *testing.T, reference, label, want string) map[string]string {
 		t.Errorf("%s has the labels %v", reference, config.Config.Labels)
 	}
 	reader := mutate.Extract(image)
-	defer reader.Close() //nolint:errcheck // it was only read
+	defer reader.Close()
 	files := map[string]string{}
 	for archive := tar.NewReader(reader); ; {
 		header, err := archive.Next()

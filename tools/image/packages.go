@@ -24,8 +24,7 @@ import (
 // packages are what installs an image: the chart's archive, and the images of the bundle and of the
 // catalog that offers it.
 type packages struct {
-	chart   string // its file name
-	archive []byte
+	chart   string                       // the file name of its archive
 	folders map[string]map[string][]byte // the files of the chart, the bundle and the catalog
 	images  []packageImage
 }

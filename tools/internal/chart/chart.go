@@ -38,30 +38,25 @@ func Files(root string, r Release) (map[string][]byte, error) {
 		return nil, fmt.Errorf("CHANGELOG.md: %w", err)
 	}
 	if files["Chart.yaml"], err = describe(files["Chart.yaml"], r, changes); err != nil {
-		return nil, fmt.Errorf("Chart.yaml: %w", err)
+		return nil, fmt.Errorf("manifests/chart/Chart.yaml: %w", err)
 	}
 	if files["values.yaml"], err = setImage(files["values.yaml"], r); err != nil {
-		return nil, fmt.Errorf("values.yaml: %w", err)
+		return nil, fmt.Errorf("manifests/chart/values.yaml: %w", err)
 	}
 	return files, nil
 }
 
 // read returns the files below dir. Its links lead to the kustomize base and its overlays.
 func read(dir string) (map[string][]byte, error) {
-	files := map[string][]byte{}
-	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+	files, tree := map[string][]byte{}, os.DirFS(dir)
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(dir, file)
-		if err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
 		if entry.Type()&fs.ModeSymlink != 0 {
-			return readLinked(files, name, file)
+			return readLinked(files, name, filepath.Join(dir, filepath.FromSlash(name)))
 		}
-		files[name], err = os.ReadFile(file)
+		files[name], err = fs.ReadFile(tree, name)
 		return err
 	})
 	return files, err
