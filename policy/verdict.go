@@ -37,6 +37,9 @@ type Verdict struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
+	// Results has one for each rerouted image, in the order of Plan.Reroutes, where one image may have
+	// several next to each other.
+	Results []Result
 	// BlockedBy are the namespaces, none of them protected, whose images are all that is
 	// denied, sorted; nil for an admission, and where there is another reason.
 	BlockedBy []string
@@ -49,6 +52,26 @@ type Verdict struct {
 	// Unjudged is set if the new configuration could not be resolved, and it is not known
 	// which images it reroutes.
 	Unjudged bool
+}
+
+// A Result is what is known of a rerouted image on its new route. The zero value is ResultUnverified.
+type Result uint8
+
+const (
+	// ResultUnverified means that it could not be determined whether nodes get the image.
+	ResultUnverified Result = iota
+	// ResultVerified means what Counts.Verified counts.
+	ResultVerified
+	// ResultFails means that nodes do not get the image, that some do not, or that they may get another.
+	ResultFails
+	// ResultFailsAlready means that nodes do not get the image, and that this is proved of their
+	// route before the change as well.
+	ResultFailsAlready
+)
+
+// String returns "unverified", "verified", "fails" or "fails already".
+func (r Result) String() string {
+	return [...]string{"unverified", "verified", "fails", "fails already"}[r]
 }
 
 // Counts are the numbers of images that a verdict rests on.

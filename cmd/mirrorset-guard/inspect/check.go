@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // checkOptions are the choices of the command check.
@@ -29,7 +30,7 @@ type checkOptions struct {
 }
 
 func newCheck() *cobra.Command {
-	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "narrowed")}
+	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "html", "narrowed")}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
 		Short: "Review a change before it is made, as the webhook would",
@@ -41,7 +42,7 @@ One line tells what the change does to the nodes; --simulate shows the rollout
 step by step, as MCO, the eviction API, the scheduler and the kubelets would make it.
 
 -o narrowed prints the objects with sources narrowed to what their mirrors hold. -o
-markdown is for a merge request. Several formats are written at once as -o FORMAT=FILE,
+markdown is for a merge request, -o html a page to look at and to pass on. Several formats are written at once as -o FORMAT=FILE,
 given several times; files are written only if there is a verdict.
 
 With --config, the settings are those of the file, which may be the one that the webhook
@@ -54,7 +55,7 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f itms.yaml --simulate
   mirrorset-guard check -f itms.yaml --delete
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json
-  mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o markdown=report.md`,
+  mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o html=report.html`,
 		Args: cobra.NoArgs,
 		RunE: cli.Runs(o.run),
 	}
@@ -139,6 +140,10 @@ func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output
 		return r.WriteJUnit(w)
 	case "markdown":
 		return r.WriteMarkdown(w)
+	case "html":
+		about := o.world.PageContext("mirrorset-guard check -o json")
+		about.Requester = cli.RequesterText(by)
+		return page.WriteReview(w, r.Document(), about)
 	case "narrowed":
 		return printNarrowed(ctx, w, reviewer, r, by)
 	default:
