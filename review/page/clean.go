@@ -13,31 +13,38 @@ const maxText = 4000
 // that no template can forget it.
 func cleaned[T any](doc T) T {
 	v := reflect.New(reflect.TypeFor[T]()).Elem()
-	copyClean(v, reflect.ValueOf(doc))
+	copyClean(v, reflect.ValueOf(doc), false)
 	return v.Interface().(T)
 }
 
-func copyClean(to, from reflect.Value) {
+// ofLines are the fields whose text has several lines.
+var ofLines = map[string]bool{"Message": true, "Detail": true, "Remedy": true, "Command": true}
+
+func copyClean(to, from reflect.Value, lines bool) {
 	switch from.Kind() {
 	case reflect.String:
-		to.SetString(text.Cut(text.Lines(from.String()), maxText))
+		if lines {
+			to.SetString(text.Cut(text.Lines(from.String()), maxText))
+		} else {
+			to.SetString(text.Cut(text.Line(from.String()), maxText))
+		}
 	case reflect.Struct:
 		to.Set(from) // a time has no exported fields
 		for i := range from.NumField() {
-			if from.Type().Field(i).IsExported() {
-				copyClean(to.Field(i), from.Field(i))
+			if f := from.Type().Field(i); f.IsExported() {
+				copyClean(to.Field(i), from.Field(i), ofLines[f.Name])
 			}
 		}
 	case reflect.Pointer:
 		if !from.IsNil() {
 			to.Set(reflect.New(from.Type().Elem()))
-			copyClean(to.Elem(), from.Elem())
+			copyClean(to.Elem(), from.Elem(), lines)
 		}
 	case reflect.Slice:
 		if !from.IsNil() {
 			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
 			for i := range from.Len() {
-				copyClean(to.Index(i), from.Index(i))
+				copyClean(to.Index(i), from.Index(i), lines)
 			}
 		}
 	default: // numbers and booleans

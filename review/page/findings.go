@@ -68,7 +68,9 @@ func (f findingCard) Word() string { return severityWords[f.Severity] }
 func (f findingCard) Used() []string { return consumerNames(f.Consumers) }
 
 // Places returns what was found at each place.
-func (f findingCard) Places() []string { return text.First(nonEmptyLines(f.Detail), maxCardLines, "place") }
+func (f findingCard) Places() []string {
+	return text.First(nonEmptyLines(f.Detail), maxCardLines, "place")
+}
 
 // Commands returns what to do: commands, or sentences.
 func (f findingCard) Commands() string {
@@ -125,7 +127,11 @@ func (l findingList) title() string {
 
 func (r *reviewPage) findingList() (findingList, error) {
 	l := findingList{Groups: groups(r.findings), Whole: r.Context.Whole}
-	cards, shown, err := rows("finding.html", r.findings, findingsRoom)
+	room := findingsRoom
+	if len(r.images) > manyImages {
+		room = briefRoom
+	}
+	cards, shown, err := rows("finding.html", r.findings, room)
 	l.Cards, l.Left = cards, len(r.findings)-shown
 	return l, err
 }
@@ -238,7 +244,7 @@ func newDriftRow(r *v1alpha1.Rerouted) driftRow {
 
 // A registryRow counts what a registry answered about the images of the new routes.
 type registryRow struct {
-	Host                               string
+	Host                                string
 	Places, Found, Missing, Unknown, No int
 	// Answers are those that are not plain: what the registry said, with how often.
 	Answers []string

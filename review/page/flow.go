@@ -18,7 +18,7 @@ const (
 	sourceWidth, placeX, placeWidth  = 300, 720, 320
 	portHeight, boxHead, boxGap, top = 24, 34, 16, 8
 	// maxLabel is how many characters fit into a box.
-	maxLabel = 40
+	maxLabel = 34
 )
 
 // What was found at a place for an image, or why nobody looked.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"html/template"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
@@ -23,8 +24,10 @@ type imageRow struct {
 	Image, Result, Kind string
 	// Served is the place that nodes would get it from, "" if there is none.
 	Served string
-	// Registries are those of the places that nodes ask.
+	// registries are those of the places that nodes ask.
 	registries, namespaces, rules []string
+	// hosts are the registries that the filter offers.
+	hosts []string
 	Platforms, Lacking            []string
 	// Signature sums up what nodes make of its signatures, "" where none are looked for.
 	Signature, SignatureKind string
@@ -154,9 +157,20 @@ func (r *imageRow) Platform() string {
 	}
 }
 
-// Registries returns those of the places that nodes ask, for the filter.
+// Registries returns the numbers, among the filter's, of those of the places that nodes ask; "" where the
+// row shows them.
 func (r *imageRow) Registries() string {
-	return strings.Join(r.registries[:min(len(r.registries), maxSearched)], " ")
+	shown := []string{registryOf(r.Image), registryOf(r.Served)}
+	if !slices.ContainsFunc(r.registries, func(host string) bool { return !slices.Contains(shown, host) }) {
+		return ""
+	}
+	var numbers []string
+	for _, host := range r.registries[:min(len(r.registries), maxSearched)] {
+		if n := slices.Index(r.hosts, host); n >= 0 {
+			numbers = append(numbers, strconv.Itoa(n))
+		}
+	}
+	return strings.Join(numbers, " ")
 }
 
 // More returns the namespaces that the row does not name, for the filter.
@@ -179,11 +193,14 @@ type rowList struct {
 	Signatures bool
 }
 
-func (r *reviewPage) imageList() (rowList, error) {
+func (r *reviewPage) imageList(room int) (rowList, error) {
 	l := rowList{All: len(r.images), Whole: r.Context.Whole, Brief: len(r.images) > manyImages, Filters: r.filters()}
+	for i := range r.images {
+		r.images[i].hosts = l.Filters[len(l.Filters)-1].Values
+	}
 	l.Signatures = slices.ContainsFunc(r.images, func(i imageRow) bool { return i.Signature != "" })
 	var err error
-	if l.Rows, l.Shown, err = rows("image.html", r.images, imagesRoom); err != nil {
+	if l.Rows, l.Shown, err = rows("image.html", r.images, room); err != nil {
 		return l, err
 	}
 	l.Left = leftOut(r.images[l.Shown:])

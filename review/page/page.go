@@ -41,8 +41,6 @@ type Context struct {
 	Version string
 	// Whole is the command that prints all that a page may leave out ("mirrorset-guard check -o json").
 	Whole string
-	// Refresh is set for a page that a server answers anew each time.
-	Refresh bool
 }
 
 //go:embed assets
@@ -88,8 +86,8 @@ type layout struct {
 	Basis    []basis
 	Sections []section
 	Context  Context
-	// Filters are offered where the page has a list of images.
-	Filters []filter
+	// Asked is set if registries were.
+	Asked bool
 
 	Policy string
 	Style  template.CSS
@@ -155,11 +153,13 @@ func sections(parts ...part) ([]section, error) {
 		if p.empty {
 			continue
 		}
-		body, err := render(p.template, p.data)
-		if err != nil {
-			return nil, err
+		if p.template != "" { // else it is filled later
+			body, err := render(p.template, p.data)
+			if err != nil {
+				return nil, err
+			}
+			p.Body = body
 		}
-		p.Body = body
 		all = append(all, p.section)
 	}
 	return all, nil

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// findingsRoom and imagesRoom are the bytes that findings in full and the list of images may
-	// take; what is left of MaxBytes is for everything else, which is bounded by numbers.
-	findingsRoom = 450_000
-	imagesRoom   = 1_300_000
+	// findingsRoom is how many bytes findings in full may take, briefRoom how many where there are many
+	// images. The list of images may take what is then left of MaxBytes, but for spare.
+	findingsRoom, briefRoom = 450_000, 150_000
+	spare                   = 60_000
 	// manyImages is a number of images from which on their rows have short digests, and no more than
 	// the registry of the place that serves them.
 	manyImages = 1000
@@ -51,8 +51,7 @@ func newReviewPage(doc v1alpha1.Review, c Context) *reviewPage {
 func (r *reviewPage) layout() layout {
 	badge, kind := r.outcome()
 	return layout{
-		Title: badge + ": " + r.Subject, Badge: badge, Kind: kind, Sentence: r.Summary, Basis: r.basis(), Context: r.Context,
-		Filters: r.filters(),
+		Title: badge + ": " + r.Subject, Badge: badge, Kind: kind, Sentence: r.Summary, Basis: r.basis(), Context: r.Context, Asked: true,
 	}
 }
 
@@ -100,7 +99,11 @@ func (r *reviewPage) answered() string {
 	}
 	var parts []string
 	if asked > 0 {
-		parts = append(parts, fmt.Sprintf("%s, %s to %s", text.Count(asked, "answer"), utc(&oldest), newest.UTC().Format("15:04:05")))
+		line := text.Count(asked, "answer") + ", " + utc(&oldest)
+		if late := newest.UTC().Format("15:04:05"); late != oldest.UTC().Format("15:04:05") {
+			line = fmt.Sprintf("%s, the oldest of %s, the latest of %s", text.Count(asked, "answer"), utc(&oldest), late)
+		}
+		parts = append(parts, line)
 	}
 	if untimed > 0 {
 		parts = append(parts, text.Count(untimed, "place")+" without an answer")
@@ -124,24 +127,53 @@ func (r *reviewPage) sections() ([]section, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := r.imageList()
-	if err != nil {
-		return nil, err
-	}
 	flow, namespaces, registries, drift := newFlow(r.Rerouted), namespaceRows(r.images), registryRows(r.Rerouted), driftRows(r.Rerouted, r.Findings)
 	before := r.before()
-	return sections(
+	all, err := sections(
 		part{section: section{ID: "figures", Title: "At a glance"}, template: "figures.html", data: r.figures()},
 		part{section: section{ID: "findings", Title: findings.title(), Note: text.Count(len(r.findings), "finding")}, template: "findings.html", data: findings, empty: len(r.findings) == 0},
 		part{section: section{ID: "flow", Title: "Where images come from afterwards", Lead: "Sources on the left, the places that nodes ask for their images on the right, with the number of images and what was found there."}, template: "flow.html", data: flow, empty: len(flow.Edges) == 0},
 		part{section: section{ID: "rollout", Title: "The rollout"}, template: "rollout.html", data: newForecast(r.Forecast), empty: r.Forecast == nil},
 		part{section: section{ID: "namespaces", Title: "Namespaces", Note: text.Count(len(namespaces.All), "namespace")}, template: "namespaces.html", data: namespaces, empty: len(namespaces.All) == 0},
-		part{section: section{ID: "images", Title: "Images whose route changes", Note: text.Count(len(r.images), "image")}, template: "images.html", data: images, empty: len(r.images) == 0},
+		part{section: section{ID: imagesID, Title: "Images whose route changes", Note: text.Count(len(r.images), "image")}, empty: len(r.images) == 0},
 		part{section: section{ID: "drift", Title: "Tags that are not the same everywhere", Lead: "What the tag stands for at each place, by its digest."}, template: "drift.html", data: drift, empty: len(drift.Rows) == 0},
 		part{section: section{ID: "before", Title: "What fails already", Lead: "These images cannot be pulled today either. The change is not to blame, and is not refused for them."}, template: "before.html", data: before, empty: len(before.Rows) == 0},
 		part{section: section{ID: "registries", Title: "Registries"}, template: "registries.html", data: registries, empty: len(registries) == 0},
 		part{section: section{ID: "assumed", Title: "What is assumed, and what is not known"}, template: "assumed.html", data: r.assumed()},
 	)
+	if err != nil {
+		return nil, err
+	}
+	return all, r.addImages(all)
+}
+
+// imagesID is the section with the list of images, which has what room the others leave.
+const imagesID = "images"
+
+// addImages fills the section of the images.
+func (r *reviewPage) addImages(all []section) error {
+	room := roomBeside(all)
+	for i := range all {
+		if all[i].ID != imagesID {
+			continue
+		}
+		list, err := r.imageList(room)
+		if err != nil {
+			return err
+		}
+		all[i].Body, err = render("images.html", list)
+		return err
+	}
+	return nil
+}
+
+// roomBeside returns what the sections leave of MaxBytes.
+func roomBeside(all []section) int {
+	room := MaxBytes - spare - len(style) - len(script)
+	for _, s := range all {
+		room -= len(s.Body)
+	}
+	return room
 }
 
 // A figure is a number that leads to its rows.
@@ -162,9 +194,13 @@ func (r *reviewPage) figures() []figure {
 	for i := range r.images {
 		counts[r.images[i].Result]++
 	}
+	images := ""
+	if len(r.images) > 0 {
+		images = "#" + imagesID
+	}
 	all := []figure{
-		{text.Number(c.Rerouted), "of " + text.Count(c.Total, "image") + " change their route", "", "#images", ""},
-		{text.Number(counts["verified"]), "verified", "good", "#images", "result:verified"},
+		{text.Number(c.Rerouted), "of " + text.Count(c.Total, "image") + " change their route", "", images, ""},
+		{text.Number(counts["verified"]), "verified", map[bool]string{true: "good"}[counts["verified"] > 0], images, "result:verified"},
 	}
 	for _, f := range []struct {
 		n                   int
@@ -173,7 +209,7 @@ func (r *reviewPage) figures() []figure {
 		{counts["fails"], "would fail", "bad", "fails"}, {counts["unverified"], "not determined", "unknown", "unverified"}, {counts["fails already"], "fail already", "warn", "fails already"},
 	} {
 		if f.n > 0 {
-			all = append(all, figure{text.Number(f.n), f.label, f.kind, "#images", "result:" + f.result})
+			all = append(all, figure{text.Number(f.n), f.label, f.kind, images, "result:" + f.result})
 		}
 	}
 	if denials > 0 {
@@ -211,7 +247,7 @@ func timeText(seconds float64) string {
 	}
 }
 
-// An assumption list is what an answer rests on beside what was found.
+// What an answer rests on beside what was found.
 type assumed struct {
 	Notes, Unknown, Exempt, Warnings []string
 	Looked                           string

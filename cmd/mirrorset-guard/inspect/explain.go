@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
@@ -26,7 +27,7 @@ type explainOptions struct {
 }
 
 func newExplain() *cobra.Command {
-	o := explainOptions{output: cli.Formats("table", "json", "yaml")}
+	o := explainOptions{output: cli.Formats("table", "json", "yaml", "html")}
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE...",
 		Short: "Explain where nodes pull an image from, in which order, and why",
@@ -88,6 +89,9 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	}
 	if o.probe {
 		o.ask(ctx, w, e)
+	}
+	if o.output.Format == "html" {
+		return page.WriteExplanation(io.Out, e.Document(), o.world.PageContext("mirrorset-guard explain -o json"))
 	}
 	if o.output.Format != "table" {
 		return o.output.Write(io.Out, e.Document())

@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // inventoryOptions are the choices of the command inventory.
@@ -19,7 +20,7 @@ type inventoryOptions struct {
 }
 
 func newInventory() *cobra.Command {
-	o := inventoryOptions{output: cli.Formats("table", "wide", "json", "yaml", "csv", "refs")}
+	o := inventoryOptions{output: cli.Formats("table", "wide", "json", "yaml", "csv", "refs", "html")}
 	cmd := &cobra.Command{
 		Use:   "inventory",
 		Short: "List the images that the cluster may have to pull, and what uses them",
@@ -66,6 +67,8 @@ func (o *inventoryOptions) print(io cli.Streams, images []policy.Image) error {
 		return printImages(w, images)
 	case "wide":
 		return printImagesWide(w, images)
+	case "html":
+		return page.WriteInventory(w, review.InventoryDocument(images), o.world.PageContext("mirrorset-guard inventory -o json"))
 	case "csv":
 		return printImagesCSV(w, images)
 	default:

@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -24,7 +25,7 @@ type diagnoseOptions struct {
 }
 
 func newRolloutDiagnose() *cobra.Command {
-	o := diagnoseOptions{rolloutOptions: rolloutOptions{output: cli.Formats("table", "json", "yaml")}}
+	o := diagnoseOptions{rolloutOptions: rolloutOptions{output: cli.Formats("table", "json", "yaml", "html")}}
 	cmd := &cobra.Command{
 		Use:   "diagnose",
 		Short: "Explain why nodes and pools do not move, and suggest commands",
@@ -57,9 +58,12 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *
 		return err
 	}
 	d.Unknown = append(d.Unknown, view.Problems...)
-	if o.output.Format == "table" {
+	switch o.output.Format {
+	case "table":
 		err = printDiagnosis(s.Out, d)
-	} else {
+	case "html":
+		err = page.WriteDiagnosis(s.Out, rollouts.DiagnosisDocument(d), o.world.pageContext("mirrorset-guard rollout diagnose -o json"))
+	default:
 		err = o.output.Write(s.Out, rollouts.DiagnosisDocument(d))
 	}
 	switch {

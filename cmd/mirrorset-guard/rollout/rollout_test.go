@@ -332,7 +332,7 @@ func TestRolloutBadInput(t *testing.T) {
 		"rollout stauts":                          `mirrorset-guard rollout has no command "stauts"; did you mean status?`,
 		"rollout nodes":                           `mirrorset-guard rollout has no command "nodes": there are diagnose, pause, resume, status, verify, watch`,
 		"rollout diagnose --timeout 0s":           "--timeout 0s: want more than 0; --offline asks nothing",
-		"rollout -o xml --from dump.yaml":         "choose one of table, json, yaml",
+		"rollout -o xml --from dump.yaml":         "choose one of table, json, yaml, html",
 		"rollout status -w --from dump.yaml":      "--watch: a dump does not change",
 		"rollout status --watch -o yaml":          `--output "yaml": with --watch, choose table or json`,
 		"rollout resume worker --kubeconfig none": "no cluster",

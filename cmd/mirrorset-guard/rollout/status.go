@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -53,7 +54,7 @@ func newRolloutStatus() *cobra.Command {
 
 // statusCommand returns the command rollout status, which rollout alone is too.
 func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
-	o.output = cli.Formats("table", "json", "yaml")
+	o.output = cli.Formats("table", "json", "yaml", "html")
 	follow := false
 	cmd := &cobra.Command{
 		Use:   use,
@@ -102,10 +103,14 @@ func (o *rolloutOptions) watch(ctx context.Context, s cli.Streams) error {
 func (o *rolloutOptions) runStatus(_ context.Context, s cli.Streams, view *world.Rollout) error {
 	found := status.Of(view.Input)
 	found.Notes = append(found.Notes, view.Problems...)
-	if o.output.Format != "table" {
+	switch o.output.Format {
+	case "table":
+		return printStatus(s.Out, found, view.Now)
+	case "html":
+		return page.WriteRolloutStatus(s.Out, rollouts.StatusDocument(found), o.world.pageContext("mirrorset-guard rollout status -o json"))
+	default:
 		return o.output.Write(s.Out, rollouts.StatusDocument(found))
 	}
-	return printStatus(s.Out, found, view.Now)
 }
 
 func printStatus(w io.Writer, s status.Status, now time.Time) error {

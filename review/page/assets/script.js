@@ -25,6 +25,7 @@
 
   // Copy.
   for (const pre of all(".todo pre")) {
+    if (!/^(skopeo|oc|kubectl|podman|oras|mirrorset-guard) /m.test(pre.textContent)) continue; // advice
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = "Copy";
@@ -76,12 +77,13 @@
   const heads = [...document.querySelector("table.filtered").tHead.rows[0].cells].map((th) => th.textContent.toLowerCase());
   const cell = (row, head) => { const at = heads.findIndex((h) => h.startsWith(head)); return at >= 0 && row.cells[at] ? row.cells[at].textContent : ""; };
   const words = { verified: "verified", unverified: "not determined", fails: "would fail", "fails already": "fail already" };
+  const hosts = [...form.elements.registry.options].slice(1).map((o) => o.value);
   const facts = rows.map((row) => ({
     text: row.textContent.toLowerCase() + " " + (row.dataset.m || ""),
     namespace: cell(row, "namespaces").split(", ").flatMap((n) => n.split(" and ")).concat((row.dataset.m || "").split(" ")),
     rule: cell(row, "rules").split(", ").flatMap((n) => n.split(" and ")),
-    registry: (row.dataset.g || "").split(" "),
-    result: [cell(row, "result").replace(/^\S+ /, "").trim()],
+    registry: row.dataset.g ? row.dataset.g.split(" ").map((n) => hosts[n]) : [row.cells[1].textContent, cell(row, "comes from")].map((r) => r.split("/")[0].trim()),
+    result: [row.cells[0].textContent.replace(/^\S+ /, "").trim()],
   }));
   const apply = () => {
     const wanted = Object.fromEntries(new FormData(form));
