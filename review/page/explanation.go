@@ -9,8 +9,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// maxExplained is how many images an explanation shows.
-const maxExplained = 500
+// maxExplained is how many images an explanation shows, maxTitle how long a heading is.
+const maxExplained, maxTitle = 300, 120
 
 // WriteExplanation writes an explanation as a page.
 func WriteExplanation(w io.Writer, doc v1alpha1.Explanation, c Context) error {
@@ -23,7 +23,7 @@ func WriteExplanation(w io.Writer, doc v1alpha1.Explanation, c Context) error {
 		differ += order(e.Differs)
 		asked = asked || e.Asked
 		if i < maxExplained {
-			parts = append(parts, part{section: section{ID: fmt.Sprintf("image-%d", i+1), Title: text.ShortDigest(e.Image), Note: e.Note()}, template: "explained.html", data: e})
+			parts = append(parts, part{section: section{ID: fmt.Sprintf("image-%d", i+1), Title: e.Title(), Note: e.Note()}, template: "explained.html", data: e})
 		}
 	}
 	if more := len(doc.Images) - maxExplained; more > 0 {
@@ -76,6 +76,9 @@ func newExplained(e *v1alpha1.Explained) explainedView {
 	}
 	return v
 }
+
+// Title returns the image as a heading has it.
+func (v explainedView) Title() string { return middle(text.ShortDigest(v.Image), maxTitle) }
 
 // Note says whether the routes differ.
 func (v explainedView) Note() string {

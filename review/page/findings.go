@@ -107,6 +107,8 @@ type findingList struct {
 	// Left is how many findings are left out.
 	Left  int
 	Whole string
+	// Listed is set if the page has a list of images too.
+	Listed bool
 }
 
 // A findingGroup counts the findings of a rule for one reason.
@@ -126,7 +128,7 @@ func (l findingList) title() string {
 }
 
 func (r *reviewPage) findingList() (findingList, error) {
-	l := findingList{Groups: groups(r.findings), Whole: r.Context.Whole}
+	l := findingList{Groups: groups(r.findings), Whole: r.Context.Whole, Listed: len(r.images) > 0}
 	room := findingsRoom
 	if len(r.images) > manyImages {
 		room = briefRoom
@@ -293,7 +295,9 @@ func (r *registryRow) add(s *v1alpha1.Source, answers map[string]int) {
 	default:
 		r.No++
 	}
-	if f := s.Fact; f != nil && f.Presence != "present" && f.Detail != "" && (len(answers) < maxOptions || answers[f.Detail] > 0) {
-		answers[f.Detail]++
+	if f := s.Fact; f != nil && f.Presence != "present" && f.Detail != "" {
+		if said := text.Cut(text.ShortDigests(f.Detail), maxReason); len(answers) < maxOptions || answers[said] > 0 {
+			answers[said]++
+		}
 	}
 }

@@ -104,9 +104,9 @@ func newFlow(rerouted []v1alpha1.Rerouted) flow {
 }
 
 func addRoutes(edges map[[2]string]*flowEdge, r *v1alpha1.Rerouted) {
-	source := sourceOf(r)
+	source := text.Cut(sourceOf(r), maxOption)
 	at := func(s *v1alpha1.Source) *flowEdge {
-		place := placeOf(r, s)
+		place := text.Cut(placeOf(r, s), maxOption)
 		k := [2]string{source, place}
 		if edges[k] == nil {
 			edges[k] = &flowEdge{Source: source, Place: place, Counts: map[state]int{}, Mirror: s.Mirror}

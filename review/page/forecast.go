@@ -50,7 +50,9 @@ func newForecast(f *v1alpha1.Forecast) *forecastView {
 	drains := slices.ContainsFunc(f.Pools, func(p v1alpha1.PoolStep) bool { return p.Drains && p.Part == "takes" })
 	switch s := f.Simulation; {
 	case s != nil:
-		fate = fates(&s.Worst)
+		if !s.Partial { // else it proves nothing
+			fate = fates(&s.Worst)
+		}
 		v.Obstacles = s.Obstacles[:min(len(s.Obstacles), maxObstacles)]
 		v.Worst = newCourse("The worst course", &s.Worst, s.Partial)
 		if (len(s.Worst.Stalls) > 0) != (len(s.Best.Stalls) > 0) {
@@ -92,7 +94,7 @@ func newLane(p v1alpha1.PoolStep, fate map[string]laneNode) lane {
 		n, known := fate[name]
 		switch {
 		case !known && len(fate) > 0 && p.Drains:
-			n = laneNode{Kind: "note", What: "does not get its turn"}
+			n = laneNode{Kind: "note", What: "not reached"}
 		case !known:
 			n = laneNode{Kind: "note", What: p.Decision}
 		}

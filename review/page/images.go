@@ -15,6 +15,8 @@ const (
 	// maxNamed is how many namespaces or rules of an image are named in its row, maxSearched how many
 	// of them the filter finds.
 	maxNamed, maxSearched = 3, 40
+	// maxOption is the longest value that a filter offers: that of a host.
+	maxOption = 253
 	// maxOptions is how many values a filter offers, maxNamespaces how many have a bar.
 	maxOptions, maxNamespaces = 500, 200
 )
@@ -27,8 +29,8 @@ type imageRow struct {
 	// registries are those of the places that nodes ask.
 	registries, namespaces, rules []string
 	// hosts are the registries that the filter offers.
-	hosts []string
-	Platforms, Lacking            []string
+	hosts              []string
+	Platforms, Lacking []string
 	// Signature sums up what nodes make of its signatures, "" where none are looked for.
 	Signature, SignatureKind string
 	// Brief is set where there are many rows.
@@ -195,8 +197,10 @@ type rowList struct {
 
 func (r *reviewPage) imageList(room int) (rowList, error) {
 	l := rowList{All: len(r.images), Whole: r.Context.Whole, Brief: len(r.images) > manyImages, Filters: r.filters()}
-	for i := range r.images {
-		r.images[i].hosts = l.Filters[len(l.Filters)-1].Values
+	if at := slices.IndexFunc(l.Filters, func(f filter) bool { return f.Name == "registry" }); at >= 0 {
+		for i := range r.images {
+			r.images[i].hosts = l.Filters[at].Values
+		}
 	}
 	l.Signatures = slices.ContainsFunc(r.images, func(i imageRow) bool { return i.Signature != "" })
 	var err error
@@ -222,7 +226,7 @@ func leftOut(images []imageRow) string {
 	return strings.Join(parts, ", ")
 }
 
-var resultWords = map[string]string{"verified": "verified", "unverified": "not determined", "fails": "would fail", "fails already": "fail already"}
+var resultWords = map[string]string{"verified": "verified", "unverified": "not determined", "fails": "fails", "fails already": "fails already"}
 
 // Word returns the result for people.
 func (r *imageRow) Word() string { return resultWords[r.Result] }
@@ -232,9 +236,11 @@ func (r *reviewPage) filters() []filter {
 	values := map[string]map[string]bool{"namespace": {}, "rule": {}, "registry": {}, "result": {}}
 	for i := range r.images {
 		row := &r.images[i]
-		for name, of := range map[string][]string{"namespace": row.namespaces, "rule": row.rules, "registry": row.registries, "result": {row.Result}} {
+		for name, of := range map[string][]string{"namespace": row.namespaces, "rule": row.rules, "registry": row.registries, "result": {cmp.Or(resultWords[row.Result], row.Result)}} {
 			for _, v := range of {
-				values[name][v] = true
+				if len(v) <= maxOption {
+					values[name][v] = true
+				}
 			}
 		}
 	}

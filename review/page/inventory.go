@@ -48,7 +48,7 @@ func WriteInventory(w io.Writer, doc v1alpha1.Inventory, c Context) error {
 		list.Filters[0].Label = "Use" // which stands where a review has the result
 	}
 	var err error
-	if list.Rows, list.Shown, err = rows("inventory-row.html", images, MaxBytes-4*spare); err != nil {
+	if list.Rows, list.Shown, err = rows("inventory-row.html", images, MaxBytes-6*spare); err != nil {
 		return err
 	}
 	if left := len(images) - list.Shown; left > 0 {

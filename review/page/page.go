@@ -146,9 +146,10 @@ type part struct {
 	empty    bool
 }
 
-// sections renders parts, without those that are empty.
+// sections renders parts, without those that are empty. What there is no room for says so.
 func sections(parts ...part) ([]section, error) {
 	var all []section
+	room := MaxBytes - spare - len(style) - len(script)
 	for _, p := range parts {
 		if p.empty {
 			continue
@@ -158,12 +159,22 @@ func sections(parts ...part) ([]section, error) {
 			if err != nil {
 				return nil, err
 			}
+			if room -= len(body); room < 0 {
+				room += len(body)
+				body = tooLarge
+			}
 			p.Body = body
 		}
 		all = append(all, p.section)
 	}
 	return all, nil
 }
+
+// tooLarge stands for a section that would make the page larger than MaxBytes.
+const tooLarge template.HTML = `<p class="left">This section is left out, as the page would become too large.</p>`
+
+// spare is kept free for what is around the sections.
+const spare = 60_000
 
 // rows renders one row after the other while there is room, and returns how many there was room for.
 func rows[T any](name string, all []T, room int) (template.HTML, int, error) {

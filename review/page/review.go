@@ -14,9 +14,8 @@ import (
 
 const (
 	// findingsRoom is how many bytes findings in full may take, briefRoom how many where there are many
-	// images. The list of images may take what is then left of MaxBytes, but for spare.
+	// images. The list of images may take what is then left of MaxBytes.
 	findingsRoom, briefRoom = 450_000, 150_000
-	spare                   = 60_000
 	// manyImages is a number of images from which on their rows have short digests, and no more than
 	// the registry of the place that serves them.
 	manyImages = 1000
@@ -37,6 +36,7 @@ func WriteReview(w io.Writer, doc v1alpha1.Review, c Context) error {
 type reviewPage struct {
 	v1alpha1.Review
 	Context  Context
+	standing bool       // whether it is a standing verification, and nothing changes
 	images   []imageRow // worst first
 	findings []findingCard
 }
@@ -131,13 +131,13 @@ func (r *reviewPage) sections() ([]section, error) {
 	before := r.before()
 	all, err := sections(
 		part{section: section{ID: "figures", Title: "At a glance"}, template: "figures.html", data: r.figures()},
-		part{section: section{ID: "findings", Title: findings.title(), Note: text.Count(len(r.findings), "finding")}, template: "findings.html", data: findings, empty: len(r.findings) == 0},
-		part{section: section{ID: "flow", Title: "Where images come from afterwards", Lead: "Sources on the left, the places that nodes ask for their images on the right, with the number of images and what was found there."}, template: "flow.html", data: flow, empty: len(flow.Edges) == 0},
+		part{section: section{ID: "findings", Title: r.title(findings.title(), "What is wrong"), Note: text.Count(len(r.findings), "finding")}, template: "findings.html", data: findings, empty: len(r.findings) == 0},
+		part{section: section{ID: "flow", Title: r.title("Where images come from afterwards", "Where images come from"), Lead: "Sources on the left, the places that nodes ask for their images on the right, with the number of images and what was found there."}, template: "flow.html", data: flow, empty: len(flow.Edges) == 0},
 		part{section: section{ID: "rollout", Title: "The rollout"}, template: "rollout.html", data: newForecast(r.Forecast), empty: r.Forecast == nil},
 		part{section: section{ID: "namespaces", Title: "Namespaces", Note: text.Count(len(namespaces.All), "namespace")}, template: "namespaces.html", data: namespaces, empty: len(namespaces.All) == 0},
-		part{section: section{ID: imagesID, Title: "Images whose route changes", Note: text.Count(len(r.images), "image")}, empty: len(r.images) == 0},
+		part{section: section{ID: imagesID, Title: r.title("Images whose route changes", "Images that mirror objects cover"), Note: text.Count(len(r.images), "image")}, empty: len(r.images) == 0},
 		part{section: section{ID: "drift", Title: "Tags that are not the same everywhere", Lead: "What the tag stands for at each place, by its digest."}, template: "drift.html", data: drift, empty: len(drift.Rows) == 0},
-		part{section: section{ID: "before", Title: "What fails already", Lead: "These images cannot be pulled today either. The change is not to blame, and is not refused for them."}, template: "before.html", data: before, empty: len(before.Rows) == 0},
+		part{section: section{ID: "before", Title: "What fails already", Lead: "These images cannot be pulled today either. The change is not to blame, and is not refused for them."}, template: "before.html", data: before, empty: r.standing || len(before.Rows) == 0},
 		part{section: section{ID: "registries", Title: "Registries"}, template: "registries.html", data: registries, empty: len(registries) == 0},
 		part{section: section{ID: "assumed", Title: "What is assumed, and what is not known"}, template: "assumed.html", data: r.assumed()},
 	)
@@ -145,6 +145,14 @@ func (r *reviewPage) sections() ([]section, error) {
 		return nil, err
 	}
 	return all, r.addImages(all)
+}
+
+// title returns the title of a section about a change, or about what is in force.
+func (r *reviewPage) title(change, standing string) string {
+	if r.standing {
+		return standing
+	}
+	return change
 }
 
 // imagesID is the section with the list of images, which has what room the others leave.
@@ -190,35 +198,49 @@ func (r *reviewPage) figures() []figure {
 			denials++
 		}
 	}
-	counts := map[string]int{}
-	for i := range r.images {
-		counts[r.images[i].Result]++
-	}
+	counts := r.counts()
 	images := ""
 	if len(r.images) > 0 {
 		images = "#" + imagesID
 	}
 	all := []figure{
-		{text.Number(c.Rerouted), "of " + text.Count(c.Total, "image") + " change their route", "", images, ""},
-		{text.Number(counts["verified"]), "verified", map[bool]string{true: "good"}[counts["verified"] > 0], images, "result:verified"},
+		{text.Number(len(r.images)), "of " + text.Count(c.Total, "image") + r.covered(), "", images, ""},
+		{text.Number(counts["verified"]), "verified", map[bool]string{true: "good"}[counts["verified"] > 0], images, "result:" + resultWords["verified"]},
 	}
 	for _, f := range []struct {
 		n                   int
 		label, kind, result string
 	}{
-		{counts["fails"], "would fail", "bad", "fails"}, {counts["unverified"], "not determined", "unknown", "unverified"}, {counts["fails already"], "fail already", "warn", "fails already"},
+		{counts["fails"], "fail", "bad", "fails"}, {counts["unverified"], "not determined", "unknown", "unverified"}, {counts["fails already"], "fail already", "warn", "fails already"},
 	} {
 		if f.n > 0 {
-			all = append(all, figure{text.Number(f.n), f.label, f.kind, images, "result:" + f.result})
+			all = append(all, figure{text.Number(f.n), f.label, f.kind, images, "result:" + resultWords[f.result]})
 		}
 	}
-	if denials > 0 {
+	if denials > 0 && !r.standing {
 		all = append(all, figure{text.Number(denials), text.Plural(denials, "reason", "reasons")[len(text.Number(denials))+1:] + " to refuse it", "bad", "#findings", ""})
 	}
 	if f := r.Forecast; f != nil && f.Time.MaxSeconds > 0 {
 		all = append(all, figure{spanText(f.Time), "to reach every node", "", "#rollout", ""})
 	}
 	return all
+}
+
+// covered says what is true of the images of the page.
+func (r *reviewPage) covered() string {
+	if r.standing {
+		return " in use are covered by mirror objects"
+	}
+	return " change their route"
+}
+
+// counts counts images by their results.
+func (r *reviewPage) counts() map[string]int {
+	counts := map[string]int{}
+	for i := range r.images {
+		counts[r.images[i].Result]++
+	}
+	return counts
 }
 
 // spanText says a range of times: "15 to 45 min", "8 h".
@@ -262,7 +284,7 @@ func (r *reviewPage) assumed() assumed {
 		if f.Simulation != nil && f.Simulation.Partial {
 			a.Unknown = append(a.Unknown, "Time was up before the rollout was simulated to its end. What is shown of it proves nothing.")
 		}
-	} else {
+	} else if !r.standing {
 		a.Unknown = append(a.Unknown, "What the change does to the nodes was not computed.")
 	}
 	for _, n := range []struct {

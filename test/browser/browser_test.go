@@ -150,10 +150,15 @@ func of[T any](b *tab, expression string) T {
 	return v
 }
 
-// eventually waits until an expression is true: the page acts after the event.
+// eventually waits until an expression is true, as the page acts after the event. chromedp.Poll evaluates
+// it in the page, whose policy forbids that.
 func (b *tab) eventually(expression string) {
 	b.t.Helper()
-	b.run(chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(20*time.Second)))
+	for deadline := time.Now().Add(20 * time.Second); !of[bool](b, expression); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("this does not become true: %s", expression)
+		}
+	}
 }
 
 var widths = []int64{360, 1280, 1920}

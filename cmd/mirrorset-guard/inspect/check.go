@@ -161,9 +161,13 @@ func printNarrowed(ctx context.Context, w io.Writer, reviewer *review.Reviewer, 
 }
 
 func printReport(w io.Writer, r review.Record, simulate bool) error {
+	style := cli.StyleOf(w)
 	report := r.Report()
 	if simulate {
 		report += r.Simulation()
+	}
+	if style.Colours() {
+		report = withSummary(style.Paint(report), r.Verdict.Findings)
 	}
 	if _, err := io.WriteString(w, report); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +97,9 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if o.output.Format != "table" {
 		return o.output.Write(io.Out, e.Document())
 	}
-	explanation{e}.print(io.Out, len(o.change.Files) > 0)
+	var b strings.Builder
+	explanation{e}.print(&b, len(o.change.Files) > 0)
+	fmt.Fprint(io.Out, cli.StyleOf(io.Out).Paint(b.String()))
 	if o.probe {
 		printProbeNotes(io.Out, w.Registries)
 	}

@@ -100,7 +100,7 @@ func printDiagnosis(w io.Writer, d status.Diagnosis) error {
 	}
 	printList(&b, "Not known", d.Unknown)
 	printNotes(&b, d.Notes)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, cli.StyleOf(w).Paint(b.String()))
 	return err
 }
 

@@ -135,7 +135,7 @@ func printStatus(w io.Writer, s status.Status, now time.Time) error {
 	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
 		b.WriteString("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, cli.StyleOf(w).Paint(b.String()))
 	return err
 }
 

@@ -75,9 +75,8 @@
   show(form);
   const rows = [...document.querySelector("table.filtered").tBodies[0].rows];
   const heads = [...document.querySelector("table.filtered").tHead.rows[0].cells].map((th) => th.textContent.toLowerCase());
-  const cell = (row, head) => { const at = heads.findIndex((h) => h.startsWith(head)); return at >= 0 && row.cells[at] ? row.cells[at].textContent : ""; };
-  const words = { verified: "verified", unverified: "not determined", fails: "would fail", "fails already": "fail already" };
-  const hosts = [...form.elements.registry.options].slice(1).map((o) => o.value);
+  const cell = (row, head) => { const at = heads.findIndex((h) => h.startsWith(head)); return at >= 0 && row.cells[at] ? row.cells[at].textContent.trim() : ""; };
+  const hosts = form.elements.registry ? [...form.elements.registry.options].slice(1).map((o) => o.value) : [];
   const facts = rows.map((row) => ({
     text: row.textContent.toLowerCase() + " " + (row.dataset.m || ""),
     namespace: cell(row, "namespaces").split(", ").flatMap((n) => n.split(" and ")).concat((row.dataset.m || "").split(" ")),
@@ -92,7 +91,7 @@
     rows.forEach((row, i) => {
       const f = facts[i];
       row.hidden = !(f.text.includes(text) && ["namespace", "rule", "registry", "result"].every((name) =>
-        !wanted[name] || f[name].includes(name === "result" ? words[wanted[name]] || wanted[name] : wanted[name])));
+        !wanted[name] || f[name].includes(wanted[name])));
       if (!row.hidden) shown += 1;
     });
     form.querySelector("output").textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows`;
