@@ -29,6 +29,8 @@ type findingCard struct {
 	// Router is set if routers use the image.
 	Router bool
 	Open   bool
+	// standing is set where there is no change that could be refused.
+	standing bool
 }
 
 func findingCards(findings []v1alpha1.Finding) []findingCard {
@@ -62,7 +64,12 @@ func order(b bool) int {
 }
 
 // Word returns the severity for people.
-func (f findingCard) Word() string { return severityWords[f.Severity] }
+func (f findingCard) Word() string {
+	if f.standing && f.Severity == "deny" {
+		return "failure"
+	}
+	return severityWords[f.Severity]
+}
 
 // Used returns the users of the image.
 func (f findingCard) Used() []string { return consumerNames(f.Consumers) }

@@ -272,8 +272,9 @@ func middle(s string, limit int) string {
 	return string(r[:half]) + "…" + string(r[len(r)-half:])
 }
 
-// states are in the order of importance: the first of an edge gives it its colour.
-var states = []state{stateMissing, stateUnknown, stateFound, stateBlocked, stateNotAsked, stateLeft}
+// states are in the order of importance: the first of an edge gives it its colour. Only an edge of which
+// everything was found looks as if it were.
+var states = []state{stateMissing, stateUnknown, stateNotAsked, stateBlocked, stateFound, stateLeft}
 
 var stateKinds = map[state]string{
 	stateMissing: "bad", stateUnknown: "unknown", stateFound: "good", stateBlocked: "blocked", stateNotAsked: "note", stateLeft: "left",

@@ -154,6 +154,7 @@ func sections(parts ...part) ([]section, error) {
 		if p.empty {
 			continue
 		}
+		room -= aroundSection + 2*len(p.Title) // which the contents have as well
 		if p.template != "" { // else it is filled later
 			body, err := render(p.template, p.data)
 			if err != nil {
@@ -173,8 +174,8 @@ func sections(parts ...part) ([]section, error) {
 // tooLarge stands for a section that would make the page larger than MaxBytes.
 const tooLarge template.HTML = `<p class="left">This section is left out, as the page would become too large.</p>`
 
-// spare is kept free for what is around the sections.
-const spare = 60_000
+// spare is kept free for what is around the sections, and aroundSection is what each brings along.
+const spare, aroundSection = 60_000, 400
 
 // rows renders one row after the other while there is room, and returns how many there was room for.
 func rows[T any](name string, all []T, room int) (template.HTML, int, error) {

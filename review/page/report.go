@@ -25,6 +25,9 @@ func WriteReport(w io.Writer, doc Report, c Context) error {
 	doc.Standing, doc.Rollout = cleaned(doc.Standing), cleaned(doc.Rollout)
 	r := newReviewPage(doc.Standing, c)
 	r.standing = true
+	for i := range r.findings {
+		r.findings[i].standing = true
+	}
 	l := layout{Title: "The mirror configuration in force", Context: c, Asked: true, Basis: []basis{{"Mode", r.Mode}, {"Inventory", text.Count(r.Images.Total, "image")}, {"Registries", r.answered()}}}
 	l.Badge, l.Kind, l.Sentence = r.standingOutcome()
 	all, err := r.sections()

@@ -47,7 +47,7 @@ func digest(n int) string {
 func sampleReview() v1alpha1.Review {
 	doc := v1alpha1.Review{
 		Subject: "3 objects", Mode: "enforce", Images: v1alpha1.Counts{Total: 412, Rerouted: 0},
-		Summary: "The change of 3 objects is refused: 3 of the 41 images it reroutes could not be pulled safely afterwards.",
+		Summary: "The change of 3 objects is refused: 3 of the 42 images it reroutes could not be pulled safely afterwards.",
 		Notes:   []string{"registries were asked with the credentials of Secret openshift-config/pull-secret"},
 	}
 	const payload, mirror = "quay.io/openshift-release-dev/ocp-v4.0-art-dev", "mirror.example.com/openshift-release-dev/ocp-v4.0-art-dev"

@@ -376,7 +376,7 @@ func TestScreenshots(t *testing.T) {
 	for _, s := range []struct {
 		page, file, clip string
 		height           int64
-	}{{"review", "report.png", "", 1250}, {"review", "report-rollout.png", "#rollout", 0}, {"review", "report-flow.png", "#flow", 0}} {
+	}{{"review", "report.png", "", 980}, {"review", "report-rollout.png", "#rollout", 0}, {"review", "report-flow.png", "#flow", 0}} {
 		if *screenshots == "" {
 			return
 		}
@@ -390,7 +390,7 @@ func TestScreenshots(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(*screenshots, s.file), png, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if len(png) > 200_000 {
+		if len(png) > 150_000 {
 			t.Errorf("%s has %d bytes", s.file, len(png))
 		}
 	}
