@@ -119,6 +119,6 @@ func newPlace(s v1alpha1.Source) placeView {
 	if s.Insecure {
 		v.What += "; certificates are not verified"
 	}
-	v.Signature, _ = signatureText(&s)
+	v.Signature = signatureText(&s)
 	return v
 }

@@ -54,17 +54,16 @@ func stateOf(s *v1alpha1.Source) state {
 
 // A flow is the picture of sources, places, and the images that go from one to the other.
 type flow struct {
-	Width, Height  int
-	Sources        []flowBox
-	Places         []flowBox
-	Edges          []*flowEdge
-	Errors, Hidden int
+	Width, Height int
+	Sources       []flowBox
+	Places        []flowBox
+	Edges         []*flowEdge
+	Errors        int // images without a route
 }
 
 // A flowBox is a source or a place.
 type flowBox struct {
 	Label, Full string
-	Note        string
 	X, Y, W, H  int
 }
 

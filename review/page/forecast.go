@@ -19,13 +19,12 @@ const (
 // A forecastView is the rollout that a change begins.
 type forecastView struct {
 	*v1alpha1.Forecast
-	Lanes      []lane
-	Worst      *courseView
-	Best       *courseView
-	Obstacles  []v1alpha1.Obstacle
-	Why        string // why nothing was simulated
-	LeftPools  int
-	Unreadable []string
+	Lanes     []lane
+	Worst     *courseView
+	Best      *courseView
+	Obstacles []v1alpha1.Obstacle
+	Why       string // why nothing was simulated
+	LeftPools int
 }
 
 // A lane is a pool with its nodes in the order in which MCO takes them.

@@ -32,7 +32,7 @@ type imageRow struct {
 	hosts              []string
 	Platforms, Lacking []string
 	// Signature sums up what nodes make of its signatures, "" where none are looked for.
-	Signature, SignatureKind string
+	Signature string
 	// Brief is set where there are many rows.
 	Brief bool
 }
@@ -80,27 +80,24 @@ func (r *imageRow) addRoute(route *v1alpha1.Route) {
 		}
 		if r.Served == "" && s.Fact != nil && s.Fact.Presence == "present" && r.Result != "fails" && r.Result != "fails already" {
 			r.Served, r.Platforms, r.Lacking = s.Reference, s.Fact.Platforms, s.Fact.Lacking
-			r.Signature, r.SignatureKind = signatureText(s)
+			r.Signature = signatureText(s)
 		}
 	}
 }
 
 // signatureText sums up the signatures at the place that serves an image: one that is not accepted
-// counts for all.
-func signatureText(s *v1alpha1.Source) (string, string) {
-	state, kind := "", ""
+// counts for all. Of what is required and was not looked up, that is all there is to say.
+func signatureText(s *v1alpha1.Source) string {
+	state := ""
 	for _, sig := range s.Signatures {
-		switch {
-		case sig.State == "accepted" && kind != "bad":
-			state, kind = sig.State, "good"
-		case sig.State != "accepted":
-			state, kind = sig.State, "bad"
+		if state == "" || sig.State != "accepted" {
+			state = sig.State
 		}
 	}
-	if s.Required == nil {
-		return state, ""
+	if s.Required != nil && state == "" {
+		return "required"
 	}
-	return cmp.Or(state, "required"), cmp.Or(kind, "unknown")
+	return state
 }
 
 // registryOf returns the host of a reference as written.

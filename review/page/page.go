@@ -155,7 +155,7 @@ func sections(parts ...part) ([]section, error) {
 			continue
 		}
 		room -= aroundSection + 2*len(p.Title) // which the contents have as well
-		if p.template != "" { // else it is filled later
+		if p.template != "" {                  // else it is filled later
 			body, err := render(p.template, p.data)
 			if err != nil {
 				return nil, err

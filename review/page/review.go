@@ -269,11 +269,8 @@ func timeText(seconds float64) string {
 	}
 }
 
-// What an answer rests on beside what was found.
-type assumed struct {
-	Notes, Unknown, Exempt, Warnings []string
-	Looked                           string
-}
+// The assumed are what an answer rests on beside what was found.
+type assumed struct{ Notes, Unknown, Exempt []string }
 
 func (r *reviewPage) assumed() assumed {
 	a := assumed{Notes: r.Notes}

@@ -3,8 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
+	stdio "io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,9 +96,12 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if o.output.Format != "table" {
 		return o.output.Write(io.Out, e.Document())
 	}
-	var b strings.Builder
-	explanation{e}.print(&b, len(o.change.Files) > 0)
-	fmt.Fprint(io.Out, cli.StyleOf(io.Out).Paint(b.String()))
+	if err := cli.Painted(io.Out, func(w stdio.Writer) error {
+		explanation{e}.print(w, len(o.change.Files) > 0)
+		return nil
+	}); err != nil {
+		return err
+	}
 	if o.probe {
 		printProbeNotes(io.Out, w.Registries)
 	}
@@ -127,7 +129,7 @@ func (o *explainOptions) ask(ctx context.Context, w *world.World, e *review.Expl
 	}
 }
 
-func printProbeNotes(w io.Writer, registries *world.Registries) {
+func printProbeNotes(w stdio.Writer, registries *world.Registries) {
 	for _, note := range registries.Notes() {
 		fmt.Fprintln(w)
 		cli.WriteLines(w, cli.Wrapped("Note: "+note, cli.TableWidth), 0)

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	stdio "io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -64,9 +65,9 @@ func (o *inventoryOptions) print(io cli.Streams, images []policy.Image) error {
 	case "refs":
 		return printRefs(w, io.Err, images)
 	case "table":
-		return printImages(w, images)
+		return cli.Painted(w, func(w stdio.Writer) error { return printImages(w, images) })
 	case "wide":
-		return printImagesWide(w, images)
+		return cli.Painted(w, func(w stdio.Writer) error { return printImagesWide(w, images) })
 	case "html":
 		return page.WriteInventory(w, review.InventoryDocument(images), o.world.PageContext("mirrorset-guard inventory -o json"))
 	case "csv":

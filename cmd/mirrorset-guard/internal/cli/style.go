@@ -61,6 +61,8 @@ var paints = []struct {
 	{regexp.MustCompile(`^((?:Forecast|Note|Step by step[^:]*|What drains meet):)`), []string{bold}},
 	{regexp.MustCompile(`^((?:POOL|IMAGE) .*)$`), []string{bold}},
 	{regexp.MustCompile(`^((?:Pool|Node) .*)$`), []string{bold}},
+	{regexp.MustCompile(`^\S+ +(running) `), []string{green}},
+	{regexp.MustCompile(`^\S+ +(history) `), []string{blue}},
 	{regexp.MustCompile(`^\S+ +([Dd]egraded) `), []string{red}},
 	{regexp.MustCompile(`^\S+ +([Uu]pdating) `), []string{yellow}},
 	{regexp.MustCompile(`^\S+ +([Uu]pdated) `), []string{green}},
@@ -86,6 +88,20 @@ func (s Style) Paint(text string) string {
 		lines[i] = paintLine(line, severity)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Painted writes to w what print writes, in the style of w.
+func Painted(w io.Writer, print func(io.Writer) error) error {
+	style := StyleOf(w)
+	if !style.Colours() {
+		return print(w)
+	}
+	var b strings.Builder
+	err := print(&b)
+	if _, failed := io.WriteString(w, style.Paint(b.String())); err == nil {
+		err = failed
+	}
+	return err
 }
 
 func paintLine(line, severity string) string {
