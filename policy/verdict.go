@@ -54,7 +54,7 @@ type Verdict struct {
 	Unjudged bool
 }
 
-// A Result is what is known of a rerouted image on its new route. The zero value is ResultUnverified.
+// A Result says whether nodes get a rerouted image by its new route. The zero value is ResultUnverified.
 type Result uint8
 
 const (

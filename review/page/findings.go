@@ -204,7 +204,7 @@ type driftRow struct {
 	Places []driftPlace
 }
 
-// A driftPlace is what a tag stands for at a place; Other is set if that is not what it is at the source.
+// A driftPlace says what a tag stands for at a place; Other is set if that differs from the last one.
 type driftPlace struct {
 	Reference, Digest string
 	Mirror, Other     bool

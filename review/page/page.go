@@ -29,7 +29,7 @@ import (
 // MaxBytes is what a page has at most.
 const MaxBytes = 2_000_000
 
-// A Context is what a page says beside its document. What is empty is left out.
+// A Context holds what a page says beside its document. What is empty is left out.
 type Context struct {
 	// Time is when the answer was given.
 	Time time.Time
@@ -75,7 +75,7 @@ func SecurityPolicy() string {
 	return securityPolicy + "; frame-ancestors 'none'" // which has no effect in a page
 }
 
-// A layout is what all pages have in common.
+// A layout holds the parts that all pages have.
 type layout struct {
 	Title string
 	// Badge is the answer in a word or two, and Kind its colour and sign: one of those of kinds.

@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Report is what a guard that runs knows.
+// A Report holds the knowledge of a guard that runs.
 type Report struct {
 	// Standing is a standing verification.
 	Standing v1alpha1.Review

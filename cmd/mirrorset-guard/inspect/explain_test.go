@@ -357,6 +357,7 @@ func TestExplainJSON(t *testing.T) {
     {
       "image": "quay.io/shop/dev:v1@` + clitest.TestDigest + `",
       "before": {
+        "entry": "quay.io/shop/dev",
         "sources": [
           {
             "reference": "quay.io/shop/dev@` + clitest.TestDigest + `",
@@ -368,6 +369,7 @@ func TestExplainJSON(t *testing.T) {
         "error": ""
       },
       "after": {
+        "entry": "quay.io/shop/dev",
         "sources": [
           {
             "reference": "quay.io/shop/dev@` + clitest.TestDigest + `",
@@ -393,6 +395,7 @@ func TestExplainJSON(t *testing.T) {
         "error": ""
       },
       "after": {
+        "entry": "quay.io/bad",
         "sources": [],
         "error": "mirror \"registry/x\" would make it \"registry/x/x:latest\": rewriting reference: repository name must be canonical"
       }

@@ -310,6 +310,18 @@ Not known
 	}
 }
 
+// TestRolloutPages: status and diagnosis as pages, with the exit codes that they have otherwise.
+func TestRolloutPages(t *testing.T) {
+	dump := clitest.Written(t, "dump.yaml", rolloutDump)
+	for _, command := range []string{"status", "diagnose"} {
+		table := invoke(t, "", "rollout", command, "--from", dump)
+		page := invoke(t, "", "rollout", command, "--from", dump, "-o", "html")
+		if page.Code != table.Code || !strings.HasPrefix(page.Out, "<!DOCTYPE html>") || !strings.Contains(page.Out, "worker") {
+			t.Errorf("%s: exit code %d, with a table %d\n%s%s", command, page.Code, table.Code, page.Out, page.Err)
+		}
+	}
+}
+
 func TestRolloutBadInput(t *testing.T) {
 	node := rolloutNode("node-a", "rendered-worker-1", "rendered-worker-1", "Done", readyNode)
 	for _, tt := range []struct{ reason, dump, want string }{
