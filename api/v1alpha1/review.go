@@ -140,12 +140,12 @@ type Signature struct {
 type Fact struct {
 	Presence string `json:"presence"`
 	// Blobs is set if the config and the layers were looked up too.
-	Blobs  bool       `json:"blobs,omitempty"`
-	Digest string     `json:"digest,omitempty"`
+	Blobs  bool   `json:"blobs,omitempty"`
+	Digest string `json:"digest,omitempty"`
 	// Platforms are those of nodes that would get the image there, Lacking those that would not;
 	// neither if that was not looked up.
 	Platforms []string   `json:"platforms,omitempty"`
 	Lacking   []string   `json:"lacking,omitempty"`
 	Detail    string     `json:"detail,omitempty"`
-	Time   *time.Time `json:"time,omitempty"`
+	Time      *time.Time `json:"time,omitempty"`
 }

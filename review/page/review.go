@@ -246,15 +246,13 @@ func (r *reviewPage) counts() map[string]int {
 // spanText says a range of times: "15 to 45 min", "8 h".
 func spanText(s v1alpha1.Span) string {
 	least, most := timeText(s.MinSeconds), timeText(s.MaxSeconds)
-	switch {
-	case least == most:
+	if least == most {
 		return most
-	default:
-		if a, unit, _ := strings.Cut(least, " "); strings.HasSuffix(most, " "+unit) {
-			least = a
-		}
-		return least + " to " + most
 	}
+	if a, unit, _ := strings.Cut(least, " "); strings.HasSuffix(most, " "+unit) {
+		least = a
+	}
+	return least + " to " + most
 }
 
 func timeText(seconds float64) string {

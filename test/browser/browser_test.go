@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	if err := makePages(dir); err != nil {
 		log.Print(err)
 		return 1
