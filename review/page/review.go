@@ -106,7 +106,7 @@ func (r *reviewPage) answered() string {
 		parts = append(parts, line)
 	}
 	if untimed > 0 {
-		parts = append(parts, text.Count(untimed, "place")+" without an answer")
+		parts = append(parts, text.Count(untimed, "place")+" without an answer, or without its time")
 	}
 	return cmp.Or(strings.Join(parts, "; "), "none was asked")
 }
