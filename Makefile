@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging lint bench bench-sync bench-presence bench-scale fuzz clean
+.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser lint bench bench-sync bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,12 +126,17 @@ alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine
 packaging: assets ## test the Helm chart, the OLM bundle and the kustomize overlays with their own tools (two minutes the first time)
 	@cd test/packaging && go test ./...
 
+browser: ## open the pages of all stories in Chromium (a minute; needs chromium and npm)
+	@cd test/browser && npm ci --silent --no-audit --no-fund --ignore-scripts
+	@cd test/browser && go test -count=1 .
+
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked
 	@bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/rollout && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/alerts && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/packaging && ../../bin/golangci-lint run --allow-parallel-runners ./...
+	@cd test/browser && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd tools && ../bin/golangci-lint run --allow-parallel-runners ./image/... ./internal/...
 	@tools/dead
 

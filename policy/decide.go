@@ -25,7 +25,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 	for _, reroutes := range images {
 		seen, findings := s.worst(reroutes, facts, brief)
 		v.Counts.Rerouted++
-		v.Counts.add(seen, findings)
+		v.Results = append(v.Results, v.Counts.add(seen, findings))
 		for i := range findings {
 			if f := &findings[i]; brief {
 				f.Detail, f.Remedy, f.Copy = nil, nil, nil
@@ -141,24 +141,29 @@ func (f Finding) leavesOpen() bool {
 	return f.Severity == Deny || f.Rule == PlatformMissing || f.Rule == SignatureUnreadable || f.Rule == AnotherImage
 }
 
-func (c *Counts) add(a *assessment, findings []Finding) {
-	switch a.after {
-	case Works:
-		switch {
-		case slices.ContainsFunc(findings, Finding.leavesOpen):
-		case a.assumption() != "":
+// add counts an image, and returns what is known of it.
+func (c *Counts) add(a *assessment, findings []Finding) Result {
+	switch {
+	case a.after == Works && !slices.ContainsFunc(findings, Finding.leavesOpen):
+		if a.assumption() != "" {
 			c.Assumed++
-		default:
-			c.Verified++ // for the nodes of every platform
-			if at, ok := a.newRoute.served(); ok && at.Depth >= mirrors.DepthBlobs {
-				c.Layers++
-			}
+			return ResultAssumed
 		}
-	case Unsure, WorksBehind:
+		c.Verified++ // for the nodes of every platform
+		if at, ok := a.newRoute.served(); ok && at.Depth >= mirrors.DepthBlobs {
+			c.Layers++
+		}
+		return ResultVerified
+	case a.after == Unsure || a.after == WorksBehind:
 		c.Unverified++
 		if a.pending() {
 			c.Pending++
 		}
+		return ResultUnverified
+	case a.after == Fails && a.failsToday().holds:
+		return ResultFailsAlready
+	default:
+		return ResultFails
 	}
 }
 

@@ -38,16 +38,7 @@ func (v Verdict) Message(subject string) string {
 // Warnings.
 func (v Verdict) Report(subject string) string {
 	var b strings.Builder
-	subject = text.Line(subject)
-	switch {
-	case !v.Allowed, v.Waived():
-		v.writeDenial(&b, subject, len(v.Findings))
-	case v.Unjudged:
-		fmt.Fprintf(&b, "%s is admitted: %s.\n", subject, v.unjudged())
-	default:
-		fmt.Fprintf(&b, "%s is admitted: it %s %s of %s, %s%s.\n",
-			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed})
-	}
+	v.writeAnswer(&b, text.Line(subject), len(v.Findings))
 	if warned := v.withSeverity(Warn); len(warned) > 0 {
 		fmt.Fprintf(&b, "\nWarnings:\n")
 		for i, f := range warned {
@@ -56,6 +47,26 @@ func (v Verdict) Report(subject string) string {
 		}
 	}
 	return b.String()
+}
+
+// Summary gives the verdict in the sentence that Report begins with.
+func (v Verdict) Summary(subject string) string {
+	var b strings.Builder
+	v.writeAnswer(&b, text.Line(subject), 0)
+	sentence, _, _ := strings.Cut(b.String(), "\n")
+	return sentence
+}
+
+func (v Verdict) writeAnswer(b *strings.Builder, subject string, limit int) {
+	switch {
+	case !v.Allowed, v.Waived():
+		v.writeDenial(b, subject, limit)
+	case v.Unjudged:
+		fmt.Fprintf(b, "%s is admitted: %s.\n", subject, v.unjudged())
+	default:
+		fmt.Fprintf(b, "%s is admitted: it %s %s of %s, %s%s.\n",
+			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed})
+	}
 }
 
 func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {

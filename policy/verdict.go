@@ -56,6 +56,9 @@ type Verdict struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
+	// Results has one for each rerouted image, in the order of Plan.Reroutes, where one image may have
+	// several next to each other.
+	Results []Result
 	// BlockedBy are the namespaces, none of them protected, whose images are all that is
 	// denied, sorted; nil for an admission, and where there is another reason.
 	BlockedBy []string
@@ -68,6 +71,28 @@ type Verdict struct {
 	// Unjudged is set if the new configuration could not be resolved, and it is not known
 	// which images it reroutes.
 	Unjudged bool
+}
+
+// A Result says whether nodes get a rerouted image by its new route. The zero value is ResultUnverified.
+type Result uint8
+
+const (
+	// ResultUnverified means that it could not be determined whether nodes get the image.
+	ResultUnverified Result = iota
+	// ResultVerified means what Counts.Verified counts.
+	ResultVerified
+	// ResultFails means that nodes do not get the image, that some do not, or that they may get another.
+	ResultFails
+	// ResultFailsAlready means that nodes do not get the image, and that this is proved of their
+	// route before the change as well.
+	ResultFailsAlready
+	// ResultAssumed means what Counts.Assumed counts.
+	ResultAssumed
+)
+
+// String returns "unverified", "verified", "fails", "fails already" or "assumed".
+func (r Result) String() string {
+	return [...]string{"unverified", "verified", "fails", "fails already", "assumed"}[r]
 }
 
 // Counts are the numbers of images that a verdict rests on.

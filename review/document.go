@@ -1,6 +1,7 @@
 package review
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
@@ -16,6 +17,7 @@ func (r Record) Document() v1alpha1.Review {
 		Kind:       "Review",
 		Subject:    r.Subject,
 		Allowed:    r.Verdict.Allowed,
+		Summary:    r.Verdict.Summary(r.Subject),
 		Message:    r.Denial(),
 		Warnings:   append([]string{}, r.Warnings()...),
 		Findings:   FindingDocuments(r.Verdict.Findings),
@@ -27,10 +29,18 @@ func (r Record) Document() v1alpha1.Review {
 		Notes:      append([]string{}, r.Notes...),
 		Seconds:    r.Took.Seconds(),
 	}
-	for _, reroute := range r.Plan.Reroutes {
+	image := -1 // among r.Verdict.Results
+	for i, reroute := range r.Plan.Reroutes {
+		if i == 0 || reroute.Image.Ref != r.Plan.Reroutes[i-1].Image.Ref {
+			image++
+		}
+		result := policy.ResultUnverified
+		if image < len(r.Verdict.Results) {
+			result = r.Verdict.Results[image]
+		}
 		d.Rerouted = append(d.Rerouted, v1alpha1.Rerouted{
 			Image: reroute.Image.Ref, Before: RouteDocument(reroute.Before, r.Facts), After: RouteDocument(reroute.After, r.Facts),
-			BeforeUnknown: reroute.BeforeUnknown, Pools: reroute.Pools,
+			BeforeUnknown: reroute.BeforeUnknown, Pools: reroute.Pools, Result: result.String(), Consumers: ConsumerDocuments(reroute.Image),
 		})
 	}
 	return d
@@ -75,7 +85,7 @@ func InventoryDocument(images []policy.Image) v1alpha1.Inventory {
 
 // RouteDocument returns route as JSON, with what facts say of its places.
 func RouteDocument(route mirrors.Route, facts policy.Facts) v1alpha1.Route {
-	r := v1alpha1.Route{Sources: []v1alpha1.Source{}, Refused: route.Refused}
+	r := v1alpha1.Route{Entry: route.Entry, Sources: []v1alpha1.Source{}, Refused: route.Refused}
 	if route.Err != nil {
 		r.Error = route.Err.Error()
 	}
@@ -112,7 +122,7 @@ func signatureDocuments(place mirrors.PullSource, facts policy.Facts) []v1alpha1
 }
 
 func factDocument(f *policy.Fact) *v1alpha1.Fact {
-	d := &v1alpha1.Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail, Assumed: f.Assumed}
+	d := &v1alpha1.Fact{Presence: f.Presence.String(), Digest: f.Digest, Platforms: f.Serves, Lacking: slices.Concat(f.Missing, f.Lacks), Detail: f.Detail, Assumed: f.Assumed}
 	if !f.Time.IsZero() {
 		t := f.Time.UTC()
 		d.Time = &t

@@ -8,6 +8,8 @@ type Review struct {
 	Kind       string `json:"kind"`
 	Subject    string `json:"subject"`
 	Allowed    bool   `json:"allowed"`
+	// Summary is the verdict in one sentence.
+	Summary string `json:"summary"`
 	// Message is what refuses the change, "" for an admission; Warnings are the
 	// lines that go with the answer. Both are what the webhook would say.
 	Message  string    `json:"message"`
@@ -80,10 +82,17 @@ type Rerouted struct {
 	BeforeUnknown bool `json:"beforeUnknown,omitempty"`
 	// Pools are the MachineConfigPools whose nodes take these routes, where not all do.
 	Pools []string `json:"pools,omitempty"`
+	// Result is what is known of the image on its new route: "verified", "unverified", "fails",
+	// "fails already" if it is proved to fail before the change as well, or "assumed" (check --assume).
+	Result    string     `json:"result"`
+	Consumers []Consumer `json:"users"` // so called in this version of the format
 }
 
 // A Route is the places that a node tries, in order.
 type Route struct {
+	// Entry is the scope of the entry of registries.conf that covers the image, "" if none does; for
+	// a short name, that of its first candidate.
+	Entry   string   `json:"entry,omitempty"`
 	Sources []Source `json:"sources"`
 	// Error is why the route cannot be computed; the pull then fails without
 	// anything being tried.
@@ -137,10 +146,14 @@ type Signature struct {
 type Fact struct {
 	Presence string `json:"presence"`
 	// Blobs is set if the config and the layers were looked up too.
-	Blobs  bool       `json:"blobs,omitempty"`
-	Digest string     `json:"digest,omitempty"`
-	Detail string     `json:"detail,omitempty"`
-	Time   *time.Time `json:"time,omitempty"`
+	Blobs  bool   `json:"blobs,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	// Platforms are those of nodes that would get the image there, Lacking those that would not;
+	// neither if that was not looked up.
+	Platforms []string   `json:"platforms,omitempty"`
+	Lacking   []string   `json:"lacking,omitempty"`
+	Detail    string     `json:"detail,omitempty"`
+	Time      *time.Time `json:"time,omitempty"`
 	// Assumed says on what evidence the fact rests where the image is not there yet, but is assumed to
 	// be once a mirroring has been done (check --assume): the line of the mapping, and where it
 	// copies from, which is where everything else about the fact was found.

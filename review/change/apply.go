@@ -58,7 +58,7 @@ func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err
 			}
 		}
 		if known {
-			notes = append(notes, fmt.Sprintf("%s is in the change more than once: that of %s REPLACES the one before", name, text.Line(e.place)))
+			notes = append(notes, fmt.Sprintf("%s is in the change more than once: that of %s REPLACES the one before", name, text.Line(e.origin.name)))
 		}
 		doc := e.doc
 		if e.gvk == mirrors.ImageConfigGVK && old != nil {

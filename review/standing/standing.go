@@ -115,7 +115,7 @@ const Topic = "live"
 func (v *Verifier) Keep(ctx context.Context) {
 	registries := map[string]bool{}
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
-		record, err := v.look(ctx)
+		record, err := v.Look(ctx)
 		if err == nil {
 			now := reachability(record)
 			v.metrics.reaches(now)
@@ -132,7 +132,7 @@ func (v *Verifier) Verify(ctx context.Context) {
 	defer v.metrics.verifies(false)
 	reported := newLedger()
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
-		record, err := v.look(ctx)
+		record, err := v.Look(ctx)
 		if err != nil {
 			v.metrics.round(err)
 			return true, err
@@ -195,8 +195,8 @@ func protected(ctx context.Context, round func(context.Context) (bool, error)) (
 // lookTimeout bounds the reading of the cluster.
 const lookTimeout = 30 * time.Second
 
-// look reviews the configuration by what is known, and has the Store keep that fresh.
-func (v *Verifier) look(ctx context.Context) (review.Record, error) {
+// Look reviews the configuration in force by what is known, and has the Store keep that fresh.
+func (v *Verifier) Look(ctx context.Context) (review.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	record, err := v.reviewer.Standing(ctx)

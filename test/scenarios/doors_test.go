@@ -188,6 +188,12 @@ func (s *told) at(l mirrors.Location) *policy.Fact {
 
 // askPolicy asks the pure policy, with the facts that the story states.
 func askPolicy(t *testing.T, scenario *Scenario) Answer {
+	record := decide(t, scenario)
+	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
+}
+
+// decide has the pure policy judge a story.
+func decide(t *testing.T, scenario *Scenario) review.Record {
 	s := tell(t, scenario)
 	known, through := s.known, s.dump.Rollout()
 	known.Rollout = &through
@@ -201,7 +207,7 @@ func askPolicy(t *testing.T, scenario *Scenario) Answer {
 	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 		lookUp(lookups)
 	}
-	record := review.Record{Subject: s.edit.Subject()}
+	record := review.Record{Subject: s.edit.Subject(), Plan: plan, Facts: facts}
 	for {
 		record.Forecast = plan.Forecast(facts, policy.Forecaster{Now: time.Now()})
 		if record.Forecast == nil || len(record.Forecast.Lookups(facts)) == 0 {
@@ -212,7 +218,7 @@ func askPolicy(t *testing.T, scenario *Scenario) Answer {
 		}
 	}
 	record.Verdict = plan.WithForecast(plan.Decide(facts), record.Forecast)
-	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
+	return record
 }
 
 // dump returns the story's cluster but for its images.

@@ -18,6 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
 	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
 	"github.com/mirrorset-guard/mirrorset-guard/review/mirroring"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
 )
 
@@ -44,7 +45,7 @@ type checkOptions struct {
 }
 
 func newCheck() *cobra.Command {
-	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "sarif", "narrowed", "refs")}
+	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "html", "sarif", "narrowed", "refs")}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
 		Short: "Review a change before it is made, as the webhook would",
@@ -57,7 +58,7 @@ step by step, as MCO, the eviction API, the scheduler and the kubelets would mak
 
 -o narrowed prints the objects with sources narrowed to what their mirrors hold. -o
 markdown is for a merge request, and -o sarif to have it annotated at the lines that
-are wrong. Several formats are written at once as -o FORMAT=FILE,
+are wrong; -o html is a page to look at and to pass on. Several formats are written at once as -o FORMAT=FILE,
 given several times; files are written only if there is a verdict.
 
 --assume judges a mirroring before it happens: what it would copy counts as present, and is
@@ -84,7 +85,7 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f itms.yaml --plan sh --missing > copy.sh
   mirrorset-guard check --deletes working-dir/delete/delete-images.yaml
   mirrorset-guard check --keep mirror.example.com/shop -o refs
-  mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o markdown=report.md`,
+  mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o html=report.html`,
 		Args: o.references,
 		RunE: func(cmd *cobra.Command, references []string) error {
 			if o.asksOfMirror() {
@@ -238,6 +239,10 @@ func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output
 		return r.WriteJUnit(w)
 	case "markdown":
 		return r.WriteMarkdown(w)
+	case "html":
+		about := o.world.PageContext("mirrorset-guard check -o json")
+		about.Requester = cli.RequesterText(r.by)
+		return page.WriteReview(w, r.Document(), about)
 	case "narrowed":
 		return printNarrowed(ctx, w, reviewer, r.Record, r.by)
 	case "sarif":
@@ -257,9 +262,13 @@ func printNarrowed(ctx context.Context, w io.Writer, reviewer *review.Reviewer, 
 }
 
 func printReport(w io.Writer, r review.Record, simulate bool) error {
+	style := cli.StyleOf(w)
 	report := r.Report()
 	if simulate {
 		report += r.Simulation()
+	}
+	if style.Colours() {
+		report = withSummary(style.Paint(report), r.Verdict.Findings)
 	}
 	if _, err := io.WriteString(w, report); err != nil {
 		return err

@@ -77,7 +77,7 @@ func TestCheckBadInput(t *testing.T) {
 		{"no YAML", []string{"-f", "{dir}/broken.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: {dir}/broken.yaml, document 1: error converting YAML to JSON: yaml: line 1: did not find expected node content\n"},
 		{"no name", []string{"-f", "{dir}/nameless.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: {dir}/nameless.yaml, document 1: ImageTagMirrorSet: metadata.name: Required value: name or generateName is required\n"},
 		{"no cluster", []string{"-f", "{dir}/good.yaml"}, "mirrorset-guard: no cluster: set KUBECONFIG or --kubeconfig, or read a dump of one with --from\n"},
-		{"no such format", []string{"-f", "{dir}/good.yaml", "-o", "pdf"}, `mirrorset-guard: --output "pdf": choose one of table, json, yaml, junit, markdown, sarif, narrowed, refs` + "\n"},
+		{"no such format", []string{"-f", "{dir}/good.yaml", "-o", "pdf"}, `mirrorset-guard: --output "pdf": choose one of table, json, yaml, junit, markdown, html, sarif, narrowed, refs` + "\n"},
 		{"no such CA", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-ca", "{dir}/good.yaml"}, "mirrorset-guard: --registry-ca {dir}/good.yaml: no certificate in it\n"},
 		{"no such images", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--verify-blobs", "some"}, `mirrorset-guard: --verify-blobs "some": choose one of all, protected, none` + "\n"},
 		{"no such weight", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--guesses", "maybe"}, `mirrorset-guard: --guesses "maybe": choose one of deny, warn, ignore` + "\n"},

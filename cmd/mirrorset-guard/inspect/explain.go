@@ -3,7 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"io"
+	stdio "io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
@@ -26,7 +27,7 @@ type explainOptions struct {
 }
 
 func newExplain() *cobra.Command {
-	o := explainOptions{output: cli.Formats("table", "json", "yaml")}
+	o := explainOptions{output: cli.Formats("table", "json", "yaml", "html")}
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE...",
 		Short: "Explain where nodes pull an image from, in which order, and why",
@@ -89,10 +90,18 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if o.probe {
 		o.ask(ctx, w, e)
 	}
+	if o.output.Format == "html" {
+		return page.WriteExplanation(io.Out, e.Document(), o.world.PageContext("mirrorset-guard explain -o json"))
+	}
 	if o.output.Format != "table" {
 		return o.output.Write(io.Out, e.Document())
 	}
-	explanation{e}.print(io.Out, len(o.change.Files) > 0)
+	if err := cli.Painted(io.Out, func(w stdio.Writer) error {
+		explanation{e}.print(w, len(o.change.Files) > 0)
+		return nil
+	}); err != nil {
+		return err
+	}
 	if o.probe {
 		printProbeNotes(io.Out, w.Registries)
 	}
@@ -120,7 +129,7 @@ func (o *explainOptions) ask(ctx context.Context, w *world.World, e *review.Expl
 	}
 }
 
-func printProbeNotes(w io.Writer, registries *world.Registries) {
+func printProbeNotes(w stdio.Writer, registries *world.Registries) {
 	for _, note := range registries.Notes() {
 		fmt.Fprintln(w)
 		cli.WriteLines(w, cli.Wrapped("Note: "+note, cli.TableWidth), 0)

@@ -333,7 +333,7 @@ func TestExplainTrouble(t *testing.T) {
 			[]string{"quay.io/x"},
 			`RejectedByMCO: the configuration in force is invalid, and no node would get it: source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageTagMirrorSet b`,
 		},
-		{"a format that does not exist", emptyImage, []string{"quay.io/x", "-o", "xml"}, `--output "xml": choose one of table, json, yaml`},
+		{"a format that does not exist", emptyImage, []string{"quay.io/x", "-o", "xml"}, `--output "xml": choose one of table, json, yaml, html`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -357,6 +357,7 @@ func TestExplainJSON(t *testing.T) {
     {
       "image": "quay.io/shop/dev:v1@` + clitest.TestDigest + `",
       "before": {
+        "entry": "quay.io/shop/dev",
         "sources": [
           {
             "reference": "quay.io/shop/dev@` + clitest.TestDigest + `",
@@ -368,6 +369,7 @@ func TestExplainJSON(t *testing.T) {
         "error": ""
       },
       "after": {
+        "entry": "quay.io/shop/dev",
         "sources": [
           {
             "reference": "quay.io/shop/dev@` + clitest.TestDigest + `",
@@ -393,6 +395,7 @@ func TestExplainJSON(t *testing.T) {
         "error": ""
       },
       "after": {
+        "entry": "quay.io/bad",
         "sources": [],
         "error": "mirror \"registry/x\" would make it \"registry/x/x:latest\": rewriting reference: repository name must be canonical"
       }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	stdio "io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -9,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // inventoryOptions are the choices of the command inventory.
@@ -19,7 +21,7 @@ type inventoryOptions struct {
 }
 
 func newInventory() *cobra.Command {
-	o := inventoryOptions{output: cli.Formats("table", "wide", "json", "yaml", "csv", "refs")}
+	o := inventoryOptions{output: cli.Formats("table", "wide", "json", "yaml", "csv", "refs", "html")}
 	cmd := &cobra.Command{
 		Use:   "inventory",
 		Short: "List the images that the cluster may have to pull, and what uses them",
@@ -63,9 +65,11 @@ func (o *inventoryOptions) print(io cli.Streams, images []policy.Image) error {
 	case "refs":
 		return printRefs(io, images)
 	case "table":
-		return printImages(w, images)
+		return cli.Painted(w, func(w stdio.Writer) error { return printImages(w, images) })
 	case "wide":
-		return printImagesWide(w, images)
+		return cli.Painted(w, func(w stdio.Writer) error { return printImagesWide(w, images) })
+	case "html":
+		return page.WriteInventory(w, review.InventoryDocument(images), o.world.PageContext("mirrorset-guard inventory -o json"))
 	case "csv":
 		return printImagesCSV(w, images)
 	default:

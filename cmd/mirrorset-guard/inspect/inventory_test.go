@@ -135,7 +135,7 @@ quay.io:443/bank/pay:v1
 
 func TestInventoryTrouble(t *testing.T) {
 	code, out, stderr := inventoryOf(t, "-o", "xml")
-	const want = "mirrorset-guard: --output \"xml\": choose one of table, wide, json, yaml, csv, refs\n"
+	const want = "mirrorset-guard: --output \"xml\": choose one of table, wide, json, yaml, csv, refs, html\n"
 	if code != cli.ExitTrouble || out != "" || stderr != want {
 		t.Errorf("exit code %d, %q, %q", code, out, stderr)
 	}

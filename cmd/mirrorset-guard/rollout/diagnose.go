@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -24,7 +25,7 @@ type diagnoseOptions struct {
 }
 
 func newRolloutDiagnose() *cobra.Command {
-	o := diagnoseOptions{rolloutOptions: rolloutOptions{output: cli.Formats("table", "json", "yaml")}}
+	o := diagnoseOptions{rolloutOptions: rolloutOptions{output: cli.Formats("table", "json", "yaml", "html")}}
 	cmd := &cobra.Command{
 		Use:   "diagnose",
 		Short: "Explain why nodes and pools do not move, and suggest commands",
@@ -63,9 +64,12 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *
 			r.Command = s.Program.In(r.Command)
 		}
 	}
-	if o.output.Format == "table" {
+	switch o.output.Format {
+	case "table":
 		err = printDiagnosis(s.Out, d)
-	} else {
+	case "html":
+		err = page.WriteDiagnosis(s.Out, rollouts.DiagnosisDocument(d), o.world.pageContext("mirrorset-guard rollout diagnose -o json"))
+	default:
 		err = o.output.Write(s.Out, rollouts.DiagnosisDocument(d))
 	}
 	switch {
@@ -102,7 +106,7 @@ func printDiagnosis(w io.Writer, d status.Diagnosis) error {
 	}
 	printList(&b, "Not known", d.Unknown)
 	printNotes(&b, d.Notes)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, cli.StyleOf(w).Paint(b.String()))
 	return err
 }
 

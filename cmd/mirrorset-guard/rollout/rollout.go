@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
@@ -54,6 +55,11 @@ type rolloutWorld struct {
 func (w *rolloutWorld) addFlags(flags *pflag.FlagSet) {
 	w.cluster.AddFlags(flags)
 	flags.StringVar(&w.from, "from", "", "read the cluster from a dump: a must-gather, a YAML or JSON file, a folder of manifests, or - (standard input)")
+}
+
+// pageContext returns what a page says of the world.
+func (w *rolloutWorld) pageContext(whole string) page.Context {
+	return cli.PageContext(w.from, &w.cluster, whole)
 }
 
 // read reads the world. It is to be closed.

@@ -310,6 +310,18 @@ Not known
 	}
 }
 
+// TestRolloutPages: status and diagnosis as pages, with the exit codes that they have otherwise.
+func TestRolloutPages(t *testing.T) {
+	dump := clitest.Written(t, "dump.yaml", rolloutDump)
+	for _, command := range []string{"status", "diagnose"} {
+		table := invoke(t, "", "rollout", command, "--from", dump)
+		page := invoke(t, "", "rollout", command, "--from", dump, "-o", "html")
+		if page.Code != table.Code || !strings.HasPrefix(page.Out, "<!DOCTYPE html>") || !strings.Contains(page.Out, "worker") {
+			t.Errorf("%s: exit code %d, with a table %d\n%s%s", command, page.Code, table.Code, page.Out, page.Err)
+		}
+	}
+}
+
 func TestRolloutBadInput(t *testing.T) {
 	node := rolloutNode("node-a", "rendered-worker-1", "rendered-worker-1", "Done", readyNode)
 	for _, tt := range []struct{ reason, dump, want string }{
@@ -332,7 +344,7 @@ func TestRolloutBadInput(t *testing.T) {
 		"rollout stauts":                          `mirrorset-guard rollout has no command "stauts"; did you mean status?`,
 		"rollout nodes":                           `mirrorset-guard rollout has no command "nodes": there are diagnose, pause, resume, status, verify, watch`,
 		"rollout diagnose --timeout 0s":           "--timeout 0s: want more than 0; --offline asks nothing",
-		"rollout -o xml --from dump.yaml":         "choose one of table, json, yaml",
+		"rollout -o xml --from dump.yaml":         "choose one of table, json, yaml, html",
 		"rollout status -w --from dump.yaml":      "--watch: a dump does not change",
 		"rollout status --watch -o yaml":          `--output "yaml": with --watch, choose table or json`,
 		"rollout resume worker --kubeconfig none": "no cluster",

@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -53,7 +54,7 @@ func newRolloutStatus() *cobra.Command {
 
 // statusCommand returns the command rollout status, which rollout alone is too.
 func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
-	o.output = cli.Formats("table", "json", "yaml")
+	o.output = cli.Formats("table", "json", "yaml", "html")
 	follow := false
 	cmd := &cobra.Command{
 		Use:   use,
@@ -102,10 +103,14 @@ func (o *rolloutOptions) watch(ctx context.Context, s cli.Streams) error {
 func (o *rolloutOptions) runStatus(_ context.Context, s cli.Streams, view *world.Rollout) error {
 	found := status.Of(view.Input)
 	found.Notes = append(found.Notes, view.Problems...)
-	if o.output.Format != "table" {
+	switch o.output.Format {
+	case "table":
+		return printStatus(s, found, view.Now)
+	case "html":
+		return page.WriteRolloutStatus(s.Out, rollouts.StatusDocument(found), o.world.pageContext("mirrorset-guard rollout status -o json"))
+	default:
 		return o.output.Write(s.Out, rollouts.StatusDocument(found))
 	}
-	return printStatus(s, found, view.Now)
 }
 
 func printStatus(to cli.Streams, s status.Status, now time.Time) error {
@@ -130,7 +135,7 @@ func printStatus(to cli.Streams, s status.Status, now time.Time) error {
 	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
 		b.WriteString(to.Program.In("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n"))
 	}
-	_, err := io.WriteString(to.Out, b.String())
+	_, err := io.WriteString(to.Out, cli.StyleOf(to.Out).Paint(b.String()))
 	return err
 }
 

@@ -25,7 +25,7 @@ type observeFlags struct {
 }
 
 func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.address, "metrics-bind-address", "", "where to serve /metrics and /inventory, over TLS, to bearers of a token with the right to read them; empty for nowhere")
+	flags.StringVar(&f.address, "metrics-bind-address", "", "where to serve /metrics, /inventory and /report, over TLS, to bearers of a token with the right to read them; empty for nowhere")
 	flags.BoolVar(&f.plain, "metrics-plain", false, "serve only /metrics, without TLS and to anyone; for an address that nothing else can reach")
 	flags.StringVar(&f.tlsDir, "metrics-tls-dir", "", "folder of another certificate for /metrics and /inventory, where monitoring trusts another CA than the API server does, as with OLM; if empty, the one in --tls-dir")
 }
@@ -37,10 +37,11 @@ func (f *observeFlags) validate() error {
 	return nil
 }
 
-// An observer serves metrics and inventory.
+// An observer serves metrics, the inventory and the report.
 type observer struct {
 	metrics   prometheus.Gatherer
 	inventory *live.Inventory
+	report    http.Handler
 	log       logr.Logger
 }
 
@@ -55,6 +56,7 @@ func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, er
 		return &http.Server{Addr: f.address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}, nil
 	}
 	mux.HandleFunc("GET /inventory", o.list)
+	mux.Handle("GET /report", o.report)
 	handler, err := access.New(config, mux, o.log)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-bind-address: %w", err)

@@ -184,6 +184,7 @@ type guard struct {
 
 	overrides *webhook.OverrideEvents
 	audit     *auditlog.Log
+	decisions decisions // the last ones
 	replica   string
 	recent    *recent.Edits
 	keeper    webhook.Keeper
@@ -205,7 +206,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
-	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, log}); err != nil {
+	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, g.newReporter(cluster.Host), log}); err != nil {
 		return nil, err
 	}
 	if err := g.prepareServing(cluster); err != nil {
@@ -238,7 +239,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	dryRuns.MissesFor = webhook.DryRunMisses
 	g.mux, err = webhook.NewServeMux(webhook.Options{
 		Reviewer: &reviewer, DryRuns: &dryRuns, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
-		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: g.audit, Recent: g.recent,
+		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: decided{g.audit, &g.decisions}, Recent: g.recent,
 	})
 	return g, err
 }

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
+)
+
+// PageContext returns what a page says of the world and of whole, the command that prints all of it.
+func (w *WorldFlags) PageContext(whole string) page.Context {
+	return PageContext(w.From, &w.cluster, whole)
+}
+
+// PageContext returns what a page says of a dump, or of a cluster without one.
+func PageContext(from string, cluster *ClusterFlags, whole string) page.Context {
+	c := page.Context{Time: time.Now(), Cluster: from, Version: Version, Whole: whole}
+	switch {
+	case from == "-":
+		c.Cluster = "a dump on standard input"
+	case from != "":
+		c.Cluster = "dump " + from
+	default:
+		if config, err := cluster.Config(); err == nil {
+			c.Cluster = config.Host
+		}
+	}
+	return c
+}
+
+// RequesterText names who asks, "" if nobody is named.
+func RequesterText(by policy.Requester) string {
+	if len(by.Groups) == 0 {
+		return by.User
+	}
+	return strings.TrimSpace(by.User + " (" + strings.Join(by.Groups, ", ") + ")")
+}

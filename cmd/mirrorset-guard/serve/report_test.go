@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+func newTestReporter(look func(context.Context) (review.Record, error)) *reporter {
+	r := &reporter{
+		look: look,
+		progress: func(context.Context, time.Time) (status.Input, error) {
+			return status.Input{}, errors.New("no pools here")
+		},
+		decisions: &decisions{}, log: logr.Discard(), turn: make(chan struct{}, 1),
+	}
+	r.turn <- struct{}{}
+	return r
+}
+
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+// TestReportAtOnce: the page that 50 ask for at once is made once, and more readers than may wait are
+// told so.
+func TestReportAtOnce(t *testing.T) {
+	var looks atomic.Int32
+	gate := make(chan struct{})
+	r := newTestReporter(func(context.Context) (review.Record, error) {
+		looks.Add(1)
+		<-gate
+		return review.Record{}, nil
+	})
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			w := get(r, "/report")
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Nothing to verify") || !strings.Contains(w.Body.String(), "the rollouts are not known: no pools here") {
+				t.Errorf("%d\n%s", w.Code, w.Body)
+			}
+			for _, h := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Cache-Control"} {
+				if w.Header().Get(h) == "" {
+					t.Errorf("no header %s", h)
+				}
+			}
+		})
+	}
+	for r.readers.Load() < 50 {
+		time.Sleep(time.Millisecond)
+	}
+	r.readers.Add(maxReaders)
+	if w := get(r, "/report"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("one reader too many: %d", w.Code)
+	}
+	r.readers.Add(-maxReaders)
+	close(gate)
+	all.Wait()
+	if n := looks.Load(); n != 1 {
+		t.Errorf("the page was made %d times", n)
+	}
+}
+
+// TestReportFails: what cannot be read is said, and tried again with the next request.
+func TestReportFails(t *testing.T) {
+	err := errors.New("no answer")
+	r := newTestReporter(func(context.Context) (review.Record, error) { return review.Record{}, err })
+	if w := get(r, "/report"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "no answer") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	err = nil
+	if w := get(r, "/report"); w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestReportDecisions: the last decisions are there, without what takes room, and each has its page.
+func TestReportDecisions(t *testing.T) {
+	r := newTestReporter(func(context.Context) (review.Record, error) { return review.Record{}, nil })
+	for i := range maxDecisions + 10 {
+		r.decisions.add(auditv1alpha1.Decision{UID: fmt.Sprint("uid-", i), Verdict: "denied", Reason: "<b>refused</b>", Facts: make([]auditv1alpha1.Fact, 3), Change: &auditv1alpha1.Change{}})
+	}
+	kept := r.decisions.latest()
+	if len(kept) != maxDecisions || kept[0].UID != fmt.Sprint("uid-", maxDecisions+9) || kept[0].Facts != nil || kept[0].Change != nil {
+		t.Errorf("%d, %+v", len(kept), kept[0])
+	}
+	if w := get(r, "/report"); !strings.Contains(w.Body.String(), `href="?change=uid-59"`) {
+		t.Errorf("no link to a decision\n%s", w.Body)
+	}
+	if w := get(r, "/report?change=uid-59"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "&lt;b&gt;refused") {
+		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+	if w := get(r, "/report?change=uid-1"); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "uid-1") {
+		t.Errorf("%d\n%s", w.Code, w.Body)
+	}
+}

@@ -1,0 +1,397 @@
+// Package browser opens pages in Chromium, as a person would.
+package browser
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+var screenshots = flag.String("screenshots", "", "folder for pictures of pages, which docs show")
+
+// The pages, by name, and the browser that opens them.
+var (
+	pages   = map[string]string{}
+	browser context.Context
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+// run makes the pages and starts the browser.
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "pages-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	if err := makePages(dir); err != nil {
+		log.Print(err)
+		return 1
+	}
+	profile := filepath.Join(dir, "profile")
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true))
+	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
+	defer end()
+	var stop context.CancelFunc
+	browser, stop = chromedp.NewContext(allocated)
+	defer stop()
+	if err := chromedp.Run(browser); err != nil {
+		log.Printf("Chromium does not start (apt-get install --no-install-recommends chromium): %v", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// makePages has the tests of the module above leave their pages.
+func makePages(dir string) error {
+	cmd := exec.Command("go", "test", "-count=1", "-run", "^TestPages$", "./review/page", "./test/scenarios")
+	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), "PAGES="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("making the pages: %w\n%s", err, out)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.html"))
+	for _, f := range files {
+		pages[strings.TrimSuffix(filepath.Base(f), ".html")] = f
+	}
+	if len(pages) < 100 {
+		return fmt.Errorf("there are only %d pages in %s", len(pages), dir)
+	}
+	return err
+}
+
+// A tab is a page that is open, with what went wrong in it.
+type tab struct {
+	context.Context
+	t *testing.T
+
+	mu     sync.Mutex
+	faults []string
+}
+
+// open opens a page at a width, and ends the test in error if it fetches something or complains.
+func open(t *testing.T, name string, width int64, more ...chromedp.Action) *tab {
+	t.Helper()
+	file, ok := pages[name]
+	if !ok {
+		t.Fatalf("there is no page %s", name)
+	}
+	ctx, end := chromedp.NewContext(browser)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	b := &tab{Context: ctx, t: t}
+	address := "file://" + file
+	chromedp.ListenTarget(ctx, func(event any) { b.listen(event, address) })
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, f := range b.faults {
+			t.Error(f)
+		}
+		cancel()
+		end()
+	})
+	actions := append([]chromedp.Action{network.Enable(), cdplog.Enable(), runtime.Enable(), chromedp.EmulateViewport(width, 900)}, more...)
+	b.run(append(actions, chromedp.Navigate(address))...)
+	return b
+}
+
+func (b *tab) listen(event any, address string) {
+	fault := ""
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if e.Request.URL != address {
+			fault = "it fetches " + e.Request.URL
+		}
+	case *runtime.EventConsoleAPICalled:
+		fault = fmt.Sprintf("console: %s %v", e.Type, e.Args)
+	case *runtime.EventExceptionThrown:
+		fault = "exception: " + e.ExceptionDetails.Error()
+	case *cdplog.EventEntryAdded:
+		fault = fmt.Sprintf("log: %s %s", e.Entry.Level, e.Entry.Text)
+	}
+	if fault != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.faults = append(b.faults, fault)
+	}
+}
+
+func (b *tab) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// of returns the value of a JavaScript expression, which may be a promise.
+func of[T any](b *tab, expression string) T {
+	b.t.Helper()
+	var v T
+	b.run(chromedp.Evaluate(expression, &v, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	return v
+}
+
+// eventually waits until an expression is true, as the page acts after the event. chromedp.Poll evaluates
+// it in the page, whose policy forbids that.
+func (b *tab) eventually(expression string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !of[bool](b, expression); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("this does not become true: %s", expression)
+		}
+	}
+}
+
+var widths = []int64{360, 1280, 1920}
+
+// TestEachPage opens each page at each width: nothing sticks out of it, fetches or complains.
+func TestEachPage(t *testing.T) {
+	for _, name := range names() {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, name, widths[0])
+			for _, width := range widths {
+				b.run(chromedp.EmulateViewport(width, 900))
+				if over := of[[]string](b, sticksOut); len(over) > 0 {
+					t.Errorf("at %d pixels, these stick out: %s", width, strings.Join(over, ", "))
+				}
+			}
+			if title := of[string](b, "document.title"); title == "" {
+				t.Error("it has no title")
+			}
+		})
+	}
+}
+
+// sticksOut names elements to the right of the page, if the page is wider than the window.
+const sticksOut = `document.documentElement.scrollWidth <= innerWidth ? [] :
+	[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll")).slice(0, 5).map((e) => e.tagName + "." + e.className)`
+
+func names() []string {
+	all := make([]string, 0, len(pages))
+	for name := range pages {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestAccessible: axe-core finds no serious fault, in light and in dark.
+func TestAccessible(t *testing.T) {
+	axe, err := os.ReadFile(filepath.Join("node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatalf("npm ci gets it: %v", err)
+	}
+	for i, name := range names() {
+		if !isSample(name) && i%16 != 0 || strings.HasPrefix(name, "review-10000") {
+			continue
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			t.Run(name+"/"+scheme, func(t *testing.T) {
+				b := open(t, name, 1280, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+				b.run(chromedp.Evaluate(unfoldAll, nil), chromedp.Evaluate(string(axe), nil))
+				for _, v := range of[[]violation](b, faults) {
+					t.Errorf("%s (%s): %s\n  %s", v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
+				}
+			})
+		}
+	}
+}
+
+const unfoldAll = `document.querySelectorAll("details").forEach((d) => { d.open = true; })`
+
+// A violation is what axe-core finds.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []string
+}
+
+// faults are those of the standards up to WCAG 2.2 AA, and the good practices that matter.
+const faults = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) => r.violations
+	.filter((v) => ["serious", "critical", "moderate"].includes(v.impact))
+	.map((v) => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + n.failureSummary)})))`
+
+// isSample reports whether a page is not that of a story.
+func isSample(name string) bool { return name[0] < '0' || name[0] > '9' }
+
+const shown = `[...document.querySelectorAll("#image-rows tbody tr")].filter((r) => !r.hidden).length`
+
+// TestFilter: each filter, the search, and the figures, which lead to their rows.
+func TestFilter(t *testing.T) {
+	b := open(t, "review", 1280)
+	all := of[int](b, shown)
+	if all < 40 {
+		t.Fatalf("%d rows", all)
+	}
+	for _, tt := range []struct {
+		field, value string
+		want         int
+	}{{"result", "fails", 2}, {"namespace", "reporting", 1}, {"rule", "TagDrift", 1}, {"registry", "cache.example.net", 2}, {"text", "CART:", 1}} {
+		choose := fmt.Sprintf(`(() => { const f = document.querySelector(".filters"); f.reset(); const e = f.elements[%q]; e.value = %q; e.dispatchEvent(new Event("input", {bubbles: true})); })()`, tt.field, tt.value)
+		b.run(chromedp.Evaluate(choose, nil))
+		b.eventually(fmt.Sprintf("%s === %d", shown, tt.want))
+		if got := of[string](b, `document.querySelector(".filters output").textContent`); !strings.HasPrefix(got, fmt.Sprintf("%d of ", tt.want)) {
+			t.Errorf("%s %s: %s", tt.field, tt.value, got)
+		}
+	}
+	b.run(chromedp.Click(".filters button[type=reset]"))
+	b.eventually(fmt.Sprintf("%s === %d", shown, all))
+	b.run(chromedp.Click(`.figures a[data-filter="result:fails"]`))
+	b.eventually(shown + " === 2")
+	if got := of[string](b, "location.hash"); got != "#images" {
+		t.Errorf("the figure leads to %q", got)
+	}
+	b.run(chromedp.Click(`#namespaces a[data-filter="namespace:payments"]`))
+	b.eventually(shown + " === 5")
+}
+
+// TestSort: by text and by number, in both directions, with the keyboard.
+func TestSort(t *testing.T) {
+	b := open(t, "review", 1280)
+	column := func(n int) []string {
+		return of[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("#namespaces tbody tr")].map((r) => r.cells[%d].textContent)`, n))
+	}
+	b.run(chromedp.Focus("#namespaces th:nth-child(1) button"), chromedp.KeyEvent("\r"))
+	if got := column(0); !slices.IsSorted(got) || len(got) < 5 {
+		t.Errorf("by name: %q", got)
+	}
+	b.run(chromedp.KeyEvent("\r"))
+	if got := column(0); !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(b, a) }) {
+		t.Errorf("by name, from the end: %q", got)
+	}
+	if got := of[string](b, `document.querySelector("#namespaces th").getAttribute("aria-sort")`); got != "descending" {
+		t.Errorf("aria-sort is %q", got)
+	}
+	b.run(chromedp.Click("#namespaces th:nth-child(2) button"))
+	numbers := column(1)
+	if !slices.IsSortedFunc(numbers, func(a, b string) int { return len(a) - len(b) }) {
+		t.Errorf("by number: %q", numbers)
+	}
+}
+
+// TestFold: all at once, one by keyboard, and by a link that leads to it.
+func TestFold(t *testing.T) {
+	b := open(t, "review", 1280)
+	const open = `document.querySelectorAll("details[open]").length`
+	all := of[int](b, `document.querySelectorAll("details").length`)
+	b.run(chromedp.Click("#unfold"))
+	b.eventually(fmt.Sprintf("%s === %d", open, all))
+	b.run(chromedp.Click("#fold"))
+	b.eventually(open + " === 0")
+	b.run(chromedp.Focus("#finding-1 summary"), chromedp.KeyEvent("\r"))
+	b.eventually(open + " === 1")
+	b.run(chromedp.Click(`#findings td + th a[href="#finding-4"], #findings a[href="#finding-4"]`))
+	b.eventually(`document.getElementById("finding-4").open`)
+}
+
+// TestCopy: a command is copied whole; advice has no button.
+func TestCopy(t *testing.T) {
+	b := open(t, "review", 1280)
+	b.run(chromedp.Click("#finding-1 .todo button"))
+	b.eventually(`document.querySelector("#finding-1 .todo button").textContent === "Copied"`)
+	if n := of[int](b, `[...document.querySelectorAll(".todo")].filter((d) => d.querySelector("button") && !/^skopeo/.test(d.textContent)).length`); n > 0 {
+		t.Errorf("%d pieces of advice have a button", n)
+	}
+}
+
+// TestPrint: what is folded is printed, controls are not, and the paper is A4.
+func TestPrint(t *testing.T) {
+	for _, name := range []string{"review", "review-empty", "inventory", "rollout", "diagnosis"} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, name, 1280, emulation.SetEmulatedMedia().WithMedia("print"))
+			if n := of[int](b, `[...document.querySelectorAll("button, .filters, .contents")].filter((e) => e.getClientRects().length > 0).length`); n > 0 {
+				t.Errorf("%d controls are printed", n)
+			}
+			if n := of[int](b, `[...document.querySelectorAll("details:not([open]) > :not(summary)")].filter((e) => e.getBoundingClientRect().height === 0).length`); n > 0 {
+				t.Errorf("%d folded parts are not printed", n)
+			}
+			var pdf []byte
+			b.run(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+				pdf, _, err = page.PrintToPDF().WithPreferCSSPageSize(true).WithPrintBackground(true).Do(ctx)
+				return err
+			}))
+			if !strings.HasPrefix(string(pdf), "%PDF-") || !strings.Contains(string(pdf), "/MediaBox [0 0 59") && !strings.Contains(string(pdf), "/MediaBox [0 0 594") {
+				t.Errorf("no PDF of A4: %d bytes", len(pdf))
+			}
+		})
+	}
+}
+
+// TestWithoutScript: all that is said is there, and no control that would do nothing.
+func TestWithoutScript(t *testing.T) {
+	b := open(t, "review", 1280, emulation.SetScriptExecutionDisabled(true))
+	var text string
+	b.run(chromedp.Text("main", &text, chromedp.ByQuery))
+	for _, want := range []string{"ImageMissing", "skopeo copy", "worker-3", "mirror.example.com", "reporting"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not to be seen", want)
+		}
+	}
+	if strings.Contains(text, "Show all") {
+		t.Error("there are filters that do nothing")
+	}
+}
+
+// TestHostileText: nothing that others wrote has run or become an element.
+func TestHostileText(t *testing.T) {
+	for _, name := range []string{"review-hostile", "177_hostile_reference"} {
+		b := open(t, name, 1280)
+		if n := of[int](b, `document.querySelectorAll("main script, main img, main style, main iframe").length`); n > 0 {
+			t.Errorf("%s: %d elements are not ours", name, n)
+		}
+	}
+}
+
+// TestManyImages: 10,000 rows can be filtered.
+func TestManyImages(t *testing.T) {
+	b := open(t, "review-10000", 1280)
+	b.run(chromedp.SetValue(`.filters select[name="namespace"]`, "team-007-production"), chromedp.Evaluate(`document.querySelector(".filters").dispatchEvent(new Event("input"))`, nil))
+	want := of[int](b, `[...document.querySelectorAll("#image-rows tbody tr")].filter((r) => r.textContent.includes("team-007-production")).length`)
+	if want < 30 {
+		t.Fatalf("the namespace has %d rows", want)
+	}
+	b.eventually(fmt.Sprintf("%s === %d", shown, want))
+}
+
+// TestScreenshots makes the pictures that docs show: -screenshots ../../docs/images.
+func TestScreenshots(t *testing.T) {
+	for _, s := range []struct {
+		page, file, clip string
+		height           int64
+	}{{"review", "report.png", "", 980}, {"review", "report-rollout.png", "#rollout", 0}, {"review", "report-flow.png", "#flow", 0}} {
+		if *screenshots == "" {
+			return
+		}
+		b := open(t, s.page, 1180)
+		var png []byte
+		if s.clip != "" {
+			b.run(chromedp.Screenshot(s.clip, &png, chromedp.ByQuery))
+		} else {
+			b.run(chromedp.EmulateViewport(1180, s.height), chromedp.CaptureScreenshot(&png))
+		}
+		if err := os.WriteFile(filepath.Join(*screenshots, s.file), png, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if len(png) > 150_000 {
+			t.Errorf("%s has %d bytes", s.file, len(png))
+		}
+	}
+}
