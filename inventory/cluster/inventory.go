@@ -152,7 +152,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		case "clusterversions.config.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
 		case "imagestreams.image.openshift.io":
-			s.AlsoKeep(trimStream, streamSink{&c.index})
+			s.AlsoKeep(trimStream, streamSink(&c.index))
 		case "machineconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(trimFiles, &fileSink{table: &c.files, tell: o.OnUnreviewed})
 			s.AlsoKeep(trimRendered, &c.rendered)

@@ -330,7 +330,7 @@ func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource,
 		err = nil // it has gone since, or lists nothing in spite of what it says
 	}
 	if err == nil {
-		holderSink{s.index, images.GuessedKind(kind)}.Replace(all)
+		holderSink{s.index, images.GuessedKind(kind)}.Replace(all, nil)
 	}
 	return err
 }
