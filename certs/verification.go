@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A Verification checks whether the API server accepts the certificate of a Reloader. It is
@@ -67,12 +70,7 @@ func (v *Verification) Ready() error {
 }
 
 func areProven(failures []*Failure) bool {
-	for _, r := range failures {
-		if !r.Proven {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(failures, func(r *Failure) bool { return !r.Proven })
 }
 
 // Notes says what is wrong with the certificate, each in one line.
@@ -109,10 +107,7 @@ func (v *Verification) Run(ctx context.Context, log logr.Logger) {
 // logChange logs the failures if they differ from last, and returns them.
 func (v *Verification) logChange(log logr.Logger, last string) string {
 	failures, _ := v.Failures()
-	var errs []error
-	for _, r := range failures {
-		errs = append(errs, r)
-	}
+	errs := each.Of(failures, func(r *Failure) error { return r })
 	err := errors.Join(errs...)
 	switch {
 	case err == nil && last != "":

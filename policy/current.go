@@ -8,6 +8,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // Nodes take a change one after another, and those of a paused pool do not take it: what they have
@@ -158,9 +160,5 @@ func poolOr(pool string) string {
 }
 
 func refsOf(places []mirrors.Location) []string {
-	var refs []string
-	for _, l := range places {
-		refs = append(refs, l.Ref)
-	}
-	return refs
+	return each.Of(places, func(l mirrors.Location) string { return l.Ref })
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // Narrow returns the smallest list of entries to replace e that covers every image of the
@@ -25,11 +27,7 @@ func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
 	if root.held > 0 && root.lacking == 0 {
 		return []mirrors.Entry{e}
 	}
-	var narrowed []mirrors.Entry
-	for _, source := range root.complete(nil) {
-		narrowed = append(narrowed, narrowTo(e, source))
-	}
-	return narrowed
+	return each.Of(root.complete(nil), func(source string) mirrors.Entry { return narrowTo(e, source) })
 }
 
 // A scope is a node of the tree of repositories: a host, a namespace or a

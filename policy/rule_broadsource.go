@@ -9,6 +9,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // BroadSource: a source that is a whole registry, or a wildcard, covers more than its author
@@ -70,9 +72,5 @@ func (p Plan) coverage(e mirrors.Entry) coverage {
 }
 
 func sourcesOf(entries []mirrors.Entry) []string {
-	sources := make([]string, len(entries))
-	for i, e := range entries {
-		sources[i] = e.Source
-	}
-	return sources
+	return each.Of(entries, func(e mirrors.Entry) string { return e.Source })
 }

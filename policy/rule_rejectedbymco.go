@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // RejectedByMCO: the merged configuration is invalid. MCO validates all mirror
@@ -109,9 +111,5 @@ func reasonsOf(r *mirrors.Rejection) []mirrors.Reason {
 }
 
 func textsOf(reasons []mirrors.Reason) []string {
-	texts := make([]string, len(reasons))
-	for i, r := range reasons {
-		texts[i] = r.String()
-	}
-	return texts
+	return each.Of(reasons, mirrors.Reason.String)
 }

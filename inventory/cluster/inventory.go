@@ -27,6 +27,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // Options configure an Inventory. The zero value is the default.
@@ -319,10 +321,7 @@ func imagesOf(ctx context.Context, s imageSource) (policy.Cluster, error) {
 
 // Sources returns the status of every source, sorted by name.
 func (c *Inventory) Sources() []follow.Status {
-	statuses := make([]follow.Status, len(c.sources))
-	for i, s := range c.sources {
-		statuses[i] = s.Status()
-	}
+	statuses := each.Of(c.sources, func(s *source) follow.Status { return s.Status() })
 	slices.SortFunc(statuses, func(a, b follow.Status) int { return strings.Compare(a.Name, b.Name) })
 	return statuses
 }

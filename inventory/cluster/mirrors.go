@@ -22,6 +22,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A mirrorReader reads the mirror configuration straight from the API server.
@@ -181,11 +183,7 @@ const (
 )
 
 func asObjects[T mirrors.Object](typed []T) []mirrors.Object {
-	all := make([]mirrors.Object, len(typed))
-	for i, o := range typed {
-		all[i] = o
-	}
-	return all
+	return each.Of(typed, func(o T) mirrors.Object { return o })
 }
 
 // A listOf is a list as the API server sends it.

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A CustomKind is a kind of OpenShift or its add-ons, and where in it images are
@@ -77,11 +79,7 @@ func referenced(paths ...string) []imageField { return fieldsOf(policy.Reference
 func history(paths ...string) []imageField { return fieldsOf(policy.History, paths) }
 
 func fieldsOf(use policy.Use, paths []string) []imageField {
-	fields := make([]imageField, len(paths))
-	for i, p := range paths {
-		fields[i] = imageField{p, use}
-	}
-	return fields
+	return each.Of(paths, func(p string) imageField { return imageField{p, use} })
 }
 
 // customKinds are the kinds of OpenShift and of add-ons whose image fields are known.

@@ -24,6 +24,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A header holds the fields of a document that must be known to read the rest. What is not
@@ -182,11 +184,7 @@ func (r *reader) list(h header, items []item) error {
 	if kind := strings.TrimSuffix(h.Kind, "List"); kind != "" {
 		fallback = metav1.TypeMeta{APIVersion: h.APIVersion, Kind: kind}
 	}
-	var errs []error
-	for _, it := range items {
-		errs = append(errs, r.item(it, fallback, false))
-	}
-	return errors.Join(errs...)
+	return errors.Join(each.Of(items, func(it item) error { return r.item(it, fallback, false) })...)
 }
 
 // item reads an item, which is what fallback says unless it says so itself. The first

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // MaxFile is the size of a file up to which it is read, in bytes. 20,000 pods of
@@ -108,10 +110,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	if r.objects > 0 {
 		return &r.Snapshot, nil
 	}
-	var problems []error
-	for _, p := range r.problems {
-		problems = append(problems, p)
-	}
+	problems := each.Of(r.problems, func(p Problem) error { return p })
 	return nil, errors.Join(append([]error{fmt.Errorf("%s has no Kubernetes objects", name)}, problems...)...)
 }
 

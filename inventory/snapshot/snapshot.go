@@ -35,6 +35,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A Snapshot is a dump that has been read. It does not change any more, and is
@@ -213,11 +215,7 @@ func (s *Snapshot) EndingNamespaces() map[string]bool {
 
 // Namespaces returns the names of the Namespace objects in the dump, sorted.
 func (s *Snapshot) Namespaces() []string {
-	var names []string
-	for _, n := range s.namespaces.sorted() {
-		names = append(names, n.Name)
-	}
-	return names
+	return each.Of(s.namespaces.sorted(), func(n *corev1.Namespace) string { return n.Name })
 }
 
 // PullSecret returns the .dockerconfigjson of Secret openshift-config/pull-secret,
@@ -251,10 +249,7 @@ func (s *Snapshot) Notes() []string {
 const namedProblems = 3
 
 func (s *Snapshot) problemNotes() []string {
-	var notes []string
-	for _, p := range s.problems[:min(len(s.problems), namedProblems)] {
-		notes = append(notes, "not read: "+p.Error())
-	}
+	notes := each.Of(s.problems[:min(len(s.problems), namedProblems)], func(p Problem) string { return "not read: " + p.Error() })
 	if more := len(s.problems) - namedProblems; more > 0 {
 		notes = append(notes, fmt.Sprintf("not read: %d more", more))
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // What could not be read may be a part of the answer. Where it is, or may be, a mirror
@@ -171,10 +173,7 @@ func (s *Snapshot) unreadMirrorsError() error {
 	if len(s.unreadMirrors) == 0 {
 		return nil
 	}
-	all := make([]string, len(s.unreadMirrors))
-	for i, p := range s.unreadMirrors {
-		all[i] = p.Error()
-	}
+	all := each.Of(s.unreadMirrors, Problem.Error)
 	return fmt.Errorf("objects that could not be read, or that are there twice, may change the answer: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
 }
 

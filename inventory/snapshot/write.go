@@ -28,6 +28,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A Source is an inventory from which a dump can be written: a *cluster.Inventory or a
@@ -56,10 +58,7 @@ type Source interface {
 }
 
 func incomplete(source Source) error {
-	var parts []string
-	for _, g := range source.Gaps() {
-		parts = append(parts, fmt.Sprintf("%s: %s", g.Source, g.Detail))
-	}
+	parts := each.Of(source.Gaps(), func(g policy.Gap) string { return fmt.Sprintf("%s: %s", g.Source, g.Detail) })
 	if len(parts) == 0 {
 		return nil
 	}

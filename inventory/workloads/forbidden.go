@@ -9,6 +9,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // standards are the Pod Security Standards, as the API server checks them.
@@ -26,11 +28,7 @@ var versions = sync.OnceValue(func() []api.Version {
 		}
 	}
 	slices.Sort(minors)
-	var all []api.Version
-	for _, minor := range slices.Compact(minors) {
-		all = append(all, api.MajorMinorVersion(1, minor))
-	}
-	return all
+	return each.Of(slices.Compact(minors), func(minor int) api.Version { return api.MajorMinorVersion(1, minor) })
 })
 
 // securityOf returns the strictest level that a pod meets by all versions. What is there has

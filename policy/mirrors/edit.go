@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // An Edit is a proposed step from one Set to the next: objects that are put and objects
@@ -61,11 +63,7 @@ func Join(edits ...Edit) Edit {
 
 // Steps returns the puts and deletions of e, each as an Edit, in order.
 func (e Edit) Steps() []Edit {
-	var each []Edit
-	for _, s := range e.all() {
-		each = append(each, Edit{steps: []step{s}})
-	}
-	return each
+	return each.Of(e.all(), func(s step) Edit { return Edit{steps: []step{s}} })
 }
 
 // Objects returns what e puts and deletes, each object once.

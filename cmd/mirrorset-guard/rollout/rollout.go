@@ -12,6 +12,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // New returns the command rollout.
@@ -28,10 +30,7 @@ func withoutArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
+	names := each.Of(cmd.Commands(), func(c *cobra.Command) string { return c.Name() })
 	cmd.SuggestionsMinimumDistance = 2 // as cobra suggests by itself
 	suggested := cmd.SuggestionsFor(args[0])
 	switch {

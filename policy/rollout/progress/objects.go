@@ -6,6 +6,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // Objects returns the mirror objects of set that make entries of registries.conf which
@@ -32,10 +34,7 @@ func (o *observation) objects() []string {
 	if o.Mirrors == nil {
 		return nil
 	}
-	var names []string
-	for _, object := range Objects(*o.Mirrors, o.pool.Changes) {
-		names = append(names, mirrors.NameOf(object))
-	}
+	names := each.Of(Objects(*o.Mirrors, o.pool.Changes), mirrors.NameOf)
 	slices.Sort(names)
 	return names
 }

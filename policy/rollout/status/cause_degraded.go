@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -106,12 +107,9 @@ func (d *diagnosis) expectedLink(config, path string) string {
 // isSystemFailure reports whether the daemon failed to update the operating system (updateLayeredOS
 // and its callers in MCO's pkg/daemon/update.go).
 func isSystemFailure(reason string) bool {
-	for _, words := range []string{"failed to update OS", "rpm-ostree", "bootc", "osImageURL", "pivot", "kernel arguments", "finalize-staged"} {
-		if strings.Contains(reason, words) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"failed to update OS", "rpm-ostree", "bootc", "osImageURL", "pivot", "kernel arguments", "finalize-staged"}, func(words string) bool {
+		return strings.Contains(reason, words)
+	})
 }
 
 // systemNotUpdated is about an operating system that could not be updated, most often as its

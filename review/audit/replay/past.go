@@ -12,6 +12,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A past holds the states of the objects that records are about, at the time of the record that
@@ -72,10 +74,7 @@ func (p *past) advance(r *Change) {
 // at returns the edit that leads from the cluster to the state before step, whose own object
 // counts as it says.
 func (p *past) at(step audit.Step) mirrors.Edit {
-	var edits []mirrors.Edit
-	for _, name := range slices.Sorted(maps.Keys(p.states)) {
-		edits = append(edits, p.states[name].edit(p.states[name].of))
-	}
+	edits := each.Of(slices.Sorted(maps.Keys(p.states)), func(name string) mirrors.Edit { return p.states[name].edit(p.states[name].of) })
 	own := before(step)
 	return mirrors.Join(append(edits, own.edit(own.of))...)
 }
