@@ -7,9 +7,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // A reader makes a Profile from the object.

@@ -9,7 +9,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
