@@ -20,10 +20,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A mirrorReader reads the mirror configuration straight from the API server.

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 const (

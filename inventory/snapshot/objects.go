@@ -20,12 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A header holds the fields of a document that must be known to read the rest. What is not
@@ -63,7 +62,7 @@ func (h header) cut() error {
 // part takes the next part of a dump.
 func (r *reader) part(p part) error {
 	if p.kind != "" {
-		r.skip(p.kind)
+		r.skipped[p.kind]++
 		r.objects++
 		return nil
 	}
@@ -119,7 +118,7 @@ func (r *reader) document(data []byte, waiting []item, items int) error {
 	}
 	switch {
 	case h.Kind == "" && h.APIVersion == "" && h.Items == nil && h.Metadata == nil:
-		r.skip("(no object)") // Helm values in a folder of manifests, lists of numbers in a must-gather
+		r.skipped["(no object)"]++ // Helm values in a folder of manifests, lists of numbers in a must-gather
 		return nil
 	case h.Kind == "":
 		r.unreadEnd(h, data, waiting)
@@ -159,7 +158,7 @@ func (r *reader) array(data []byte) error {
 		return err
 	}
 	if !slices.ContainsFunc(elements, func(e json.RawMessage) bool { return isMap(e) }) {
-		r.skip("(no object)")
+		r.skipped["(no object)"]++
 		return nil
 	}
 	var errs []error
@@ -270,9 +269,6 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 		return fmt.Errorf("%s without a name", gvk.Kind)
 	}
 	r.set = mirrors.Put(o).Apply(r.set)
-	if r.mirrors == nil {
-		r.mirrors = map[string][]byte{}
-	}
 	r.mirrors[mirrors.NameOf(o)] = bytes.Clone(data)
 	return nil
 }
@@ -291,7 +287,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	}
 	if images.ReadsTemplates(kind) {
 		r.index.Reads(kind, true)
-		r.hasTemplate(kind, h)
+		r.templates[owner{kind, h.Namespace, h.Name}] = true
 	}
 	switch kind {
 	case clusterVersionKind.GroupKind():
@@ -305,7 +301,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 			r.applied(data)
 			return nil
 		}
-		r.hasMachineConfig(h.Name)
+		r.machineConfigs[h.Name] = true
 		r.renderedContent(h.Name, data)
 		return errors.Join(r.machineConfig(data), r.registryFiles(h.Name, data))
 	default:
@@ -442,7 +438,7 @@ func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 	h, err := images.DecodeGuess(kind, data)
 	switch {
 	case errors.Is(err, images.ErrKind), err == nil && len(h.References) == 0:
-		r.skip(kind.Kind)
+		r.skipped[kind.Kind]++
 		return nil
 	case err != nil:
 		return err
@@ -470,13 +466,6 @@ var usefulKinds = func() map[string]bool {
 	}
 	return kinds
 }()
-
-func (r *reader) skip(kind string) {
-	if r.skipped == nil {
-		r.skipped = map[string]int{}
-	}
-	r.skipped[kind]++
-}
 
 // keep reads an object and keeps what trim leaves of it.
 func keep[T any, P interface {
@@ -558,13 +547,10 @@ func (r *reader) secret(data []byte) error {
 	case err == nil && isPullSecret(&o):
 		r.pullSecret = secret.Data[corev1.DockerConfigJsonKey]
 	case err == nil && account != "":
-		if r.generated == nil {
-			r.generated = map[types.NamespacedName][]string{}
-		}
 		owner := types.NamespacedName{Namespace: secret.Namespace, Name: account}
 		r.generated[owner] = append(r.generated[owner], secret.Name)
 	case !isPullSecret(&o):
-		r.skip("Secret")
+		r.skipped["Secret"]++
 	}
 	return nil
 }

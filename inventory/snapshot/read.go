@@ -20,9 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // MaxFile is the size of a file up to which it is read, in bytes. 20,000 pods of
@@ -46,7 +46,7 @@ func Read(name string) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the dump: %w", err)
 	}
-	var r reader
+	r := newReader()
 	if info.IsDir() {
 		err = r.folder(name)
 	} else {
@@ -60,7 +60,7 @@ func Read(name string) (*Snapshot, error) {
 
 // ReadFrom reads a dump from a stream, which messages call name.
 func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
-	var r reader
+	r := newReader()
 	r.stream(stream, name)
 	return r.finish(name)
 }
@@ -94,6 +94,17 @@ type reader struct {
 	// now is the object that is being read, before another one of its name that counts as
 	// well, nil for none.
 	now, before *edition
+}
+
+func newReader() *reader {
+	return &reader{
+		Snapshot: Snapshot{
+			mirrors: map[string][]byte{}, podOwners: map[controllerKey]rollout.Controller{}, contents: map[string]renderedContent{},
+			rendered: map[string]rollout.RenderedConfig{}, skipped: map[string]int{},
+		},
+		holders: map[[3]string]*images.Holder{}, machineConfigs: map[string]bool{}, templates: map[owner]bool{},
+		retained: map[[3]string]retained{}, generated: map[types.NamespacedName][]string{}, editions: map[identity]*edition{},
+	}
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {

@@ -15,13 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // What could not be read may be a part of the answer. Where it is, or may be, a mirror
