@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // Nodes take a change one after another, and those of a paused pool do not take it: what they have

@@ -4,9 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // Narrow returns the smallest list of entries to replace e that covers every image of the

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // BroadSource: a source that is a whole registry, or a wildcard, covers more than its author

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // InventoryStale: the inventory has been without news of a part of the cluster for too long,

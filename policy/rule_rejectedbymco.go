@@ -3,9 +3,8 @@ package policy
 import (
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // RejectedByMCO: the merged configuration is invalid. MCO validates all mirror

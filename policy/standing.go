@@ -8,9 +8,8 @@ import (
 
 	"github.com/openshift/runtime-utils/pkg/registries"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // NewStanding returns the plan of the standing verification: which images does set, the

@@ -11,9 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // A podSet is some pods of one owner with one spec, as dumps have them: the spec is there

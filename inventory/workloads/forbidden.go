@@ -8,9 +8,8 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // standards are the Pod Security Standards, as the API server checks them.

@@ -10,9 +10,8 @@ import (
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // An Edit is a proposed step from one Set to the next: objects that are put and objects

@@ -14,12 +14,11 @@ import (
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // auditOptions are the choices of the command audit.

@@ -4,10 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // Objects returns the mirror objects of set that make entries of registries.conf which

@@ -8,10 +8,9 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // budgets are the budgets of a cluster, by namespace.
