@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,25 +36,48 @@ const (
 	KeyFile  = "tls.key"
 )
 
-// interval is how often the files are read. The kubelet takes a minute or more to bring a
-// changed secret into a pod, so a few seconds more do not matter. Reading two small files
-// is simpler than watching them: watches on a folder of symbolic links miss swaps, and a
-// node has few inotify instances.
-const interval = 5 * time.Second
+// A kept value is what was made of files when they were last usable. The zero value is for files that
+// have not been read.
+type kept[T any] struct {
+	mu    sync.RWMutex
+	texts [][]byte // the content of the files
+	value T
+	err   error
+}
+
+// update notes what came of reading the files, and reports whether they hold something else. On an error
+// the value that was in use stays in use.
+func (k *kept[T]) update(texts [][]byte, value T, err error) (changed bool, _ error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err = err; err != nil || slices.EqualFunc(texts, k.texts, bytes.Equal) {
+		return false, err
+	}
+	k.texts, k.value = texts, value
+	return true, nil
+}
+
+// Err returns why the last read failed, nil if it did not.
+func (k *kept[T]) Err() error {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.err
+}
+
+func (k *kept[T]) current() T {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.value
+}
 
 // A Reloader serves the newest usable certificate of a folder. It is safe for
 // concurrent use.
 type Reloader struct {
+	kept[*tls.Certificate]
 	dir       string
 	cert, key *mounted.File
 
 	reloading sync.Mutex // held by Reload
-
-	mu      sync.RWMutex
-	pair    *tls.Certificate
-	certPEM []byte
-	keyPEM  []byte
-	err     error
 }
 
 // Load returns a Reloader for the files CertFile and KeyFile in dir. It is an
@@ -71,16 +95,7 @@ func Load(dir string) (*Reloader, error) {
 // Run reloads every few seconds until ctx ends. It logs each change: a new certificate, a
 // pair that cannot be used and why, and recovery from that.
 func (r *Reloader) Run(ctx context.Context, log logr.Logger) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			r.reloadAndLog(log)
-		}
-	}
+	mounted.Poll(ctx, func() { r.reloadAndLog(log) })
 }
 
 func (r *Reloader) reloadAndLog(log logr.Logger) {
@@ -101,18 +116,7 @@ func (r *Reloader) reloadAndLog(log logr.Logger) {
 func (r *Reloader) Reload() (changed bool, err error) {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
-	certPEM, keyPEM, pair, err := r.read()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.err = err
-	if err != nil {
-		return false, err
-	}
-	if bytes.Equal(certPEM, r.certPEM) && bytes.Equal(keyPEM, r.keyPEM) {
-		return false, nil
-	}
-	r.certPEM, r.keyPEM, r.pair = certPEM, keyPEM, pair
-	return true, nil
+	return r.update(r.read())
 }
 
 // attempts is how often the files are read before a pair is given up. A secret that is
@@ -123,33 +127,26 @@ const attempts = 3
 // maxFile is as much as a Secret may hold.
 const maxFile = 1 << 20
 
-func (r *Reloader) read() (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
+func (r *Reloader) read() (texts [][]byte, pair *tls.Certificate, err error) {
 	for range attempts {
-		if certPEM, keyPEM, pair, err = r.readOnce(); err == nil {
-			return certPEM, keyPEM, pair, nil
+		if texts, pair, err = r.readOnce(); err == nil {
+			return texts, pair, nil
 		}
 	}
-	return nil, nil, nil, fmt.Errorf("reading the serving certificate: %w", err)
+	return nil, nil, fmt.Errorf("reading the serving certificate: %w", err)
 }
 
-func (r *Reloader) readOnce() (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
+func (r *Reloader) readOnce() (texts [][]byte, pair *tls.Certificate, err error) {
 	certPEM, certErr := r.cert.Read()
 	keyPEM, keyErr := r.key.Read()
 	if err := errors.Join(certErr, keyErr); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	p, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s and %s in %s: %w", CertFile, KeyFile, r.dir, err)
+		return nil, nil, fmt.Errorf("%s and %s in %s: %w", CertFile, KeyFile, r.dir, err)
 	}
-	return certPEM, keyPEM, &p, nil
-}
-
-// Err returns why the last read failed, nil if it did not.
-func (r *Reloader) Err() error {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.err
+	return [][]byte{certPEM, keyPEM}, &p, nil
 }
 
 // NotAfter returns when the certificate in use expires. The service CA renews it long
@@ -173,12 +170,6 @@ func (r *Reloader) expiry(now time.Time) string {
 		return "the serving certificate expires at " + at + ", and its renewal is overdue"
 	}
 	return ""
-}
-
-func (r *Reloader) current() *tls.Certificate {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.pair
 }
 
 // GetCertificate returns the certificate in use, for tls.Config.

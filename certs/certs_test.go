@@ -115,12 +115,12 @@ func TestReloadKeepsThePair(t *testing.T) {
 			dir, _ := folder(t)
 			other, _ := folder(t)
 			r := load(t, dir)
-			before := r.pair
+			before := r.current()
 			tc.spoil(t, dir, other)
 			if changed, err := r.Reload(); changed || err == nil || r.Err() == nil {
 				t.Errorf("got %t, %v and Err %v, want an error that stays", changed, err, r.Err())
 			}
-			if r.pair != before {
+			if r.current() != before {
 				t.Error("the pair in use was lost")
 			}
 			for _, name := range []string{CertFile, KeyFile} {
@@ -132,7 +132,7 @@ func TestReloadKeepsThePair(t *testing.T) {
 			if changed, err := r.Reload(); !changed || err != nil || r.Err() != nil {
 				t.Errorf("once repaired: got %t, %v and Err %v, want a change", changed, err, r.Err())
 			}
-			if r.pair == before {
+			if r.current() == before {
 				t.Error("the new pair is not in use")
 			}
 		})
@@ -181,7 +181,7 @@ func TestRunLogsEachChangeOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tick := func() { time.Sleep(3 * interval); synctest.Wait() }
+		tick := func() { time.Sleep(15 * time.Second); synctest.Wait() }
 		tick()
 		write(t, dir, KeyFile, "")
 		tick()

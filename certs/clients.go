@@ -1,14 +1,11 @@
 package certs
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 
@@ -19,19 +16,15 @@ import (
 // repeatedly, as the serving certificate is: an unusable one changes nothing. They are safe for
 // concurrent use.
 type Clients struct {
+	kept[*x509.CertPool]
 	path string
 	file *mounted.File // read by LoadClients, and then by Run
-
-	mu   sync.RWMutex
-	pem  []byte
-	pool *x509.CertPool
-	err  error
 }
 
 // LoadClients returns Clients by the CAs in a file, of which there has to be one now.
 func LoadClients(path string) (*Clients, error) {
 	c := &Clients{path: path, file: mounted.New(path, maxFile)}
-	if _, err := c.reload(); err != nil {
+	if _, err := c.update(c.read()); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -39,37 +32,19 @@ func LoadClients(path string) (*Clients, error) {
 
 // Run reloads the file every few seconds until ctx ends, and logs each change.
 func (c *Clients) Run(ctx context.Context, log logr.Logger) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	mounted.Poll(ctx, func() {
 		before := c.Err()
-		changed, err := c.reload()
+		changed, err := c.update(c.read())
 		switch {
 		case err != nil && (before == nil || before.Error() != err.Error()):
 			log.Error(err, "Kept the CAs of clients, could not use new ones")
 		case changed:
 			log.Info("Reloaded the CAs of clients")
 		}
-	}
+	})
 }
 
-func (c *Clients) reload() (changed bool, err error) {
-	data, pool, err := c.read()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err = err; err != nil || bytes.Equal(data, c.pem) {
-		return false, err
-	}
-	c.pem, c.pool = data, pool
-	return true, nil
-}
-
-func (c *Clients) read() ([]byte, *x509.CertPool, error) {
+func (c *Clients) read() ([][]byte, *x509.CertPool, error) {
 	data, err := c.file.Read()
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the CAs of clients: %w", err)
@@ -78,20 +53,7 @@ func (c *Clients) read() ([]byte, *x509.CertPool, error) {
 	if len(data) > maxFile || !pool.AppendCertsFromPEM(data) {
 		return nil, nil, fmt.Errorf("reading the CAs of clients: %s holds no certificate", c.path)
 	}
-	return data, pool, nil
-}
-
-// Err returns why the last read failed, nil if it did not.
-func (c *Clients) Err() error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.err
-}
-
-func (c *Clients) current() *x509.CertPool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.pool
+	return [][]byte{data}, pool, nil
 }
 
 // TLSConfig returns a configuration like another one, by which clients are asked for a certificate of

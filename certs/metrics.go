@@ -1,6 +1,10 @@
 package certs
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
+)
 
 // A Collector exports the state of the serving certificate to Prometheus.
 type Collector struct {
@@ -30,15 +34,8 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 	}
 	gauge(expiryDesc, float64(c.Reloader.NotAfter().Unix()))
-	gauge(reloadedDesc, oneIf(c.Reloader.Err() == nil))
+	gauge(reloadedDesc, register.Bool(c.Reloader.Err() == nil))
 	if failures, known := c.Verification.Failures(); known {
-		gauge(verifiedDesc, oneIf(len(failures) == 0))
+		gauge(verifiedDesc, register.Bool(len(failures) == 0))
 	}
-}
-
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
 // A Verification checks whether the API server accepts the certificate of a Reloader. It is
@@ -67,12 +71,7 @@ func (v *Verification) Ready() error {
 }
 
 func areProven(failures []*Failure) bool {
-	for _, r := range failures {
-		if !r.Proven {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(failures, func(r *Failure) bool { return !r.Proven })
 }
 
 // Notes says what is wrong with the certificate, each in one line.
@@ -93,27 +92,14 @@ func (v *Verification) Notes() []string {
 
 // Run logs when the API server begins and ceases to accept the certificate, until ctx ends.
 func (v *Verification) Run(ctx context.Context, log logr.Logger) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
 	var last string
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			last = v.logChange(log, last)
-		}
-	}
+	mounted.Poll(ctx, func() { last = v.logChange(log, last) })
 }
 
 // logChange logs the failures if they differ from last, and returns them.
 func (v *Verification) logChange(log logr.Logger, last string) string {
 	failures, _ := v.Failures()
-	var errs []error
-	for _, r := range failures {
-		errs = append(errs, r)
-	}
-	err := errors.Join(errs...)
+	err := errors.Join(each.Of(failures, func(r *Failure) error { return r })...)
 	switch {
 	case err == nil && last != "":
 		log.Info("The API server accepts the serving certificate again", "notAfter", v.reloader.NotAfter())

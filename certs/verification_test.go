@@ -26,7 +26,7 @@ func byService(name string, bundle []byte) Webhook {
 func TestVerify(t *testing.T) {
 	dir, ca := folder(t)
 	_, otherCA := folder(t)
-	pair := load(t, dir).pair
+	pair := load(t, dir).current()
 	const unknownAuthority = "x509: certificate signed by unknown authority"
 	for _, tt := range []struct {
 		reason  string
@@ -164,7 +164,7 @@ func TestVerificationRun(t *testing.T) {
 		go v.Run(ctx, log)
 		for _, b := range [][]byte{ca, other, other, ca, ca, {}, other} {
 			bundle.Store(b)
-			time.Sleep(interval)
+			time.Sleep(5 * time.Second)
 			synctest.Wait()
 		}
 		const rejects, accepts = "The API server does not accept the serving certificate", "The API server accepts the serving certificate again"

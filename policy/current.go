@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -158,9 +159,5 @@ func poolOr(pool string) string {
 }
 
 func refsOf(places []mirrors.Location) []string {
-	var refs []string
-	for _, l := range places {
-		refs = append(refs, l.Ref)
-	}
-	return refs
+	return each.Of(places, func(l mirrors.Location) string { return l.Ref })
 }

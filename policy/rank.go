@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A ranked reroute has its index, its rank, and the round in which it comes among those of
@@ -58,11 +60,7 @@ func (s Settings) rank(reroutes []Reroute) []int {
 	}
 	roundRobin(reroutes, order, func(c Consumer) contender { return contender{namespace: c.Namespace, kind: c.Kind, name: c.Name} })
 	roundRobin(reroutes, order, func(c Consumer) contender { return contender{namespace: c.Namespace} })
-	indices := make([]int, len(order))
-	for i, o := range order {
-		indices[i] = o.index
-	}
-	return indices
+	return each.Of(order, func(o ranked) int { return o.index })
 }
 
 // Rank says how important img is: lower comes first. Consumers in protected namespaces count

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -43,10 +44,7 @@ func (a *assessment) shared(met meeting, fact *Fact, served bool) (Finding, bool
 	if !a.mayDiffer(met) || served && len(a.running()) > 0 && fact.Digest != "" && !fact.unread() && !a.isAnother(fact) {
 		return Finding{}, false
 	}
-	names := make([]string, len(met.others))
-	for i, other := range met.others {
-		names[i] = other.Ref
-	}
+	names := each.Of(met.others, func(other Image) string { return other.Ref })
 	f := Finding{
 		Severity: Warn,
 		Reason:   "its new place holds one image, and nodes look there for " + text.Names(names, maxNamed) + " as well",

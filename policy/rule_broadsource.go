@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -70,9 +71,5 @@ func (p Plan) coverage(e mirrors.Entry) coverage {
 }
 
 func sourcesOf(entries []mirrors.Entry) []string {
-	sources := make([]string, len(entries))
-	for i, e := range entries {
-		sources[i] = e.Source
-	}
-	return sources
+	return each.Of(entries, func(e mirrors.Entry) string { return e.Source })
 }

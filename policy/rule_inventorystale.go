@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -35,10 +36,7 @@ func inventoryStale(p Plan, _ Facts) []Finding {
 // gapLines says what is wrong with each gap, and how many of the rerouted images are known
 // only from there.
 func (p Plan) gapLines() []string {
-	var lines []string
-	for _, g := range p.Gaps {
-		lines = append(lines, fmt.Sprintf("%s: %s", g.Source, g.Detail))
-	}
+	lines := each.Of(p.Gaps, func(g Gap) string { return fmt.Sprintf("%s: %s", g.Source, g.Detail) })
 	lines = text.First(lines, maxGaps, "")
 	if n := p.knownFromGaps(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%s of the images it reroutes %s known only from there", text.Number(n), isAre(n)))

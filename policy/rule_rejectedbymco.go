@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -109,9 +110,5 @@ func reasonsOf(r *mirrors.Rejection) []mirrors.Reason {
 }
 
 func textsOf(reasons []mirrors.Reason) []string {
-	texts := make([]string, len(reasons))
-	for i, r := range reasons {
-		texts[i] = r.String()
-	}
-	return texts
+	return each.Of(reasons, mirrors.Reason.String)
 }

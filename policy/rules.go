@@ -1,6 +1,10 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+)
 
 // The ids of the rules. Settings.Severities, messages, metrics and documents use them, so
 // they never change.
@@ -142,10 +146,7 @@ func (r forecastRule) find(p Plan, f *Forecast) []Finding {
 
 // RuleIDs returns the ids of all rules, each once, in order. The severity of each can be set.
 func RuleIDs() []string {
-	var ids []string
-	for _, r := range rules {
-		ids = append(ids, r.id)
-	}
+	ids := each.Of(rules, func(r rule) string { return r.id })
 	for _, r := range planRules {
 		if !slices.Contains(ids, r.id) {
 			ids = append(ids, r.id)

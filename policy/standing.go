@@ -8,6 +8,7 @@ import (
 
 	"github.com/openshift/runtime-utils/pkg/registries"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -130,10 +131,7 @@ func (p Plan) objectsBehind(r *Reroute) []mirrors.Object {
 	if serving := slices.DeleteFunc(slices.Clone(behind), others); len(serving) > 0 {
 		behind = serving
 	}
-	objects := make([]mirrors.Object, len(behind))
-	for k, e := range behind {
-		objects[k] = e.Object
-	}
+	objects := each.Of(behind, func(e mirrors.Entry) mirrors.Object { return e.Object })
 	slices.SortFunc(objects, func(a, b mirrors.Object) int { return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b)) })
 	return slices.Compact(objects)
 }

@@ -74,7 +74,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			log := &recorder{detail: audit.Detail{Unchanged: tt.unchanged, Changes: true, Facts: 10}}
-			h := &Handler{Reviewer: &records{verdict: tt.verdict, err: tt.err}, Audit: log}
+			h := &Handler{Options: Options{Reviewer: &records{verdict: tt.verdict, err: tt.err}, Audit: log}}
 			resp := h.Handle(quiet(t), tt.req)
 			if tt.want == nil {
 				if len(log.records) > 0 {
@@ -118,7 +118,7 @@ func TestRecordOfWhatCannotBeRead(t *testing.T) {
 	log := &recorder{detail: audit.Detail{Changes: true}}
 	req := deletion(tagMirrorSet("apps", "quay.io"))
 	req.OldObject.Raw = []byte(`{"metadata":{"name":"apps"},"spec":"x"}`)
-	(&Handler{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Audit: log}).Handle(quiet(t), req)
+	(&Handler{Options: Options{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Audit: log}}).Handle(quiet(t), req)
 	if _, err := audit.ReadChange(log.records[0].Change); err == nil || !strings.Contains(err.Error(), "the old object could not be read") {
 		t.Errorf("%v: %+v", err, log.records[0])
 	}
@@ -127,7 +127,7 @@ func TestRecordOfWhatCannotBeRead(t *testing.T) {
 // TestRecordingChangesNoAnswer: whatever goes wrong with it.
 func TestRecordingChangesNoAnswer(t *testing.T) {
 	logged, ctx := logs(t)
-	h := &Handler{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Audit: &recorder{panics: true}}
+	h := &Handler{Options: Options{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Audit: &recorder{panics: true}}}
 	if resp := h.Handle(ctx, creation(tagMirrorSet("apps", "quay.io"))); !resp.Allowed {
 		t.Errorf("refused: %v", resp.Result)
 	}
@@ -142,7 +142,7 @@ func TestRecordingChangesNoAnswer(t *testing.T) {
 // said to be missing.
 func TestPanicIsRecorded(t *testing.T) {
 	log := &recorder{detail: audit.Detail{Changes: true}}
-	h := &Handler{Audit: log, Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) { panic("oh no") })}
+	h := &Handler{Options: Options{Audit: log, Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) { panic("oh no") })}}
 	h.Handle(quiet(t), creation(tagMirrorSet("apps", "quay.io")))
 	if d := log.records[0]; d.Verdict != "none" || d.Change == nil || d.Change.New == nil && d.Change.Omitted == "" {
 		t.Errorf("%+v", d)

@@ -113,7 +113,7 @@ func TestUnchangedHowever(t *testing.T) {
 	req := requestTo(admissionv1.Update, mirrors.TagMirrorSetGVK, "apps")
 	req.OldObject, req.Object = huge, labelled
 	r := &records{verdict: policy.Verdict{Allowed: true}}
-	h := &Handler{Reviewer: r, Authorizer: permits("kube:admin")}
+	h := &Handler{Options: Options{Reviewer: r, Authorizer: permits("kube:admin")}}
 	if got := h.Handle(quiet(t), req); !got.Allowed || len(r.subjects) > 0 {
 		t.Errorf("allowed %t after %q: %v", got.Allowed, r.subjects, got.Result)
 	}

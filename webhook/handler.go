@@ -53,21 +53,9 @@ func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ policy.Req
 //
 // Changes that are admitted at the same moment have to be safe together.
 type Handler struct {
-	Reviewer Reviewer
-	// DryRuns is that of Options; it may be nil.
-	DryRuns Reviewer
-	// ComesAgain is that of Options; it may be nil.
-	ExpectRetry func(review.Record)
-	// Mode is that of Options; it may be nil.
-	Mode func() policy.Mode
-	// Authorizer and Overridden are those of Options; they may be nil.
-	Authorizer Authorizer
-	Overridden func(Override)
-	// Audit is that of Options; it may be nil.
-	Audit AuditLog
-
-	// Recent is that of Options; if it is nil, the Handler has some of its own.
-	Recent *recent.Edits
+	// Options are those of NewServeMux. If Recent is nil, the Handler has some of its own; Ready,
+	// Authenticate, Log and Metrics are not used.
+	Options
 
 	metrics *metrics
 	once    sync.Once

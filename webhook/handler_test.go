@@ -128,7 +128,7 @@ func TestOtherCAs(t *testing.T) {
 	reviewer := &records{verdict: policy.Verdict{Allowed: true}}
 	req := requestTo(admissionv1.Update, mirrors.ImageConfigGVK, "cluster")
 	req.OldObject, req.Object = raw(image("old")), raw(image("new"))
-	if got := (&Handler{Reviewer: reviewer}).Handle(quiet(t), req); !got.Allowed {
+	if got := (&Handler{Options: Options{Reviewer: reviewer}}).Handle(quiet(t), req); !got.Allowed {
 		t.Fatal(got.Result)
 	}
 	if diff := cmp.Diff([]string{"Image cluster"}, reviewer.subjects); diff != "" || reviewer.after.TrustedCA != "new" {
@@ -166,7 +166,7 @@ func TestFinalizers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			reviewer := &records{verdict: policy.Verdict{Allowed: true}}
-			h := &Handler{Reviewer: reviewer}
+			h := &Handler{Options: Options{Reviewer: reviewer}}
 			if got := h.Handle(quiet(t), update(tt.from, tt.to)); !got.Allowed {
 				t.Fatal(got.Result)
 			}
@@ -276,7 +276,7 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := &records{verdict: policy.Verdict{Allowed: true}}
-			resp := (&Handler{Reviewer: r}).Handle(quiet(t), tc.req)
+			resp := (&Handler{Options: Options{Reviewer: r}}).Handle(quiet(t), tc.req)
 			if !resp.Allowed || resp.Result != nil {
 				t.Errorf("got allowed %t, result %v; want the reviewer's admission", resp.Allowed, resp.Result)
 			}
@@ -357,7 +357,7 @@ func TestHandlerAdmitsWithoutReview(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := &records{}
 			logged, ctx := logs(t)
-			resp := (&Handler{Reviewer: r}).Handle(ctx, tc.req)
+			resp := (&Handler{Options: Options{Reviewer: r}}).Handle(ctx, tc.req)
 			if !resp.Allowed || len(r.subjects) > 0 {
 				t.Errorf("got allowed %t after %d reviews, want an admission without one", resp.Allowed, len(r.subjects))
 			}
@@ -437,7 +437,7 @@ func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := &records{verdict: policy.Verdict{Allowed: true}}
 			logged, ctx := logs(t)
-			resp := (&Handler{Reviewer: r}).Handle(ctx, tc.req)
+			resp := (&Handler{Options: Options{Reviewer: r}}).Handle(ctx, tc.req)
 			want := &metav1.Status{Status: "Failure", Code: 400, Reason: "BadRequest", Message: tc.want}
 			if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
 				t.Errorf("allowed %t, result (-want +got):\n%s", resp.Allowed, diff)
@@ -499,7 +499,7 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 			logged, ctx := logs(t)
 			req := creation(tagMirrorSet("apps", "quay.io"))
 			*req.DryRun = true
-			resp := (&Handler{Reviewer: r}).Handle(ctx, req)
+			resp := (&Handler{Options: Options{Reviewer: r}}).Handle(ctx, req)
 
 			rec := review.Record{Subject: "ImageTagMirrorSet apps", Verdict: tc.verdict, Notes: r.notes}
 			if resp.Allowed != tc.verdict.Allowed {
@@ -546,10 +546,10 @@ func TestHandlerSaysWhatComesAgain(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			h := &Handler{
+			h := &Handler{Options: Options{
 				Reviewer:    &records{verdict: policy.Verdict{Allowed: tc.allowed, Findings: findings}, err: tc.err},
 				ExpectRetry: func(r review.Record) { got = append(got, r.Subject) },
-			}
+			}}
 			req := creation(tagMirrorSet("apps", "quay.io"))
 			req.DryRun = &tc.dryRun
 			h.Handle(quiet(t), req)
@@ -594,7 +594,7 @@ func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			logged, ctx := logs(t)
-			resp := (&Handler{Reviewer: &records{err: tc.err}}).Handle(ctx, tc.req)
+			resp := (&Handler{Options: Options{Reviewer: &records{err: tc.err}}}).Handle(ctx, tc.req)
 			want := &metav1.Status{Status: "Failure", Code: 500, Reason: "InternalError", Message: tc.want}
 			if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
 				t.Errorf("allowed %t, result (-want +got):\n%s", resp.Allowed, diff)
@@ -615,9 +615,9 @@ func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 }
 
 func TestHandlerRefusesOnPanic(t *testing.T) {
-	h := &Handler{Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) {
+	h := &Handler{Options: Options{Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) {
 		panic("index out of range")
-	})}
+	})}}
 	logged, ctx := logs(t)
 	resp := h.Handle(ctx, creation(tagMirrorSet("apps", "quay.io")))
 	want := &metav1.Status{
@@ -653,7 +653,7 @@ func TestLogCutsWhatAStrangerWrites(t *testing.T) {
 	req := creation(tagMirrorSet(long, "quay.io"))
 	req.UserInfo.Username, req.Kind.Kind, req.UID = long, long, "u"
 	logged, ctx := logs(t)
-	(&Handler{Reviewer: &records{}}).Handle(ctx, req)
+	(&Handler{Options: Options{Reviewer: &records{}}}).Handle(ctx, req)
 	if len(*logged) != 1 || len((*logged)[0]) > 8<<10 {
 		t.Errorf("got %d lines, the first of %d bytes, want one below 8 KiB", len(*logged), len((*logged)[0]))
 	}

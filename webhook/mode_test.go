@@ -67,10 +67,10 @@ func TestModesAndExemptions(t *testing.T) {
 		{"exempt, and recorded only", policy.Settings{Mode: policy.ModeAudit, Exemptions: []policy.Exemption{admins}}, true, map[string]string{"verdict": "allowed", "mode": "audit", "exemptions": "admins"}, "", "Reviewed mirror change"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			h := &Handler{Reviewer: &review.Reviewer{
+			h := &Handler{Options: Options{Reviewer: &review.Reviewer{
 				Inventory: lostCluster{}, Registries: review.RegistriesFunc(onlyAtTheSource),
 				SettingsNow: func() policy.Settings { return tt.settings },
-			}}
+			}}}
 			var lines []string
 			ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 			resp := h.Handle(ctx, creation(tagMirrorSet("apps", "quay.io")))
@@ -108,12 +108,12 @@ func TestModesWithoutVerdict(t *testing.T) {
 		allowed  bool
 		warnings int
 	}{policy.ModeEnforce: {false, 0}, policy.ModeWarn: {true, 1}, policy.ModeAudit: {true, 0}} {
-		h := &Handler{
+		h := &Handler{Options: Options{
 			Mode: func() policy.Mode { return mode },
 			Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) {
 				return review.Record{}, errors.New("no cluster")
 			}),
-		}
+		}}
 		for _, req := range []struct {
 			verdict string
 			allowed bool

@@ -47,7 +47,7 @@ func refusedBy(rules ...string) policy.Verdict {
 
 // overriddenHandler refuses everything for these rules, and lets kube:admin override it.
 func overriddenHandler(verdict policy.Verdict) *Handler {
-	return &Handler{Reviewer: &records{verdict: verdict}, Authorizer: permits("kube:admin")}
+	return &Handler{Options: Options{Reviewer: &records{verdict: verdict}, Authorizer: permits("kube:admin")}}
 }
 
 // annotated returns req with an override on the object that has to have it.
@@ -557,7 +557,7 @@ func TestNothingToOverride(t *testing.T) {
 func TestWithoutAuthorizer(t *testing.T) {
 	req := onResource(creation(tagMirrorSet("apps", "quay.io")))
 	code := codeIn(t, overriddenHandler(refusedBy(policy.ImageMissing)).Handle(quiet(t), req).Result.Message)
-	h := &Handler{Reviewer: &records{verdict: refusedBy(policy.ImageMissing)}}
+	h := &Handler{Options: Options{Reviewer: &records{verdict: refusedBy(policy.ImageMissing)}}}
 	got := h.Handle(quiet(t), annotated(t, req, code+": why"))
 	if got.Allowed || strings.Contains(got.Result.Message, OverrideAnnotation) {
 		t.Errorf("allowed %t: %v", got.Allowed, got.Result)
@@ -590,7 +590,7 @@ func TestOverrideAsksForTheUser(t *testing.T) {
 
 // TestOverriddenIsAdmitted: changes after it are judged together with it.
 func TestOverriddenIsAdmitted(t *testing.T) {
-	h := &Handler{Reviewer: &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}, Authorizer: permits("kube:admin")}
+	h := &Handler{Options: Options{Reviewer: &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}, Authorizer: permits("kube:admin")}}
 	req := onResource(creation(tagMirrorSet("b", "quay.io")))
 	code := codeIn(t, h.Handle(quiet(t), req).Result.Message)
 	if got := h.Handle(quiet(t), annotated(t, req, code+": why")); !got.Allowed {

@@ -88,7 +88,7 @@ func dryRun(req admission.Request) admission.Request {
 // judged together.
 func TestTwoChangesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &Handler{Reviewer: &cluster{think: time.Second}}
+		h := &Handler{Options: Options{Reviewer: &cluster{think: time.Second}}}
 		answers := make(chan admission.Response, 2)
 		for _, name := range []string{"a", "b"} {
 			go func() { answers <- h.Handle(quiet(t), creation(tagMirrorSet(name, "quay.io"))) }()
@@ -123,7 +123,7 @@ func TestSecondLook(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cluster{think: tc.think}
-				h := &Handler{Reviewer: c}
+				h := &Handler{Options: Options{Reviewer: c}}
 				go func() {
 					time.Sleep(tc.think / 2)
 					c.store(tagMirrorSet("a", "quay.io"))
@@ -159,7 +159,7 @@ func TestChangesOfLate(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := &Handler{Reviewer: &cluster{}}
+				h := &Handler{Options: Options{Reviewer: &cluster{}}}
 				if first := h.Handle(quiet(t), tc.first); !first.Allowed {
 					t.Fatal(first.Result.Message)
 				}
@@ -176,7 +176,7 @@ func TestChangesOfLate(t *testing.T) {
 // way that the guard does not see.
 func TestStoredOfLate(t *testing.T) {
 	c := &cluster{}
-	h := &Handler{Reviewer: c}
+	h := &Handler{Options: Options{Reviewer: c}}
 	admit := func(req admission.Request, want bool) {
 		t.Helper()
 		if got := h.Handle(quiet(t), req); got.Allowed != want {
@@ -203,7 +203,7 @@ func TestStoredOfLate(t *testing.T) {
 // A change that has to wait for the decision on another until time is up has no verdict.
 func TestNoSlotToDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &Handler{Reviewer: &cluster{}}
+		h := &Handler{Options: Options{Reviewer: &cluster{}}}
 		if err := h.edits().Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +231,7 @@ func TestSlowedDown(t *testing.T) {
 		})
 		go edits.Run(t.Context())
 		synctest.Wait()
-		h := &Handler{Reviewer: c, Recent: edits}
+		h := &Handler{Options: Options{Reviewer: c, Recent: edits}}
 		ask := func(sender, name string) (answer admission.Response, took time.Duration) {
 			ctx, cancel := context.WithTimeout(fair.WithClaimant(quiet(t), fair.Claimant{Name: sender, Rank: edits.Rank(sender)}), 10*time.Second)
 			defer cancel()
@@ -279,7 +279,7 @@ func TestWaits(t *testing.T) {
 				})
 				go edits.Run(t.Context())
 				synctest.Wait()
-				h := &Handler{Reviewer: c, Recent: edits}
+				h := &Handler{Options: Options{Reviewer: c, Recent: edits}}
 				for i := 0; tt.sender != "" && i < 3; i++ {
 					ctx := fair.WithClaimant(quiet(t), fair.Claimant{Name: tt.sender})
 					h.Handle(ctx, creation(tagMirrorSet("never", fmt.Sprintf("never%d.io", i))))
@@ -325,7 +325,7 @@ func TestRemovalsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}
 		// It is never run, so nothing is known of other replicas.
-		h := &Handler{Reviewer: c, Recent: recent.New(recent.Options{Lease: recent.NewLease(noLeases{}, noLeases{}, "n", "a")})}
+		h := &Handler{Options: Options{Reviewer: c, Recent: recent.New(recent.Options{Lease: recent.NewLease(noLeases{}, noLeases{}, "n", "a")})}}
 		ctx, cancel := context.WithTimeout(quiet(t), 10*time.Second)
 		defer cancel()
 		if got := h.Handle(ctx, creation(tagMirrorSet("b", "other.io"))); got.Allowed || !strings.Contains(got.Result.Message, "no verdict: reading which changes other replicas have admitted") {
@@ -347,7 +347,7 @@ func TestRemovalsGoOn(t *testing.T) {
 func TestRemovalsOutrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}
-		h := &Handler{Reviewer: c, Recent: recent.New(recent.Options{Lease: recent.NewLease(busyLeases{}, busyLeases{}, "n", "a")})}
+		h := &Handler{Options: Options{Reviewer: c, Recent: recent.New(recent.Options{Lease: recent.NewLease(busyLeases{}, busyLeases{}, "n", "a")})}}
 		running, stop := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
 		ended.Go(func() { h.Recent.Run(running) })
@@ -408,12 +408,12 @@ func (noLeases) Get(context.Context, string, metav1.GetOptions) (*coordinationv1
 // TestPanicWhileDeciding: it costs nobody else the right to decide.
 func TestPanicWhileDeciding(t *testing.T) {
 	reviews := 0
-	h := &Handler{Reviewer: ReviewerFunc(func(_ context.Context, edit mirrors.Edit) (review.Record, error) {
+	h := &Handler{Options: Options{Reviewer: ReviewerFunc(func(_ context.Context, edit mirrors.Edit) (review.Record, error) {
 		if reviews++; reviews == 2 {
 			panic("the second time")
 		}
 		return review.Record{Subject: edit.Subject(), Verdict: policy.Verdict{Allowed: true}}, nil
-	})}
+	})}}
 	if got := h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io"))); got.Allowed {
 		t.Error("admitted in spite of a panic")
 	}

@@ -30,10 +30,10 @@ func TestUnchanged(t *testing.T) {
 		mirrors.NamespacePolicyGVK.Kind: `{"scopes":["quay.io"],"policy":{"rootOfTrust":{"policyType":"PublicKey","publicKey":{"keyData":"Zm9v"}}}}`,
 	}
 	asked := 0
-	h := &Handler{Authorizer: permits("nobody"), Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) {
+	h := &Handler{Options: Options{Authorizer: permits("nobody"), Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) {
 		asked++
 		return review.Record{}, nil
-	})}
+	})}}
 	for _, gvk := range everyKind {
 		object := func(metadata string) string {
 			return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{%s"name":"cluster"},"spec":%s}`, gvk.GroupVersion(), gvk.Kind, metadata, specs[gvk.Kind])

@@ -82,7 +82,7 @@ type Options struct {
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
-	// ComesAgain receives each review after which the same change is likely to be made again,
+	// ExpectRetry receives each review after which the same change is likely to be made again,
 	// because it was refused or was a dry run. It may be nil. It is called before the answer
 	// is sent, and must not block.
 	ExpectRetry func(review.Record)
@@ -118,7 +118,7 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	handler := &Handler{Reviewer: o.Reviewer, DryRuns: o.DryRuns, ExpectRetry: o.ExpectRetry, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
+	handler := &Handler{Options: o, metrics: m}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
 		authenticate: o.Authenticate,

@@ -41,6 +41,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 //go:embed manifests
@@ -234,10 +236,7 @@ func (d *definition) metadata(object map[string]any) (*metav1.ObjectMeta, field.
 	if err != nil {
 		return nil, field.ErrorList{field.Invalid(field.NewPath("metadata"), object["metadata"], err.Error())}
 	}
-	var errs field.ErrorList
-	for _, path := range unknown {
-		errs = append(errs, unknownField(path))
-	}
+	errs := each.Of(unknown, unknownField)
 	if meta == nil {
 		meta = &metav1.ObjectMeta{}
 	}

@@ -9,6 +9,7 @@
 package mounted
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,25 @@ import (
 	"syscall"
 	"time"
 )
+
+// interval is how often Poll calls. The kubelet takes a minute or more to bring a changed Secret or
+// ConfigMap into a pod, so a few seconds more do not matter. Reading small files is simpler than
+// watching them: watches on a folder of symbolic links miss swaps, and a node has few inotify instances.
+const interval = 5 * time.Second
+
+// Poll calls read every few seconds until ctx ends.
+func Poll(ctx context.Context, read func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			read()
+		}
+	}
+}
 
 // timeLimit is how long a reading may take: many times what a file of a megabyte does.
 const timeLimit = 3 * time.Second

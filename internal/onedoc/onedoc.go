@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	goyaml "go.yaml.in/yaml/v2"
@@ -92,12 +93,7 @@ func hasOddBreaks(text []byte) bool {
 	if bytes.Count(text, []byte("\r")) != bytes.Count(text, []byte("\r\n")) {
 		return true
 	}
-	for _, odd := range []string{"\u0085", "\u2028", "\u2029"} {
-		if bytes.Contains(text, []byte(odd)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"\u0085", "\u2028", "\u2029"}, func(odd string) bool { return bytes.Contains(text, []byte(odd)) })
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }

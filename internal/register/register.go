@@ -1,4 +1,4 @@
-// Package register registers the metrics of a part of the guard.
+// Package register registers the metrics of a part of the guard, and has their value for a bool.
 package register
 
 import (
@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // Metrics registers collectors with r, if there is one. The error names the part and every collector
@@ -14,12 +16,16 @@ func Metrics(r prometheus.Registerer, part string, collectors ...prometheus.Coll
 	if r == nil {
 		return nil
 	}
-	var errs []error
-	for _, c := range collectors {
-		errs = append(errs, r.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(each.Of(collectors, r.Register)...); err != nil {
 		return fmt.Errorf("%s: registering metrics: %w", part, err)
 	}
 	return nil
+}
+
+// Bool returns the value of a metric that says whether something is so: 1 or 0.
+func Bool(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

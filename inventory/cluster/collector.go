@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
 // A Collector exports the age and the size of an Inventory to Prometheus. Its labels
@@ -39,9 +41,9 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 		if !s.Heard.IsZero() {
 			gauge(ageDesc, time.Since(s.Heard).Seconds(), s.Name)
 		}
-		gauge(syncedDesc, oneIf(s.Synced), s.Name)
-		gauge(servedDesc, oneIf(s.Lacking == nil), s.Name)
-		gauge(staleDesc, oneIf(s.Stale), s.Name)
+		gauge(syncedDesc, register.Bool(s.Synced), s.Name)
+		gauge(servedDesc, register.Bool(s.Lacking == nil), s.Name)
+		gauge(staleDesc, register.Bool(s.Stale), s.Name)
 	}
 	images := c.Inventory.index.Images()
 	consumers := 0
@@ -50,11 +52,4 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	gauge(imagesDesc, float64(images.Len()))
 	gauge(consumersDesc, float64(consumers))
-}
-
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

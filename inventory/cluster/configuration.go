@@ -31,26 +31,9 @@ const machineConfigOperator = "machine-config"
 // machineConfigController is the ControllerConfig of a cluster.
 const machineConfigController = "machine-config-controller"
 
-// MachineConfiguration returns MachineConfiguration cluster as
-// objects.TrimMachineConfiguration leaves it, nil if there is none. It is shared and must
-// not be changed; so are those below.
-func (c *Inventory) MachineConfiguration() *operatorv1.MachineConfiguration {
-	return c.configuration.machines.named("cluster")
-}
-
-// ImageConfig returns image.config.openshift.io cluster as objects.TrimImageConfig leaves
-// it, nil if there is none. A review rests on Mirrors, which is read live.
-func (c *Inventory) ImageConfig() *configv1.Image { return c.configuration.images.named("cluster") }
-
 // Proxy returns proxy.config.openshift.io cluster as objects.TrimProxy leaves it, nil if
 // there is none.
 func (c *Inventory) Proxy() *configv1.Proxy { return c.configuration.proxy.named("cluster") }
-
-// ClusterVersion returns ClusterVersion version as objects.TrimClusterVersion leaves it, nil
-// if there is none.
-func (c *Inventory) ClusterVersion() *configv1.ClusterVersion {
-	return c.configuration.version.named("version")
-}
 
 // sources returns the sources of what is not followed for its images already, which
 // is all but ClusterVersion and ControllerConfig.

@@ -31,7 +31,7 @@ func definitions(dyn dynamic.Interface, tell func(object string)) []*source {
 	for _, name := range mirrorDefinitions {
 		s := optional(dyn, definitionResource)
 		s.Name, s.Object, s.PageSize = "customresourcedefinition "+name, name, 1
-		s.Trim, s.Sink = trimDefinition, &definitionSink{name: name, tell: tell}
+		s.Trim, s.Sink = trimDefinition, follow.One((&definitionHistory{name: name, tell: tell}).update)
 		sources = append(sources, s)
 	}
 	return sources
@@ -57,8 +57,8 @@ func trimDefinition(o runtime.Object) any {
 	return &definition{sha256.Sum256(spec), crd.GetDeletionTimestamp() != nil}
 }
 
-// A definitionSink reports when a CRD changes.
-type definitionSink struct {
+// A definitionHistory reports when a CRD changes.
+type definitionHistory struct {
 	name string
 	tell func(object string)
 	// known is set once it is known what it is; last is that, nil for none.
@@ -66,25 +66,13 @@ type definitionSink struct {
 	last  *definition
 }
 
-// Put implements follow.Sink.
-func (s *definitionSink) Put(o *follow.Object) { s.be(o.Value.(*definition)) }
-
-// Remove implements follow.Sink.
-func (s *definitionSink) Remove(string, string) { s.be(nil) }
-
-// Replace implements follow.Sink.
-func (s *definitionSink) Replace(all []*follow.Object) {
-	if len(all) == 0 {
-		s.be(nil)
+// update is a follow.One.
+func (s *definitionHistory) update(value any, lacking error) {
+	if lacking != nil {
+		s.known = false
 		return
 	}
-	s.Put(all[0])
-}
-
-// None implements follow.Sink.
-func (s *definitionSink) None(error) { s.known = false }
-
-func (s *definitionSink) be(d *definition) {
+	d, _ := value.(*definition)
 	same := d == s.last || d != nil && s.last != nil && *d == *s.last
 	if s.known && !same {
 		s.tell("CustomResourceDefinition " + s.name)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -152,7 +153,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		case "clusterversions.config.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
 		case "imagestreams.image.openshift.io":
-			s.AlsoKeep(trimStream, streamSink{&c.index})
+			s.AlsoKeep(trimStream, streamSink(&c.index))
 		case "machineconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(trimFiles, &fileSink{table: &c.files, tell: o.OnUnreviewed})
 			s.AlsoKeep(trimRendered, &c.rendered)
@@ -319,10 +320,7 @@ func imagesOf(ctx context.Context, s imageSource) (policy.Cluster, error) {
 
 // Sources returns the status of every source, sorted by name.
 func (c *Inventory) Sources() []follow.Status {
-	statuses := make([]follow.Status, len(c.sources))
-	for i, s := range c.sources {
-		statuses[i] = s.Status()
-	}
+	statuses := each.Of(c.sources, func(s *source) follow.Status { return s.Status() })
 	slices.SortFunc(statuses, func(a, b follow.Status) int { return strings.Compare(a.Name, b.Name) })
 	return statuses
 }

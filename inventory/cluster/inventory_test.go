@@ -659,10 +659,10 @@ func TestInventoryKnowsNodesPoolsAndBudgets(t *testing.T) {
 	if diff := cmp.Diff([]string{"linux/arm64"}, policy.PlatformsOf(c.Nodes())); diff != "" {
 		t.Errorf("NodePlatforms() -want +got:\n%s", diff)
 	}
-	if pools := c.Pools(); len(pools) != 1 || !pools[0].Spec.Paused || pools[0].Spec.MaxUnavailable.String() != "25%" {
+	if pools := c.RolloutObjects().Pools; len(pools) != 1 || !pools[0].Spec.Paused || pools[0].Spec.MaxUnavailable.String() != "25%" {
 		t.Errorf("Pools() = %v, want worker, paused, at 25%%", pools)
 	}
-	if budgets := c.DisruptionBudgets(); len(budgets) != 1 || budgets[0].Name != "router" || budgets[0].Spec.MaxUnavailable.IntValue() != 1 {
+	if budgets := c.RolloutObjects().Budgets; len(budgets) != 1 || budgets[0].Name != "router" || budgets[0].Spec.MaxUnavailable.IntValue() != 1 {
 		t.Errorf("DisruptionBudgets() = %v, want router with 1", budgets)
 	}
 }

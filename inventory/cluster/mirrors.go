@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -181,11 +182,7 @@ const (
 )
 
 func asObjects[T mirrors.Object](typed []T) []mirrors.Object {
-	all := make([]mirrors.Object, len(typed))
-	for i, o := range typed {
-		all[i] = o
-	}
-	return all
+	return each.Of(typed, func(o T) mirrors.Object { return o })
 }
 
 // A listOf is a list as the API server sends it.

@@ -126,7 +126,7 @@ func TestInventoryReadsLargeObjects(t *testing.T) {
 func TestInventoryKnowsItsConfiguration(t *testing.T) {
 	cfg := fromAPIServer(t)
 	c := impatient(t, cfg, Options{})
-	if c.MachineConfiguration() != nil || c.Proxy() != nil || c.ImageConfig() != nil || c.ClusterVersion() != nil {
+	if c.RolloutObjects().Machines != nil || c.Proxy() != nil || c.configuration.images.named("cluster") != nil || c.RolloutObjects().Version != nil {
 		t.Error("there is a configuration where none is served")
 	}
 	const config = "config.openshift.io/v1"
@@ -146,16 +146,16 @@ func TestInventoryKnowsItsConfiguration(t *testing.T) {
 	create(t, dyn, config, "ClusterVersion", "clusterversions", "version", map[string]any{"desiredUpdate": map[string]any{"image": "quay.io/release:2"}})
 
 	eventually(t, "what has appeared is known", func() bool {
-		return c.MachineConfiguration() != nil && c.Proxy() != nil && c.ImageConfig() != nil && c.ClusterVersion() != nil
+		return c.RolloutObjects().Machines != nil && c.Proxy() != nil && c.configuration.images.named("cluster") != nil && c.RolloutObjects().Version != nil
 	})
-	m := c.MachineConfiguration()
+	m := c.RolloutObjects().Machines
 	if f := m.Spec.NodeDisruptionPolicy.Files; len(f) != 1 || f[0].Path != "/etc/containers/registries.conf" || m.Spec.LogLevel != "" {
 		t.Errorf("MachineConfiguration() = %+v, want the policy of one file and nothing else", m.Spec)
 	}
 	if got := c.Proxy().Spec.HTTPProxy; got != "http://proxy.example.com:3128" {
 		t.Errorf("Proxy() = %q, want it without a password", got)
 	}
-	if diff := cmp.Diff([]string{"quay.io"}, c.ImageConfig().Spec.RegistrySources.BlockedRegistries); diff != "" {
+	if diff := cmp.Diff([]string{"quay.io"}, c.configuration.images.named("cluster").Spec.RegistrySources.BlockedRegistries); diff != "" {
 		t.Errorf("ImageConfig() -want +got:\n%s", diff)
 	}
 	if users := consumersOf(t, c, "", "quay.io/release:2"); len(users) != 1 || users[0].Kind != "ClusterVersion" {
@@ -173,7 +173,7 @@ func TestInventoryKnowsItsConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "what is deleted is gone for both", func() bool {
-		return c.ClusterVersion() == nil && len(consumersOf(t, c, "", "quay.io/release:2")) == 0
+		return c.RolloutObjects().Version == nil && len(consumersOf(t, c, "", "quay.io/release:2")) == 0
 	})
 }
 

@@ -102,21 +102,13 @@ func (c *counter) Remove(namespace, name string) {
 	c.count(false)
 }
 
-// Replace implements follow.Sink.
-func (c *counter) Replace(all []*follow.Object) {
+// Replace implements follow.Sink. That something is still lacking is not a change.
+func (c *counter) Replace(all []*follow.Object, lacking error) {
 	if c.Sink != nil {
-		c.Sink.Replace(all)
+		c.Sink.Replace(all, lacking)
 	}
-	c.count(false)
-}
-
-// None implements follow.Sink. A repeated call is not a change.
-func (c *counter) None(reason error) {
-	if c.Sink != nil {
-		c.Sink.None(reason)
-	}
-	if !c.none {
-		c.count(true)
+	if lacking == nil || !c.none {
+		c.count(lacking != nil)
 	}
 }
 

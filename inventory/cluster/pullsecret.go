@@ -32,7 +32,7 @@ func pullSecret(kube kubernetes.Interface, tell func([]byte, error), changed fun
 			PageSize: 1,
 			IsAnswer: apierrors.IsForbidden,
 			Trim:     trimSecret,
-			Sink:     &secretSink{tell: tell, changed: changed},
+			Sink:     follow.One((&secretHistory{tell: tell, changed: changed}).update),
 		},
 	}
 }
@@ -43,9 +43,9 @@ func PullSecretRule() rbacv1.PolicyRule {
 	return rule("", pullSecretName, []string{"list", "watch"}, "secrets")
 }
 
-// A secretSink passes the global pull secret on to Options.OnPullSecret, at first
+// A secretHistory passes the global pull secret on to Options.OnPullSecret, at first
 // and when it has changed, and keeps only what it needs to tell a change.
-type secretSink struct {
+type secretHistory struct {
 	tell    func(dockerconfigjson []byte, err error)
 	changed func(object string) // may be nil
 	last    string              // what was passed on last, "" for nothing yet
@@ -66,27 +66,15 @@ func trimSecret(o runtime.Object) any {
 	return secretContent{data: data}
 }
 
-// Put implements follow.Sink.
-func (s *secretSink) Put(t *follow.Object) { s.report(t.Value.(secretContent)) }
-
-// Remove implements follow.Sink.
-func (s *secretSink) Remove(string, string) { s.Replace(nil) }
-
-// Replace implements follow.Sink.
-func (s *secretSink) Replace(all []*follow.Object) {
-	if len(all) == 0 {
-		s.None(errors.New("there is no such secret"))
-		return
+// update is a follow.One.
+func (s *secretHistory) update(value any, lacking error) {
+	c, there := value.(secretContent)
+	if !there && lacking == nil {
+		lacking = errors.New("there is no such secret")
 	}
-	s.Put(all[0])
-}
-
-// None implements follow.Sink.
-func (s *secretSink) None(reason error) {
-	s.report(secretContent{err: fmt.Errorf("reading secret %s/%s: %w", pullSecretNamespace, pullSecretName, reason)})
-}
-
-func (s *secretSink) report(c secretContent) {
+	if !there {
+		c.err = fmt.Errorf("reading secret %s/%s: %w", pullSecretNamespace, pullSecretName, lacking)
+	}
 	now := "data " + string(c.data)
 	if c.err != nil {
 		now = "error " + c.err.Error()

@@ -25,7 +25,7 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 	unknown := c.unknown() // before the objects are taken, as with Gaps
 	o := c.ProgressObjects()
 	o.Unknown = unknown
-	o.Pods, o.Budgets = c.pods.Pods(), c.DisruptionBudgets()
+	o.Pods, o.Budgets = c.pods.Pods(), c.budgets.sorted(byName)
 	o.Controllers, o.Quotas = c.controllers(), c.quotas.sorted(byName)
 	o.Namespaces, o.Volumes = c.namespaces.sorted(byName), c.volumes.sorted(byName)
 	return o
@@ -35,8 +35,8 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 // pods nor their controllers, which takes long with many.
 func (c *Inventory) ProgressObjects() workloads.Objects {
 	o := workloads.Objects{Unknown: c.unknown()}
-	o.Nodes, o.Pools = c.Nodes(), c.Pools()
-	o.Machines, o.Version = c.MachineConfiguration(), c.ClusterVersion()
+	o.Nodes, o.Pools = c.Nodes(), c.pools.sorted(byName)
+	o.Machines, o.Version = c.configuration.machines.named("cluster"), c.configuration.version.named("version")
 	o.MachineNodes = c.machineNodes.sorted(byName)
 	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
 	o.Controller = c.configuration.controller.named(machineConfigController)

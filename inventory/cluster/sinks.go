@@ -21,11 +21,8 @@ func (s holderSink) Put(t *follow.Object) { s.index.Put(s.holder(t)) }
 // Remove implements follow.Sink.
 func (s holderSink) Remove(namespace, name string) { s.index.Delete(s.kind, namespace, name) }
 
-// None implements follow.Sink.
-func (s holderSink) None(error) { s.index.Replace(s.kind, nil) }
-
 // Replace implements follow.Sink.
-func (s holderSink) Replace(all []*follow.Object) {
+func (s holderSink) Replace(all []*follow.Object, _ error) {
 	s.index.ReplaceSeq(s.kind, func(yield func(images.Holder) bool) {
 		for _, t := range all {
 			if !yield(s.holder(t)) {
@@ -39,70 +36,43 @@ func (s holderSink) holder(t *follow.Object) images.Holder {
 	return images.Holder{Kind: s.kind, Namespace: t.Namespace, Name: t.Name, References: t.Value.(images.Packed).References()}
 }
 
-// An accountSink enters service accounts in an Index.
-type accountSink struct{ index *images.Index }
+// one returns the Sink of one object in an Index that has others of its kind.
+func (s holderSink) one(object types.NamespacedName) follow.Sink {
+	return follow.One(func(value any, _ error) {
+		if value == nil {
+			s.Remove(object.Namespace, object.Name)
+			return
+		}
+		s.Put(&follow.Object{Namespace: object.Namespace, Name: object.Name, Value: value})
+	})
+}
+
+// An indexSink enters what is neither images nor pods by the names of objects.
+type indexSink[T any] struct {
+	put     func(namespace, name string, value T)
+	remove  func(namespace, name string)
+	replace func(map[types.NamespacedName]T)
+}
+
+// accountSink enters service accounts in an Index.
+func accountSink(index *images.Index) follow.Sink {
+	return indexSink[images.Account]{index.PutAccount, index.DeleteAccount, index.ReplaceAccounts}
+}
+
+// streamSink enters ImageStreams in an Index, besides the images that they name.
+func streamSink(index *images.Index) follow.Sink {
+	remove := func(namespace, name string) { index.PutStream(namespace, name, nil) }
+	return indexSink[*images.Stream]{index.PutStream, remove, index.ReplaceStreams}
+}
 
 // Put implements follow.Sink.
-func (s accountSink) Put(t *follow.Object) {
-	s.index.PutAccount(t.Namespace, t.Name, t.Value.(images.Account))
-}
+func (s indexSink[T]) Put(t *follow.Object) { s.put(t.Namespace, t.Name, t.Value.(T)) }
 
 // Remove implements follow.Sink.
-func (s accountSink) Remove(namespace, name string) { s.index.DeleteAccount(namespace, name) }
-
-// None implements follow.Sink.
-func (s accountSink) None(error) { s.Replace(nil) }
+func (s indexSink[T]) Remove(namespace, name string) { s.remove(namespace, name) }
 
 // Replace implements follow.Sink.
-func (s accountSink) Replace(all []*follow.Object) {
-	named := make(map[types.NamespacedName]images.Account, len(all))
-	for _, t := range all {
-		named[types.NamespacedName{Namespace: t.Namespace, Name: t.Name}] = t.Value.(images.Account)
-	}
-	s.index.ReplaceAccounts(named)
-}
-
-// A streamSink enters ImageStreams in an Index, besides the images that they name.
-type streamSink struct{ index *images.Index }
-
-// Put implements follow.Sink.
-func (s streamSink) Put(t *follow.Object) {
-	s.index.PutStream(t.Namespace, t.Name, t.Value.(*images.Stream))
-}
-
-// Remove implements follow.Sink.
-func (s streamSink) Remove(namespace, name string) { s.index.PutStream(namespace, name, nil) }
-
-// None implements follow.Sink.
-func (s streamSink) None(error) { s.Replace(nil) }
-
-// Replace implements follow.Sink.
-func (s streamSink) Replace(all []*follow.Object) {
-	streams := make(map[types.NamespacedName]*images.Stream, len(all))
-	for _, t := range all {
-		streams[types.NamespacedName{Namespace: t.Namespace, Name: t.Name}] = t.Value.(*images.Stream)
-	}
-	s.index.ReplaceStreams(streams)
-}
-
-// An objectSink enters one object in an Index that has others of its kind.
-type objectSink struct {
-	holderSink
-	object types.NamespacedName
-}
-
-// None implements follow.Sink.
-func (s objectSink) None(error) { s.Replace(nil) }
-
-// Replace implements follow.Sink.
-func (s objectSink) Replace(all []*follow.Object) {
-	if len(all) == 0 {
-		s.Remove(s.object.Namespace, s.object.Name)
-	}
-	for _, t := range all {
-		s.Put(t)
-	}
-}
+func (s indexSink[T]) Replace(all []*follow.Object, _ error) { s.replace(byObject[T](all)) }
 
 // A podSink enters pods in a Table. Those that have ended are nil.
 type podSink struct{ pods *workloads.Table }
@@ -119,11 +89,8 @@ func (s podSink) Put(o *follow.Object) {
 // Remove implements follow.Sink.
 func (s podSink) Remove(namespace, name string) { s.pods.Remove(namespace, name) }
 
-// None implements follow.Sink.
-func (s podSink) None(error) { s.Replace(nil) }
-
 // Replace implements follow.Sink.
-func (s podSink) Replace(all []*follow.Object) {
+func (s podSink) Replace(all []*follow.Object, _ error) {
 	s.pods.Replace(func(yield func(*rollout.Pod) bool) {
 		for _, o := range all {
 			if !yield(o.Value.(*rollout.Pod)) {

@@ -96,7 +96,7 @@ func configMaps(kube kubernetes.Interface, index *images.Index) []*source {
 	var sources []*source
 	for _, key := range images.ImageConfigMaps() {
 		s := configMap(kube, key, func(cm *corev1.ConfigMap) any { return images.Pack(images.ExtractConfigMap(cm).References) },
-			objectSink{holderSink{index, images.ConfigMapKind.Kind}, key})
+			holderSink{index, images.ConfigMapKind.Kind}.one(key))
 		s.kind = images.ConfigMapKind.Kind
 		sources = append(sources, s)
 	}
@@ -186,7 +186,7 @@ func volumes(kube kubernetes.Interface, sink follow.Sink) *source {
 // account itself names the one that OpenShift has made, and before that it is not known.
 func serviceAccounts(kube kubernetes.Interface, index *images.Index) *source {
 	return readable("serviceaccounts", follow.Builtin(kube.CoreV1().ServiceAccounts(metav1.NamespaceAll), kube),
-		func(o runtime.Object) any { return images.AccountOf(o.(*corev1.ServiceAccount)) }, accountSink{index})
+		func(o runtime.Object) any { return images.AccountOf(o.(*corev1.ServiceAccount)) }, accountSink(index))
 }
 
 // accountsKnown returns how complete and current a source of serviceAccounts is.

@@ -284,10 +284,7 @@ func (s *survey) due() []schema.GroupVersionResource {
 		}
 	}
 	slices.SortFunc(due, func(a, b schema.GroupVersionResource) int {
-		if c := s.kinds[a].tried.Compare(s.kinds[b].tried); c != 0 {
-			return c
-		}
-		return strings.Compare(a.String(), b.String())
+		return cmp.Or(s.kinds[a].tried.Compare(s.kinds[b].tried), strings.Compare(a.String(), b.String()))
 	})
 	return due
 }
@@ -330,7 +327,7 @@ func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource,
 		err = nil // it has gone since, or lists nothing in spite of what it says
 	}
 	if err == nil {
-		holderSink{s.index, images.GuessedKind(kind)}.Replace(all)
+		holderSink{s.index, images.GuessedKind(kind)}.Replace(all, nil)
 	}
 	return err
 }

@@ -33,18 +33,21 @@ func (t *table[T]) Remove(namespace, name string) {
 	delete(t.rows, types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// None implements follow.Sink.
-func (t *table[T]) None(error) { t.Replace(nil) }
-
 // Replace implements follow.Sink.
-func (t *table[T]) Replace(all []*follow.Object) {
-	rows := make(map[types.NamespacedName]T, len(all))
-	for _, o := range all {
-		rows[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o.Value.(T)
-	}
+func (t *table[T]) Replace(all []*follow.Object, _ error) {
+	rows := byObject[T](all)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.rows = rows
+}
+
+// byObject returns the values of objects by their names.
+func byObject[T any](all []*follow.Object) map[types.NamespacedName]T {
+	values := make(map[types.NamespacedName]T, len(all))
+	for _, o := range all {
+		values[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o.Value.(T)
+	}
+	return values
 }
 
 // sorted returns the rows in the order of compare.

@@ -29,7 +29,12 @@ func (s *fileSink) Remove(namespace, name string) {
 }
 
 // Replace implements follow.Sink.
-func (s *fileSink) Replace(all []*follow.Object) {
+func (s *fileSink) Replace(all []*follow.Object, lacking error) {
+	if lacking != nil {
+		s.table.Replace(nil, lacking)
+		s.listed = false
+		return
+	}
 	names := map[string]bool{}
 	for _, o := range all {
 		names[o.Name] = true
@@ -37,14 +42,8 @@ func (s *fileSink) Replace(all []*follow.Object) {
 	for name := range s.names() {
 		names[name.Name] = true
 	}
-	s.comparing(func() { s.table.Replace(all) }, slices.Sorted(maps.Keys(names))...)
+	s.comparing(func() { s.table.Replace(all, nil) }, slices.Sorted(maps.Keys(names))...)
 	s.listed = true
-}
-
-// None implements follow.Sink.
-func (s *fileSink) None(reason error) {
-	s.table.None(reason)
-	s.listed = false
 }
 
 // comparing makes a change of MachineConfigs of these names.

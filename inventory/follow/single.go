@@ -6,11 +6,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A Single is the Sink of a Source that follows one object: it holds what is left of the
-// object as last read. It is safe for concurrent use.
+// One is the Sink of a Source that follows one object. It is called with what Source.Trim left of the
+// object, nil if there is none, and with the reason if it is not served or may not be read.
+type One func(value any, lacking error)
+
+// Put implements Sink.
+func (f One) Put(o *Object) { f(o.Value, nil) }
+
+// Remove implements Sink.
+func (f One) Remove(string, string) { f(nil, nil) }
+
+// Replace implements Sink.
+func (f One) Replace(all []*Object, lacking error) {
+	if len(all) == 0 {
+		f(nil, lacking)
+		return
+	}
+	f(all[0].Value, nil)
+}
+
+// A Single holds one object as last read; One(single.Set) is the Sink. It is safe for concurrent use.
 type Single struct {
-	// Changed is called after each change of what Read returns, by the goroutine of the
-	// Source. It may be nil.
+	// Changed is called after each Set. It may be nil.
 	Changed func()
 
 	mu     sync.Mutex
@@ -26,29 +43,12 @@ func (s *Single) Read() (value any, denied bool) {
 	return s.value, s.denied
 }
 
-func (s *Single) set(value any, denied bool) {
+// Set is a One.
+func (s *Single) Set(value any, lacking error) {
 	s.mu.Lock()
-	s.value, s.denied = value, denied
+	s.value, s.denied = value, apierrors.IsForbidden(lacking)
 	s.mu.Unlock()
 	if s.Changed != nil {
 		s.Changed()
 	}
 }
-
-// Put implements Sink.
-func (s *Single) Put(o *Object) { s.set(o.Value, false) }
-
-// Remove implements Sink.
-func (s *Single) Remove(string, string) { s.set(nil, false) }
-
-// Replace implements Sink.
-func (s *Single) Replace(all []*Object) {
-	if len(all) == 0 {
-		s.set(nil, false)
-		return
-	}
-	s.Put(all[0])
-}
-
-// None implements Sink.
-func (s *Single) None(reason error) { s.set(nil, apierrors.IsForbidden(reason)) }

@@ -81,10 +81,9 @@ var RetryNowAndThen = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5
 type Sink interface {
 	Put(*Object)
 	Remove(namespace, name string)
-	// Replace passes the complete set of objects.
-	Replace([]*Object)
-	// None says that there are no such objects, and why. It may be called repeatedly.
-	None(reason error)
+	// Replace passes the complete set of objects. There are none if something is lacking, and it
+	// may then be called repeatedly.
+	Replace(all []*Object, lacking error)
 }
 
 // An Object is a trimmed object, to be passed to a Sink. To a Reflector it is itself an
@@ -145,7 +144,7 @@ func (s *Source) fail(err error) error {
 		s.health.failed(err)
 	case apierrors.IsForbidden(err) && !s.health.forbidden(err, cmp.Or(s.ForbiddenAfter, DefaultForbiddenAfter)):
 	default:
-		s.Sink.None(err)
+		s.Sink.Replace(nil, err)
 		s.synced(err)
 	}
 	return err

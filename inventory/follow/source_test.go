@@ -74,8 +74,11 @@ type recorder struct{ told []string }
 
 func (r *recorder) Put(o *Object)         { r.told = append(r.told, "put "+o.Name) }
 func (r *recorder) Remove(_, name string) { r.told = append(r.told, "remove "+name) }
-func (r *recorder) None(reason error)     { r.told = append(r.told, "none: "+reason.Error()) }
-func (r *recorder) Replace(objects []*Object) {
+func (r *recorder) Replace(objects []*Object, lacking error) {
+	if lacking != nil {
+		r.told = append(r.told, "none: "+lacking.Error())
+		return
+	}
 	names := make([]string, len(objects))
 	for i, o := range objects {
 		names[i] = o.Name

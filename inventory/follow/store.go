@@ -52,7 +52,7 @@ func (s store) Replace(objects []any, _ string) error {
 			all = append(all, t)
 		}
 	}
-	s.source.Sink.Replace(all)
+	s.source.Sink.Replace(all, nil)
 	s.source.synced(nil)
 	return nil
 }

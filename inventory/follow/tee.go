@@ -29,19 +29,13 @@ func (t tee) Remove(namespace, name string) {
 }
 
 // Replace implements Sink.
-func (t tee) Replace(all []*Object) {
+func (t tee) Replace(all []*Object, lacking error) {
 	first, second := make([]*Object, len(all)), make([]*Object, len(all))
 	for i, o := range all {
 		first[i], second[i] = split(o)
 	}
-	t.first.Replace(first)
-	t.second.Replace(second)
-}
-
-// None implements Sink.
-func (t tee) None(reason error) {
-	t.first.None(reason)
-	t.second.None(reason)
+	t.first.Replace(first, lacking)
+	t.second.Replace(second, lacking)
 }
 
 func split(o *Object) (first, second *Object) {

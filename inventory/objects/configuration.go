@@ -72,10 +72,6 @@ func TrimInfrastructure(i *configv1.Infrastructure) *configv1.Infrastructure {
 // TrimClusterOperator returns what is kept of a ClusterOperator: its conditions.
 func TrimClusterOperator(o *configv1.ClusterOperator) *configv1.ClusterOperator {
 	t := &configv1.ClusterOperator{ObjectMeta: names(o)}
-	for _, c := range o.Status.Conditions {
-		t.Status.Conditions = append(t.Status.Conditions, configv1.ClusterOperatorStatusCondition{
-			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
-		})
-	}
+	t.Status.Conditions = o.Status.Conditions
 	return t
 }

@@ -1,6 +1,7 @@
 package presence
 
 import (
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -96,13 +97,7 @@ func (k *keeper) byWeight() []string {
 			}
 			return 1
 		}
-		if c := y.until.Compare(x.until); c != 0 {
-			return c
-		}
-		if c := y.since.Compare(x.since); c != 0 {
-			return c
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(y.until.Compare(x.until), y.since.Compare(x.since), strings.Compare(a, b))
 	})
 }
 

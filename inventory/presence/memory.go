@@ -1,6 +1,7 @@
 package presence
 
 import (
+	"cmp"
 	"container/list"
 	"reflect"
 	"time"
@@ -108,16 +109,11 @@ type Lifetimes struct {
 }
 
 func (l Lifetimes) withDefaults() Lifetimes {
-	set := func(d *time.Duration, to time.Duration) {
-		if *d <= 0 {
-			*d = to
-		}
-	}
-	set(&l.PresentDigest, time.Hour)
-	set(&l.PresentTag, 2*time.Minute)
-	set(&l.Absent, 2*time.Second)
-	set(&l.Recalled, 90*time.Second)
-	set(&l.Trouble, 10*time.Second)
+	l.PresentDigest = cmp.Or(l.PresentDigest, time.Hour)
+	l.PresentTag = cmp.Or(l.PresentTag, 2*time.Minute)
+	l.Absent = cmp.Or(l.Absent, 2*time.Second)
+	l.Recalled = cmp.Or(l.Recalled, 90*time.Second)
+	l.Trouble = cmp.Or(l.Trouble, 10*time.Second)
 	return l
 }
 

@@ -253,11 +253,7 @@ func (s *Store) retire(q *queue) {
 // spawn runs work as one of the probes under way. It is called with the lock held.
 func (s *Store) spawn(work func()) {
 	s.running++
-	s.work.Add(1)
-	go func() {
-		defer s.work.Done()
-		work()
-	}()
+	s.work.Go(work)
 }
 
 // finish frees the slot of what spawn started. It is called with the lock held.

@@ -1,6 +1,7 @@
 package presence
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -44,27 +46,13 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Lifetimes = o.Lifetimes.withDefaults()
-	if o.MaxFacts <= 0 {
-		o.MaxFacts = 100_000
-	}
-	if o.Concurrency <= 0 {
-		o.Concurrency = limits.ProbesAtOnce
-	}
-	if o.PerRegistry <= 0 {
-		o.PerRegistry = limits.ProbesPerRegistry
-	}
-	if o.ProbeTimeout <= 0 {
-		o.ProbeTimeout = limits.ProbeTimeout
-	}
-	if o.Linger <= 0 {
-		o.Linger = 2 * time.Minute
-	}
-	if o.MaxKept <= 0 {
-		o.MaxKept = o.MaxFacts / 2
-	}
-	if o.KeepRate <= 0 {
-		o.KeepRate = limits.RefreshesPerSecond
-	}
+	o.MaxFacts = cmp.Or(o.MaxFacts, 100_000)
+	o.Concurrency = cmp.Or(o.Concurrency, limits.ProbesAtOnce)
+	o.PerRegistry = cmp.Or(o.PerRegistry, limits.ProbesPerRegistry)
+	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, limits.ProbeTimeout)
+	o.Linger = cmp.Or(o.Linger, 2*time.Minute)
+	o.MaxKept = cmp.Or(o.MaxKept, o.MaxFacts/2)
+	o.KeepRate = cmp.Or(o.KeepRate, limits.RefreshesPerSecond)
 	return o
 }
 
@@ -392,9 +380,5 @@ func (s *Store) SetNote(topic, note string) {
 func (s *Store) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var notes []string
-	for _, topic := range slices.Sorted(maps.Keys(s.notes)) {
-		notes = append(notes, s.notes[topic])
-	}
-	return notes
+	return each.Of(slices.Sorted(maps.Keys(s.notes)), func(topic string) string { return s.notes[topic] })
 }

@@ -79,7 +79,7 @@ func (c *calls) Remove(_, name string) {
 }
 
 // Replace implements follow.Sink.
-func (c *calls) Replace(all []*follow.Object) {
+func (c *calls) Replace(all []*follow.Object, _ error) {
 	c.mu.Lock()
 	c.held = nil
 	for _, o := range all {
@@ -88,6 +88,3 @@ func (c *calls) Replace(all []*follow.Object) {
 	c.mu.Unlock()
 	c.changed()
 }
-
-// None implements follow.Sink.
-func (c *calls) None(error) { c.Replace(nil) }

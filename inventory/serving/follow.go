@@ -61,7 +61,7 @@ type Follower struct {
 // An object is one that is followed by its name.
 type object struct {
 	follow.Source
-	held follow.Single // the Sink of the Source
+	held follow.Single
 }
 
 // apiServerName is that of the only APIServer there is.
@@ -94,7 +94,7 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 }
 
 func (f *Follower) prepare(o *object, title, name string, client follow.Resource) {
-	o.Name, o.Object, o.Client, o.Sink = title, name, client, &o.held
+	o.Name, o.Object, o.Client, o.Sink = title, name, client, follow.One(o.held.Set)
 	o.PageSize = 1
 	f.limit(&o.Source)
 }

@@ -129,16 +129,16 @@ func checkMustGather(t *testing.T, s *Snapshot, err error, file func(string) str
 		"mirrors":   cmp.Diff([]string{"ImageDigestMirrorSet release quay.io/release"}, mirrorsOf(t, s)),
 		"platforms": cmp.Diff([]string{"linux/amd64"}, policy.PlatformsOf(s.Nodes())),
 		"problems":  cmp.Diff(problems, got),
-		"skipped":   cmp.Diff(map[string]int{"Event": 1, "(no object)": 1}, s.Skipped()),
+		"skipped":   cmp.Diff(map[string]int{"Event": 1, "(no object)": 1}, s.skipped),
 	} {
 		if diff != "" {
 			t.Errorf("%s: -want +got:\n%s", what, diff)
 		}
 	}
-	if pools := s.Pools(); len(pools) != 1 || !pools[0].Spec.Paused {
+	if pools := s.RolloutObjects().Pools; len(pools) != 1 || !pools[0].Spec.Paused {
 		t.Errorf("pools %v, want worker, paused", pools)
 	}
-	if budgets := s.DisruptionBudgets(); len(budgets) != 1 || budgets[0].Name != "router-default" {
+	if budgets := s.RolloutObjects().Budgets; len(budgets) != 1 || budgets[0].Name != "router-default" {
 		t.Errorf("budgets %v, want router-default", budgets)
 	}
 }

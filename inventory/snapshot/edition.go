@@ -172,9 +172,6 @@ func (r *reader) compareEdition(gvk schema.GroupVersionKind, data []byte) (now, 
 	if before, o = r.editions[id], newer; before != nil {
 		o = now.against(before)
 	}
-	if r.editions == nil {
-		r.editions = map[identity]*edition{}
-	}
 	if o == newer || o == unordered {
 		r.editions[id] = now
 	}

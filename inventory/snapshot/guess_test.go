@@ -86,7 +86,7 @@ status: {tags: [{tag: "3.9", items: [{dockerImageReference: "quay.io/python:3.9"
 		}
 	}
 	check(s)
-	if diff := cmp.Diff(map[string]int{"ConfigMap": 1, "Widget": 1}, s.Skipped()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"ConfigMap": 1, "Widget": 1}, s.skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
 	var written bytes.Buffer

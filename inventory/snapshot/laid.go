@@ -17,13 +17,6 @@ import (
 // A dump may lack MachineConfigs that lay files beside those that MCO generates, and have what MCO
 // rendered of them: must-gathers are cut, and people list what they think of.
 
-func (r *reader) hasMachineConfig(name string) {
-	if r.machineConfigs == nil {
-		r.machineConfigs = map[string]bool{}
-	}
-	r.machineConfigs[name] = true
-}
-
 // putLaid adds the drop-ins that rendered configs have, and no MachineConfig of the dump.
 func (r *reader) putLaid() {
 	for _, pool := range r.pools.sorted() {

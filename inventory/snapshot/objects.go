@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
@@ -62,7 +63,7 @@ func (h header) cut() error {
 // part takes the next part of a dump.
 func (r *reader) part(p part) error {
 	if p.kind != "" {
-		r.skip(p.kind)
+		r.skipped[p.kind]++
 		r.objects++
 		return nil
 	}
@@ -118,7 +119,7 @@ func (r *reader) document(data []byte, waiting []item, items int) error {
 	}
 	switch {
 	case h.Kind == "" && h.APIVersion == "" && h.Items == nil && h.Metadata == nil:
-		r.skip("(no object)") // Helm values in a folder of manifests, lists of numbers in a must-gather
+		r.skipped["(no object)"]++ // Helm values in a folder of manifests, lists of numbers in a must-gather
 		return nil
 	case h.Kind == "":
 		r.unreadEnd(h, data, waiting)
@@ -158,7 +159,7 @@ func (r *reader) array(data []byte) error {
 		return err
 	}
 	if !slices.ContainsFunc(elements, func(e json.RawMessage) bool { return isMap(e) }) {
-		r.skip("(no object)")
+		r.skipped["(no object)"]++
 		return nil
 	}
 	var errs []error
@@ -183,11 +184,7 @@ func (r *reader) list(h header, items []item) error {
 	if kind := strings.TrimSuffix(h.Kind, "List"); kind != "" {
 		fallback = metav1.TypeMeta{APIVersion: h.APIVersion, Kind: kind}
 	}
-	var errs []error
-	for _, it := range items {
-		errs = append(errs, r.item(it, fallback, false))
-	}
-	return errors.Join(errs...)
+	return errors.Join(each.Of(items, func(it item) error { return r.item(it, fallback, false) })...)
 }
 
 // item reads an item, which is what fallback says unless it says so itself. The first
@@ -280,9 +277,6 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 		return fmt.Errorf("%s without a name", gvk.Kind)
 	}
 	r.set = mirrors.Put(o).Apply(r.set)
-	if r.mirrors == nil {
-		r.mirrors = map[string][]byte{}
-	}
 	r.mirrors[mirrors.NameOf(o)] = bytes.Clone(data)
 	return nil
 }
@@ -301,7 +295,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	}
 	if images.ReadsTemplates(kind) {
 		r.index.Reads(kind, true)
-		r.hasTemplate(kind, h)
+		r.templates[owner{kind, h.Namespace, h.Name}] = true
 	}
 	switch kind {
 	case clusterVersionKind.GroupKind():
@@ -315,7 +309,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 			r.applied(data)
 			return nil
 		}
-		r.hasMachineConfig(h.Name)
+		r.machineConfigs[h.Name] = true
 		r.renderedContent(h.Name, data)
 		return errors.Join(r.machineConfig(data), r.registryFiles(h.Name, data))
 	default:
@@ -463,7 +457,7 @@ func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 	h, err := images.DecodeGuess(kind, data)
 	switch {
 	case errors.Is(err, images.ErrKind), err == nil && len(h.References) == 0:
-		r.skip(kind.Kind)
+		r.skipped[kind.Kind]++
 		return nil
 	case err != nil:
 		return err
@@ -491,13 +485,6 @@ var usefulKinds = func() map[string]bool {
 	}
 	return kinds
 }()
-
-func (r *reader) skip(kind string) {
-	if r.skipped == nil {
-		r.skipped = map[string]int{}
-	}
-	r.skipped[kind]++
-}
 
 // keep reads an object and keeps what trim leaves of it.
 func keep[T any, P interface {
@@ -582,13 +569,10 @@ func (r *reader) secret(data []byte) error {
 	case err == nil && isPullSecret(&o):
 		r.pullSecret = secret.Data[corev1.DockerConfigJsonKey]
 	case err == nil && account != "":
-		if r.generated == nil {
-			r.generated = map[types.NamespacedName][]string{}
-		}
 		owner := types.NamespacedName{Namespace: secret.Namespace, Name: account}
 		r.generated[owner] = append(r.generated[owner], secret.Name)
 	case !isPullSecret(&o):
-		r.skip("Secret")
+		r.skipped["Secret"]++
 	}
 	return nil
 }

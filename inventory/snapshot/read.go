@@ -20,7 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // MaxFile is the size of a file up to which it is read, in bytes. 20,000 pods of
@@ -45,7 +47,7 @@ func Read(name string) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the dump: %w", err)
 	}
-	var r reader
+	r := newReader()
 	if info.IsDir() {
 		err = r.folder(name)
 	} else {
@@ -59,7 +61,7 @@ func Read(name string) (*Snapshot, error) {
 
 // ReadFrom reads a dump from a stream, which messages call name.
 func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
-	var r reader
+	r := newReader()
 	r.stream(stream, name)
 	return r.finish(name)
 }
@@ -96,6 +98,17 @@ type reader struct {
 	now, before *edition
 }
 
+func newReader() *reader {
+	return &reader{
+		Snapshot: Snapshot{
+			mirrors: map[string][]byte{}, podOwners: map[controllerKey]rollout.Controller{}, contents: map[string]renderedContent{},
+			rendered: map[string]rollout.RenderedConfig{}, skipped: map[string]int{},
+		},
+		holders: map[[3]string]*images.Holder{}, machineConfigs: map[string]bool{}, templates: map[owner]bool{},
+		retained: map[[3]string]retained{}, generated: map[types.NamespacedName][]string{}, editions: map[identity]*edition{},
+	}
+}
+
 func (r *reader) finish(name string) (*Snapshot, error) {
 	if r.refused != nil {
 		return nil, fmt.Errorf("reading the dump: %w", r.refused)
@@ -113,10 +126,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	if r.objects > 0 {
 		return &r.Snapshot, nil
 	}
-	var problems []error
-	for _, p := range r.problems {
-		problems = append(problems, p)
-	}
+	problems := each.Of(r.problems, func(p Problem) error { return p })
 	return nil, errors.Join(append([]error{fmt.Errorf("%s has no Kubernetes objects", name)}, problems...)...)
 }
 

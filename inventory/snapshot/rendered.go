@@ -29,9 +29,6 @@ func (r *reader) renderedContent(name string, data []byte) {
 	if !strings.HasPrefix(name, objects.RenderedPrefix) {
 		return
 	}
-	if r.contents == nil {
-		r.contents = map[string]renderedContent{}
-	}
 	config, err := objects.DecodeRendered(data)
 	r.contents[name] = renderedContent{config, err}
 }
@@ -133,9 +130,6 @@ func (r *reader) writtenContent(data []byte) error {
 	}
 	if w.Name == "" {
 		return errors.New("the content of a rendered config without a name")
-	}
-	if r.contents == nil {
-		r.contents = map[string]renderedContent{}
 	}
 	r.contents[w.Name] = w.read()
 	return nil

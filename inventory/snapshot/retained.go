@@ -40,22 +40,11 @@ func (r *reader) retain(h images.Holder, data []byte) bool {
 		return false
 	}
 	kind := images.CurrentKind(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind())
-	if r.retained == nil {
-		r.retained = map[[3]string]retained{}
-	}
 	r.retained[keyOf(h)] = retained{h, owner{kind, h.Namespace, controller.Name}}
 	return true
 }
 
 func keyOf(h images.Holder) [3]string { return [3]string{h.Kind, h.Namespace, h.Name} }
-
-// hasTemplate notes that the template of h was read.
-func (r *reader) hasTemplate(kind schema.GroupKind, h images.Holder) {
-	if r.templates == nil {
-		r.templates = map[owner]bool{}
-	}
-	r.templates[owner{kind, h.Namespace, h.Name}] = true
-}
 
 // putRetained puts the objects that owners keep. Without its owner, such an object may be the only trace
 // of a template.

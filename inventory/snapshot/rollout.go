@@ -30,9 +30,9 @@ func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster
 // RolloutObjects implements Source.
 func (s *Snapshot) RolloutObjects() workloads.Objects {
 	return workloads.Objects{
-		Pods: s.pods.Pods(), Controllers: slices.SortedFunc(maps.Values(s.podOwners), workloads.CompareControllers), Nodes: s.Nodes(), Pools: s.Pools(), Budgets: s.DisruptionBudgets(),
+		Pods: s.pods.Pods(), Controllers: slices.SortedFunc(maps.Values(s.podOwners), workloads.CompareControllers), Nodes: s.Nodes(), Pools: s.pools.sorted(), Budgets: s.budgets.sorted(),
 		Namespaces: s.namespaces.sorted(), Quotas: s.quotas.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
-		Machines: s.MachineConfiguration(), Version: s.ClusterVersion(),
+		Machines: s.machines["/cluster"], Version: s.versions["/version"],
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
 		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override,
 		Rendered: slices.SortedFunc(maps.Values(s.rendered), func(a, b rollout.RenderedConfig) int { return strings.Compare(a.Name, b.Name) }),
@@ -85,7 +85,7 @@ func (r *reader) renderedConfig(data []byte) error {
 	if err := strictjson.Unmarshal(data, &o); err != nil {
 		return err
 	}
-	r.keepRendered(rollout.RenderedConfig(o))
+	r.rendered[o.Name] = rollout.RenderedConfig(o)
 	return nil
 }
 
@@ -96,16 +96,9 @@ func (r *reader) machineConfig(data []byte) error {
 		return err
 	}
 	if config := objects.RenderedOf(&o); config != nil {
-		r.keepRendered(*config)
+		r.rendered[config.Name] = *config
 	}
 	return nil
-}
-
-func (r *reader) keepRendered(c rollout.RenderedConfig) {
-	if r.rendered == nil {
-		r.rendered = map[string]rollout.RenderedConfig{}
-	}
-	r.rendered[c.Name] = c
 }
 
 // rolloutResources are the resources that a rollout depends on, by kind.
@@ -188,9 +181,6 @@ func (r *reader) keepController(c rollout.Controller) {
 	key := controllerKey{c.Namespace, c.Owner}
 	if other, twice := r.podOwners[key]; twice && r.before != nil {
 		c.Parallel, c.First = c.Parallel && other.Parallel, min(c.First, other.First)
-	}
-	if r.podOwners == nil {
-		r.podOwners = map[controllerKey]rollout.Controller{}
 	}
 	r.podOwners[key] = c
 }

@@ -28,6 +28,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -179,24 +180,10 @@ func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
 // by name.
 func (s *Snapshot) Nodes() []*corev1.Node { return s.nodes.sorted() }
 
-// Pools returns the MachineConfigPools in the dump, as objects.TrimPool leaves
-// them, sorted by name.
-func (s *Snapshot) Pools() []*mcfgv1.MachineConfigPool { return s.pools.sorted() }
-
-// DisruptionBudgets returns the PodDisruptionBudgets in the dump, as
-// objects.TrimDisruptionBudget leaves them, sorted by namespace and name.
-func (s *Snapshot) DisruptionBudgets() []*policyv1.PodDisruptionBudget { return s.budgets.sorted() }
-
 // CredentialProviders returns the CRIOCredentialProviderConfigs in the dump, sorted by
 // name.
 func (s *Snapshot) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
 	return s.providers.sorted()
-}
-
-// MachineConfiguration returns MachineConfiguration cluster, as
-// objects.TrimMachineConfiguration leaves it, nil if the dump does not have it.
-func (s *Snapshot) MachineConfiguration() *operatorv1.MachineConfiguration {
-	return s.machines["/cluster"]
 }
 
 // Proxy returns proxy.config.openshift.io cluster, as objects.TrimProxy leaves it,
@@ -208,31 +195,14 @@ func (s *Snapshot) Subscriptions(context.Context) ([]*objects.Subscription, erro
 	return s.subscribed.sorted(), nil
 }
 
-// ClusterVersion returns ClusterVersion version, as objects.TrimClusterVersion
-// leaves it, nil if the dump does not have it.
-func (s *Snapshot) ClusterVersion() *configv1.ClusterVersion { return s.versions["/version"] }
-
 // EndingNamespaces is as in policy.Cluster.
 func (s *Snapshot) EndingNamespaces() map[string]bool {
 	return objects.EndingNamespaces(s.namespaces.sorted())
 }
 
-// Namespaces returns the names of the Namespace objects in the dump, sorted.
-func (s *Snapshot) Namespaces() []string {
-	var names []string
-	for _, n := range s.namespaces.sorted() {
-		names = append(names, n.Name)
-	}
-	return names
-}
-
 // PullSecret returns the .dockerconfigjson of Secret openshift-config/pull-secret,
 // nil if the dump does not have it or has it blanked out.
 func (s *Snapshot) PullSecret() []byte { return s.pullSecret }
-
-// Skipped returns how many objects of kinds that do not matter here were left
-// out, by kind.
-func (s *Snapshot) Skipped() map[string]int { return maps.Clone(s.skipped) }
 
 // Notes says what the dump lacks and what was left out of it.
 func (s *Snapshot) Notes() []string {
@@ -257,10 +227,7 @@ func (s *Snapshot) Notes() []string {
 const namedProblems = 3
 
 func (s *Snapshot) problemNotes() []string {
-	var notes []string
-	for _, p := range s.problems[:min(len(s.problems), namedProblems)] {
-		notes = append(notes, "not read: "+p.Error())
-	}
+	notes := each.Of(s.problems[:min(len(s.problems), namedProblems)], func(p Problem) string { return "not read: " + p.Error() })
 	if more := len(s.problems) - namedProblems; more > 0 {
 		notes = append(notes, fmt.Sprintf("not read: %d more", more))
 	}

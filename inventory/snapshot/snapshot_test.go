@@ -473,7 +473,6 @@ items:
 	}
 	for what, diff := range map[string]string{
 		"platforms":          cmp.Diff([]string{"linux/amd64", "linux/arm64"}, policy.PlatformsOf(s.Nodes())),
-		"namespaces":         cmp.Diff([]string{"blog", "shop"}, s.Namespaces()),
 		"pull secret":        cmp.Diff("{}", string(s.PullSecret())),
 		"blocked registries": cmp.Diff([]string{"docker.io"}, set.Registries.BlockedRegistries),
 	} {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
@@ -173,10 +174,7 @@ func (s *Snapshot) unreadMirrorsError() error {
 	if len(s.unreadMirrors) == 0 {
 		return nil
 	}
-	all := make([]string, len(s.unreadMirrors))
-	for i, p := range s.unreadMirrors {
-		all[i] = p.Error()
-	}
+	all := each.Of(s.unreadMirrors, Problem.Error)
 	return fmt.Errorf("objects that could not be read, or that are there twice, may change the answer: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
 }
 

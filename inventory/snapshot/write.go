@@ -13,13 +13,13 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	operatorv1 "github.com/openshift/api/operator/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
@@ -39,13 +39,8 @@ type Source interface {
 	// MirrorObject returns the mirror object of the kind and name of another, as JSON; nil if
 	// there is none.
 	MirrorObject(context.Context, mirrors.Object) ([]byte, error)
-	Nodes() []*corev1.Node
-	Pools() []*mcfgv1.MachineConfigPool
-	DisruptionBudgets() []*policyv1.PodDisruptionBudget
-	// Each of these is nil if there is none.
-	MachineConfiguration() *operatorv1.MachineConfiguration
+	// Proxy is nil if there is none.
 	Proxy() *configv1.Proxy
-	ClusterVersion() *configv1.ClusterVersion
 	// Gaps returns the parts that are out of date or could not be read.
 	Gaps() []policy.Gap
 	// RolloutObjects returns the objects that say what a rollout goes through. They must not be
@@ -57,10 +52,7 @@ type Source interface {
 }
 
 func incomplete(source Source) error {
-	var parts []string
-	for _, g := range source.Gaps() {
-		parts = append(parts, fmt.Sprintf("%s: %s", g.Source, g.Detail))
-	}
+	parts := each.Of(source.Gaps(), func(g policy.Gap) string { return fmt.Sprintf("%s: %s", g.Source, g.Detail) })
 	if len(parts) == 0 {
 		return nil
 	}
@@ -104,17 +96,17 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 		out.object(machineConfigKind, objects.EncodeApplied(*set.Applied))
 	}
 	out.files(set.Files)
-	for _, n := range source.Nodes() {
+	through := source.RolloutObjects()
+	for _, n := range through.Nodes {
 		out.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
 	}
-	for _, p := range source.Pools() {
+	for _, p := range through.Pools {
 		out.object(mcfgv1.GroupVersion.WithKind("MachineConfigPool"), p)
 	}
-	for _, b := range source.DisruptionBudgets() {
+	for _, b := range through.Budgets {
 		out.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
 	}
-	out.configuration(source)
-	through := source.RolloutObjects()
+	out.configuration(source.Proxy(), through)
 	out.rollout(through)
 	if err := out.contents(ctx, source, through.Cluster()); err != nil {
 		return err
@@ -163,14 +155,14 @@ func (w *writer) object(gvk schema.GroupVersionKind, o any) {
 }
 
 // configuration writes the objects that a cluster has one of.
-func (w *writer) configuration(source Source) {
-	if m := source.MachineConfiguration(); m != nil {
+func (w *writer) configuration(p *configv1.Proxy, through workloads.Objects) {
+	if m := through.Machines; m != nil {
 		w.object(machineConfigurationKind, m)
 	}
-	if p := source.Proxy(); p != nil {
+	if p != nil {
 		w.object(proxyKind, p)
 	}
-	if v := source.ClusterVersion(); v != nil {
+	if v := through.Version; v != nil {
 		w.object(clusterVersionKind, v)
 	}
 }
@@ -310,9 +302,6 @@ func (r *reader) imageUsers(data []byte) error {
 
 func (r *reader) holderOf(u imageUser) *images.Holder {
 	key := [3]string{u.Kind, u.Namespace, u.Name}
-	if r.holders == nil {
-		r.holders = map[[3]string]*images.Holder{}
-	}
 	if r.holders[key] == nil {
 		r.holders[key] = &images.Holder{Kind: u.Kind, Namespace: u.Namespace, Name: u.Name}
 	}

@@ -220,13 +220,13 @@ func TestWriteAndRead(t *testing.T) {
 		"registries": cmp.Diff(set1.Registries, set2.Registries),
 		"platforms":  cmp.Diff(policy.PlatformsOf(before.Nodes()), policy.PlatformsOf(after.Nodes())),
 		"nodes":      cmp.Diff(before.Nodes(), after.Nodes()),
-		"budgets":    cmp.Diff(before.DisruptionBudgets(), after.DisruptionBudgets()),
+		"budgets":    cmp.Diff(before.RolloutObjects().Budgets, after.RolloutObjects().Budgets),
 		"providers":  cmp.Diff(before.CredentialProviders()[0].Spec, after.CredentialProviders()[0].Spec),
-		"machines":   cmp.Diff(before.MachineConfiguration(), after.MachineConfiguration()),
+		"machines":   cmp.Diff(before.RolloutObjects().Machines, after.RolloutObjects().Machines),
 		"proxy":      cmp.Diff(before.Proxy(), after.Proxy()),
-		"version":    cmp.Diff(before.ClusterVersion(), after.ClusterVersion()),
+		"version":    cmp.Diff(before.RolloutObjects().Version, after.RolloutObjects().Version),
 		"payload":    cmp.Diff("quay.io/release@sha256:bb", set2.Payload),
-		"pools":      cmp.Diff(before.Pools(), after.Pools()),
+		"pools":      cmp.Diff(before.RolloutObjects().Pools, after.RolloutObjects().Pools),
 		"trust":      cmp.Diff([]bool{true, true}, []bool{trustsTheCertificate(before), trustsTheCertificate(after)}),
 	} {
 		if diff != "" {
@@ -236,10 +236,10 @@ func TestWriteAndRead(t *testing.T) {
 	if got := after.Proxy().Spec.HTTPProxy; got != "http://proxy.example.com:3128" {
 		t.Errorf("the proxy is %q", got)
 	}
-	if files := after.MachineConfiguration().Status.NodeDisruptionPolicyStatus.ClusterPolicies.Files; len(files) != 1 {
+	if files := after.RolloutObjects().Machines.Status.NodeDisruptionPolicyStatus.ClusterPolicies.Files; len(files) != 1 {
 		t.Errorf("node disruption policy for %v, want one file", files)
 	}
-	if v := after.ClusterVersion(); v.Status.Desired.Version != "4.18.1" || len(v.Status.History) != 1 {
+	if v := after.RolloutObjects().Version; v.Status.Desired.Version != "4.18.1" || len(v.Status.History) != 1 {
 		t.Errorf("got the version %+v", v.Status)
 	}
 	if after.PullSecret() != nil {

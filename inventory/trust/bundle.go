@@ -93,18 +93,9 @@ func valueOf(cm *corev1.ConfigMap, key string) (value []byte, ok bool) {
 // keysOf returns the keys in order. The API server ensures that Data and BinaryData have
 // none in common.
 func keysOf(cm *corev1.ConfigMap) []string {
-	return slices.Sorted(func(yield func(string) bool) {
-		for key := range maps.Keys(cm.Data) {
-			if !yield(key) {
-				return
-			}
-		}
-		for key := range maps.Keys(cm.BinaryData) {
-			if !yield(key) {
-				return
-			}
-		}
-	})
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(cm.Data)), maps.Keys(cm.BinaryData))
+	slices.Sort(keys)
+	return keys
 }
 
 // hostOf returns the registry that a key stands for. A key cannot hold a colon

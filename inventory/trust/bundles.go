@@ -54,6 +54,3 @@ func TrimBundle(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	}
 	return t
 }
-
-// Settings returns the objects that determine what nodes trust, as currently known.
-func (f *Follower) Settings() Settings { return f.settings() }

@@ -191,7 +191,7 @@ func (f *Follower) touch() {
 // renew makes the Trust from what has been read. Before everything has been read there is
 // none: without its CA, a registry would be called untrusted for a moment.
 func (f *Follower) renew(ctx context.Context) {
-	s := f.settings()
+	s := f.Settings()
 	f.name(ctx, 0, registryCAName(s.Image))
 	proxyCA := proxyCAName(s.ClusterProxy)
 	if proxyCA == userCABundle {
@@ -203,7 +203,7 @@ func (f *Follower) renew(ctx context.Context) {
 			return
 		}
 	}
-	if trust := New(f.settings()); f.keep(trust) {
+	if trust := New(f.Settings()); f.keep(trust) {
 		if f.options.OnChange != nil {
 			f.options.OnChange(trust)
 		}
@@ -287,8 +287,8 @@ func (f *Follower) leave() {
 	}
 }
 
-// settings returns the objects as last read.
-func (f *Follower) settings() Settings {
+// Settings returns the objects that determine what nodes trust, as last read.
+func (f *Follower) Settings() Settings {
 	s := Settings{
 		Roots:        f.options.Roots,
 		Image:        typed[configv1.Image](f.objects.image),

@@ -375,7 +375,7 @@ func TestFollowWithoutRightsForAMoment(t *testing.T) {
 			return strings.HasPrefix(n, "ConfigMap openshift-config/registry-cas out of reach for ") && strings.Contains(n, "forbidden")
 		})
 	})
-	if !trusted(New(f.settings())) {
+	if !trusted(New(f.Settings())) {
 		t.Error("the CA is forgotten because it may not be read for a moment")
 	}
 	w.grant(configNamespace, configRules)

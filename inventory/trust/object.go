@@ -14,8 +14,8 @@ import (
 // exactly that.
 type object struct {
 	*follow.Source
-	follow.Single        // the Sink of the Source
-	namespace     string // "" for cluster-scoped objects
+	follow.Single
+	namespace string // "" for cluster-scoped objects
 }
 
 // config returns the object "cluster" of a resource of config.openshift.io; messages call
@@ -32,7 +32,7 @@ func (f *Follower) configMap(namespace, name string) *object {
 
 func (f *Follower) object(namespace string, s *follow.Source) *object {
 	o := &object{Source: s, Single: follow.Single{Changed: func() { f.touchedBy(s.Name) }}, namespace: namespace}
-	s.Sink = &o.Single
+	s.Sink = follow.One(o.Set)
 	s.PageSize = 1
 	s.IsAnswer = follow.NotServedOrForbidden
 	s.StaleAfter, s.ForbiddenAfter = f.options.StaleAfter, f.options.ForbiddenAfter

@@ -32,10 +32,8 @@ func (f *Follower) CAs(ctx context.Context, name string) (map[string]string, err
 // CAs is Follower.CAs for the ConfigMaps of s: nil if the one of that name is not among
 // them.
 func (s Settings) CAs(name string) map[string]string {
-	for _, cm := range s.ConfigMaps {
-		if cm.Namespace == configNamespace && cm.Name == name {
-			return CAsIn(cm)
-		}
+	if cm := s.configMap(configNamespace, name); cm != nil {
+		return CAsIn(cm)
 	}
 	return nil
 }
@@ -54,7 +52,7 @@ func CAsIn(cm *corev1.ConfigMap) map[string]string {
 // HostRootCAs is Trust.HostRootCAs as it would be if additionalTrustedCA of Image cluster
 // said cas.
 func (f *Follower) HostRootCAs(cas map[string]string) map[string]*x509.CertPool {
-	return f.settings().HostRootCAs(cas)
+	return f.Settings().HostRootCAs(cas)
 }
 
 // HostRootCAs is Trust.HostRootCAs of s as it would be if additionalTrustedCA of Image

@@ -41,6 +41,15 @@ type Settings struct {
 	Unread []string
 }
 
+// configMap returns the ConfigMap of that name, nil if it is not among those of s.
+func (s Settings) configMap(namespace, name string) *corev1.ConfigMap {
+	i := slices.IndexFunc(s.ConfigMaps, func(cm *corev1.ConfigMap) bool { return cm.Namespace == namespace && cm.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return s.ConfigMaps[i]
+}
+
 // A Trust holds the CAs that nodes trust and the proxies that they use. The zero value
 // trusts the system's CAs and says nothing about proxies. It is immutable.
 type Trust struct {
@@ -162,15 +171,11 @@ func (m *maker) configMap(namespace, name, origin string) *corev1.ConfigMap {
 	if name == "" {
 		return nil
 	}
-	for _, cm := range m.settings.ConfigMaps {
-		if cm.Namespace == namespace && cm.Name == name {
-			return cm
-		}
-	}
-	if origin != "" && !slices.Contains(m.settings.Unread, namespace+"/"+name) {
+	cm := m.settings.configMap(namespace, name)
+	if cm == nil && origin != "" && !slices.Contains(m.settings.Unread, namespace+"/"+name) {
 		m.problems = append(m.problems, fmt.Sprintf("ConfigMap %s/%s, %s, does not exist", namespace, name, origin))
 	}
-	return nil
+	return cm
 }
 
 func (m *maker) parse(cm *corev1.ConfigMap, key string, value []byte) []*x509.Certificate {

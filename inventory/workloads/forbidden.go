@@ -8,6 +8,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -26,11 +27,7 @@ var versions = sync.OnceValue(func() []api.Version {
 		}
 	}
 	slices.Sort(minors)
-	var all []api.Version
-	for _, minor := range slices.Compact(minors) {
-		all = append(all, api.MajorMinorVersion(1, minor))
-	}
-	return all
+	return each.Of(slices.Compact(minors), func(minor int) api.Version { return api.MajorMinorVersion(1, minor) })
 })
 
 // securityOf returns the strictest level that a pod meets by all versions. What is there has

@@ -9,6 +9,8 @@ import (
 	"github.com/BurntSushi/toml"
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/runtime-utils/pkg/registries"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A Resolution is a Set with its Table. Together they say where each entry of registries.conf
@@ -102,10 +104,7 @@ func (r Resolution) entriesFor(scope string) []Entry {
 
 // namesOf returns the objects of entries, each once, sorted.
 func namesOf(entries []Entry) []string {
-	var names []string
-	for _, e := range entries {
-		names = append(names, NameOf(e.Object))
-	}
+	names := each.Of(entries, func(e Entry) string { return NameOf(e.Object) })
 	slices.Sort(names)
 	return slices.Compact(names)
 }

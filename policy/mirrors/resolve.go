@@ -15,6 +15,8 @@ import (
 	"github.com/openshift/runtime-utils/pkg/registries"
 
 	_ "crypto/sha256" // reference.Parse knows only the digest algorithms that are linked in
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // A Table holds the routes of one Set. It is safe for concurrent use.
@@ -340,10 +342,7 @@ func (t *Table) Candidates(image string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(refs))
-	for i, ref := range refs {
-		names[i] = ref.String()
-	}
+	names := each.Of(refs, func(ref reference.Named) string { return ref.String() })
 	return names, nil
 }
 

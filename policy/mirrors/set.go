@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // An Object is a *configv1.ImageTagMirrorSet, a *configv1.ImageDigestMirrorSet,
@@ -223,9 +225,5 @@ func entriesOf(o Object) []Entry {
 }
 
 func texts(mirrors []configv1.ImageMirror) []string {
-	out := make([]string, len(mirrors))
-	for i, m := range mirrors {
-		out[i] = string(m)
-	}
-	return out
+	return each.Of(mirrors, func(m configv1.ImageMirror) string { return string(m) })
 }

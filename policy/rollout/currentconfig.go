@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -45,10 +46,7 @@ func (c Cluster) CurrentConfigs() []CurrentConfig {
 		}
 	}
 	slices.SortFunc(all, func(a, b CurrentConfig) int {
-		if order := strings.Compare(a.Name, b.Name); order != 0 {
-			return order
-		}
-		return strings.Compare(a.Pool, b.Pool)
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Pool, b.Pool))
 	})
 	return slices.Compact(all)
 }

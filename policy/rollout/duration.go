@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -44,22 +45,14 @@ func (s Settings) Validate() error {
 
 // perNode returns how long a node takes.
 func (s Settings) perNode(d Decision) Range {
-	node := or(s.Reload, defaults.Reload)
+	node := cmp.Or(s.Reload, defaults.Reload)
 	if d.Drains {
-		node = or(s.Drain, defaults.Drain)
+		node = cmp.Or(s.Drain, defaults.Drain)
 	}
 	if d.Effect() != Reboots {
 		return node
 	}
-	reboot := or(s.Reboot, defaults.Reboot)
-	return node.plus(reboot)
-}
-
-func or(r, otherwise Range) Range {
-	if r == (Range{}) {
-		return otherwise
-	}
-	return r
+	return node.plus(cmp.Or(s.Reboot, defaults.Reboot))
 }
 
 func (r Range) times(n int) Range      { return Range{r.Min * time.Duration(n), r.Max * time.Duration(n)} }

@@ -101,11 +101,11 @@ func node(words string) *corev1.Node {
 	return n
 }
 
-func pools(lines ...string) []*mcfgv1.MachineConfigPool { return each(lines, pool) }
+func pools(lines ...string) []*mcfgv1.MachineConfigPool { return parsed(lines, pool) }
 
-func nodes(lines ...string) []*corev1.Node { return each(lines, node) }
+func nodes(lines ...string) []*corev1.Node { return parsed(lines, node) }
 
-func each[T any](lines []string, parse func(string) T) []T {
+func parsed[T any](lines []string, parse func(string) T) []T {
 	var out []T
 	for _, line := range lines {
 		out = append(out, parse(line))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -15,10 +16,7 @@ func (f Forecast) String() string {
 	if f.Hosted {
 		return "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered"
 	}
-	var parts []string
-	for _, group := range f.groups() {
-		parts = append(parts, f.groupText(group))
-	}
+	parts := each.Of(f.groups(), f.groupText)
 	if len(parts) == 0 {
 		parts = append(parts, "reaches no node")
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -75,12 +76,7 @@ func readLogEntry(data []byte) (e logEntry, err error) {
 
 func (t *root) isSignedByRekor(e logEntry, timestamp []byte) bool {
 	sum := sha256.Sum256(e.canonical())
-	for _, key := range t.rekor {
-		if ecdsa.VerifyASN1(key, sum[:], timestamp) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.rekor, func(key *ecdsa.PublicKey) bool { return ecdsa.VerifyASN1(key, sum[:], timestamp) })
 }
 
 // canonical returns e in the form of RFC 8785, which is what Rekor signs. Of a logID with

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -75,21 +76,14 @@ func RecordedFacts(d *auditv1alpha1.Decision) (policy.Facts, error) {
 		fact := &policy.Fact{
 			Presence: presence, Detail: f.Detail, Digest: f.Digest, MediaType: f.MediaType, Platforms: f.Platforms, Missing: f.Missing,
 			Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Children: f.Children, Recalled: f.Recalled, AsNodes: f.AsNodes,
-		}
-		if f.Instances != nil {
-			fact.Instances = []policy.Instance{}
-		}
-		for _, i := range f.Instances {
-			fact.Instances = append(fact.Instances, policy.Instance(i))
+			Instances: each.Of(f.Instances, func(i auditv1alpha1.Instance) policy.Instance { return policy.Instance(i) }),
 		}
 		if f.Age != nil {
 			fact.Time = d.Time.Add(-time.Duration(*f.Age * float64(time.Second)))
 		}
 		if depth == mirrors.DepthSignatures && presence == policy.Present {
-			fact.Signatures = &signing.Signatures{Read: fact.Time}
-			for _, s := range f.Signatures {
-				fact.Signatures.All = append(fact.Signatures.All, signing.Signature(s))
-			}
+			all := each.Of(f.Signatures, func(s auditv1alpha1.Signature) signing.Signature { return signing.Signature(s) })
+			fact.Signatures = &signing.Signatures{Read: fact.Time, All: all}
 		}
 		facts[mirrors.Location{Ref: f.Location, Insecure: f.Insecure, Depth: depth, ProposedTrust: f.ProposedTrust}] = fact
 	}

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -40,9 +42,7 @@ func line(s string) string { return text.Cut(text.WithoutCredentials(text.Line(s
 // escapes what does not print.
 func UserOf(r policy.Requester) auditv1alpha1.User {
 	u := auditv1alpha1.User{Name: text.Cut(r.User, MaxName)}
-	for _, group := range r.Groups[:min(len(r.Groups), maxGroups)] {
-		u.Groups = append(u.Groups, text.Cut(group, MaxName))
-	}
+	u.Groups = each.Of(r.Groups[:min(len(r.Groups), maxGroups)], func(group string) string { return text.Cut(group, MaxName) })
 	u.GroupsOmitted = len(r.Groups) - len(u.Groups)
 	return u
 }
@@ -51,18 +51,14 @@ func UserOf(r policy.Requester) auditv1alpha1.User {
 func Rest(d *auditv1alpha1.Decision, r review.Record, facts int) {
 	v := r.Verdict
 	d.Rules = countRules(v.Findings)
-	for _, f := range v.Findings[:min(len(v.Findings), maxFindings)] {
-		d.Findings = append(d.Findings, findingOf(f))
-	}
+	d.Findings = each.Of(v.Findings[:min(len(v.Findings), maxFindings)], findingOf)
 	d.FindingsOmitted = len(v.Findings) - len(d.Findings)
 	d.Exemptions = v.Exemptions()
 	d.Images = imagesOf(v.Counts)
 	if r.Forecast != nil {
 		d.Forecast = Text(r.Forecast.String())
 	}
-	for _, note := range r.Notes[:min(len(r.Notes), maxNotes)] {
-		d.Notes = append(d.Notes, line(note))
-	}
+	d.Notes = each.Of(r.Notes[:min(len(r.Notes), maxNotes)], line)
 	addFacts(d, r, facts)
 }
 
@@ -89,9 +85,7 @@ func countRules(findings []policy.Finding) []auditv1alpha1.RuleCount {
 
 func findingOf(f policy.Finding) auditv1alpha1.Finding {
 	out := auditv1alpha1.Finding{Rule: f.Rule, Severity: f.Severity.String(), Image: line(f.Image.Ref), Reason: line(f.Reason), Exempted: f.Exemptions}
-	for _, place := range f.Detail[:min(len(f.Detail), maxPlaces)] {
-		out.Places = append(out.Places, line(place))
-	}
+	out.Places = each.Of(f.Detail[:min(len(f.Detail), maxPlaces)], line)
 	out.PlacesOmitted = len(f.Detail) - len(out.Places)
 	return out
 }
@@ -210,16 +204,9 @@ func factOf(l mirrors.Location, f *policy.Fact, now time.Time) auditv1alpha1.Fac
 		Presence: f.Presence.String(), Detail: line(f.Detail), Digest: f.Digest, MediaType: f.MediaType,
 		Platforms: f.Platforms, Missing: f.Missing, Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Children: f.Children, Recalled: f.Recalled, AsNodes: f.AsNodes,
 	}
-	if f.Instances != nil {
-		out.Instances = []auditv1alpha1.Instance{}
-	}
-	for _, i := range f.Instances {
-		out.Instances = append(out.Instances, auditv1alpha1.Instance(i))
-	}
+	out.Instances = each.Of(f.Instances, func(i policy.Instance) auditv1alpha1.Instance { return auditv1alpha1.Instance(i) })
 	if f.Signatures != nil {
-		for _, s := range f.Signatures.All {
-			out.Signatures = append(out.Signatures, auditv1alpha1.Signature(s))
-		}
+		out.Signatures = each.Of(f.Signatures.All, func(s signing.Signature) auditv1alpha1.Signature { return auditv1alpha1.Signature(s) })
 	}
 	if !f.Time.IsZero() {
 		age := now.Sub(f.Time).Round(time.Millisecond).Seconds()

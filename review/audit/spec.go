@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -34,8 +35,8 @@ func SpecOf(o mirrors.Object, kind schema.GroupVersionKind) (*Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", mirrors.NameOf(o), err)
 	}
-	sum := sha256.Sum256(encode(withoutNothing(spec)))
-	public := encode(withoutCredentials(spec))
+	sum := sha256.Sum256(encode(copied(spec, isNothing, func(s string) string { return s })))
+	public := encode(copied(spec, func(any) bool { return false }, text.WithoutCredentials))
 	return &Spec{
 		Hash:   "sha256:" + hex.EncodeToString(sum[:]),
 		secret: !bytes.Equal(public, encode(spec)),
@@ -83,46 +84,28 @@ type metadata struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-// withoutNothing returns value without fields that are null or an empty list, which mean for an
-// API server that they are not set (equality.Semantic of k8s.io/apimachinery).
-func withoutNothing(value any) any {
+// isNothing reports whether a field is null or an empty list, which means for an API server that it is
+// not set (equality.Semantic of k8s.io/apimachinery).
+func isNothing(field any) bool {
+	list, ok := field.([]any)
+	return field == nil || ok && len(list) == 0
+}
+
+// copied returns a copy of decoded JSON without the fields that are left out, and with its texts rewritten.
+func copied(value any, isOut func(field any) bool, rewrite func(string) string) any {
 	switch v := value.(type) {
 	case map[string]any:
 		kept := make(map[string]any, len(v))
 		for name, field := range v {
-			if list, ok := field.([]any); field != nil && (!ok || len(list) > 0) {
-				kept[name] = withoutNothing(field)
+			if !isOut(field) {
+				kept[name] = copied(field, isOut, rewrite)
 			}
 		}
 		return kept
 	case []any:
-		kept := make([]any, len(v))
-		for i := range v {
-			kept[i] = withoutNothing(v[i])
-		}
-		return kept
-	default:
-		return value
-	}
-}
-
-// withoutCredentials returns value with the credentials left out of its texts.
-func withoutCredentials(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		kept := make(map[string]any, len(v))
-		for name, field := range v {
-			kept[name] = withoutCredentials(field)
-		}
-		return kept
-	case []any:
-		kept := make([]any, len(v))
-		for i := range v {
-			kept[i] = withoutCredentials(v[i])
-		}
-		return kept
+		return each.Of(v, func(element any) any { return copied(element, isOut, rewrite) })
 	case string:
-		return text.WithoutCredentials(v)
+		return rewrite(v)
 	default:
 		return value
 	}

@@ -115,7 +115,9 @@ func newAsker(r *world.Rollout, o Options) (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &asker{options: o, config: r.Config, in: &r.Input, kube: kube, refused: map[string]bool{}}, nil
+	return &asker{options: o, config: r.Config, in: &r.Input, kube: kube, refused: map[string]bool{}, evidence: status.Evidence{
+		Evictions: map[status.PodName]status.Eviction{}, Places: map[status.Place]status.Answer{}, Owners: map[status.OwnerName]status.Made{},
+	}}, nil
 }
 
 func (a *asker) close() {
@@ -191,9 +193,6 @@ func (a *asker) askEviction(ctx context.Context, pod status.PodName) {
 	default:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.evidence.Evictions == nil {
-			a.evidence.Evictions = map[status.PodName]status.Eviction{}
-		}
 		a.evidence.Evictions[pod] = answer
 	}
 }
@@ -211,9 +210,6 @@ func (a *asker) askPlaces(ctx context.Context, places []status.PlaceAsked) {
 			a.note("registries were not asked: %v", err)
 			return
 		}
-	}
-	if a.evidence.Places == nil {
-		a.evidence.Places = map[status.Place]status.Answer{}
 	}
 	facts := a.lookUp(ctx, places)
 	for _, p := range places {

@@ -15,9 +15,6 @@ import (
 
 // askOwners reads how far controllers are with their pods.
 func (a *asker) askOwners(ctx context.Context, owners []status.OwnerName) {
-	if a.evidence.Owners == nil {
-		a.evidence.Owners = map[status.OwnerName]status.Made{}
-	}
 	for _, o := range owners {
 		made, err := a.made(ctx, o)
 		if err != nil {

@@ -49,13 +49,8 @@ type Options struct {
 // A Follower follows the rollouts that mirror changes have started. It keeps no state between
 // calls of Run: a new leader reports once more what is under way.
 type Follower struct {
-	source     WholeSource
-	outlet     report.Outlet
-	differs    func(status.TargetDifference) // nil for nobody
-	stallAfter time.Duration
-	every      time.Duration
-	log        logr.Logger
-	metrics    *metrics
+	options Options
+	metrics *metrics
 }
 
 // NewFollower returns a Follower. It is an error if its metrics are registered already.
@@ -64,10 +59,8 @@ func NewFollower(o Options) (*Follower, error) {
 	if err := m.register(o.Metrics); err != nil {
 		return nil, err
 	}
-	return &Follower{
-		source: o.Source, outlet: o.Outlet, differs: o.Differs, stallAfter: o.StallAfter, every: cmp.Or(o.Every, DefaultEvery),
-		log: o.Log, metrics: m,
-	}, nil
+	o.Every = cmp.Or(o.Every, DefaultEvery)
+	return &Follower{options: o, metrics: m}, nil
 }
 
 // LeastStallAfter keeps a cluster from being diagnosed all the time.
@@ -85,12 +78,12 @@ const again = 6
 func (f *Follower) Run(ctx context.Context) {
 	f.metrics.follows(true)
 	defer f.metrics.follows(false)
-	r := &run{Follower: f, reader: NewReader(f.source), tracker: progress.NewTracker(progress.Settings{StallAfter: f.stallAfter}), ledger: newLedger(), targets: map[string]target{}}
-	ticker := time.NewTicker(f.every)
+	r := &run{Follower: f, reader: NewReader(f.options.Source), tracker: progress.NewTracker(progress.Settings{StallAfter: f.options.StallAfter}), ledger: newLedger(), targets: map[string]target{}}
+	ticker := time.NewTicker(f.options.Every)
 	defer ticker.Stop()
 	for {
 		if err := r.protected(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			f.log.Error(err, "Could not follow rollouts")
+			f.options.Log.Error(err, "Could not follow rollouts")
 		}
 		select {
 		case <-ctx.Done():
@@ -158,8 +151,8 @@ func (r *run) look(ctx context.Context, now time.Time) error {
 }
 
 func (r *run) isDue(now time.Time) bool {
-	seen := r.source.ProgressChanges()
-	if seen == r.seen && now.Sub(r.looked) < again*r.every {
+	seen := r.options.Source.ProgressChanges()
+	if seen == r.seen && now.Sub(r.looked) < again*r.options.Every {
 		return false
 	}
 	r.seen, r.looked = seen, now
@@ -174,7 +167,7 @@ func isNothing(err error) bool {
 // noRollouts says so once.
 func (r *run) noRollouts(why error) error {
 	if !r.none {
-		r.log.Info("No rollouts to be followed", "reason", why.Error())
+		r.options.Log.Info("No rollouts to be followed", "reason", why.Error())
 	}
 	r.none = true
 	return nil
@@ -196,7 +189,7 @@ func (r *run) isBlind(c rollout.Cluster, now time.Time) bool {
 
 // diagnose finds out why a rollout does not go on, with the pods that the guard follows.
 func (r *run) diagnose(set mirrors.Set, now time.Time) {
-	objects := r.source.RolloutObjects()
+	objects := r.options.Source.RolloutObjects()
 	in := r.input
 	in.Cluster = objects.Cluster()
 	r.tracker.Diagnosed(status.Diagnose(in, set), in.Cluster, now)

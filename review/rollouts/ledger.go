@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -104,7 +105,7 @@ func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) err
 		return nil
 	}
 	r.ledger.record(*r.set, pools, now)
-	return r.outlet.Pass(ctx, func(yield func(report.News) bool) {
+	return r.options.Outlet.Pass(ctx, func(yield func(report.News) bool) {
 		for _, key := range slices.Sorted(maps.Keys(r.ledger.accounts)) {
 			news, ok := r.ledger.accounts[key].news(r.tracker.Pools(now), now)
 			if !ok {
@@ -229,10 +230,7 @@ func beganText(p mirrorPool) string {
 
 // endText says how the pools are now that the rollout went through.
 func (a *account) endText(pools []progress.Pool, now time.Time) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(a.last)) {
-		parts = append(parts, a.ended(name, pools))
-	}
+	parts := each.Of(slices.Sorted(maps.Keys(a.last)), func(name string) string { return a.ended(name, pools) })
 	return fmt.Sprintf("after %s, %s", progress.Short(now.Sub(a.began)), strings.Join(text.First(parts, maxNamed, "pool"), "; "))
 }
 

@@ -57,8 +57,8 @@ func (m *metrics) pools(pools []mirrorPool) {
 	for _, p := range pools {
 		m.known[p.Name] = true
 		delete(before, p.Name)
-		m.active.WithLabelValues(p.Name).Set(number(p.ByMirrors))
-		m.stalled.WithLabelValues(p.Name).Set(number(p.ByMirrors && p.Stall != nil))
+		m.active.WithLabelValues(p.Name).Set(register.Bool(p.ByMirrors))
+		m.stalled.WithLabelValues(p.Name).Set(register.Bool(p.ByMirrors && p.Stall != nil))
 		seconds := 0.0
 		if p.ByMirrors {
 			seconds = p.Unmoved.Seconds()
@@ -75,13 +75,6 @@ func (m *metrics) pools(pools []mirrorPool) {
 	}
 }
 
-func number(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
 // changeOf is the label change by the reason of a Report.
 var changeOf = map[string]string{
 	MirrorRolloutBegan: "began", MirrorRolloutStalled: "stalled", MirrorRolloutResumed: "resumed", MirrorRolloutEnded: "ended",
@@ -92,7 +85,7 @@ func (m *metrics) reported(reason string) { m.changes.WithLabelValues(changeOf[r
 // follows notes whether this replica follows rollouts, and removes what it found when it no
 // longer does, as nothing would update that.
 func (m *metrics) follows(does bool) {
-	m.following.Set(number(does))
+	m.following.Set(register.Bool(does))
 	if !does {
 		m.pools(nil)
 	}

@@ -29,7 +29,7 @@ const rendersWithin = time.Minute
 // before any node has it, and whoever has it done: webhooks see mirror objects, and not all else that MCO
 // renders from.
 func (r *run) compareTargets(now time.Time) {
-	if r.set == nil || r.differs == nil {
+	if r.set == nil || r.options.Differs == nil {
 		return
 	}
 	in := r.input
@@ -52,7 +52,7 @@ func (r *run) compareTargets(now time.Time) {
 		}
 		t.with, t.differs = r.set, differs
 		if t.told = differs && now.Sub(t.since) >= rendersWithin; t.told {
-			r.differs(d)
+			r.options.Differs(d)
 		} else if differs {
 			r.reader.Forget() // the objects may be newer than the target, or have changed since
 		}

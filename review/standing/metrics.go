@@ -145,11 +145,9 @@ func (m *metrics) round(err error) {
 // verifies notes whether this replica verifies, and removes what it found when it no longer
 // does, as nothing would update that.
 func (m *metrics) verifies(does bool) {
-	if does {
-		m.leads.Set(1)
-		return
+	m.leads.Set(register.Bool(does))
+	if !does {
+		m.findings.Reset()
+		m.images.Reset()
 	}
-	m.leads.Set(0)
-	m.findings.Reset()
-	m.images.Reset()
 }

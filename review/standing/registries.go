@@ -39,9 +39,9 @@ func (v *Verifier) tellReachability(known, now map[string]bool) {
 		before, noted := known[host]
 		switch {
 		case !now[host] && (before || !noted):
-			v.log.Info("A registry that is a mirror does not answer", "registry", host)
+			v.options.Log.Info("A registry that is a mirror does not answer", "registry", host)
 		case now[host] && noted && !before:
-			v.log.Info("A registry that is a mirror answers again", "registry", host)
+			v.options.Log.Info("A registry that is a mirror answers again", "registry", host)
 		}
 	}
 	clear(known)

@@ -68,15 +68,10 @@ const DefaultEvery = time.Minute
 // A Verifier verifies the configuration in force. It keeps no state between calls of
 // Verify.
 type Verifier struct {
-	reviewer review.Reviewer // uses what the Store knows
-	asking   review.Reviewer // asks registries
-	store    Store
-	outlet   report.Outlet
-	every    time.Duration
-	log      logr.Logger
-	metrics  *metrics
-	unseen   func() string // nil for nothing
-
+	options    Options
+	reviewer   review.Reviewer // uses what the Store knows
+	asking     review.Reviewer // asks registries
+	metrics    *metrics
 	suspicions *suspicions
 }
 
@@ -94,18 +89,7 @@ func New(o Options) (*Verifier, error) {
 	reviewer.Registries = review.RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
 		return o.Store.Known(locs)
 	})
-	return &Verifier{
-		reviewer: reviewer,
-		asking:   asking,
-		store:    o.Store,
-		outlet:   o.Outlet,
-		every:    o.Every,
-		log:      o.Log,
-		metrics:  m,
-		unseen:   o.Unseen,
-
-		suspicions: newSuspicions(),
-	}, nil
+	return &Verifier{options: o, reviewer: reviewer, asking: asking, metrics: m, suspicions: newSuspicions()}, nil
 }
 
 // Topic is the topic under which the Store keeps the facts of the configuration in force.
@@ -159,9 +143,9 @@ func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (sett
 		suspected := v.suspicions.next()
 		settled, err := protected(ctx, round)
 		if err != nil && ctx.Err() == nil {
-			v.log.Error(err, "Could not verify the configuration in force")
+			v.options.Log.Error(err, "Could not verify the configuration in force")
 		}
-		wait := v.every*3/4 + rand.N(v.every/2+1) //nolint:gosec // not a secret
+		wait := v.options.Every*3/4 + rand.N(v.options.Every/2+1) //nolint:gosec // not a secret
 		if !settled {
 			wait /= sooner
 		}
@@ -206,7 +190,7 @@ func (v *Verifier) Look(ctx context.Context) (review.Record, error) {
 	if err != nil {
 		return review.Record{}, err
 	}
-	v.store.Keep(Topic, record.Asked, 0)
+	v.options.Store.Keep(Topic, record.Asked, 0)
 	v.metrics.knows(record.Facts)
 	return record, nil
 }
@@ -253,7 +237,7 @@ func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Stan
 
 // report reports what has changed.
 func (v *Verifier) report(ctx context.Context, reported *ledger) error {
-	return v.outlet.Pass(ctx, func(yield func(report.News) bool) {
+	return v.options.Outlet.Pass(ctx, func(yield func(report.News) bool) {
 		for _, c := range reported.changes() {
 			if !yield(report.News{Report: c.report(v.remark()), Done: c.markReported}) {
 				return

@@ -76,8 +76,8 @@ func (v *Verifier) remark() string {
 	if since := v.suspicions.since(time.Now()); since != "" {
 		parts = append(parts, "After "+since)
 	}
-	if v.unseen != nil {
-		if unseen := v.unseen(); unseen != "" {
+	if v.options.Unseen != nil {
+		if unseen := v.options.Unseen(); unseen != "" {
 			parts = append(parts, text.Cut(unseen, maxUnseen))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"io"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
@@ -41,6 +42,7 @@ type Options struct {
 type Cluster interface {
 	review.Inventory
 	snapshot.Source
+	Nodes() []*corev1.Node
 	// Applied returns what MCO last wrote for the nodes. The error is objects.ErrNotApplied if it
 	// wrote nothing.
 	Applied(context.Context) (*mirrors.Applied, error)

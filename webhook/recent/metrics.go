@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
 // A Collector exports to Prometheus whether replicas share their recent edits, how often the list was
@@ -30,11 +32,7 @@ func (Collector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 	if shared, known := c.Edits.areShared(); known {
-		value := 0.0
-		if shared {
-			value = 1
-		}
-		metrics <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, value)
+		metrics <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, register.Bool(shared))
 	}
 	c.Edits.mu.Lock()
 	defer c.Edits.mu.Unlock()

@@ -34,12 +34,8 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 }
 
 func (m *Metrics) reloaded(err error) {
-	switch {
-	case m == nil:
-	case err != nil:
-		m.successful.Set(0)
-	default:
-		m.successful.Set(1)
+	if m != nil {
+		m.successful.Set(register.Bool(err == nil))
 	}
 }
 

@@ -15,11 +15,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
-// interval is how often the file is read, as package certs reads its files and for the same
-// reasons: the kubelet swaps symbolic links of folders, which watches of the file miss, and
-// takes a minute or more anyway.
-const interval = 5 * time.Second
-
 // Read reads the file at path for a person, which may be a pipe. The error begins with the path.
 func Read(path string) (Configuration, error) {
 	f, err := os.Open(path)
@@ -105,16 +100,7 @@ func NewReloader(o Options) (*Reloader, error) {
 
 // Run reads the file every few seconds until ctx ends.
 func (r *Reloader) Run(ctx context.Context) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			r.step(ctx)
-		}
-	}
+	mounted.Poll(ctx, func() { r.step(ctx) })
 }
 
 // step reloads, and tells what came of it.

@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 )
 
 // schemaDialect is the one that a structural schema of Kubernetes is a part of.
@@ -99,11 +100,7 @@ func schemaOfStruct(t reflect.Type, comments map[string]string) apiextensionsv1.
 }
 
 func rawList(values []string) []apiextensionsv1.JSON {
-	list := make([]apiextensionsv1.JSON, len(values))
-	for i, value := range values {
-		list[i] = raw(value)
-	}
-	return list
+	return each.Of(values, func(value string) apiextensionsv1.JSON { return raw(value) })
 }
 
 func raw(value any) apiextensionsv1.JSON {

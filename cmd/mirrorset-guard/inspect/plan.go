@@ -34,7 +34,7 @@ func (o *checkOptions) checkPlan(targets []cli.Target) error {
 // printPlan prints what is to be copied for the change, whether it would be admitted or not.
 func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.Target, reviewer *review.Reviewer, record review.Record, cluster world.Cluster) error {
 	plan := handover.Make(ctx, reviewer, record, o.missing)
-	plan.Release = handover.ReleaseOf(cluster.ClusterVersion())
+	plan.Release = handover.ReleaseOf(cluster.RolloutObjects().Version)
 	images, err := cluster.Images(ctx)
 	if err != nil {
 		return err

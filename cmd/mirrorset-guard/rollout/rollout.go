@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -29,10 +30,7 @@ func withoutArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names []string
-	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
-	}
+	names := each.Of(cmd.Commands(), func(c *cobra.Command) string { return c.Name() })
 	cmd.SuggestionsMinimumDistance = 2 // as cobra suggests by itself
 	suggested := cmd.SuggestionsFor(args[0])
 	switch {

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
@@ -122,10 +123,7 @@ func alike(nodes []status.NodeConfig) [][]status.NodeConfig {
 
 // printNodeConfigs prints what is wrong with nodes that are alike.
 func printNodeConfigs(w io.Writer, nodes []status.NodeConfig) {
-	var names []string
-	for _, n := range nodes {
-		names = append(names, n.Node)
-	}
+	names := each.Of(nodes, func(n status.NodeConfig) string { return n.Node })
 	n := nodes[0]
 	title := fmt.Sprintf("Node %s (pool %s, %s)", n.Node, n.Pool, cli.OrNone(n.Config))
 	if len(names) > 1 {
@@ -177,9 +175,5 @@ func printList(w io.Writer, heading string, lines []string) {
 }
 
 func safeLines(lines []string) []string {
-	safe := make([]string, len(lines))
-	for i, line := range lines {
-		safe[i] = text.Line(line)
-	}
-	return safe
+	return each.Of(lines, text.Line)
 }

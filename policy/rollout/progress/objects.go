@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -32,10 +33,7 @@ func (o *observation) objects() []string {
 	if o.Mirrors == nil {
 		return nil
 	}
-	var names []string
-	for _, object := range Objects(*o.Mirrors, o.pool.Changes) {
-		names = append(names, mirrors.NameOf(object))
-	}
+	names := each.Of(Objects(*o.Mirrors, o.pool.Changes), mirrors.NameOf)
 	slices.Sort(names)
 	return names
 }

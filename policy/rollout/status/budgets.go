@@ -8,6 +8,7 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -76,10 +77,7 @@ func (of budgets) refuses(p *rollout.Pod) (refusal, bool) {
 	case 1:
 		return refusalOf(covering[0], p)
 	}
-	var names []string
-	for _, b := range covering {
-		names = append(names, b.Name)
-	}
+	names := each.Of(covering, func(b rollout.Budget) string { return b.Name })
 	why := fmt.Sprintf("budgets %s cover it, and no pod of several budgets is evicted", strings.Join(names, " and "))
 	return refusal{cause: CauseSeveralBudgets, budget: names[0], second: names[1], why: why, covers: covering[0].Covers}, true
 }

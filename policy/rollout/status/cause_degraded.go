@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -106,12 +107,12 @@ func (d *diagnosis) expectedLink(config, path string) string {
 // isSystemFailure reports whether the daemon failed to update the operating system (updateLayeredOS
 // and its callers in MCO's pkg/daemon/update.go).
 func isSystemFailure(reason string) bool {
-	for _, words := range []string{"failed to update OS", "rpm-ostree", "bootc", "osImageURL", "pivot", "kernel arguments", "finalize-staged"} {
-		if strings.Contains(reason, words) {
-			return true
-		}
-	}
-	return false
+	return mentions(reason, "failed to update OS", "rpm-ostree", "bootc", "osImageURL", "pivot", "kernel arguments", "finalize-staged")
+}
+
+// mentions reports whether one of words is in a reason.
+func mentions(reason string, words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(reason, word) })
 }
 
 // systemNotUpdated is about an operating system that could not be updated, most often as its
@@ -138,12 +139,6 @@ func (d *diagnosis) systemNotUpdated(p *Pool, n *Node, h *HoldUp) {
 
 // isPullTrouble reports whether an update failed for the image of the operating system.
 func isPullTrouble(reason string) bool {
-	for _, words := range []string{
-		"manifest", "pull", "registry", "unauthorized", "x509", "timeout", "no such host", "connection refused", "invalid status", "Creating importer", "ostree-unverified", "docker://",
-	} {
-		if strings.Contains(reason, words) {
-			return true
-		}
-	}
-	return false
+	return mentions(reason, "manifest", "pull", "registry", "unauthorized", "x509", "timeout", "no such host", "connection refused",
+		"invalid status", "Creating importer", "ostree-unverified", "docker://")
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
@@ -183,13 +186,8 @@ func (e event) circumstances(d *auditv1alpha1.Decision) {
 
 // kindOf returns the kind of a resource that the guard reviews; the resource of others.
 func kindOf(resource string) string {
-	for _, kind := range []string{"ImageTagMirrorSet", "ImageDigestMirrorSet", "Image"} {
-		if resource == strings.ToLower(kind)+"s" {
-			return kind
-		}
-	}
-	for _, kind := range []string{"ImageContentSourcePolicy", "ClusterImagePolicy", "ImagePolicy"} {
-		if resource == strings.TrimSuffix(strings.ToLower(kind), "y")+"ies" {
+	for _, kind := range []string{"ImageTagMirrorSet", "ImageDigestMirrorSet", "Image", "ImageContentSourcePolicy", "ClusterImagePolicy", "ImagePolicy"} {
+		if plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind}); plural.Resource == resource {
 			return kind
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -72,10 +73,7 @@ func (p *past) advance(r *Change) {
 // at returns the edit that leads from the cluster to the state before step, whose own object
 // counts as it says.
 func (p *past) at(step audit.Step) mirrors.Edit {
-	var edits []mirrors.Edit
-	for _, name := range slices.Sorted(maps.Keys(p.states)) {
-		edits = append(edits, p.states[name].edit(p.states[name].of))
-	}
+	edits := each.Of(slices.Sorted(maps.Keys(p.states)), func(name string) mirrors.Edit { return p.states[name].edit(p.states[name].of) })
 	own := before(step)
 	return mirrors.Join(append(edits, own.edit(own.of))...)
 }

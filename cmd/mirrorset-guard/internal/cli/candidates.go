@@ -127,7 +127,9 @@ func namespaces(cmd *cobra.Command, into *candidates) {
 	dump, named := dumpOf(cmd)
 	switch {
 	case dump != nil:
-		into.add(dump.Namespaces()...)
+		for _, namespace := range dump.RolloutObjects().Namespaces {
+			into.add(namespace.Name)
+		}
 		all, err := dump.Images(into.ctx)
 		if err != nil {
 			return
@@ -146,7 +148,7 @@ func pools(cmd *cobra.Command, into *candidates) {
 	dump, named := dumpOf(cmd)
 	switch {
 	case dump != nil:
-		for _, pool := range dump.Pools() {
+		for _, pool := range dump.RolloutObjects().Pools {
 			into.add(pool.Name)
 		}
 	case !named:
