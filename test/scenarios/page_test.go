@@ -37,8 +37,15 @@ func TestPages(t *testing.T) {
 				want = append(want, f.Rule, text.Line(f.Image), text.Line(f.Reason))
 				want = append(want, strings.Split(text.Lines(f.Remedy), "\n")...)
 			}
-			for _, r := range doc.Rerouted {
+			results := map[string]int{}
+			for i, r := range doc.Rerouted {
 				want = append(want, text.Line(r.Image))
+				if i == 0 || doc.Rerouted[i-1].Image != r.Image { // else it is the same on nodes of other pools
+					results[r.Result]++
+				}
+			}
+			if results["verified"] != doc.Images.Verified || results["unverified"] != doc.Images.Unverified {
+				t.Errorf("the images have the results %v, and the counts are %+v", results, doc.Images)
 			}
 			for _, w := range want {
 				if !strings.Contains(shown, strings.TrimSpace(w)) {

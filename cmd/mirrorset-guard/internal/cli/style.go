@@ -69,7 +69,7 @@ var paints = []struct {
 	{regexp.MustCompile(`(?:mirror|source), tried[^:]*: (present)\b`), []string{green}},
 	{regexp.MustCompile(`(?:mirror|source), tried[^:]*: (absent|mismatch|incomplete|unsigned|missigned)\b`), []string{red}},
 	{regexp.MustCompile(`(?:mirror|source), tried[^:]*: (denied|unreachable|unknown|inconclusive)\b`), []string{yellow}},
-	{regexp.MustCompile(`(?:mirror|source), (blocked by .*)$`), []string{yellow}},
+	{regexp.MustCompile(`(?:mirror|source), (blocked by \S+(?: \S+)*)`), []string{yellow}},
 	{regexp.MustCompile(`^(Nothing is held up\.)$`), []string{bold, green}},
 	{regexp.MustCompile(`^ +(because) `), []string{yellow}},
 }
