@@ -62,7 +62,7 @@ func (w smallWorld) registries(hidden string) review.Registries {
 	})
 }
 
-const smallWorlds = 800
+const smallWorlds = 120
 
 // TestLessKnownNeverAssumesMore: an answer that is missing, and a line that is, never admit a change.
 func TestLessKnownNeverAssumesMore(t *testing.T) {
