@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build image release assets rollout-assets demo demo-rollout check test attacks truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build image release assets rollout-assets demo demo-rollout check test attacks truth rollout rollout-full campaign mutations alerts manual lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,12 +97,16 @@ mutations: ## take the defences against attacks away, one at a time, and see tha
 alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine (two minutes the first time)
 	@cd test/alerts && go test ./...
 
+manual: ## build the manual as dist/manual, searchable without a network, and test it (some seconds)
+	@cd tools/site && go run . && go test ./...
+
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked
 	@bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/rollout && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/alerts && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd tools && ../bin/golangci-lint run --allow-parallel-runners ./image/...
+	@cd tools/site && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@tools/dead
 
 bin/golangci-lint: tools/go.mod tools/go.sum
