@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser lint bench bench-sync bench-presence bench-scale fuzz clean
+.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,6 +130,9 @@ browser: ## open the pages of all stories in Chromium (a minute; needs chromium 
 	@cd test/browser && npm ci --silent --no-audit --no-fund --ignore-scripts
 	@cd test/browser && go test -count=1 .
 
+manual: ## build the manual as dist/manual, searchable without a network, and test it (some seconds)
+	@cd tools/site && go run . && go test ./...
+
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked
 	@bin/golangci-lint run --allow-parallel-runners ./...
@@ -138,6 +141,7 @@ lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml
 	@cd test/packaging && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd test/browser && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@cd tools && ../bin/golangci-lint run --allow-parallel-runners ./image/... ./internal/...
+	@cd tools/site && ../../bin/golangci-lint run --allow-parallel-runners ./...
 	@tools/dead
 
 bin/golangci-lint: tools/go.mod tools/go.sum

@@ -690,11 +690,11 @@ func TestDryRuns(t *testing.T) {
 		real, trial := &records{verdict: policy.Verdict{Allowed: true}}, &records{verdict: policy.Verdict{Allowed: true}}
 		req := creation(tagMirrorSet("apps", "quay.io/new"))
 		req.DryRun = &dry
-		(&Handler{Reviewer: real, DryRuns: trial}).Handle(quiet(t), req)
+		(&Handler{Options: Options{Reviewer: real, DryRuns: trial}}).Handle(quiet(t), req)
 		if asked := len(trial.subjects) > 0; asked != dry || len(real.subjects) > 0 == dry {
 			t.Errorf("dry run %v: %q, %q", dry, trial.subjects, real.subjects)
 		}
-		(&Handler{Reviewer: real}).Handle(quiet(t), req)
+		(&Handler{Options: Options{Reviewer: real}}).Handle(quiet(t), req)
 		if len(real.subjects) == 0 {
 			t.Error("without one, nobody is asked")
 		}

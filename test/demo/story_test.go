@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/manual"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
@@ -31,6 +32,7 @@ func TestStory(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s\nlog of the guard:\n%s", err, out.Bytes(), log)
 	}
+	testManual(t, out.String())
 	if err := s.renderConfigs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -43,5 +45,29 @@ func TestStory(t *testing.T) {
 		if bytes.Contains(line, []byte("could not find the requested resource")) && bytes.Contains(line, []byte(`"level":"error"`)) {
 			t.Errorf("what the cluster does not serve is logged as an error: %s", line)
 		}
+	}
+}
+
+// testManual: what pages show of the story is what happens in it.
+func testManual(t *testing.T, transcript string) {
+	t.Helper()
+	pages, err := manual.Pages(cluster.Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, p := range pages {
+		for _, b := range p.Blocks {
+			if b.World != "test/demo TestStory" {
+				continue
+			}
+			shown++
+			if err := b.FindIn(transcript); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if shown < 4 {
+		t.Errorf("only %d blocks of the manual are from the story", shown)
 	}
 }

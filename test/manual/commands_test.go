@@ -1,0 +1,210 @@
+package manual
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
+)
+
+// others are programs that the manual uses, beside those that are looked at below.
+var others = strings.Fields("base64 bash cat cd curl docker echo export git go grep head jq openssl podman sed sha256sum sort tail tee test umask")
+
+// onlyOC are commands that oc has and kubectl has not, with the flags that it documents for them.
+var onlyOC = map[string][]string{
+	"adm node-logs":         {"--role", "--path"},
+	"adm policy who-can":    nil,
+	"adm upgrade recommend": {"--version", "--accept"},
+	"debug":                 nil,
+	"image mirror":          {"--keep-manifest-list", "--insecure", "-a", "-f"},
+	"whoami":                {"-t"},
+}
+
+// ofKubectl are commands that oc has under another name than kubectl.
+var ofKubectl = map[string]string{"adm top": "top", "adm uncordon": "uncordon", "adm cordon": "cordon", "adm drain": "drain"}
+
+// TestCommands: the programs, subcommands and flags that the manual names exist. The program itself
+// says so: with --help after everything else it has understood it.
+func TestCommands(t *testing.T) {
+	skip.IfShort(t, "it builds the guard")
+	assets, err := cluster.Assets()
+	if err != nil {
+		skip.Now(t, err)
+	}
+	guard := filepath.Join(t.TempDir(), "mirrorset-guard")
+	if err := cluster.BuildRelease(guard); err != nil {
+		t.Fatal(err)
+	}
+	programs := map[string]string{"mirrorset-guard": guard, "kubectl": filepath.Join(assets, "kubectl"), "skopeo": "skopeo"}
+	if _, err := exec.LookPath("skopeo"); err != nil {
+		skip.Part(t, err)
+		delete(programs, "skopeo")
+	}
+	var checks errgroup.Group
+	checks.SetLimit(4)
+	asked := map[string]bool{}
+	for _, c := range everyCommand(t) {
+		words := c.Words
+		if words[0] == "oc" {
+			words = asKubectl(t, c)
+		}
+		if words == nil || words[1] == "COMMAND" || programs[words[0]] == "" || asked[strings.Join(words, " ")] {
+			continue
+		}
+		asked[strings.Join(words, " ")] = true
+		checks.Go(func() error {
+			if err := understood(t.Context(), programs[words[0]], words[1:]); err != nil {
+				t.Errorf("%s: %v", c, err)
+			}
+			return nil
+		})
+	}
+	_ = checks.Wait()
+	if len(asked) < 100 {
+		t.Errorf("only %d commands were found", len(asked))
+	}
+}
+
+// everyCommand returns all commands of the manual. The first words of commands in blocks are programs
+// that are known.
+func everyCommand(t *testing.T) []Command {
+	t.Helper()
+	known := slices.Concat([]string{"mirrorset-guard", "oc", "kubectl", "make", "skopeo", "oras"}, others)
+	pages := pages(t)
+	for _, p := range pages {
+		for _, b := range p.Blocks {
+			if !b.IsTyped() {
+				continue
+			}
+			commands, err := b.Commands()
+			if err != nil {
+				t.Error(err)
+			}
+			for _, c := range commands {
+				if program := c.Words[0]; !slices.Contains(known, program) && !existsBelow(top, program) {
+					t.Errorf("%s: %s is no program that this test knows", c, program)
+				}
+			}
+		}
+	}
+	commands, mistakes := Commands(pages, "mirrorset-guard", "oc", "kubectl", "skopeo", "make")
+	for _, err := range mistakes {
+		t.Error(err)
+	}
+	return commands
+}
+
+// asKubectl returns the words of a command of oc as kubectl takes them; nil if only oc has it.
+func asKubectl(t *testing.T, c Command) []string {
+	t.Helper()
+	line := strings.Join(c.Words[1:], " ")
+	for name, flags := range onlyOC {
+		if line != name && !strings.HasPrefix(line, name+" ") {
+			continue
+		}
+		for _, word := range c.Words[1:] {
+			if word == "--" {
+				break
+			}
+			if flag, _, _ := strings.Cut(word, "="); strings.HasPrefix(word, "-") && !slices.Contains(flags, flag) {
+				t.Errorf("%s: %s is none of the flags that this test knows of oc %s: %q", c, flag, name, flags)
+			}
+		}
+		return nil
+	}
+	for name, other := range ofKubectl {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			return strings.Fields("kubectl " + other + rest)
+		}
+	}
+	return append([]string{"kubectl"}, c.Words[1:]...)
+}
+
+// subcommands is how a program's help begins that wants one more word.
+var subcommands = regexp.MustCompile(`(?m)^(Available Commands|Basic Commands)`)
+
+// understood asks a program for help with arguments that it has to understand before.
+func understood(ctx context.Context, program string, args []string) error {
+	var asked []string
+	for _, arg := range args {
+		if arg == "--" { // what comes after it is for another program
+			break
+		}
+		asked = append(asked, arg)
+	}
+	out, err := exec.CommandContext(ctx, program, append(asked, "--help")...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, firstLine(string(out)))
+	}
+	if usage := usageOf(string(out)); subcommands.Match(out) && len(usage) > 0 {
+		// A word that is no subcommand is an argument, which a command that has subcommands does not take.
+		words := slices.DeleteFunc(slices.Clone(asked), func(arg string) bool { return strings.HasPrefix(arg, "-") })
+		if next := len(usage) - 1; next < len(words) && !strings.HasPrefix(words[0], "-") && !strings.Contains(strings.Join(asked, " "), " -") {
+			return fmt.Errorf("%s has no subcommand %q", strings.Join(usage, " "), words[next])
+		}
+	}
+	return nil
+}
+
+var usage = regexp.MustCompile(`(?m)^Usage:\n  (.+)$`)
+
+// usageOf returns the command that a help is about.
+func usageOf(help string) []string {
+	found := usage.FindStringSubmatch(help)
+	if found == nil {
+		return nil
+	}
+	var words []string
+	for word := range strings.FieldsSeq(found[1]) {
+		if strings.ToLower(word) != word || strings.HasPrefix(word, "[") {
+			break
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+var (
+	target   = regexp.MustCompile(`(?m)^([a-z-]+):.*## `)
+	setting  = regexp.MustCompile(`^([A-Z_]+)=`)
+	settable = regexp.MustCompile(`[A-Z][A-Z_]+`)
+)
+
+// TestMakeTargets: targets of make that the manual names exist, and the Makefile reads the variables
+// that are set for them.
+func TestMakeTargets(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(top, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, found := range target.FindAllStringSubmatch(string(makefile), -1) {
+		targets = append(targets, found[1])
+	}
+	variables := append(settable.FindAllString(string(makefile), -1), "NO_SKIP")
+	commands, _ := Commands(pages(t), "make")
+	for _, c := range commands {
+		for _, word := range c.Words[1:] {
+			if found := setting.FindStringSubmatch(word); found != nil {
+				if !slices.Contains(variables, found[1]) {
+					t.Errorf("%s: the Makefile does not read %s", c, found[1])
+				}
+			} else if !slices.Contains(targets, word) {
+				t.Errorf("%s: there is no target %q", c, word)
+			}
+		}
+	}
+	if len(commands) < 40 {
+		t.Errorf("only %d commands were found", len(commands))
+	}
+}

@@ -1,0 +1,131 @@
+package manual
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	securityFile = "docs/security.md"
+	rightsBegin  = "<!-- rights: made from manifests/base/clusterrole.yaml -->\n"
+	rightsEnd    = "<!-- end of rights -->\n"
+)
+
+// TestRights: docs/security.md has every right of the guard's ClusterRole, with its reason; -update
+// writes them. The reasons are the comments of the manifest.
+func TestRights(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join(top, "manifests", "base", "clusterrole.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := rightsTable(string(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(top, securityFile)
+	is, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(is), rightsBegin)
+	_, after, found := strings.Cut(rest, rightsEnd)
+	if !found {
+		t.Fatalf("%s has no place for the rights", securityFile)
+	}
+	want := before + rightsBegin + "\n" + table + "\n" + rightsEnd + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil { //nolint:gosec // a page of the manual
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := gocmp.Diff(string(is), want); diff != "" {
+		t.Errorf("%s is out of date; go test ./test/manual -run TestRights -update writes it:\n%s", securityFile, diff)
+	}
+}
+
+// A right is one resource of a rule, with what the manifest says of it.
+type right struct{ resource, own, ofRule string }
+
+// rightsTable returns a row for each resource that the role names, with the verbs and the reason: the
+// comment beside the resource, or the one above its rule.
+func rightsTable(source string) (string, error) {
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict([]byte(source), &role); err != nil {
+		return "", err
+	}
+	rules := strings.Split(source[strings.Index(source, "\nrules:\n")+len("\nrules:\n"):], "  - apiGroups:")
+	if len(rules) != len(role.Rules)+1 {
+		return "", fmt.Errorf("%d rules are written, and %d are read", len(rules)-1, len(role.Rules))
+	}
+	var b strings.Builder
+	b.WriteString("| resource | verbs | why |\n|---|---|---|\n")
+	for i, rule := range role.Rules {
+		own := ownReasons(rules[i+1])
+		for _, resource := range rule.Resources {
+			why := cmp.Or(own[resource], strings.TrimSuffix(commentBefore(rules[i]), "."))
+			if why == "" {
+				return "", fmt.Errorf("%s has no reason: write it as a comment", resource)
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", nameOf(rule, resource), strings.Join(rule.Verbs, ", "), why)
+		}
+	}
+	return b.String(), nil
+}
+
+// nameOf returns a resource with its group, and the names to which the right is limited.
+func nameOf(rule rbacv1.PolicyRule, resource string) string {
+	name := "`" + resource + "`"
+	if group := rule.APIGroups[0]; group != "" {
+		name = "`" + resource + "." + group + "`"
+	}
+	if len(rule.ResourceNames) > 0 {
+		name += " named `" + strings.Join(rule.ResourceNames, "`, `") + "`"
+	}
+	return name
+}
+
+// commentBefore returns the comment at the end of a text.
+func commentBefore(text string) string {
+	var words []string
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		comment, ok := strings.CutPrefix(lines[i], "  # ")
+		if !ok {
+			break
+		}
+		words = append([]string{comment}, words...)
+	}
+	return strings.Join(words, " ")
+}
+
+// ownReasons returns the comments beside resources in a rule.
+func ownReasons(rule string) map[string]string {
+	reasons := map[string]string{}
+	for line := range strings.SplitSeq(rule, "\n") {
+		if name, comment, ok := strings.Cut(line, " # "); ok {
+			reasons[strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), "- "))] = comment
+		}
+	}
+	return reasons
+}
+
+// TestEveryRightNeedsAReason: what TestRights is for.
+func TestEveryRightNeedsAReason(t *testing.T) {
+	const role = "kind: ClusterRole\nrules:\n  - apiGroups: [apps]\n    resources:\n      - deployments # templates\n      - statefulsets\n    verbs: [list]\n"
+	if _, err := rightsTable(role); err == nil || !strings.Contains(err.Error(), "statefulsets has no reason") {
+		t.Errorf("got %v", err)
+	}
+	got, err := rightsTable(strings.Replace(role, "  - apiGroups", "  # What\n  # runs.\n  - apiGroups", 1))
+	if err != nil || !strings.Contains(got, "| `deployments.apps` | list | templates |\n| `statefulsets.apps` | list | What runs |\n") {
+		t.Errorf("%s %v", got, err)
+	}
+}

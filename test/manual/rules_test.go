@@ -1,0 +1,206 @@
+package manual
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/scenarios"
+)
+
+const rulesFile = "docs/rules.md"
+
+// wholeChange are rules whose findings may be about images that are not known: only RULE@protected
+// weakens those (planRule.unseen in policy/rules.go).
+var wholeChange = []string{policy.InventoryStale}
+
+// An advice is what nothing in the code says about a rule: what to do, and other ways to weaken it.
+type advice struct{ do, weaken string }
+
+var advices = map[string]advice{
+	policy.RejectedByMCO:       {"Correct what the finding names, in this change or in the objects in force. Nothing else of a mirror configuration reaches nodes until that is done.", "With `warn`, a change is judged as if MCO applied it. A warning about what is in force already never becomes a denial: that would block the repair."},
+	policy.RewriteError:        {"Change the source or the mirror so that the name of each image stays valid: a mirror host with a dot or a port, a path where the source has one, no mirror with a path for a registry with a port.", ""},
+	policy.NoRoute:             {"Give the kind of pull (by tag, by digest) a mirror that is not blocked, or use AllowContactingSource.", ""},
+	policy.MirrorHidden:        {"Repeat the wider mirror in the narrower entry, or leave the narrower entry out.", ""},
+	policy.SignatureMissing:    {"Copy the signatures as well, with the commands of the finding. They are images of their own, under tags `sha256-<hex>.sig`; `oc image mirror` leaves them behind.", ""},
+	policy.SignatureRejected:   {"Copy the signatures from the source unchanged; for those that were made anew under the mirror's name, the policy needs RemapIdentity or another key, as the finding says.", ""},
+	policy.SignatureUnreadable: {"Let nodes read the tags `sha256-*.sig` of the repository, with the global pull secret; or make the registry answer and try again.", ""},
+	policy.NotFullySynced:      {"Finish the mirroring, with the commands of the finding, before the source is cut off. Until then use AllowContactingSource.", ""},
+	policy.ContentMismatch:     {"Find out who has put something else in this place, and mirror the image again.", ""},
+	policy.BlobsMissing:        {"Mirror the image again: its manifest is there, and some of what it names is not. A pruning job or an interrupted copy leaves mirrors so.", "`--verify-blobs none` (`verifyBlobs`) looks for no layers at all."},
+	policy.ImageMissing:        {"Copy the image to the mirror, with the command of the finding.", "`--allow-source-fallback` (`allowSourceFallback`) only warns as long as the source has the image and may be contacted: for a migration."},
+	policy.CredentialsMissing:  {"Give the global pull secret (Secret `pull-secret` in `openshift-config`) an entry for the mirror. Pull secrets of pods and service accounts are never used for a mirror on another host.", ""},
+	policy.Unverified:          {"Make the registry answer, then try again: answers that arrive late are kept. If the guard alone cannot reach it, see `--resolve`, `--registry-ca` and the proxy.", "What is found about the configuration as a whole is weakened by `Unverified@protected` only, as images that are not known may be protected."},
+	policy.UnverifiedInFront:   {"As for Unverified. Nodes try this place first, and what it answers decides whether they go on.", ""},
+	policy.PlatformMissing:     {"Copy the whole index (`skopeo copy --all`), not the part for one architecture.", ""},
+	policy.BlockLifted:         {"If the block is to stay, use NeverContactSource in the narrower entry too.", ""},
+	policy.AnotherImage:        {"Give the two sources different repositories at the mirror, or name the registry in the reference.", ""},
+	policy.TagDrift:            {"Mirror the tag again, or pin the workload to the digest that runs. Whether the newer image is wanted is for its owner to say.", ""},
+	policy.InventoryStale:      {"Restore what the finding names: the API server, the right to list the kind, or the part of a dump that cannot be read.", ""},
+	policy.MalformedReference:  {"Correct the reference in the object that has it. It cannot be pulled today either.", "With `deny` no change is admitted while such a reference is in use."},
+	policy.NoEffect:            {"Correct the source, or leave the entry out.", ""},
+	policy.BroadSource:         {"Consider the narrower sources that the finding lists; `mirrorset-guard check -o narrowed` prints the objects with them.", ""},
+	policy.MirrorInCluster:     {"Mirror the mirror's own images elsewhere, or make sure that it is up on another node before each drain.", ""},
+	policy.RolloutStalls:       {"Make the image pullable by its new route before nodes are drained, or give the budget room. `mirrorset-guard check --simulate` shows the rollout step by step.", ""},
+	policy.DrainLosesPod:       {"Mirror the image again, or copy it back to where its route leads. It is lost today; the drain only makes it felt.", ""},
+	policy.DrainBlocked:        {"Scale the workload up, or relax its budget for the time of the rollout.", ""},
+	policy.RolloutBusy:         {"Wait for the rollout that is under way (`mirrorset-guard rollout watch`), or repair the pool first.", ""},
+	policy.PoolPaused:          {"Unpause the pool when the change is to reach its nodes: `mirrorset-guard rollout resume POOL`.", ""},
+}
+
+// staleExample is for the rule that no story has: everything that a story names can be read.
+const staleExample = `In a dump, an object cannot be read:
+
+<!-- run: unread -->
+
+` + "```" + `
+$ mirrorset-guard check --from cluster.yaml -f shop.yaml
+{output}
+` + "```" + `
+`
+
+// TestRules: docs/rules.md is what the rules and the stories say; -update writes it.
+func TestRules(t *testing.T) {
+	want := rulesPage(t)
+	path := filepath.Join(top, rulesFile)
+	is, err := os.ReadFile(path)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	// What the example of a command shows is for TestBlocks.
+	if match := staleOutput.FindStringSubmatch(string(is)); match != nil {
+		want = strings.Replace(want, "{output}", match[1], 1)
+	}
+	if diff := cmp.Diff(string(is), want); diff != "" && !*update {
+		t.Errorf("%s is out of date; go test ./test/manual -run TestRules -update writes it:\n%s", rulesFile, diff)
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil { //nolint:gosec // a page of the manual
+			t.Fatal(err)
+		}
+	}
+}
+
+var (
+	staleOutput = regexp.MustCompile(`(?s)\$ mirrorset-guard check --from cluster.yaml -f shop.yaml\n(.*?)\n` + "```")
+	ruleRow     = regexp.MustCompile(`(?m)^\| ([A-Z]\w+) \| (.+?) \| (.+) \|$`)
+)
+
+func rulesPage(t *testing.T) string {
+	t.Helper()
+	design, err := os.ReadFile(filepath.Join(top, "docs", "design.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(design), "\n## Rules\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := map[string][2]string{}
+	var order []string
+	for _, row := range ruleRow.FindAllStringSubmatch(table, -1) {
+		rows[row[1]] = [2]string{row[2], row[3]}
+		order = append(order, row[1])
+	}
+	ids := policy.RuleIDs()
+	if diff := cmp.Diff(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(order))); diff != "" {
+		t.Fatalf("the rules of policy/rules.go and the table in docs/design.md (-code +table):\n%s", diff)
+	}
+	stories := storiesOf(t)
+	var b strings.Builder
+	b.WriteString(rulesIntroduction)
+	b.WriteString("| rule | default |\n|---|---|\n")
+	for _, id := range order {
+		fmt.Fprintf(&b, "| [%s](#%s) | %s |\n", id, strings.ToLower(id), rows[id][0])
+	}
+	for _, id := range order {
+		a, ok := advices[id]
+		if !ok || a.do == "" {
+			t.Errorf("%s: nothing says what to do", id)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n**Default:** %s.\n\n", id, capital(rows[id][1]), rows[id][0])
+		b.WriteString(exampleOf(t, id, stories))
+		fmt.Fprintf(&b, "\n**What to do.** %s\n\n%s", a.do, weakening(id, rows[id][0], a))
+	}
+	return b.String()
+}
+
+const rulesIntroduction = `# Rules
+
+What each rule says, an example, what to do, and how to weaken it. Rules are tried for each image in
+this order, and the first that denies is the one that is reported; the last five are about the rollout.
+The examples are from the stories in ` + "`test/scenarios/testdata`" + `, which hold at every way of asking the guard.
+How a verdict comes about: [decisions.md](decisions.md) and [design.md](design.md#one-review).
+
+What is weakened is still reported, as a warning. Before a rule is weakened for all, consider an
+exemption for some images ([configuration.md](configuration.md)), a lesser severity for some namespaces
+(` + "`namespaceSeverities`" + `), or an override of the one change ([break-glass.md](break-glass.md)).
+
+`
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// weakening says how to weaken a rule. The YAML in it is read by TestDocuments.
+func weakening(id, byDefault string, a advice) string {
+	var b strings.Builder
+	verb, severity := "weaken", "warn"
+	if byDefault == "warn" {
+		verb, severity = "silence", "info"
+	}
+	keys := fmt.Sprintf("  %s: %s\n  %s@protected: %s  # for images of protected namespaces too\n", id, severity, id, severity)
+	if slices.Contains(wholeChange, id) {
+		keys = fmt.Sprintf("  %s@protected: %s\n", id, severity)
+	}
+	fmt.Fprintf(&b, "**To %s it:**\n\n```yaml\nseverities:\n%s```\n", verb, keys)
+	if a.weaken != "" {
+		fmt.Fprintf(&b, "\n%s\n", a.weaken)
+	}
+	return b.String()
+}
+
+// storiesOf returns all stories in the order of their numbers.
+func storiesOf(t *testing.T) []scenarios.Scenario {
+	t.Helper()
+	stories, err := scenarios.Load(filepath.Join(top, "test", "scenarios", "testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(stories, func(a, b scenarios.Scenario) int { return number(a) - number(b) })
+	return stories
+}
+
+func number(s scenarios.Scenario) int {
+	digits, _, _ := strings.Cut(s.Name, "_")
+	n, _ := strconv.Atoi(digits)
+	return n
+}
+
+// exampleOf returns what the first story with a finding of a rule says of it: best a denial.
+func exampleOf(t *testing.T, id string, stories []scenarios.Scenario) string {
+	t.Helper()
+	if id == policy.InventoryStale {
+		return staleExample
+	}
+	patterns := []*regexp.Regexp{
+		regexp.MustCompile(`(?m)^\d+\. .*\n(?:   .*\n)*?   ` + id + `: .*\n(?:   .*\n)*`),
+		regexp.MustCompile(`(?m)^- ` + id + `: .*\n(?:To do: .*\n)*`),
+		regexp.MustCompile(`(?m)^Warning: ` + id + `: .*\n`),
+	}
+	for _, pattern := range patterns {
+		for _, s := range stories {
+			// Settings of the guard would be a part of the example.
+			if found := pattern.FindString(s.Want); found != "" && s.Guard == "" {
+				file := fmt.Sprintf("test/scenarios/testdata/%s.txtar", s.Name)
+				return fmt.Sprintf("The story [%s](../%s):\n\n<!-- run: test/scenarios TestScenarios -->\n\n```\n%s```\n", strings.ReplaceAll(strings.TrimLeft(s.Name, "0123456789_"), "_", " "), file, found)
+			}
+		}
+	}
+	t.Errorf("%s: no story has it", id)
+	return ""
+}
