@@ -113,6 +113,7 @@ rollout-full: assets rollout-assets ## make three changes in a cluster of 30 nod
 # No race detector: memory and times are what is measured. BEFORE names the program of an earlier
 # version, to compare how long changes take.
 campaign: assets ## attack two guards from inside a cluster, as often as it takes to find rare faults (half an hour; BEFORE=program compares times)
+	@CAMPAIGN=1 go test -count=1 -v -run 'TestInterrupted|TestMemory' ./inventory/copying | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
 	@CAMPAIGN=1 go test -count=1 -v -timeout 120m ./test/attack | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
 
 mutations: ## take the defences against attacks away, one at a time, and see that a test notices (some minutes)

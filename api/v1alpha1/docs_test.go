@@ -52,7 +52,7 @@ func reference(t *testing.T) string {
 	comments := typeComments(t)
 	types := []reflect.Type{
 		reflect.TypeFor[Review](), reflect.TypeFor[Explanation](), reflect.TypeFor[Rendering](), reflect.TypeFor[Inventory](),
-		reflect.TypeFor[RolloutStatus](), reflect.TypeFor[Diagnosis](), reflect.TypeFor[Verification](), reflect.TypeFor[RolloutEvent](),
+		reflect.TypeFor[RolloutStatus](), reflect.TypeFor[Diagnosis](), reflect.TypeFor[Verification](), reflect.TypeFor[RolloutEvent](), reflect.TypeFor[SyncEvent](),
 		reflect.TypeFor[AuditSummary](), reflect.TypeFor[Replay](), reflect.TypeFor[Deletion](), reflect.TypeFor[KeepList](),
 	}
 	known := map[reflect.Type]bool{}

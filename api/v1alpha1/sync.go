@@ -34,7 +34,7 @@ type SyncEvent struct {
 	Registries []SyncRegistry `json:"registries,omitempty"`
 }
 
-// A SyncRegistry is what is to be sent to one registry. What is there does not count.
+// A SyncRegistry counts the images and bytes to be sent to one registry. What is there does not count.
 type SyncRegistry struct {
 	Registry string `json:"registry"`
 	Images   int    `json:"images"`

@@ -190,16 +190,16 @@ func (r *reader) attached(ctx context.Context, images []*manifest) (attached []*
 	found := make([][]*manifest, len(images))
 	said := make([]string, len(images))
 	group, ctx := errgroup.WithContext(ctx)
+	referring := make([][]*manifest, len(images))
 	for i, m := range images {
 		group.Go(func() (err error) {
-			if found[i], err = r.tagged(ctx, m.digest); err != nil {
-				return err
-			}
-			referrers, err := r.referrers(ctx, m.digest)
-			if err != nil && ctx.Err() == nil {
+			found[i], err = r.tagged(ctx, m.digest)
+			return err
+		})
+		group.Go(func() (err error) {
+			if referring[i], err = r.referrers(ctx, m.digest); err != nil && ctx.Err() == nil {
 				said[i] = fmt.Sprintf("what refers to %s could not be read: %s", m.digest, registry.Reason(err))
 			}
-			found[i] = append(found[i], referrers...)
 			return ctx.Err()
 		})
 	}
@@ -207,7 +207,7 @@ func (r *reader) attached(ctx context.Context, images []*manifest) (attached []*
 		return nil, nil, err
 	}
 	for i := range images {
-		attached = append(attached, found[i]...)
+		attached = append(append(attached, found[i]...), referring[i]...)
 		if said[i] != "" {
 			notes = append(notes, said[i])
 		}

@@ -36,7 +36,7 @@ type Options struct {
 const (
 	imagesAtOnce  = 16
 	blobsAtOnce   = 16
-	surveysAtOnce = 32
+	surveysAtOnce = 64
 )
 
 // A Copier copies images. It is safe for concurrent use.

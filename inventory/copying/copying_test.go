@@ -81,7 +81,7 @@ func serve(t testing.TB, p *registries.Process, err error) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Stop() }) // a registry that does not end fails no test of what it did
+	t.Cleanup(func() { _ = p.Stop() }) // a registry that does not end fails no test of what it did
 	s := &server{real: p.Addr}
 	front := httptest.NewUnstartedServer(s)
 	front.Config.ErrorLog = quiet
@@ -277,7 +277,7 @@ func TestWrongLayer(t *testing.T) {
 	layer := must[v1.Hash](t)(must[[]v1.Layer](t)(img.Layers())[0].Digest()).String()
 	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+layer) {
-			io.WriteString(w, "what it shouldn't") // of the same length
+			_, _ = io.WriteString(w, "what it shouldn't") // of the same length
 			return true
 		}
 		return false
@@ -327,7 +327,7 @@ func TestRefusals(t *testing.T) {
 				return false
 			}
 			w.WriteHeader(status)
-			io.WriteString(w, body)
+			_, _ = io.WriteString(w, body)
 			return true
 		}
 	}
@@ -368,7 +368,7 @@ func TestThrottled(t *testing.T) {
 	for _, at := range []*server{s.source, s.mirror} {
 		var n atomic.Int64
 		at.set(func(w http.ResponseWriter, r *http.Request) bool {
-			if n.Add(1)%4 != 2 {
+			if n.Add(1)%9 != 2 {
 				return false
 			}
 			w.Header().Set("Retry-After", "1")

@@ -19,7 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A State is how far a Job is.
+// A State names the stage that a Job has reached.
 type State string
 
 // The states of a Job.
@@ -76,19 +76,20 @@ func (j *Job) end(state State, err error) {
 // trial that it deletes again. The jobs are in the order of copies. Those that cannot be copied are Failed.
 func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
 	jobs := make([]*Job, len(copies))
-	var group errgroup.Group
-	group.SetLimit(surveysAtOnce)
+	var group sync.WaitGroup
+	slots := make(chan struct{}, surveysAtOnce)
 	for i, copied := range copies {
 		j := &Job{Copy: copied, State: Open}
 		jobs[i] = j
-		group.Go(func() error {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
 			if err := c.survey(ctx, j); err != nil {
 				j.end(Failed, err)
 			}
-			return nil
 		})
 	}
-	group.Wait() // its functions return nil
+	group.Wait()
 	c.count(jobs)
 	c.askSparse(ctx, jobs)
 	for _, j := range jobs {

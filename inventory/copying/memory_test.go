@@ -33,7 +33,7 @@ func TestMemory(t *testing.T) {
 		layer, images = 1<<30, 10
 	}
 	hash := sha256.New()
-	io.CopyN(hash, zeros{}, layer) // neither end can fail
+	_, _ = io.CopyN(hash, zeros{}, layer) // neither end can fail
 	digest := "sha256:" + hex.EncodeToString(hash.Sum(nil))
 	manifest := func(of string) string {
 		return fmt.Sprintf(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":%q,"size":%d}],"annotations":{"of":%q}}`, digest, layer, of)
@@ -44,11 +44,11 @@ func TestMemory(t *testing.T) {
 		case path == "/v2/":
 		case strings.HasSuffix(path, "/manifests/v1"):
 			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
-			io.WriteString(w, manifest(path))
+			_, _ = io.WriteString(w, manifest(path))
 		case strings.HasSuffix(path, "/blobs/"+digest):
-			io.CopyN(w, zeros{}, layer)
+			_, _ = io.CopyN(w, zeros{}, layer)
 		case strings.Contains(path, "/blobs/"):
-			io.WriteString(w, "{}")
+			_, _ = io.WriteString(w, "{}")
 		default:
 			http.NotFound(w, r)
 		}

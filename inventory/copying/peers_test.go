@@ -92,7 +92,7 @@ func pushPeers(b *testing.B, source *server) (images, blobs []string) {
 	random := rand.NewChaCha8([32]byte{})
 	layer := func(n int) v1.Layer {
 		content := make([]byte, n)
-		random.Read(content) // which does not fail
+		_, _ = random.Read(content) // which does not fail
 		return static.NewLayer(content, types.DockerLayer)
 	}
 	var shared []v1.Layer

@@ -86,7 +86,7 @@ func (d *display) show() {
 	defer d.mu.Unlock()
 	if len(d.jobs) == 0 {
 		if d.screen != nil {
-			d.screen.Draw([]string{"Looking up what is to be copied"}) // the next frame may be written
+			_ = d.screen.Draw([]string{"Looking up what is to be copied"}) // the next frame may be written
 		}
 		return
 	}
@@ -97,7 +97,7 @@ func (d *display) show() {
 		return
 	}
 	width, height := d.screen.Size()
-	d.screen.Draw(d.frame(width, height)) // as above
+	_ = d.screen.Draw(d.frame(width, height)) // as above
 }
 
 func (d *display) sent() int64 {
@@ -151,12 +151,12 @@ func (d *display) on(e copying.Event) {
 	if i := slices.Index(d.underWay, j); i >= 0 {
 		d.underWay = slices.Delete(d.underWay, i, i+1)
 	}
-	switch {
-	case j.State == copying.Started:
+	switch j.State {
+	case copying.Started:
 		d.underWay = append(d.underWay, j)
 		d.write(jobDocument(j), "")
 		return
-	case j.State == copying.Failed:
+	case copying.Failed:
 		d.failed++
 	}
 	if !e.Surveyed {
@@ -228,7 +228,7 @@ func (d *display) end([]*copying.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.screen != nil {
-		d.screen.Close() // what there is to say is said below
+		_ = d.screen.Close() // what there is to say is said below
 	}
 	e := event("Ended")
 	e.Images, e.Done, e.Failed, e.Bytes, e.Sent = d.images, d.done, d.failed, d.total, d.sent()
@@ -243,7 +243,7 @@ func (d *display) end([]*copying.Job) {
 func (d *display) write(e v1alpha1.SyncEvent, line string) {
 	switch {
 	case d.json:
-		writeLine(d.out, e) // the review that comes last says if that is impossible
+		_ = writeLine(d.out, e) // the review that comes last says if that is impossible
 	case line != "" && d.screen == nil:
 		fmt.Fprintln(d.log, text.Line(line))
 	}

@@ -83,7 +83,7 @@ func newShop(t *testing.T) *shop {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { p.Stop() }) // a registry that does not end fails no test of what it did
+		t.Cleanup(func() { _ = p.Stop() }) // a registry that does not end fails no test of what it did
 		at.front(t, p.Addr, protected)
 	}
 	router, err := registries.IndexOf("router", "linux/amd64", "linux/arm64")
