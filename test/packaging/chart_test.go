@@ -120,6 +120,10 @@ func TestValues(t *testing.T) {
 		"flags":   {map[string]any{"extraArgs": []any{"--log-level=debug"}}, "Deployment mirrorset-guard/mirrorset-guard", []string{`"--config=/etc/mirrorset-guard/config/config.yaml","--log-level=debug"`}},
 		"denials": {map[string]any{"machineConfigs": "Deny"}, "ValidatingAdmissionPolicyBinding /mirrorset-guard-machineconfigs", []string{`"validationActions":["Deny"]`}},
 		"ports":   {map[string]any{"egress": map[string]any{"tight": true, "ports": []any{3128}}}, "NetworkPolicy mirrorset-guard/mirrorset-guard", []string{`[{"port":6443,"protocol":"TCP"},{"port":3128,"protocol":"TCP"}]`}},
+		"a CA of one's own": {
+			map[string]any{"tls": map[string]any{"source": "secret", "caBundle": "-----BEGIN CERTIFICATE-----"}},
+			"ValidatingWebhookConfiguration /mirrorset-guard", []string{`"caBundle":"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"`},
+		},
 		"another issuer": {
 			map[string]any{"tls": map[string]any{"source": "cert-manager", "issuerRef": map[string]any{"kind": "ClusterIssuer", "name": "house"}}},
 			"Certificate mirrorset-guard/mirrorset-guard",
@@ -182,6 +186,8 @@ func TestBadValues(t *testing.T) {
 		{"mirrorset-guard", with("config", map[string]any{"mode": "wran"}), `mode`},
 		{"mirrorset-guard", with("tls", map[string]any{"source": "vault"}), `source`},
 		{"mirrorset-guard", with("tls", map[string]any{"issuerRef": map[string]any{"name": "x"}}), `tls.issuerRef is for tls.source cert-manager, and tls.source is service-ca`},
+		{"mirrorset-guard", with("tls", map[string]any{"caBundle": "x"}), `tls.caBundle is for tls.source secret, and tls.source is service-ca`},
+		{"mirrorset-guard", with("tls", map[string]any{"source": "secret", "caBundle": "Y2E="}), `tls.caBundle holds no certificate`},
 		{"mirrorset-guard", with("monitoring", map[string]any{"enabled": false, "grafana": true}), `monitoring.grafana is set, and monitoring.enabled is not`},
 		{"mirrorset-guard", with("resources", map[string]any{"limits": map[string]any{"memory": "1Gi"}}), `resources.limits.memory "1Gi": give it in Mi`},
 		{"mirrorset-guard", with("extraArgs", []any{"debug"}), `extraArgs`},

@@ -30,6 +30,12 @@ it lacks is then not known, and not looked at.
 {{- if and .Values.tls.issuerRef (ne .Values.tls.source "cert-manager") -}}
 {{- fail (printf "tls.issuerRef is for tls.source cert-manager, and tls.source is %s" .Values.tls.source) -}}
 {{- end -}}
+{{- if and .Values.tls.caBundle (ne .Values.tls.source "secret") -}}
+{{- fail (printf "tls.caBundle is for tls.source secret, and tls.source is %s" .Values.tls.source) -}}
+{{- end -}}
+{{- if and .Values.tls.caBundle (not (contains "-----BEGIN CERTIFICATE-----" .Values.tls.caBundle)) -}}
+{{- fail "tls.caBundle holds no certificate: give the CA as PEM, which begins with -----BEGIN CERTIFICATE-----" -}}
+{{- end -}}
 {{- if and .Values.monitoring.grafana (not .Values.monitoring.enabled) -}}
 {{- fail "monitoring.grafana is set, and monitoring.enabled is not: there would be no metrics to show" -}}
 {{- end -}}
@@ -54,7 +60,7 @@ it lacks is then not known, and not looked at.
 {{- fail "tls.source is cert-manager, and this cluster does not serve cert-manager.io/v1 Certificate: install cert-manager first, or set tls.source=service-ca, or tls.source=secret with a certificate of your own" -}}
 {{- end -}}
 {{- else -}}
-{{- $_ := include "guard.ca" . -}}
+{{- $_ := include "guard.secret" . -}}
 {{- end -}}
 {{- if and .Values.monitoring.enabled (not ($apis.Has "monitoring.coreos.com/v1/ServiceMonitor")) -}}
 {{- fail "monitoring.enabled is set, and this cluster does not serve monitoring.coreos.com/v1 ServiceMonitor: set monitoring.enabled=false" -}}
@@ -69,9 +75,17 @@ it lacks is then not known, and not looked at.
 {{- end -}}
 {{- end }}
 
-{{/* The CA in the Secret of tls.source=secret, in base64; "" if there is no cluster to look at. */}}
+{{/* The CA of tls.source=secret, in base64; "" if it is not in the values, and there is no cluster to look at. */}}
 {{- define "guard.ca" -}}
-{{- if lookup "v1" "Namespace" "" "default" -}}
+{{- if .Values.tls.caBundle -}}
+{{- b64enc .Values.tls.caBundle -}}
+{{- else if lookup "v1" "Namespace" "" "default" -}}
+{{- include "guard.secret" . -}}
+{{- end -}}
+{{- end }}
+
+{{/* The CA in the Secret of tls.source=secret, in base64. */}}
+{{- define "guard.secret" -}}
 {{- $secret := lookup "v1" "Secret" "mirrorset-guard" "mirrorset-guard-tls" -}}
 {{- range list "tls.crt" "tls.key" "ca.crt" -}}
 {{- if not (get ($secret.data | default dict) .) -}}
@@ -79,5 +93,4 @@ it lacks is then not known, and not looked at.
 {{- end -}}
 {{- end -}}
 {{- index $secret.data "ca.crt" -}}
-{{- end -}}
 {{- end }}
