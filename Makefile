@@ -97,8 +97,9 @@ mutations: ## take the defences against attacks away, one at a time, and see tha
 alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine (two minutes the first time)
 	@cd test/alerts && go test ./...
 
+# Pages are outside of the module that tests them, where go would not notice that they have changed.
 manual: ## build the manual as dist/manual, searchable without a network, and test it (some seconds)
-	@cd tools/site && go run . && go test ./...
+	@cd tools/site && go run . && go test -count=1 ./...
 
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked
