@@ -131,8 +131,9 @@ browser: ## open the pages of all stories in Chromium (a minute; needs chromium 
 	@cd test/browser && npm ci --silent --no-audit --no-fund --ignore-scripts
 	@cd test/browser && go test -count=1 .
 
+# Pages are outside of the module that tests them, where go would not notice that they have changed.
 manual: ## build the manual as dist/manual, searchable without a network, and test it (some seconds)
-	@cd tools/site && go run . && go test ./...
+	@cd tools/site && go run . && go test -count=1 ./...
 
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked

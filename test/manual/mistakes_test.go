@@ -47,12 +47,12 @@ func TestLinksThatLeadNowhere(t *testing.T) {
 func TestDocumentsThatAreWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"mode: wrong": "mode",
-		"apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\nmod: warn\n":                                                                                   "mod",
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {container: []}\n":                                                                                                  "container",
-		"apiVersion: example.com/v1\nkind: Thing\n":                                                                                                                                "nothing that this test could read",
+		"apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\nmod: warn\n": "mod",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {container: []}\n":               "container",
+		"apiVersion: example.com/v1\nkind: Thing\n":                                             "nothing that this test could read",
 		"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: x}\nspec: {imageTagMirrors: [{source: quay.io/x, mirrors: [m.example.com/x], polcy: x}]}\n": "polcy",
-		"apiVersion: v1\nkind: Config\nuserz: []\n":                                                                                                                                "userz",
-		"a: 1\na: 2\n":                                                                                                                                                             "a",
+		"apiVersion: v1\nkind: Config\nuserz: []\n": "userz",
+		"a: 1\na: 2\n": "a",
 	} {
 		if err := read(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)

@@ -42,7 +42,7 @@ func TestRights(t *testing.T) {
 	}
 	want := before + rightsBegin + "\n" + table + "\n" + rightsEnd + after
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil { //nolint:gosec // a page of the manual
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -51,9 +51,6 @@ func TestRights(t *testing.T) {
 		t.Errorf("%s is out of date; go test ./test/manual -run TestRights -update writes it:\n%s", securityFile, diff)
 	}
 }
-
-// A right is one resource of a rule, with what the manifest says of it.
-type right struct{ resource, own, ofRule string }
 
 // rightsTable returns a row for each resource that the role names, with the verbs and the reason: the
 // comment beside the resource, or the one above its rule.

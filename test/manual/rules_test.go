@@ -83,7 +83,7 @@ func TestRules(t *testing.T) {
 		t.Errorf("%s is out of date; go test ./test/manual -run TestRules -update writes it:\n%s", rulesFile, diff)
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil { //nolint:gosec // a page of the manual
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -109,7 +109,7 @@ func newWorld(t *testing.T, name, programs, mirror string, control *cluster.Clus
 	w := &world{dir: t.TempDir(), path: t.TempDir()}
 	w.env = []string{"HOME=" + w.dir, "PATH=" + w.path + ":" + os.Getenv("PATH"), "KUBECONFIG=/none"}
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$1 $*\" in *-help*) flags= ;; check*|explain*--probe*) flags='%s' ;; esac\nexec %s \"$@\" $flags\n", mirror, filepath.Join(programs, "guard"))
-	if err := os.WriteFile(filepath.Join(w.path, "mirrorset-guard"), []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
+	if err := os.WriteFile(filepath.Join(w.path, "mirrorset-guard"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if name == installed {
@@ -261,7 +261,7 @@ func rewrite(t *testing.T, page string, worlds []*world) {
 		}
 		lines = slices.Replace(lines, begin, begin+len(strings.Split(strings.TrimRight(c.block.Text, "\n"), "\n")), corrected...)
 	}
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil { //nolint:gosec // a page of the manual
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
