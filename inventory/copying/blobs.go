@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -94,7 +95,7 @@ type remoteBlob struct {
 	from place
 	what blob
 	told func(int64)
-	read int64
+	read atomic.Int64 // the library may still read when it has failed
 }
 
 // Digest implements v1.Layer.
@@ -128,8 +129,7 @@ func (l *remoteBlob) Compressed() (io.ReadCloser, error) {
 }
 
 func (l *remoteBlob) takeBack() {
-	l.told(-l.read)
-	l.read = 0
+	l.told(-l.read.Swap(0))
 }
 
 type counted struct {
@@ -140,7 +140,7 @@ type counted struct {
 // Read implements io.Reader.
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
-	c.of.read += int64(n)
+	c.of.read.Add(int64(n))
 	c.of.told(int64(n))
 	return n, err
 }

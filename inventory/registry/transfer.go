@@ -383,13 +383,6 @@ func IsAbsent(err error) bool {
 	return errors.As(err, &f) && f.presence == policy.Absent || errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
 }
 
-// IsRefused reports whether err is a registry's refusal of what was sent: not for want of credentials, and not
-// one that passes.
-func IsRefused(err error) bool {
-	var f *failure
-	return errors.As(err, &f) && f.status >= 400 && f.status < 500 && f.load == fine && f.presence != policy.Denied
-}
-
 // Reason says in one short line, and in words that may be shown, what err from a library over a Transfer means.
 func Reason(err error) string {
 	var f *failure
