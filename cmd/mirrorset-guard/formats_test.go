@@ -26,7 +26,7 @@ func TestRecordedFormats(t *testing.T) {
 		{[]string{"rollout", "--from", formatFile("dump.json")}, "worker"},
 		{[]string{"audit", formatFile("records.jsonl")}, "2 decisions"},
 	} {
-		got := clitest.Invoke(t, run, "", row.args...)
+		got := clitest.Invoke(t, runUnderOwnName, "", row.args...)
 		if got.Code != 0 || !strings.Contains(got.Out, row.says) || strings.Contains(got.Err, "could not be read") {
 			t.Errorf("%s: exit code %d, want %q in\n%s%s", row.args, got.Code, row.says, got.Out, got.Err)
 		}
@@ -40,7 +40,7 @@ func TestDumpFormatIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := clitest.Invoke(t, run, "", "snapshot", "--from", formatFile("dump.json")); got.Out != string(want) {
+	if got := clitest.Invoke(t, runUnderOwnName, "", "snapshot", "--from", formatFile("dump.json")); got.Out != string(want) {
 		t.Errorf("exit code %d, %s\nit is written as\n%s", got.Code, got.Err, got.Out)
 	}
 }
@@ -74,7 +74,7 @@ func TestLaterFormats(t *testing.T) {
 				t.Fatalf("%s does not hold %s", row.file, row.old)
 			}
 			file := clitest.Written(t, row.file, strings.ReplaceAll(string(text), row.old, row.later))
-			got := clitest.Invoke(t, run, "", append(row.args, file)...)
+			got := clitest.Invoke(t, runUnderOwnName, "", append(row.args, file)...)
 			if got.Code != row.code || !strings.Contains(got.Out+got.Err, row.says) {
 				t.Errorf("exit code %d, want %d and %q in\n%s%s", got.Code, row.code, row.says, got.Out, got.Err)
 			}
@@ -107,7 +107,7 @@ func TestPrintedKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := clitest.Invoke(t, run, "", "inventory", "--from", dir); got.Code != 0 {
+	if got := clitest.Invoke(t, runUnderOwnName, "", "inventory", "--from", dir); got.Code != 0 {
 		t.Errorf("exit code %d\n%s", got.Code, got.Err)
 	}
 }

@@ -35,3 +35,8 @@ func TestLogger(t *testing.T) {
 		})
 	}
 }
+
+// runUnderOwnName is run without the name of the program in front of its arguments.
+func runUnderOwnName(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr)
+}
