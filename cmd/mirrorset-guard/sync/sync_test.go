@@ -26,7 +26,7 @@ import (
 )
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, args, stdin, stdout, stderr, New())
+	return cli.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr, New())
 }
 
 // The credentials with which the mirror may be written to.
