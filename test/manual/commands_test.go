@@ -18,7 +18,7 @@ import (
 )
 
 // others are programs that the manual uses, beside those that are looked at below.
-var others = strings.Fields("base64 bash cat cd curl docker echo export git go grep head jq openssl podman sed sha256sum sort tail tee test umask")
+var others = strings.Fields("base64 bash cat cd chmod cp curl docker echo export flux git go grep head helm jq ln openssl podman sed sh sha256sum sort tail tee test umask xargs")
 
 // onlyOC are commands that oc has and kubectl has not, with the flags that it documents for them.
 var onlyOC = map[string][]string{
@@ -27,6 +27,7 @@ var onlyOC = map[string][]string{
 	"adm upgrade recommend": {"--version", "--accept"},
 	"debug":                 nil,
 	"image mirror":          {"--keep-manifest-list", "--insecure", "-a", "-f"},
+	"mirror":                {"--v2", "-c", "--config", "--workspace", "--dry-run", "--generate"}, // a plugin
 	"whoami":                {"-t"},
 }
 
@@ -55,10 +56,15 @@ func TestCommands(t *testing.T) {
 	asked := map[string]bool{}
 	for _, c := range everyCommand(t) {
 		words := c.Words
-		if words[0] == "oc" {
+		switch {
+		case (words[0] == "oc" || words[0] == "kubectl") && words[1] == "mirrorset": // the guard as a plugin
+			words = append([]string{"mirrorset-guard"}, words[2:]...)
+		case words[0] == "kubectl" && words[1] == "krew":
+			words = nil
+		case words[0] == "oc":
 			words = asKubectl(t, c)
 		}
-		if words == nil || words[1] == "COMMAND" || programs[words[0]] == "" || asked[strings.Join(words, " ")] {
+		if len(words) < 2 || words[1] == "COMMAND" || programs[words[0]] == "" || asked[strings.Join(words, " ")] {
 			continue
 		}
 		asked[strings.Join(words, " ")] = true
