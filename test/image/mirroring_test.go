@@ -32,9 +32,7 @@ func TestMirroring(t *testing.T) {
 		skip.Now(t, err)
 	}
 	b := newBuilder(t).toy(t)
-	if err := os.CopyFS(filepath.Join(b.source, "manifests"), os.DirFS(filepath.Join(cluster.Root(), "manifests"))); err != nil {
-		t.Fatal(err)
-	}
+	b.addReleased(t)
 	source, mirror := startRegistry(t), startRegistry(t)
 	key, _ := newKey(t)
 	out := t.TempDir()

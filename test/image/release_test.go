@@ -32,14 +32,7 @@ func TestRelease(t *testing.T) {
 		skip.Now(t, err)
 	}
 	b := newBuilder(t).toy(t)
-	if err := os.CopyFS(filepath.Join(b.source, "manifests"), os.DirFS(filepath.Join(cluster.Root(), "manifests"))); err != nil {
-		t.Fatal(err)
-	}
-	changelog, err := os.ReadFile(filepath.Join(cluster.Root(), "CHANGELOG.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, filepath.Join(b.source, "CHANGELOG.md"), string(changelog))
+	b.addReleased(t)
 	release := func() (string, map[string]string) {
 		out := t.TempDir()
 		digest := b.must(t, "-release", "-version", "v0.1.0", "-image", "registry.example.com/team/guard", "-kubectl", filepath.Join(assets, "kubectl"), "-out", out)

@@ -178,3 +178,16 @@ func unpack(t *testing.T, image v1.Image) string {
 	}
 	return root
 }
+
+// addReleased puts what a release takes beside the program into the source of b.
+func (b *builder) addReleased(t *testing.T) {
+	t.Helper()
+	if err := os.CopyFS(filepath.Join(b.source, "manifests"), os.DirFS(filepath.Join(cluster.Root(), "manifests"))); err != nil {
+		t.Fatal(err)
+	}
+	changelog, err := os.ReadFile(filepath.Join(cluster.Root(), "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(b.source, "CHANGELOG.md"), string(changelog))
+}
