@@ -14,12 +14,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
 	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
 	"github.com/mirrorset-guard/mirrorset-guard/review/mirroring"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // checkOptions are the choices of the command check.
@@ -119,85 +121,29 @@ func (o *checkOptions) references(cmd *cobra.Command, args []string) error {
 }
 
 func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
-	if len(o.change.Files) == 0 {
-		return errors.New("nothing to check: name the change with -f FILE, -f FOLDER or -f -")
-	}
-	targets, err := o.outputs.Targets()
+	targets, err := o.targets()
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "refs" }) {
-		return errors.New("--output refs: only for --keep")
-	}
-	if err := o.checkPlan(targets); err != nil {
-		return err
-	}
-	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+	c, err := o.open(ctx, streams)
 	if err != nil {
 		return err
 	}
-	o.world.Registries.Configured = &configured
-	by, err := o.by.Requester()
-	if err != nil {
-		return err
-	}
-	change, err := o.change.Begin(streams)
-	if err != nil {
-		return err
-	}
-	mapping, err := o.mapping(streams)
-	if err != nil {
-		return err
-	}
-	w, err := o.world.Open(ctx, streams)
-	if err != nil {
-		return change.Unless(err)
-	}
-	defer w.Close()
-	edit, notes, err := change.On(ctx, w)
-	if err != nil {
-		return err
-	}
-	reviewer := w.Reviewer()
-	reviewer.Settings = configured.Settings
-	brought, broughtNotes := change.Brought()
-	reviewer.Brought, notes = brought, append(notes, broughtNotes...)
-	if mapping != nil {
-		reviewer.Registries, reviewer.Trust = mapping.Of(reviewer.Registries), mapping.TrustOf(reviewer.Trust)
-	}
+	defer c.world.Close()
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	record, err := reviewer.Review(ctx, edit, by)
+	record, err := c.reviewer.Review(ctx, c.edit, c.by)
 	if err != nil {
 		return err
 	}
 	if o.plan != "" {
-		return o.printPlan(ctx, streams.Out, targets[0], &reviewer, record, w.Cluster)
+		return o.printPlan(ctx, streams.Out, targets[0], &c.reviewer, record, c.world.Cluster)
 	}
-	record.Notes = append(record.Notes, notes...)
-	record.Notes = append(record.Notes, record.Change.OCMirrorNotes()...)
-	if err := mirroring.Beside(&record, o.change.Files); err != nil {
+	if err := o.addNotes(ctx, c, &record); err != nil {
 		return err
 	}
-	if counts := record.Verdict.Counts; mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
-		record.Notes = append(record.Notes, "nothing is assumed: no image is missing at a place to which "+o.assume+" copies it")
-	}
-	if note := o.by.Note(configured.Settings); note != "" {
-		record.Notes = append(record.Notes, note)
-	}
-	if record.Verdict.Allowed {
-		steps := reviewer
-		steps.Brought = nil // what the change brings is judged as a whole
-		note, err := steps.StepNote(ctx, edit, by)
-		if err != nil {
-			return err
-		}
-		if note != "" {
-			record.Notes = append(record.Notes, note)
-		}
-	}
 	for _, t := range targets {
-		if err := t.Print(streams.Out, func(w io.Writer) error { return o.print(ctx, w, t.Output, &reviewer, reviewed{record, change, by}) }); err != nil {
+		if err := t.Print(streams.Out, func(w io.Writer) error { return o.print(ctx, w, t.Output, c, record) }); err != nil {
 			return err
 		}
 	}
@@ -205,6 +151,90 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 		return cli.ErrDenied
 	}
 	return nil
+}
+
+// targets returns the formats to write. The error names the flag that asks for the impossible.
+func (o *checkOptions) targets() ([]cli.Target, error) {
+	if len(o.change.Files) == 0 {
+		return nil, errors.New("nothing to check: name the change with -f FILE, -f FOLDER or -f -")
+	}
+	targets, err := o.outputs.Targets()
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "refs" }) {
+		return nil, errors.New("--output refs: only for --keep")
+	}
+	return targets, o.checkPlan(targets)
+}
+
+// A candidate is a change that was read, with the world that it would be made in and what reviews it there.
+type candidate struct {
+	world    *world.World
+	reviewer review.Reviewer
+	change   cli.Change
+	edit     mirrors.Edit
+	by       policy.Requester
+	mapping  *foreseen.Mapping // nil where no mirroring is assumed
+	notes    []string
+}
+
+// open reads the change, and opens the world. That is to be closed.
+func (o *checkOptions) open(ctx context.Context, streams cli.Streams) (*candidate, error) {
+	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+	if err != nil {
+		return nil, err
+	}
+	o.world.Registries.Configured = &configured
+	c := new(candidate)
+	if c.by, err = o.by.Requester(); err != nil {
+		return nil, err
+	}
+	if c.change, err = o.change.Begin(streams); err != nil {
+		return nil, err
+	}
+	if c.mapping, err = o.mapping(streams); err != nil {
+		return nil, err
+	}
+	if c.world, err = o.world.Open(ctx, streams); err != nil {
+		return nil, c.change.Unless(err)
+	}
+	if c.edit, c.notes, err = c.change.On(ctx, c.world); err != nil {
+		c.world.Close()
+		return nil, err
+	}
+	c.reviewer = c.world.Reviewer()
+	c.reviewer.Settings = configured.Settings
+	brought, notes := c.change.Brought()
+	c.reviewer.Brought, c.notes = brought, append(c.notes, notes...)
+	if note := o.by.Note(configured.Settings); note != "" {
+		c.notes = append(c.notes, note)
+	}
+	if c.mapping != nil {
+		c.reviewer.Registries, c.reviewer.Trust = c.mapping.Of(c.reviewer.Registries), c.mapping.TrustOf(c.reviewer.Trust)
+	}
+	return c, nil
+}
+
+// addNotes adds to record what is known of the change beside the review.
+func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *review.Record) error {
+	record.Notes = slices.Concat(record.Notes, c.notes, record.Change.OCMirrorNotes())
+	if err := mirroring.Beside(record, o.change.Files); err != nil {
+		return err
+	}
+	if counts := record.Verdict.Counts; c.mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
+		record.Notes = append(record.Notes, "nothing is assumed: no image is missing at a place to which "+o.assume+" copies it")
+	}
+	if !record.Verdict.Allowed {
+		return nil
+	}
+	steps := c.reviewer
+	steps.Brought = nil // what the change brings is judged as a whole
+	note, err := steps.StepNote(ctx, c.edit, c.by)
+	if err == nil && note != "" {
+		record.Notes = append(record.Notes, note)
+	}
+	return err
 }
 
 // mapping returns the mirroring that is assumed, nil if none is.
@@ -224,29 +254,22 @@ func (o *checkOptions) mapping(streams cli.Streams) (*foreseen.Mapping, error) {
 	return m, nil
 }
 
-// reviewed is a review, with whose change it was and where that stands.
-type reviewed struct {
-	review.Record
-	change cli.Change
-	by     policy.Requester
-}
-
-func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output, reviewer *review.Reviewer, r reviewed) error {
+func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output, c *candidate, r review.Record) error {
 	switch output.Format {
 	case "table":
-		return printReport(w, r.Record, o.simulate)
+		return printReport(w, r, o.simulate)
 	case "junit":
 		return r.WriteJUnit(w)
 	case "markdown":
 		return r.WriteMarkdown(w)
 	case "html":
 		about := o.world.PageContext("mirrorset-guard check -o json")
-		about.Requester = cli.RequesterText(r.by)
+		about.Requester = cli.RequesterText(c.by)
 		return page.WriteReview(w, r.Document(), about)
 	case "narrowed":
-		return printNarrowed(ctx, w, reviewer, r.Record, r.by)
+		return printNarrowed(ctx, w, &c.reviewer, r, c.by)
 	case "sarif":
-		return sarif.Write(w, r.Record, r.change, cli.Version)
+		return sarif.Write(w, r, c.change, cli.Version)
 	default:
 		return output.Write(w, r.Document())
 	}
