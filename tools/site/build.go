@@ -117,7 +117,10 @@ type entry struct {
 }
 
 func (s *site) write(p *page) error {
-	content, err := p.render(func(link string) (string, error) { return s.resolve(p, link) })
+	content, err := p.render(
+		func(link string) (string, error) { return s.resolve(p, link) },
+		func(link string) (string, error) { return s.picture(p, link) },
+	)
 	if err != nil {
 		return err
 	}
@@ -169,6 +172,17 @@ func (s *site) resolve(p *page, link string) (string, error) {
 		return fragment(u), nil
 	}
 	return strings.Repeat("../", strings.Count(p.Name, "/")) + to.Name + fragment(u), nil
+}
+
+// picture puts a picture of the repository into the site, and returns where it is there.
+func (s *site) picture(p *page, link string) (string, error) {
+	file := path.Join(path.Dir(p.File), link)
+	content, err := os.ReadFile(filepath.Join(s.root, filepath.FromSlash(file)))
+	if err != nil || strings.HasPrefix(file, "..") || path.Ext(file) != ".png" {
+		return "", fmt.Errorf("there is no picture %s", file)
+	}
+	name := path.Join("images", path.Base(file))
+	return strings.Repeat("../", strings.Count(p.Name, "/")) + name, write(s.out, name, content)
 }
 
 func fragment(u *url.URL) string {

@@ -154,8 +154,8 @@ func (p *page) plain(n ast.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// render writes the page's own HTML, with links that resolve gives.
-func (p *page) render(resolve func(link string) (string, error)) ([]byte, error) {
+// render writes the page's own HTML, with links that resolve gives, and pictures that picture does.
+func (p *page) render(resolve, picture func(link string) (string, error)) ([]byte, error) {
 	err := ast.Walk(p.document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if link, ok := n.(*ast.Link); ok && entering {
 			to, err := resolve(string(link.Destination))
@@ -165,7 +165,11 @@ func (p *page) render(resolve func(link string) (string, error)) ([]byte, error)
 			link.Destination = []byte(to)
 		}
 		if image, ok := n.(*ast.Image); ok && entering {
-			return ast.WalkStop, fmt.Errorf("%s: %s: the manual has no pictures", p.File, image.Destination)
+			to, err := picture(string(image.Destination))
+			if err != nil {
+				return ast.WalkStop, fmt.Errorf("%s: %s: %w", p.File, image.Destination, err)
+			}
+			image.Destination = []byte(to)
 		}
 		return ast.WalkContinue, nil
 	})

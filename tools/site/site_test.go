@@ -213,7 +213,7 @@ func TestBadInput(t *testing.T) {
 		{"HTML", "# X\n<b>a</b>", "the manual has no HTML"},
 		{"a block of HTML", "# X\n\n<script>\nx\n</script>\n", "the manual has no HTML"},
 		{"HTML after a comment", "# X\n\n<!-- a --><img src=x>\n", "the manual has no HTML"},
-		{"a picture", "# X\n![a](x.png)", "the manual has no pictures"},
+		{"a picture", "# X\n![a](x.png)", "there is no picture docs/x.png"},
 		{"no heading", "text", "has no heading"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
