@@ -122,7 +122,8 @@ func TestValues(t *testing.T) {
 		"ports":   {map[string]any{"egress": map[string]any{"tight": true, "ports": []any{3128}}}, "NetworkPolicy mirrorset-guard/mirrorset-guard", []string{`[{"port":6443,"protocol":"TCP"},{"port":3128,"protocol":"TCP"}]`}},
 		"a CA of one's own": {
 			map[string]any{"tls": map[string]any{"source": "secret", "caBundle": "-----BEGIN CERTIFICATE-----"}},
-			"ValidatingWebhookConfiguration /mirrorset-guard", []string{`"caBundle":"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"`},
+			"ValidatingWebhookConfiguration /mirrorset-guard",
+			[]string{`"caBundle":"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"`},
 		},
 		"another issuer": {
 			map[string]any{"tls": map[string]any{"source": "cert-manager", "issuerRef": map[string]any{"kind": "ClusterIssuer", "name": "house"}}},
