@@ -78,7 +78,7 @@ func Pages(root string) ([]Page, error) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); path != root && (strings.HasPrefix(name, ".") || slices.Contains([]string{"bin", "dist", "testdata"}, name)) {
+			if name := d.Name(); path != root && (strings.HasPrefix(name, ".") || slices.Contains([]string{"bin", "dist", "node_modules", "testdata"}, name)) {
 				return filepath.SkipDir
 			}
 			return nil
