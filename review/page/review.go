@@ -267,7 +267,7 @@ func timeText(seconds float64) string {
 	}
 }
 
-// The assumed are what an answer rests on beside what was found.
+// The assumed facts are those that an answer rests on beside what was found.
 type assumed struct{ Notes, Unknown, Exempt []string }
 
 func (r *reviewPage) assumed() assumed {

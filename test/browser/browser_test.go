@@ -218,7 +218,7 @@ func TestAccessible(t *testing.T) {
 
 const unfoldAll = `document.querySelectorAll("details").forEach((d) => { d.open = true; })`
 
-// A violation is what axe-core finds.
+// A violation is a finding of axe-core.
 type violation struct {
 	ID, Impact, Help string
 	Nodes            []string

@@ -20,7 +20,7 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// A failure is what is wrong with a guard.
+// A failure is a way for a guard to be out of order.
 type failure struct {
 	name string
 	// start has a guard that is wrong. It returns nil if none runs.

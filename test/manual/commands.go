@@ -8,7 +8,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Command is what is typed for one program: its words, without redirections.
+// A Command has the words typed for one program, without redirections.
 type Command struct {
 	// Page and Line are where it stands.
 	Page string

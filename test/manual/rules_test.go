@@ -22,7 +22,7 @@ const rulesFile = "docs/rules.md"
 // weakens those (planRule.unseen in policy/rules.go).
 var wholeChange = []string{policy.InventoryStale}
 
-// An advice is what nothing in the code says about a rule: what to do, and other ways to weaken it.
+// An advice has the remedies of a rule, and other ways to weaken it, which nothing in the code says.
 type advice struct{ do, weaken string }
 
 var advices = map[string]advice{

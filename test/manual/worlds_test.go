@@ -34,7 +34,7 @@ var filledIn = strings.NewReplacer("IMAGE", "quay.io/shop/cart:v1", "/NAME", "/e
 // nothingFound lets a search that finds nothing succeed: there is no trouble in these worlds.
 const nothingFound = "grep() { command grep \"$@\" || [ $? -eq 1 ]; }\n"
 
-// A world is where blocks are run: a folder with files, and programs.
+// A world is a folder with files and programs, in which blocks are run.
 type world struct {
 	dir  string
 	path string
@@ -45,7 +45,7 @@ type world struct {
 	corrections []correction
 }
 
-// A correction is what a block should show.
+// A correction is the text that a block should show.
 type correction struct {
 	block Block
 	lines []string

@@ -96,7 +96,7 @@ func (s *site) empty() error {
 	return os.RemoveAll(s.out)
 }
 
-// A view is what the layout shows.
+// A view has the values that the layout shows.
 type view struct {
 	Title    string
 	Top      string // the way to the top of the site
@@ -192,7 +192,7 @@ func fragment(u *url.URL) string {
 	return "#" + u.EscapedFragment()
 }
 
-// A found is what the search knows of one part of a page.
+// A found has the words by which the search finds one part of a page.
 type found struct {
 	Link    string `json:"u"`
 	Page    string `json:"p"`

@@ -28,7 +28,7 @@ type page struct {
 	markdown goldmark.Markdown
 }
 
-// A part is what stands below one heading.
+// A part is the text below one heading.
 type part struct {
 	Level           int
 	Anchor, Heading string

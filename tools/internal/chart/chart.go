@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/tools/internal/objects"
 )
 
-// A Release is what a chart installs.
+// A Release is the version of the guard that a chart installs.
 type Release struct {
 	Version            string // "v0.1.0"
 	Repository, Digest string // of the image

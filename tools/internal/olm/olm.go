@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/tools/internal/objects"
 )
 
-// A Release is what a bundle is of.
+// A Release is the version of the guard that a bundle installs.
 type Release struct {
 	Version string    // "v0.1.0"
 	Image   string    // REGISTRY/NAME@DIGEST
