@@ -176,6 +176,9 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
 	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start.Add(-r.MissesFor)})
+	if r.MissesFor > 0 && record.Verdict.Allowed { // a miss of a while ago may deny, and proves nothing for a change
+		record = r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start})
+	}
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
