@@ -17,7 +17,9 @@ import (
 // there by now if it is among those copied.
 type forgetful struct {
 	copied map[string]bool
-	late   bool // nothing is answered in time
+	late   bool      // nothing is answered in time
+	found  string    // the reference that is remembered to be there, if there is one
+	missed time.Time // when the misses were learned; zero: long ago
 	asked  []string
 }
 
@@ -38,14 +40,25 @@ func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location) policy.
 
 func (*forgetful) Notes() []string { return nil }
 
-func (r *forgetful) Renew(ctx context.Context, locs []mirrors.Location, _ time.Time) policy.Facts {
+func (r *forgetful) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
+	if r.missed.After(since) {
+		return r.remembered(locs, policy.Fact{Presence: policy.Absent, AsNodes: true})
+	}
 	return r.Presence(ctx, locs)
 }
 
 func (r *forgetful) Recall(_ context.Context, locs []mirrors.Location) policy.Facts {
+	return r.remembered(locs, policy.Fact{Presence: policy.Absent, AsNodes: true, Recalled: true, Detail: "not there; that was 40s ago"})
+}
+
+// remembered returns miss for each location, but for the one that was found.
+func (r *forgetful) remembered(locs []mirrors.Location, miss policy.Fact) policy.Facts {
 	facts := policy.Facts{}
 	for _, l := range locs {
-		facts[l] = &policy.Fact{Presence: policy.Absent, AsNodes: true, Recalled: true, Detail: "not there; that was 40s ago"}
+		facts[l] = &miss
+		if l.Ref == r.found {
+			facts[l] = &policy.Fact{Presence: policy.Present}
+		}
 	}
 	return facts
 }
@@ -100,5 +113,43 @@ func TestReviewAsksAgainWhereItDecides(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestMissesOfAWhileAgoAdmitNothing: whoever lets misses of a while ago deny without asking again
+// (Reviewer.MissesFor, for dry runs) admits no change that is denied without them, wherever the image has
+// been copied since.
+func TestMissesOfAWhileAgoAdmitNothing(t *testing.T) {
+	mirror, source := "mirror.example.com/cart:1", "quay.io/cart:1"
+	saved := false
+	for world := range 16 {
+		copied := map[string]bool{mirror: world&1 != 0, source: world&2 != 0}
+		found, sourcePolicy := "", configv1.AllowContactingSource
+		if world&4 != 0 {
+			found, copied[source] = source, true
+		}
+		if world&8 != 0 {
+			sourcePolicy = configv1.NeverContactSource
+		}
+		review := func(missesFor time.Duration) (bool, []string) {
+			registries := &forgetful{copied: copied, found: found, missed: time.Now().Add(-time.Second)}
+			set := tagMirrorSet("quay.io", "mirror.example.com")
+			set.Spec.ImageTagMirrors[0].MirrorSourcePolicy = sourcePolicy
+			r := Reviewer{Inventory: user{ref: source}, Registries: registries, MissesFor: missesFor}
+			record, err := r.Review(t.Context(), mirrors.Put(set), policy.Requester{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return record.Verdict.Allowed, registries.asked
+		}
+		change, asked := review(0)
+		dryRun, askedAgain := review(time.Minute)
+		if dryRun && !change {
+			t.Errorf("%s, copied %v, found %q: a dry run is admitted, and the change is denied", sourcePolicy, copied, found)
+		}
+		saved = saved || !dryRun && len(askedAgain) < len(asked)
+	}
+	if !saved {
+		t.Error("a recent miss never denied without being asked again: this test shows nothing")
 	}
 }
