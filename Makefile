@@ -84,8 +84,8 @@ attacks: assets ## attack two guards from inside a cluster, restart and drain th
 emergency: assets bin/helm ## carry out every command of docs/emergency.md, those with helm too, while the guard is dead
 	@HELM="$(CURDIR)/bin/helm" go test -ldflags=-w -count=1 ./test/emergency
 
-bin/helm: test/emergency/helm/go.mod test/emergency/helm/go.sum
-	@cd test/emergency/helm && go build -o ../../../$@ helm.sh/helm/v4/cmd/helm
+bin/helm: test/packaging/go.mod test/packaging/go.sum
+	@cd test/packaging && go build -o ../../$@ helm.sh/helm/v3/cmd/helm
 
 # PREVIOUS is a revision, which is built apart, or a program.
 upgrade: assets ## roll from an earlier version to this one and back, under 50 changes a second (PREVIOUS=REVISION or program; without it, two builds of this tree)

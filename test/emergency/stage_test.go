@@ -55,6 +55,10 @@ metadata: {name: openshift-config-managed}
 ---
 apiVersion: v1
 kind: Namespace
+metadata: {name: openshift-service-ca}
+---
+apiVersion: v1
+kind: Namespace
 metadata: {name: openshift-gitops}
 ---
 apiVersion: v1

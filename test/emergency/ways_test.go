@@ -3,6 +3,7 @@ package emergency
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,31 +86,49 @@ func (s *stage) applyKustomization(t *testing.T) {
 	s.rolledOut(t)
 }
 
-// chart writes one of the same objects: what Helm does with them does not depend on how their
-// templates are written.
+// chart writes the guard's own, for the host and the port that stand for the service network here, and for no
+// metrics, whose alerts the page says nothing about.
 func (s *stage) chart(t *testing.T) {
 	t.Helper()
-	s.kustomization(t)
-	objects, err := s.Kubectl(t.Context(), "", "kustomize", ".")
-	must(t, err)
-	chart := filepath.Join(s.dir, "chart")
-	must(t, os.MkdirAll(filepath.Join(chart, "templates"), 0o700))
-	s.write(t, chart, "Chart.yaml", []byte("{apiVersion: v2, name: mirrorset-guard, version: 0.1.0}\n"))
-	s.write(t, s.dir, "values.yaml", []byte("{}\n"))
-	// Alerts have templates of their own, which Helm would take for its own, and the namespace is there.
-	var kept []string
-	for _, o := range strings.Split(objects, "\n---\n") {
-		if !strings.Contains(o, "{{") && !strings.Contains(o, "\nkind: Namespace\n") {
-			kept = append(kept, o)
-		}
+	manifests, chart := os.DirFS(filepath.Join(cluster.Root(), "manifests")), filepath.Join(s.dir, "chart")
+	must(t, os.RemoveAll(chart))
+	for _, part := range []string{"base", "monitoring", "overlays"} {
+		folder, err := fs.Sub(manifests, part)
+		must(t, err)
+		must(t, os.CopyFS(filepath.Join(chart, "files", part), folder))
 	}
-	s.write(t, filepath.Join(chart, "templates"), "all.yaml", []byte(strings.Join(kept, "\n---\n")))
+	for _, part := range []string{"Chart.yaml", "values.yaml", "values.schema.json"} {
+		content, err := fs.ReadFile(manifests, "chart/"+part)
+		must(t, err)
+		s.write(t, chart, part, content)
+	}
+	templates, err := fs.Sub(manifests, "chart/templates")
+	must(t, err)
+	must(t, os.CopyFS(filepath.Join(chart, "templates"), templates))
+	base := filepath.Join(chart, "files", "base")
+	s.replace(t, filepath.Join(base, "service.yaml"), "spec:\n", "spec:\n  type: ExternalName\n  externalName: localhost\n")
+	s.replace(t, filepath.Join(base, "validatingwebhookconfiguration.yaml"), "port: 443\n", "port: "+s.port()+"\n")
+	s.write(t, s.dir, "values.yaml", []byte(`
+image: {repository: registry.example.com/ops/mirrorset-guard, digest: "sha256:`+strings.Repeat("0", 64)+`"}
+monitoring: {enabled: false}
+`))
+}
+
+// replace replaces text in a file, which must have it.
+func (s *stage) replace(t *testing.T, file, is, want string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	must(t, err)
+	if !strings.Contains(string(content), is) {
+		t.Fatalf("%s is without %q", file, is)
+	}
+	s.write(t, filepath.Dir(file), filepath.Base(file), []byte(strings.ReplaceAll(string(content), is, want)))
 }
 
 func (s *stage) helmInstall(t *testing.T) {
 	t.Helper()
 	s.chart(t) // clean removes it
-	if out, err := s.shell(t.Context(), "oc create namespace mirrorset-guard --dry-run=client -o yaml | oc apply -f -; helm -n mirrorset-guard install mirrorset-guard ./chart"); err != nil {
+	if out, err := s.shell(t.Context(), "oc create namespace mirrorset-guard --dry-run=client -o yaml | oc apply -f -; helm -n mirrorset-guard install mirrorset-guard ./chart --values values.yaml"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
