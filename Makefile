@@ -26,7 +26,7 @@ build: ## build bin/mirrorset-guard, static (FIPS=1: with Go's certified FIPS 14
 
 # PLATFORMS=linux/amd64 builds one of the platforms; CA_BUNDLE=FILE takes other CAs than this machine's.
 # Credentials for the registry are those of podman login or docker login.
-IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca-bundle "$(abspath $(CA_BUNDLE))") $(if $(PUSH),-push "$(PUSH)") $(if $(KEY),-key "$(abspath $(KEY))")
+IMAGE_FLAGS = $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(CA_BUNDLE),-ca-bundle "$(abspath $(CA_BUNDLE))") $(if $(PUSH),-push "$(PUSH)") $(if $(KEY),-key "$(abspath $(KEY))") $(if $(MAINTAINER),-maintainer "$(MAINTAINER)")
 
 image: ## build the image for all platforms without an engine, as dist/image, and print its digest (PUSH=REGISTRY/NAME:TAG, signed with KEY=FILE)
 	@cd tools && $(GOFIPS) go run ./image -version "$(VERSION)" $(IMAGE_FLAGS)

@@ -90,12 +90,15 @@ func pushedImage(t *testing.T) (repository, digest string) {
 	return repository, hash.String()
 }
 
+// maintainer is asked for by OperatorHub.io.
+const maintainer = "Jane Doe <jane@example.com>"
+
 func makePackages(t *testing.T) made {
 	t.Helper()
 	m := made{packager: newPackager(t), dir: t.TempDir()}
 	repository, digest := pushedImage(t)
 	m.repository, m.image = repository, repository+"@"+digest
-	output, err := m.packager.run(t, m.dir, "-version", version, "-image", m.image, "-push", repository+":"+version)
+	output, err := m.packager.run(t, m.dir, "-version", version, "-image", m.image, "-push", repository+":"+version, "-maintainer", maintainer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +115,7 @@ func makePackages(t *testing.T) made {
 func TestPackages(t *testing.T) {
 	m := makePackages(t)
 	again := t.TempDir()
-	output, err := m.packager.run(t, again, "-version", version, "-image", m.image)
+	output, err := m.packager.run(t, again, "-version", version, "-image", m.image, "-maintainer", maintainer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,17 +170,18 @@ func TestBadPackages(t *testing.T) {
 	p := newPackager(t)
 	repository, digest := pushedImage(t)
 	for _, c := range []struct {
-		image, version, want string
+		image, version, maintainer, want string
 	}{
-		{repository + ":v0.1.0", version, `image: "` + repository + `:v0.1.0": the tag v0.1.0 may be moved after it was checked: give REGISTRY/NAME@DIGEST, as make image prints it`},
-		{repository, version, `want REGISTRY/NAME@DIGEST`},
-		{"", version, `image: "": want REGISTRY/NAME@DIGEST`},
-		{repository + "@" + digestOfNone, version, `image: "` + repository + `@` + digestOfNone + `": the registry does not have this digest: push the image first`},
-		{"localhost:1/ops/guard@" + digest, version, `connection refused`},
-		{repository + "@" + digest, "devel", `version: "devel": not the version of a release`},
+		{repository + ":v0.1.0", version, "", `image: "` + repository + `:v0.1.0": the tag v0.1.0 may be moved after it was checked: give REGISTRY/NAME@DIGEST, as make image prints it`},
+		{repository, version, "", `want REGISTRY/NAME@DIGEST`},
+		{"", version, "", `image: "": want REGISTRY/NAME@DIGEST`},
+		{repository + "@" + digestOfNone, version, "", `image: "` + repository + `@` + digestOfNone + `": the registry does not have this digest: push the image first`},
+		{"localhost:1/ops/guard@" + digest, version, "", `connection refused`},
+		{repository + "@" + digest, "devel", "", `version: "devel": not the version of a release`},
+		{repository + "@" + digest, version, "jane@example.com", `maintainer: "jane@example.com": want NAME <ADDRESS>`},
 	} {
 		out := t.TempDir()
-		_, err := p.run(t, out, "-version", c.version, "-image", c.image)
+		_, err := p.run(t, out, "-version", c.version, "-image", c.image, "-maintainer", c.maintainer)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}

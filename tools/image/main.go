@@ -41,6 +41,7 @@ func run(ctx context.Context, args []string) error {
 	flags.BoolVar(&o.packages, "packages", false, "write only the chart, and the bundle and the catalog for OLM, for an image that was pushed before")
 	flags.StringVar(&o.image, "image", "", "what install.yaml and packages run: REGISTRY/NAME (default: that of -push); with -packages REGISTRY/NAME@DIGEST")
 	flags.StringVar(&o.kubectl, "kubectl", "kubectl", "the program that makes install.yaml")
+	flags.StringVar(&o.maintainer, "maintainer", "", "who answers for the bundle for OLM: NAME <ADDRESS>")
 	flags.StringVar(&o.out, "out", "../dist", "the folder to write to")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/mail"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,8 +24,8 @@ import (
 
 // options is the command line.
 type options struct {
-	version, platforms, cas, push, key, image, kubectl, out string
-	release, packages                                       bool
+	version, platforms, cas, push, key, image, kubectl, maintainer, out string
+	release, packages                                                   bool
 }
 
 // job is what the command line asks for, checked.
@@ -41,6 +42,8 @@ type job struct {
 	image     *name.Repository // of install.yaml and packages
 	digest    string           // that the image must have; "": any
 	kubectl   string           // makes install.yaml, and reads what packages are made from
+	// maintainer answers for the packages; nil: nobody is named.
+	maintainer *mail.Address
 }
 
 // supported lists the platforms for which there is OpenShift.
@@ -71,6 +74,7 @@ func newJob(ctx context.Context, o options) (*job, error) {
 		mistake("key", o.key, j.readKey(o.key, o.push)),
 		mistake("image", o.image, j.readImage(o.image)),
 		mistake("kubectl", o.kubectl, j.readKubectl(o.kubectl)),
+		mistake("maintainer", o.maintainer, j.readMaintainer(o.maintainer)),
 		j.readTime(ctx),
 	)
 	return j, err
@@ -131,6 +135,18 @@ func (j *job) readPush(reference string) error {
 		return fmt.Errorf("want REGISTRY/NAME:TAG: %w", err)
 	}
 	j.tag = &tag
+	return nil
+}
+
+func (j *job) readMaintainer(text string) error {
+	if text == "" {
+		return nil
+	}
+	address, err := mail.ParseAddress(text)
+	if err != nil || address.Name == "" {
+		return errors.New("want NAME <ADDRESS>, as in Jane Doe <jane@example.com>")
+	}
+	j.maintainer = address
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (j *job) newPackages(ctx context.Context, work string, digest v1.Hash) (*pa
 	if err != nil {
 		return nil, fmt.Errorf("manifests/base: %w", err)
 	}
-	release := olm.Release{Version: j.version, Image: j.image.Digest(digest.String()).Name(), Created: j.created}
+	release := olm.Release{Version: j.version, Image: j.image.Digest(digest.String()).Name(), Created: j.created, Maintainer: j.maintainer}
 	bundle, err := olm.NewBundle(j.root, all, release)
 	if err != nil {
 		return nil, fmt.Errorf("bundle: %w", err)

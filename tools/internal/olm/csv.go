@@ -80,7 +80,7 @@ func clusterServiceVersion(base objects.All, r Release, icon []byte) (objects.Ob
 	if err != nil {
 		return nil, err
 	}
-	return objects.Object{
+	csv := objects.Object{
 		"apiVersion": "operators.coreos.com/v1alpha1",
 		"kind":       "ClusterServiceVersion",
 		"metadata":   objects.Object{"name": r.csvName(), "namespace": "placeholder", "annotations": annotations(r), "labels": platforms},
@@ -91,7 +91,6 @@ func clusterServiceVersion(base objects.All, r Release, icon []byte) (objects.Ob
 			"minKubeVersion": minKubeVersion,
 			"maturity":       "alpha",
 			"provider":       objects.Object{"name": "The mirrorset-guard authors", "url": repository},
-			"maintainers":    []any{objects.Object{"name": "The mirrorset-guard authors", "email": "maintainers@mirrorset-guard.io"}},
 			"links":          []any{objects.Object{"name": "Documentation", "url": repository + "/tree/main/docs"}},
 			"keywords":       []any{"mirror", "registry", "disconnected", "admission"},
 			"icon":           []any{objects.Object{"base64data": base64.StdEncoding.EncodeToString(icon), "mediatype": "image/svg+xml"}},
@@ -109,7 +108,11 @@ func clusterServiceVersion(base objects.All, r Release, icon []byte) (objects.Ob
 			"webhookdefinitions": webhooks,
 			"relatedImages":      []any{objects.Object{"name": name, "image": r.Image}},
 		},
-	}, nil
+	}
+	if m := r.Maintainer; m != nil {
+		csv["spec"].(objects.Object)["maintainers"] = []any{objects.Object{"name": m.Name, "email": m.Address}}
+	}
+	return csv, nil
 }
 
 func annotations(r Release) objects.Object {

@@ -5,6 +5,7 @@ package olm
 
 import (
 	"fmt"
+	"net/mail"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,9 @@ type Release struct {
 	Version string    // "v0.1.0"
 	Image   string    // REGISTRY/NAME@DIGEST
 	Created time.Time // of the commit
+	// Maintainer answers for it; nil: nobody is named, which OperatorHub.io does not take, and a catalog of
+	// one's own does.
+	Maintainer *mail.Address
 }
 
 func (r Release) number() string    { return strings.TrimPrefix(r.Version, "v") }
