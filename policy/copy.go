@@ -32,6 +32,9 @@ type Copy struct {
 	// is set, the image itself is there. There may be more at From that were not looked up.
 	Attachments     []AttachmentCopy
 	OnlyAttachments bool
+	// Signed is set if nodes require signatures of the image: without them, a copy is worse than none, as
+	// nodes stop there.
+	Signed bool
 	// Moves is set if To has another image under the tag, which a copy would replace.
 	Moves bool
 	// Denied is set if To does not let nodes in. Some registries say so of what they do not have.
@@ -139,6 +142,7 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	}
 	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: plain(to), ToSource: !a.isMirror(to)}
 	c.From, c.Digest, c.Found = a.origins(to)
+	c.Signed = slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
 	switch {
 	case slices.ContainsFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref }):
 		c.Obstacle = ownPlace

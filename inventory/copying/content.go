@@ -55,7 +55,10 @@ const (
 )
 
 // attachedTags are the suffixes of the tags under which cosign attaches to an image what belongs to it.
-var attachedTags = []string{".sig", ".att", ".sbom"}
+var attachedTags = []string{signatureSuffix, ".att", ".sbom"}
+
+// signatureSuffix is that of signatures.
+const signatureSuffix = ".sig"
 
 // A reader reads images at one place.
 type reader struct {

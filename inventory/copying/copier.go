@@ -24,6 +24,9 @@ type Options struct {
 	// Untagged leaves what is copied by digest without a tag. By default it gets one, as some registries
 	// delete what has none: Quay after an hour.
 	Untagged bool
+	// Bare leaves out what is attached, and puts nothing under a tag. An image is then not copied if its place
+	// is a tag, or if nodes require signatures of it that the origin has and the mirror lacks.
+	Bare bool
 	// Images bounds the images that are copied at once, Blobs the blobs; 0 means a number that keeps
 	// two registries busy.
 	Images, Blobs int

@@ -142,10 +142,13 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 		return err
 	}
 	j.Registry = j.to.repo.RegistryStr()
+	if _, byTag := j.to.ref.(name.Tag); byTag && c.options.Bare {
+		return errors.New("its place is a tag, and tags are neither moved nor created")
+	}
 	var failed []error
 	for _, l := range j.From {
 		if j.from, err = c.at(ctx, l, false); err == nil {
-			err = j.readFrom(ctx, l, c.options.Platforms)
+			err = j.readFrom(ctx, l, &c.options)
 		}
 		if err == nil {
 			return c.surveyMirror(ctx, j)
@@ -155,8 +158,8 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 	return errors.Join(failed...)
 }
 
-func (j *Job) readFrom(ctx context.Context, l mirrors.Location, platforms []string) error {
-	r := &reader{j.from, platforms}
+func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) error {
+	r := &reader{j.from, o.Platforms}
 	ref := j.from.ref
 	if digest := j.Copy.Digest; digest != "" {
 		ref = j.from.repo.Digest(digest)
@@ -165,11 +168,44 @@ func (j *Job) readFrom(ctx context.Context, l mirrors.Location, platforms []stri
 	if err != nil {
 		return err
 	}
-	attached, notes, err := r.attached(ctx, image.all())
+	var attached []*manifest
+	var notes []string
+	switch {
+	case !o.Bare:
+		attached, notes, err = r.attached(ctx, image.all())
+	case j.Signed:
+		err = j.missesNoSignature(ctx, r, image.all())
+	}
 	if err != nil {
 		return err
 	}
 	j.image, j.attached, j.Notes, j.origin, j.Digest = image, attached, notes, l, image.digest.String()
+	return nil
+}
+
+// missesNoSignature returns an error if the origin has signatures of an image's manifests that the mirror lacks.
+func (j *Job) missesNoSignature(ctx context.Context, r *reader, image []*manifest) error {
+	for _, m := range image {
+		if m.mediaType.IsIndex() {
+			continue // nodes look for those of the part that they run
+		}
+		tag := m.digest.Algorithm + "-" + m.digest.Hex + signatureSuffix
+		there, err := j.digestAt(ctx, j.to.repo.Tag(tag))
+		if err != nil || (there != v1.Hash{}) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		_, err = r.puller.Get(ctx, r.repo.Tag(tag))
+		switch {
+		case registry.IsAbsent(err): // nothing that a copy would leave behind
+		case err != nil:
+			return err
+		default:
+			return fmt.Errorf("nodes require signatures of it, and the mirror lacks the tag %s; tags are not created", tag)
+		}
+	}
 	return nil
 }
 
@@ -189,7 +225,7 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 func (c *Copier) addSignatures(ctx context.Context, j *Job) error {
 	for _, a := range j.Attachments {
 		tag, ok := tagOf(a.To)
-		if !ok || slices.ContainsFunc(j.attached, func(m *manifest) bool { return m.tag == tag }) {
+		if !ok || c.options.Bare || slices.ContainsFunc(j.attached, func(m *manifest) bool { return m.tag == tag }) {
 			continue
 		}
 		from, err := c.at(ctx, a.From, false)
@@ -401,7 +437,7 @@ func (c *Copier) finish(ctx context.Context, j *Job) error {
 		return nil
 	}
 	if !byTag {
-		if c.options.Untagged {
+		if c.options.Untagged || c.options.Bare {
 			return j.put(ctx, j.image, j.to.ref)
 		}
 		digest := j.image.digest

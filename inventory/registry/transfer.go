@@ -20,10 +20,17 @@ import (
 // With returns a Client that shows registries other credentials, and otherwise asks them as c does at the
 // moment: it shares their pace. It is to be closed.
 func (c *Client) With(credentials Credentials) *Client {
+	return c.derive(func(o *Options) {
+		o.Credentials, o.pushRemedy = credentials, "; give --push-secret, or log in with podman or docker"
+	})
+}
+
+// derive returns a Client with other options that shares the pace of c.
+func (c *Client) derive(change func(*Options)) *Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.options
-	o.Credentials = credentials
+	change(&o)
 	return newClient(o, c.paces)
 }
 
@@ -242,7 +249,11 @@ func (r *transferred) send(out *http.Request, what string, cred credential) (*ht
 	w := watch(out.Context(), stalled)
 	out = out.WithContext(w.ctx)
 	if r.hasBody() {
-		out.Body = &watched{ReadCloser: r.request.Body, watch: w}
+		body := r.request.Body
+		if m := r.endpoint.transport.options.meter; m != nil {
+			body, out.GetBody = &meteredBody{body, r.request.Context(), m}, nil // which would be sent past the meter
+		}
+		out.Body = &watched{ReadCloser: body, watch: w}
 	}
 	resp, err := r.endpoint.transport.RoundTrip(out)
 	if err != nil {
@@ -282,7 +293,7 @@ func (r *transferred) refusal(answer response, cred credential) *failure {
 	case !r.pushes:
 		return denied(host, answer, cred)
 	case cred.anonymous():
-		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d, and there are no credentials to push to it with; give --push-secret, or log in with podman or docker%s", host, answer.status, says(answer))}
+		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d, and there are no credentials to push to it with%s%s", host, answer.status, r.endpoint.transport.options.pushRemedy, says(answer))}
 	default:
 		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d to the credentials for pushing%s", host, answer.status, says(answer))}
 	}

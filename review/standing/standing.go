@@ -43,6 +43,15 @@ type Store interface {
 	Keep(topic string, locs []mirrors.Location, ttl time.Duration)
 }
 
+// A Healer is told what mirrors hold, in every replica, and what they have lost, in the one that verifies. It
+// keeps no round waiting. *healing.Healer is one.
+type Healer interface {
+	// Seen says which facts a plan of the configuration in force rests on.
+	Seen(policy.Plan, policy.Facts)
+	// Lost names the images that are lost, as more than one round has found, by a round that began at a time.
+	Lost(began time.Time, all []policy.Standing)
+}
+
 // Options are what New needs.
 type Options struct {
 	// Reviewer is how changes are reviewed. The Store is used instead of its Registries.
@@ -51,6 +60,8 @@ type Options struct {
 	// Outlet is where the news go. Its budgets may be shared with others who report about the same
 	// objects.
 	Outlet report.Outlet
+	// Healer may copy back what is lost; nil for nothing.
+	Healer Healer
 	// Unseen says which changes may have been made without a review, "" for none. It may be nil.
 	Unseen func() string
 	// Every is the time between two rounds, give or take a quarter. 0 means DefaultEvery. The
@@ -101,6 +112,9 @@ func (v *Verifier) Keep(ctx context.Context) {
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.Look(ctx)
 		if err == nil {
+			if h := v.options.Healer; h != nil {
+				h.Seen(record.Plan, record.Facts)
+			}
 			now := reachability(record)
 			v.metrics.reaches(now)
 			v.tellReachability(registries, now)
@@ -116,6 +130,7 @@ func (v *Verifier) Verify(ctx context.Context) {
 	defer v.metrics.verifies(false)
 	reported := newLedger()
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
+		began := time.Now()
 		record, err := v.Look(ctx)
 		if err != nil {
 			v.metrics.round(err)
@@ -124,6 +139,9 @@ func (v *Verifier) Verify(ctx context.Context) {
 		standings := v.askAgain(ctx, &record)
 		v.metrics.found(record.Verdict, standings)
 		reported.record(standings)
+		if h := v.options.Healer; h != nil {
+			h.Lost(began, reported.lost(standings))
+		}
 		err = v.report(ctx, reported)
 		v.metrics.round(err)
 		return !awaits(record) && !reported.suspects(), err

@@ -84,7 +84,9 @@ func (o *auditOptions) run(ctx context.Context, io cli.Streams, files []string) 
 			sum.AddConfirmation(r.Confirmation)
 			return show(r)
 		}
-		sum.Add(&r.Decision)
+		if r.Healing == nil {
+			sum.Add(&r.Decision)
+		}
 		return show(r)
 	})
 	if err != nil {

@@ -52,5 +52,6 @@ func (g *guard) configure(file config.Configuration) error {
 	g.registries.Client.SetPaces(configured.Paces)
 	g.registries.SetLifetimes(configured.Lifetimes)
 	g.settings.Store(&configured.Settings)
+	g.healer.Configure(configured.Heal)
 	return nil
 }

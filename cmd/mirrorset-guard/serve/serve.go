@@ -42,6 +42,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
+	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
@@ -175,6 +176,7 @@ type guard struct {
 
 	unreviewed *standing.Unreviewed // what has changed without a review
 	follower   *rollouts.Follower   // nil: rollouts are not followed
+	healer     *healing.Healer
 	settings   atomic.Pointer[policy.Settings]
 	reloader   *config.Reloader   // nil: there is no configuration file
 	election   *election.Election // nil: this process is the only one
@@ -214,6 +216,9 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	}
 	reviewer := g.world.Reviewer()
 	reviewer.SettingsNow, reviewer.Limiter, reviewer.InForce = g.currentSettings, review.NewLimiter(runtime.GOMAXPROCS(0)), new(review.InForce)
+	if err := g.prepareHealing(cluster, configured.Heal); err != nil {
+		return nil, err
+	}
 	if err := g.prepareStanding(cluster, reviewer); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
+	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
 )
 
 // ConfigFlags name the configuration file. Flags for settings that a file can have too apply to those
@@ -78,6 +79,7 @@ type Configuration struct {
 	Paces     registry.Paces
 	Lifetimes presence.Lifetimes
 	Audit     auditlog.Settings
+	Heal      healing.Settings
 }
 
 // Read returns what the file, if there is one, and the flags say.
@@ -115,7 +117,7 @@ func (c *ConfigFlags) Merge(file config.Configuration, p *PolicyFlags, r *Regist
 	if err != nil {
 		return Configuration{}, err
 	}
-	merged := Configuration{Settings: c.withFlags(file.Settings(), flagged), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), Audit: file.AuditSettings()}
+	merged := Configuration{Settings: c.withFlags(file.Settings(), flagged), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), Audit: file.AuditSettings(), Heal: file.HealSettings()}
 	if c.says("registry-rate") {
 		merged.Paces.Rates = rates
 	}
