@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -382,6 +383,63 @@ func TestOverlayTightEgress(t *testing.T) {
 	patch.Spec.Egress = nil
 	if diff := gocmp.Diff(networkingv1.NetworkPolicySpec{}, patch.Spec); diff != "" {
 		t.Errorf("it changes more (-want +got):\n%s", diff)
+	}
+}
+
+// TestOverlayConsoleLink: what faces browsers has no rights, reaches the guard's report and nothing else of
+// it, and is reached by routers alone; its tokens are for the role of readers in the guard's namespace.
+func TestOverlayConsoleLink(t *testing.T) {
+	overlay := func(name string, into any) {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join("overlays", "console-link", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(data, into); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	var proxy, guard appsv1.Deployment
+	overlay("deployment.yaml", &proxy)
+	read(t, "deployment.yaml", &guard)
+	var reader rbacv1.ClusterRole
+	read(t, "reader-clusterrole.yaml", &reader)
+	pod := proxy.Spec.Template.Spec
+	if pod.ServiceAccountName == guard.Spec.Template.Spec.ServiceAccountName {
+		t.Error("it has the guard's rights")
+	}
+	for _, want := range []string{
+		fmt.Sprintf("--upstream=https://%s.%s.svc:%d/report", webhook.ServiceName, webhook.Namespace, ports(guard)["metrics"]),
+		fmt.Sprintf("--scope=user:info role:%s:%s", reader.Name, webhook.Namespace),
+		"--openshift-service-account=" + pod.ServiceAccountName, "--pass-access-token=true", "--pass-basic-auth=false", "--http-address=",
+	} {
+		if !slices.Contains(pod.Containers[0].Args, want) {
+			t.Errorf("the proxy has no %s: %q", want, pod.Containers[0].Args)
+		}
+	}
+	if diff := gocmp.Diff(guard.Spec.Template.Spec.Containers[0].SecurityContext, pod.Containers[0].SecurityContext); diff != "" {
+		t.Errorf("(-guard +proxy):\n%s", diff)
+	}
+	if got := grants(webhook.Namespace, reader.Rules); !slices.Equal(got, []grant{{webhook.Namespace, "get", "mirrorset-guard.io", "reports", ""}}) {
+		t.Errorf("a token for this namespace permits %v", got)
+	}
+
+	var own, ofGuard networkingv1.NetworkPolicy
+	overlay("networkpolicy.yaml", &own)
+	overlay("guard-networkpolicy.yaml", &ofGuard)
+	labels, guardLabels := proxy.Spec.Template.Labels, guard.Spec.Template.Labels
+	if diff := gocmp.Diff([]map[string]string{labels, guardLabels, labels, guardLabels}, []map[string]string{
+		own.Spec.PodSelector.MatchLabels, own.Spec.Egress[1].To[0].PodSelector.MatchLabels, ofGuard.Spec.Ingress[0].From[0].PodSelector.MatchLabels, ofGuard.Spec.PodSelector.MatchLabels,
+	}); diff != "" {
+		t.Errorf("the policies select (-pods +selectors):\n%s", diff)
+	}
+	if gocmp.Equal(labels, guardLabels) {
+		t.Error("the guard's service and policy select the proxy")
+	}
+	for _, from := range own.Spec.Ingress[0].From {
+		if len(own.Spec.Ingress) != 1 || from.NamespaceSelector == nil || len(from.NamespaceSelector.MatchLabels) == 0 {
+			t.Errorf("others than routers reach it: %v", own.Spec.Ingress)
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ type Explainer struct {
 type ImageRoutes struct {
 	Image         string // as asked
 	Before, After mirrors.Route
+	// Consumers are what uses the image by any spelling; nil if that is not known (Explainer.Use).
+	Consumers []policy.Consumer
 	// Elsewhere are other namespaces whose pods may pull it under another signature policy,
 	// before or after.
 	Elsewhere []string
@@ -79,9 +81,33 @@ func (e *Explainer) Add(images []string) []error {
 			malformed = append(malformed, cmp.Or(errBefore, errAfter))
 			continue
 		}
-		e.Images = append(e.Images, ImageRoutes{image, readable(before), readable(after), e.elsewhere(image)})
+		e.Images = append(e.Images, ImageRoutes{Image: image, Before: readable(before), After: readable(after), Elsewhere: e.elsewhere(image)})
 	}
 	return malformed
+}
+
+// Use enters the consumers of the images that were added, which are among those of images.
+func (e *Explainer) Use(images policy.Images) {
+	wanted := map[string][]int{}
+	for i := range e.Images {
+		e.Images[i].Consumers = []policy.Consumer{}
+		name := e.spelled(e.Images[i].Image)
+		wanted[name] = append(wanted[name], i)
+	}
+	for _, img := range images.ByReference() {
+		for _, i := range wanted[e.spelled(img.Ref)] {
+			e.Images[i].Consumers = append(e.Images[i].Consumers, img.Consumers...)
+		}
+	}
+}
+
+// spelled returns the one spelling of a reference: "quay.io/shop/cart:latest" for "quay.io/shop/cart". A
+// short name stays as it is.
+func (e *Explainer) spelled(image string) string {
+	if candidates, err := e.After.Candidates(image); err == nil && len(candidates) == 1 {
+		return candidates[0]
+	}
+	return image
 }
 
 // readable returns route with the depth that shows for which parts nodes look for signatures, if they
@@ -136,9 +162,11 @@ func (e *Explainer) Lookups() []mirrors.Location {
 func (e *Explainer) Document() v1alpha1.Explanation {
 	doc := v1alpha1.Explanation{APIVersion: v1alpha1.APIVersion, Kind: "Explanation", Images: []v1alpha1.Explained{}}
 	for _, img := range e.Images {
-		doc.Images = append(doc.Images, v1alpha1.Explained{
-			Image: img.Image, Before: RouteDocument(img.Before, e.Facts), After: RouteDocument(img.After, e.Facts),
-		})
+		explained := v1alpha1.Explained{Image: img.Image, Before: RouteDocument(img.Before, e.Facts), After: RouteDocument(img.After, e.Facts)}
+		if img.Consumers != nil {
+			explained.Consumers = ConsumerDocuments(policy.Image{Ref: img.Image, Consumers: img.Consumers})
+		}
+		doc.Images = append(doc.Images, explained)
 	}
 	return doc
 }

@@ -12,4 +12,7 @@ type Explained struct {
 	Image  string `json:"image"` // as asked
 	Before Route  `json:"before"`
 	After  Route  `json:"after"`
+	// Consumers are what uses the image; absent where the images of the cluster were not read, which
+	// explain does with --probe, of a dump, and for a page.
+	Consumers []Consumer `json:"users,omitzero"`
 }

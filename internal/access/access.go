@@ -4,9 +4,15 @@
 //
 // It is controller-runtime's filter for metrics with another answer to errors: that one answers
 // 500 to an invalid token, which looks like a fault of the server.
+//
+// A browser comes through a proxy that has logged its user in. The proxy passes the user's token on in
+// the header X-Forwarded-Access-Token, as OpenShift's oauth-proxy does, and that token is judged like any
+// other: no header names a user. It is of a scope that the OAuth server limits to one namespace, where no
+// nonResourceURL is. So a path may have a Resource, and the right to get that opens it too.
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -40,21 +46,29 @@ const (
 // retry is how a question that failed is repeated.
 var retry = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 3}
 
+// ForwardedToken is the header in which a proxy passes its user's token on.
+const ForwardedToken = "X-Forwarded-Access-Token"
+
+// A Resource stands for a path where rights are limited to a namespace. There need not be such objects.
+type Resource struct{ Namespace, Group, Resource string }
+
 // A filter asks the cluster about clients.
 type filter struct {
 	next           http.Handler
+	resources      map[string]Resource
 	authentication authenticator.Request
 	authorization  authorizer.Authorizer
 	log            logr.Logger
 }
 
-// New returns h behind the authorization of the cluster that config leads to.
-func New(config *rest.Config, h http.Handler, log logr.Logger) (http.Handler, error) {
+// New returns h behind the authorization of the cluster that config leads to. Who may get one of resources
+// may get its path, the key.
+func New(config *rest.Config, h http.Handler, resources map[string]Resource, log logr.Logger) (http.Handler, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for authorization: %w", err)
 	}
-	f := filter{next: h, log: log}
+	f := filter{next: h, resources: resources, log: log}
 	f.authentication, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
 		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: false}, CacheTTL: tokenTime,
 		TokenAccessReviewClient: kube.AuthenticationV1(), TokenAccessReviewTimeout: askTime, WebhookRetryBackoff: &retry,
@@ -82,6 +96,10 @@ func (f filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // judge returns what is to be answered to r instead of what it asks for, http.StatusOK for nothing.
 func (f filter) judge(r *http.Request) int {
+	if token := r.Header.Get(ForwardedToken); token != "" && r.Header.Get("Authorization") == "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	r.Header.Del(ForwardedToken)
 	client, known, err := f.authentication.AuthenticateRequest(r)
 	switch {
 	case isUnanswered(err):
@@ -90,9 +108,19 @@ func (f filter) judge(r *http.Request) int {
 	case err != nil || !known: // the error says what is wrong with the token
 		return http.StatusUnauthorized
 	}
-	decision, _, err := f.authorization.Authorize(r.Context(), authorizer.AttributesRecord{
-		User: client.User, Verb: strings.ToLower(r.Method), Path: r.URL.Path,
-	})
+	verb := strings.ToLower(r.Method)
+	code := f.permit(r.Context(), authorizer.AttributesRecord{User: client.User, Verb: verb, Path: r.URL.Path})
+	if of, ok := f.resources[r.URL.Path]; ok && code == http.StatusForbidden {
+		code = f.permit(r.Context(), authorizer.AttributesRecord{
+			User: client.User, Verb: verb, ResourceRequest: true, Namespace: of.Namespace, APIGroup: of.Group, APIVersion: "*", Resource: of.Resource,
+		})
+	}
+	return code
+}
+
+// permit returns http.StatusOK for what the cluster permits.
+func (f filter) permit(ctx context.Context, what authorizer.Attributes) int {
+	decision, _, err := f.authorization.Authorize(ctx, what)
 	switch {
 	case decision == authorizer.DecisionAllow && err == nil:
 		return http.StatusOK

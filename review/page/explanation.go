@@ -29,6 +29,9 @@ func WriteExplanation(w io.Writer, doc v1alpha1.Explanation, c Context) error {
 	if more := len(doc.Images) - maxExplained; more > 0 {
 		parts = append(parts, part{section: section{ID: "more", Title: "More images"}, template: "more.html", data: fmt.Sprintf("%s are left out here.", text.Count(more, "image"))})
 	}
+	if traffic := trafficRows(c.Traffic); len(traffic) > 0 {
+		parts = append(parts, part{section: section{ID: "registries", Title: "Registries"}, template: "traffic.html", data: traffic})
+	}
 	l.Sentence = fmt.Sprintf("Where nodes pull %s from, in which order.", text.Count(len(doc.Images), "image"))
 	if differ > 0 {
 		l.Sentence = fmt.Sprintf("The change alters the routes of %s of %s.", text.Number(differ), text.Count(len(doc.Images), "image"))
@@ -48,6 +51,27 @@ type explainedView struct {
 	Routes  []routeView
 	Differs bool
 	Asked   bool
+	// Known is set if it is known who uses the image: Used are the first of Users, and More are left out.
+	Known       bool
+	Used        []userRow
+	Users, More int
+}
+
+// A userRow is something that uses an image.
+type userRow struct {
+	v1alpha1.Consumer
+	Mark string
+}
+
+// maxUsers is how many users of an image an explanation names.
+const maxUsers = 200
+
+func (v *explainedView) use(consumers []v1alpha1.Consumer) {
+	v.Known, v.Users = consumers != nil, len(consumers)
+	for _, c := range consumers[:min(len(consumers), maxUsers)] {
+		v.Used = append(v.Used, userRow{c, useKinds[c.Use]})
+	}
+	v.More = v.Users - len(v.Used)
 }
 
 // A routeView is a route with what is said of each place.
@@ -71,6 +95,7 @@ func newExplained(e *v1alpha1.Explained) explainedView {
 	} else {
 		v.Routes = []routeView{newRoute("Places, in the order in which nodes ask", e.After)}
 	}
+	v.use(e.Consumers)
 	for _, s := range e.After.Sources {
 		v.Asked = v.Asked || s.Fact != nil
 	}

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -257,12 +258,49 @@ type registryRow struct {
 	Places, Found, Missing, Unknown, No int
 	// Answers are those that are not plain: what the registry said, with how often.
 	Answers []string
+	// Age is that of the oldest answer.
+	Age    string
+	oldest time.Time
+}
+
+// A registryList has the answers by registry, and the traffic with each.
+type registryList struct {
+	Rows    []registryRow
+	Traffic []trafficRow
+}
+
+// A trafficRow is the traffic with a registry. Kind says whether it went smoothly.
+type trafficRow struct {
+	Traffic
+	Kind, Usually string
+}
+
+func trafficRows(all []Traffic) []trafficRow {
+	var rows []trafficRow
+	for _, t := range all {
+		t.Host = text.Cut(text.Line(t.Host), maxOption)
+		row := trafficRow{Traffic: t, Kind: "good"}
+		switch {
+		case t.Answered == 0:
+			row.Kind = "bad"
+		case t.Throttled+t.Overloaded+t.Unanswered > 0:
+			row.Kind = "warn"
+		}
+		if t.Usual > 0 {
+			row.Usually = fmt.Sprintf("%s ms", text.Number(max(1, int(t.Usual.Milliseconds()))))
+		}
+		rows = append(rows, row)
+	}
+	slices.SortStableFunc(rows, func(a, b trafficRow) int {
+		return cmp.Compare(b.Throttled+b.Overloaded+b.Unanswered, a.Throttled+a.Overloaded+a.Unanswered)
+	})
+	return rows[:min(len(rows), maxRegistries)]
 }
 
 // maxRegistries is how many registries have a row, maxAnswers how many answers of each are shown.
 const maxRegistries, maxAnswers = 100, 3
 
-func registryRows(rerouted []v1alpha1.Rerouted) []registryRow {
+func registryRows(rerouted []v1alpha1.Rerouted, now time.Time) []registryRow {
 	byHost, answers := map[string]*registryRow{}, map[string]map[string]int{}
 	for i := range rerouted {
 		for k := range rerouted[i].After.Sources {
@@ -277,6 +315,9 @@ func registryRows(rerouted []v1alpha1.Rerouted) []registryRow {
 	var all []registryRow
 	for _, host := range sortedKeys(byHost) {
 		row := byHost[host]
+		if !row.oldest.IsZero() && !now.IsZero() {
+			row.Age = timeText(max(0, now.Sub(row.oldest).Seconds()))
+		}
 		said := sortedKeys(answers[host])
 		slices.SortStableFunc(said, func(a, b string) int { return cmp.Compare(answers[host][b], answers[host][a]) })
 		for _, s := range said[:min(len(said), maxAnswers)] {
@@ -292,6 +333,9 @@ func registryRows(rerouted []v1alpha1.Rerouted) []registryRow {
 
 func (r *registryRow) add(s *v1alpha1.Source, answers map[string]int) {
 	r.Places++
+	if f := s.Fact; f != nil && f.Time != nil && (r.oldest.IsZero() || f.Time.Before(r.oldest)) {
+		r.oldest = *f.Time
+	}
 	switch stateOf(s) {
 	case stateFound:
 		r.Found++

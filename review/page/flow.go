@@ -76,6 +76,8 @@ type flowEdge struct {
 	// Lifted is how many images nodes were forbidden to ask for there until now.
 	Lifted int
 	Mirror bool
+	// Registry is that of the place, "" for several.
+	Registry string
 	// Path, LabelX and LabelY are where it is drawn, Stroke how wide.
 	Path           string
 	LabelX, LabelY int
@@ -108,7 +110,7 @@ func addRoutes(edges map[[2]string]*flowEdge, r *v1alpha1.Rerouted) {
 		place := text.Cut(placeOf(r, s), maxOption)
 		k := [2]string{source, place}
 		if edges[k] == nil {
-			edges[k] = &flowEdge{Source: source, Place: place, Counts: map[state]int{}, Mirror: s.Mirror}
+			edges[k] = &flowEdge{Source: source, Place: place, Counts: map[state]int{}, Mirror: s.Mirror, Registry: registryOf(place)}
 		}
 		return edges[k]
 	}
@@ -166,7 +168,7 @@ func merged(edges []*flowEdge) []*flowEdge {
 			e.Source = otherSources
 		}
 		if !slices.Contains(places, e.Place) {
-			e.Place = otherPlaces
+			e.Place, e.Registry = otherPlaces, ""
 		}
 		k := [2]string{e.Source, e.Place}
 		if byEnds[k] == nil {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
@@ -54,7 +55,7 @@ func newForecast(f *v1alpha1.Forecast) *forecastView {
 		}
 		v.Obstacles = s.Obstacles[:min(len(s.Obstacles), maxObstacles)]
 		v.Worst = newCourse("The worst course", &s.Worst, s.Partial)
-		if (len(s.Worst.Stalls) > 0) != (len(s.Best.Stalls) > 0) {
+		if !reflect.DeepEqual(s.Worst, s.Best) {
 			v.Best = newCourse("The best course", &s.Best, s.Partial)
 		} else {
 			v.Worst.Title = "Step by step"

@@ -190,10 +190,12 @@ type rowList struct {
 	Brief      bool
 	Filters    []filter
 	Signatures bool
+	// What says which images they are.
+	What string
 }
 
 func (r *reviewPage) imageList(room int) (rowList, error) {
-	l := rowList{All: len(r.images), Whole: r.Context.Whole, Brief: len(r.images) > manyImages, Filters: r.filters()}
+	l := rowList{All: len(r.images), Whole: r.Context.Whole, Brief: len(r.images) > manyImages, Filters: r.filters(), What: r.title("whose route changes", "that mirror objects cover")}
 	if at := slices.IndexFunc(l.Filters, func(f filter) bool { return f.Name == "registry" }); at >= 0 {
 		for i := range r.images {
 			r.images[i].hosts = l.Filters[at].Values
@@ -265,6 +267,20 @@ type namespaceRow struct {
 	Total, Verified, Fails, Unverified, Before int
 	// Bars are the parts of the bar, in percent.
 	Bars []bar
+}
+
+// A countLink is a number of images, with the filter that shows their rows.
+type countLink struct {
+	N      int
+	Filter string
+}
+
+// Counts are those of the columns: fails, not determined, fails already, verified.
+func (n namespaceRow) Counts() []countLink {
+	link := func(count int, result string) countLink {
+		return countLink{count, query("namespace", n.Name, "result", resultWords[result])}
+	}
+	return []countLink{link(n.Fails, "fails"), link(n.Unverified, "unverified"), link(n.Before, "fails already"), link(n.Verified, "verified")}
 }
 
 // A bar is a part of a bar, from X on.

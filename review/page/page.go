@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -41,6 +42,18 @@ type Context struct {
 	Version string
 	// Whole is the command that prints all that a page may leave out ("mirrorset-guard check -o json").
 	Whole string
+	// Traffic is that with registries, as far as any was asked.
+	Traffic []Traffic
+}
+
+// Traffic counts how one registry has answered requests: those that were answered, throttled (429),
+// answered by a registry in trouble, and not answered.
+type Traffic struct {
+	Host                                        string
+	Answered, Throttled, Overloaded, Unanswered int
+	// Usual is how long an answer takes, and AtOnce how many requests of Most it takes at once.
+	Usual        time.Duration
+	AtOnce, Most int
 }
 
 //go:embed assets
@@ -51,7 +64,7 @@ var (
 	// securityPolicy allows what is in the page: nothing is fetched, sent or framed.
 	securityPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hashOf(style), hashOf(script))
 	templates      = template.Must(template.New("").Funcs(template.FuncMap{
-		"number": text.Number, "count": text.Count, "short": text.ShortDigests, "span": spanText, "utc": utc, "lines": nonEmptyLines, "kinds": kinds,
+		"number": text.Number, "count": text.Count, "short": text.ShortDigests, "span": spanText, "utc": utc, "lines": nonEmptyLines, "kinds": kinds, "query": query,
 	}).ParseFS(assets, "assets/*.html"))
 )
 
@@ -209,6 +222,15 @@ func kinds(kind string) string {
 	default:
 		return "·"
 	}
+}
+
+// query returns the filter by pairs of name and value, as a link has it.
+func query(pairs ...string) string {
+	v := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		v.Set(pairs[i], pairs[i+1])
+	}
+	return v.Encode()
 }
 
 func utc(t *time.Time) string {

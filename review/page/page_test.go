@@ -43,7 +43,8 @@ func samples() []written {
 		untimed.Rerouted[i].After.Sources[0].Fact.Time = nil
 	}
 	explanation := v1alpha1.Explanation{Images: []v1alpha1.Explained{
-		{Image: "quay.io/shop/cart:v1", Before: sampleReview().Rerouted[38].Before, After: sampleReview().Rerouted[38].After},
+		{Image: "quay.io/shop/cart:v1", Before: sampleReview().Rerouted[38].Before, After: sampleReview().Rerouted[38].After, Consumers: []v1alpha1.Consumer{consumer("Deployment", "shop", "cart", "app"), {Kind: "ReplicaSet", Namespace: "shop", Name: "cart-6c9f", Container: "app", Use: "history"}, {Kind: "Widget", Name: "w", Use: "referenced", Guessed: true}}},
+		{Image: "quay.io/shop/unused:v1", After: sampleReview().Rerouted[38].After, Consumers: []v1alpha1.Consumer{}},
 		{Image: "quay.io/bad/x", After: v1alpha1.Route{Error: "the mirror cannot be written as a reference"}},
 	}}
 	inventory := v1alpha1.Inventory{}
@@ -67,6 +68,12 @@ func samples() []written {
 		{"report", func(w io.Writer) error { return WriteReport(w, sampleReport(), c) }},
 		{"report-empty", func(w io.Writer) error { return WriteReport(w, Report{}, c) }},
 		{"decision", func(w io.Writer) error { return WriteDecision(w, sampleReport().Decisions[0], c) }},
+		{"explanation-crowd", func(w io.Writer) error {
+			return WriteExplanation(w, v1alpha1.Explanation{Images: []v1alpha1.Explained{{Image: crowd.Rerouted[0].Image, Consumers: crowd.Rerouted[0].Consumers}}}, c)
+		}},
+		{"decision-none", func(w io.Writer) error {
+			return WriteDecision(w, auditv1alpha1.Decision{Time: noon, UID: "1", Verdict: "none", Operation: "CREATE", Object: auditv1alpha1.Object{Kind: "ImageTagMirrorSet", Name: "shop"}, Reason: "the inventory has not been read yet"}, c)
+		}},
 		{"diagnosis-well", func(w io.Writer) error { return WriteDiagnosis(w, v1alpha1.Diagnosis{}, c) }},
 	}
 }
@@ -287,7 +294,7 @@ func TestBounded(t *testing.T) {
 		f.Rule, f.Reason, f.Image, f.Consumers = "TagDrift", long(i, "reason"), r.Image, r.Consumers
 		doc.Forecast.Pools[0].Nodes = append(doc.Forecast.Pools[0].Nodes, long(i, "node"))
 		inventory.Images = append(inventory.Images, v1alpha1.InventoryImage{Image: r.Image, Consumers: r.Consumers})
-		explanation.Images = append(explanation.Images, v1alpha1.Explained{Image: r.Image, After: r.After})
+		explanation.Images = append(explanation.Images, v1alpha1.Explained{Image: r.Image, After: r.After, Consumers: r.Consumers})
 		diagnosis.Findings = append(diagnosis.Findings, v1alpha1.HoldUp{Cause: "x", Chain: []string{long(i, "symptom"), long(i, "cause")}})
 	}
 	for _, p := range []written{

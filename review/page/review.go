@@ -127,7 +127,7 @@ func (r *reviewPage) sections() ([]section, error) {
 	if err != nil {
 		return nil, err
 	}
-	flow, namespaces, registries, drift := newFlow(r.Rerouted), namespaceRows(r.images), registryRows(r.Rerouted), driftRows(r.Rerouted, r.Findings)
+	flow, namespaces, registries, drift := newFlow(r.Rerouted), namespaceRows(r.images), registryList{registryRows(r.Rerouted, r.Context.Time), trafficRows(r.Context.Traffic)}, driftRows(r.Rerouted, r.Findings)
 	before := r.before()
 	all, err := sections(
 		part{section: section{ID: "figures", Title: "At a glance"}, template: "figures.html", data: r.figures()},
@@ -138,7 +138,7 @@ func (r *reviewPage) sections() ([]section, error) {
 		part{section: section{ID: imagesID, Title: r.title("Images whose route changes", "Images that mirror objects cover"), Note: text.Count(len(r.images), "image")}, empty: len(r.images) == 0},
 		part{section: section{ID: "drift", Title: "Tags that are not the same everywhere", Lead: "What the tag stands for at each place, by its digest."}, template: "drift.html", data: drift, empty: len(drift.Rows) == 0},
 		part{section: section{ID: "before", Title: "What fails already", Lead: "These images cannot be pulled today either. The change is not to blame, and is not refused for them."}, template: "before.html", data: before, empty: r.standing || len(before.Rows) == 0},
-		part{section: section{ID: "registries", Title: "Registries"}, template: "registries.html", data: registries, empty: len(registries) == 0},
+		part{section: section{ID: "registries", Title: "Registries"}, template: "registries.html", data: registries, empty: len(registries.Rows)+len(registries.Traffic) == 0},
 		part{section: section{ID: "assumed", Title: "What is assumed, and what is not known"}, template: "assumed.html", data: r.assumed()},
 	)
 	if err != nil {
@@ -205,7 +205,7 @@ func (r *reviewPage) figures() []figure {
 	}
 	all := []figure{
 		{text.Number(len(r.images)), "of " + text.Count(c.Total, "image") + r.covered(), "", images, ""},
-		{text.Number(counts["verified"]), "verified", map[bool]string{true: "good"}[counts["verified"] > 0], images, "result:" + resultWords["verified"]},
+		{text.Number(counts["verified"]), "verified", map[bool]string{true: "good"}[counts["verified"] > 0], images, query("result", resultWords["verified"])},
 	}
 	for _, f := range []struct {
 		n                   int
@@ -214,7 +214,7 @@ func (r *reviewPage) figures() []figure {
 		{counts["fails"], "fail", "bad", "fails"}, {counts["unverified"], "not determined", "unknown", "unverified"}, {counts["assumed"], "assumed", "unknown", "assumed"}, {counts["fails already"], "fail already", "warn", "fails already"},
 	} {
 		if f.n > 0 {
-			all = append(all, figure{text.Number(f.n), f.label, f.kind, images, "result:" + resultWords[f.result]})
+			all = append(all, figure{text.Number(f.n), f.label, f.kind, images, query("result", resultWords[f.result])})
 		}
 	}
 	if denials > 0 && !r.standing {

@@ -12,7 +12,11 @@ import (
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func sampleContext() Context {
-	return Context{Time: noon.Add(40 * time.Second), Cluster: "https://api.prod.example.com:6443", Requester: "jane (platform-admins)", Version: "v1.2.3", Whole: "mirrorset-guard check -o json"}
+	return Context{Time: noon.Add(40 * time.Second), Cluster: "https://api.prod.example.com:6443", Requester: "jane (platform-admins)", Version: "v1.2.3", Whole: "mirrorset-guard check -o json", Traffic: []Traffic{
+		{Host: "cache.example.net", Unanswered: 4, AtOnce: 1, Most: 64},
+		{Host: "mirror.example.com", Answered: 212, Throttled: 3, Overloaded: 1, Usual: 38 * time.Millisecond, AtOnce: 12, Most: 64},
+		{Host: "quay.io", Answered: 41, Usual: 180 * time.Millisecond, AtOnce: 64, Most: 64},
+	}}
 }
 
 func fact(presence, detail string) *v1alpha1.Fact {

@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "write the configuration's part of value
 const (
 	repository = "registry.example.com/ops/mirrorset-guard"
 	digest     = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	proxyImage = "quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest
 )
 
 // values are those that every installation needs, and more.
@@ -65,6 +66,7 @@ func TestChartIsTheBase(t *testing.T) {
 		"overlays/all-kinds":       {"allKinds": true},
 		"overlays/cert-manager":    {"tls": map[string]any{"source": "cert-manager"}},
 		"overlays/client-ca":       {"clientCA": map[string]any{"enabled": true}},
+		"overlays/console-link":    {"consoleLink": map[string]any{"host": "report.apps.example.com", "proxyImage": proxyImage}},
 		"overlays/grafana":         {"monitoring": map[string]any{"grafana": true}},
 		"overlays/machineconfigs":  {"machineConfigs": "Warn"},
 		"overlays/own-certificate": {"tls": map[string]any{"source": "secret"}},
@@ -78,6 +80,10 @@ func TestChartIsTheBase(t *testing.T) {
 			}
 			want := objects(t, kustomize(t, folder))
 			delete(want, "Namespace /mirrorset-guard")
+			if folder == "overlays/console-link" { // whose host is not known before
+				want["Route mirrorset-guard/mirrorset-guard-report"]["spec"].(map[string]any)["host"] = "report.apps.example.com"
+				want["ConsoleLink /mirrorset-guard-report"]["spec"].(map[string]any)["href"] = "https://report.apps.example.com/report"
+			}
 			if folder == "overlays/own-certificate" {
 				delete(want, "Secret mirrorset-guard/mirrorset-guard-tls") // it has to be there
 				for _, hook := range want["ValidatingWebhookConfiguration /mirrorset-guard"]["webhooks"].([]any) {
@@ -90,8 +96,8 @@ func TestChartIsTheBase(t *testing.T) {
 		})
 	}
 	overlays, err := os.ReadDir(filepath.Join(root, "manifests", "overlays"))
-	if err != nil || len(overlays) != 8 {
-		t.Errorf("%d overlays (%v), of which the chart is compared with 8", len(overlays), err)
+	if err != nil || len(overlays) != 9 {
+		t.Errorf("%d overlays (%v), of which the chart is compared with 9", len(overlays), err)
 	}
 }
 
@@ -191,6 +197,9 @@ func TestBadValues(t *testing.T) {
 		{"mirrorset-guard", with("tls", map[string]any{"source": "secret", "caBundle": "Y2E="}), `tls.caBundle holds no certificate`},
 		{"mirrorset-guard", with("monitoring", map[string]any{"enabled": false, "grafana": true}), `monitoring.grafana is set, and monitoring.enabled is not`},
 		{"mirrorset-guard", with("resources", map[string]any{"limits": map[string]any{"memory": "1Gi"}}), `resources.limits.memory "1Gi": give it in Mi`},
+		{"mirrorset-guard", with("consoleLink", map[string]any{"host": "https://report.example.com/"}), `consoleLink.host "https://report.example.com/": want the host of a Route alone`},
+		{"mirrorset-guard", with("consoleLink", map[string]any{"host": "report.example.com", "proxyImage": "quay.io/openshift/oauth-proxy:v4.4"}), `consoleLink.proxyImage "quay.io/openshift/oauth-proxy:v4.4": want OpenShift's oauth-proxy as REGISTRY/NAME@sha256:...`},
+		{"mirrorset-guard", values(map[string]any{"consoleLink": map[string]any{"host": "report.example.com", "proxyImage": proxyImage}, "tls": map[string]any{"source": "cert-manager"}}), `consoleLink.host is set, and tls.source is cert-manager`},
 		{"mirrorset-guard", with("extraArgs", []any{"debug"}), `extraArgs`},
 	} {
 		_, err := render(t, c.namespace, c.values)

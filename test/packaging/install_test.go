@@ -1,9 +1,11 @@
 package packaging
 
 import (
+	"encoding/base64"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,6 +91,10 @@ func (s stage) certManager() {
 	s.crds("github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_certificates.yaml", "deploy/crds/cert-manager.io_issuers.yaml")
 }
 
+func (s stage) console() {
+	s.crds("github.com/openshift/api", "console/v1/zz_generated.crd-manifests/00_consolelinks.crd.yaml", "route/v1/zz_generated.crd-manifests/routes.crd.yaml")
+}
+
 // TestOverlays: an API server takes every overlay, with the real kinds of monitoring and cert-manager, and no
 // field is one that it does not know.
 func TestOverlays(t *testing.T) {
@@ -96,9 +102,10 @@ func TestOverlays(t *testing.T) {
 	s.namespaces("openshift-config", "openshift-config-managed")
 	s.monitoring()
 	s.certManager()
+	s.console()
 	manifests := manifestsCopy(t)
 	s.kubectl("", "apply", "--server-side", "-k", filepath.Join(manifests, "base"))
-	for _, overlay := range []string{"all-kinds", "cert-manager", "client-ca", "grafana", "machineconfigs", "own-certificate", "single-node", "tight-egress"} {
+	for _, overlay := range []string{"all-kinds", "cert-manager", "client-ca", "console-link", "grafana", "machineconfigs", "own-certificate", "single-node", "tight-egress"} {
 		folder := filepath.Join(manifests, "overlays", overlay)
 		s.kubectl("", "apply", "--server-side", "--dry-run=server", "--validate=strict", "-k", folder)
 		out := s.kubectl("", "apply", "--server-side", "--validate=strict", "-k", folder)
@@ -108,6 +115,42 @@ func TestOverlays(t *testing.T) {
 	}
 	if got := s.kubectl("", "get", "certificate", "mirrorset-guard", "-n", "mirrorset-guard", "-o", "jsonpath={.spec.secretName}"); got != "mirrorset-guard-tls" {
 		t.Errorf("cert-manager writes the certificate to %s", got)
+	}
+}
+
+// TestConsoleLink: the commands of the manual leave a link that leads to the Route, and the Secret with
+// which oauth-proxy encrypts tokens, which takes 16, 24 or 32 bytes, after base64 if the text is that.
+func TestConsoleLink(t *testing.T) {
+	s := newStage(t)
+	s.namespaces("openshift-config", "openshift-config-managed", "mirrorset-guard")
+	s.monitoring()
+	s.console()
+	manifests := manifestsCopy(t)
+	mine := filepath.Join(manifests, "mine")
+	write(t, filepath.Join(mine, "kustomization.yaml"), strings.NewReplacer(
+		"github.com/mirrorset-guard/mirrorset-guard/manifests/", "../", "REGISTRY", "registry.example.com", `"sha256:..."`, strconv.Quote(digest),
+	).Replace(documented(t, "docs/report.md", "resources: [github.com")))
+	s.oc(documented(t, "docs/report.md", "oc -n mirrorset-guard create secret generic mirrorset-guard-report-cookie"))
+	secret := s.kubectl("", "get", "secret", "mirrorset-guard-report-cookie", "-n", "mirrorset-guard", "-o", "go-template={{.data.secret | base64decode}}")
+	if decoded, err := base64.URLEncoding.DecodeString(secret); len(secret) != 32 || err == nil && len(decoded) != 24 {
+		t.Errorf("%q is no secret for cookies", secret)
+	}
+	s.kubectl("", "apply", "--server-side", "--validate=strict", "-k", mine)
+	// Which the router's API does for a Route without one.
+	s.kubectl("", "patch", "route", "mirrorset-guard-report", "-n", "mirrorset-guard", "--type=merge", "-p", `{"spec":{"host":"mirrorset-guard-report-mirrorset-guard.apps.example.com"}}`)
+	s.oc(documented(t, "docs/report.md", "oc patch consolelink"))
+	if got := s.kubectl("", "get", "consolelink", "mirrorset-guard-report", "-o", "jsonpath={.spec.href}"); got != "https://mirrorset-guard-report-mirrorset-guard.apps.example.com/report" {
+		t.Errorf("the link leads to %s", got)
+	}
+	if got := s.kubectl("", "get", "deployment", "mirrorset-guard-report", "-n", "mirrorset-guard", "-o", "jsonpath={.spec.template.spec.containers[*].image}"); got != proxyImage {
+		t.Errorf("the proxy is %s", got)
+	}
+	// A token of the proxy's own account opens nothing.
+	for _, what := range []string{"get --raw=/report", "list pods -A", "get secrets -n mirrorset-guard"} {
+		args := append([]string{"auth", "can-i", "--as=system:serviceaccount:mirrorset-guard:mirrorset-guard-report"}, strings.Fields(strings.ReplaceAll(what, "--raw=", ""))...)
+		if out, err := s.Kubectl(t.Context(), "", args...); err == nil {
+			t.Errorf("the proxy may %s: %s", what, out)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ var (
 func kustomize(t *testing.T, folder string) string {
 	t.Helper()
 	dir := manifestsCopy(t)
-	text := "resources: [../" + folder + "]\nimages: [{name: mirrorset-guard, newName: " + repository + ", digest: \"" + digest + "\"}]\n"
+	text := "resources: [../" + folder + "]\nimages: [{name: mirrorset-guard, newName: " + repository + ", digest: \"" + digest + "\"}, {name: oauth-proxy, newName: quay.io/openshift-release-dev/ocp-v4.0-art-dev, digest: \"" + digest + "\"}]\n"
 	write(t, filepath.Join(dir, "mine", "kustomization.yaml"), text)
 	return kubectlKustomize(t, filepath.Join(dir, "mine"))
 }

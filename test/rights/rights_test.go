@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
@@ -83,8 +84,8 @@ func newStage(t *testing.T) *stage {
 	if err := cluster.InstallCRDs(s.cluster.Config, envtest.CRDInstallOptions{CRDs: looseCRDs()}); err != nil {
 		t.Fatal(err)
 	}
-	s.apply(t, objects)
 	manifest(t, "*namespace.yaml", func(o map[string]any) { s.applyObject(t, o) })
+	s.apply(t, objects)
 	for _, pattern := range []string{"*serviceaccount.yaml", "*role.yaml", "*binding.yaml"} {
 		manifest(t, pattern, func(o map[string]any) { s.applyObject(t, o) })
 	}
@@ -232,6 +233,17 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: stranger, namespace: default}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: browser, namespace: default}
+---
+# What the scope of a browser's token leaves of the role (overlays/console-link).
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: browser, namespace: mirrorset-guard}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirrorset-guard-reader}
+subjects: [{kind: ServiceAccount, name: browser, namespace: default}]
 `
 
 func (s *stage) apply(t *testing.T, text string) {
@@ -365,9 +377,9 @@ func review(t *testing.T, client *http.Client, url string, o mirrors.Object) {
 }
 
 // testReaders asks for what the guard knows with the right to, without it, and
-// anonymously.
+// anonymously, as a client does and as a proxy that passes its user's token on.
 func (s *stage) testReaders(t *testing.T, g *guard) {
-	reader, stranger := s.token(t, "default", "reader"), s.token(t, "default", "stranger")
+	reader, stranger, browser := s.token(t, "default", "reader"), s.token(t, "default", "stranger"), s.token(t, "default", "browser")
 	const image = `"image": "quay.io/shop/cart:v1"`
 	for _, tt := range []struct {
 		reason, path, token string
@@ -383,6 +395,9 @@ func (s *stage) testReaders(t *testing.T, g *guard) {
 		{"the report", "/report", reader, http.StatusOK, "<title>The mirror configuration in force</title>"},
 		{"no such decision", "/report?change=x", reader, http.StatusNotFound, "no such decision"},
 		{"no role", "/report", stranger, http.StatusForbidden, ""},
+		{"the role in the guard's namespace", "/report", browser, http.StatusOK, "<title>The mirror configuration in force</title>"},
+		{"it opens the report alone", "/inventory", browser, http.StatusForbidden, ""},
+		{"it opens the report alone", "/metrics", browser, http.StatusForbidden, ""},
 		{"no token", "/report?change=x", "", http.StatusUnauthorized, ""},
 		{"no role", "/inventory", stranger, http.StatusForbidden, ""},
 		{"no role", "/metrics", stranger, http.StatusForbidden, ""},
@@ -393,24 +408,26 @@ func (s *stage) testReaders(t *testing.T, g *guard) {
 		{"no token at all", "/metrics", "garbage", http.StatusUnauthorized, ""},
 		{"another path is not in the role", "/", reader, http.StatusForbidden, ""},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.observe+tt.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tt.token != "" {
-			req.Header.Set("Authorization", "Bearer "+tt.token)
-		}
-		resp, err := g.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != tt.status || !strings.Contains(string(body), tt.contains) {
-			t.Errorf("%s: GET %s: %s, want %d with %q:\n%s", tt.reason, tt.path, resp.Status, tt.status, tt.contains, body)
-		}
-		if tt.status != http.StatusOK && strings.Contains(string(body), "quay.io") {
-			t.Errorf("%s: GET %s tells all the same: %s", tt.reason, tt.path, body)
+		for name, value := range map[string]string{"Authorization": "Bearer " + tt.token, access.ForwardedToken: tt.token} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.observe+tt.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.token != "" {
+				req.Header.Set(name, value)
+			}
+			resp, err := g.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != tt.status || !strings.Contains(string(body), tt.contains) {
+				t.Errorf("%s (%s): GET %s: %s, want %d with %q:\n%s", tt.reason, name, tt.path, resp.Status, tt.status, tt.contains, body)
+			}
+			if tt.status != http.StatusOK && strings.Contains(string(body), "quay.io") {
+				t.Errorf("%s (%s): GET %s tells all the same: %s", tt.reason, name, tt.path, body)
+			}
 		}
 	}
 }

@@ -265,6 +265,7 @@ func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output
 	case "html":
 		about := o.world.PageContext("mirrorset-guard check -o json")
 		about.Requester = cli.RequesterText(c.by)
+		about.Traffic = cli.Traffic(c.world.Registries.Client.Traffic())
 		return page.WriteReview(w, r.Document(), about)
 	case "narrowed":
 		return printNarrowed(ctx, w, &c.reviewer, r, c.by)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	stdio "io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,14 +21,14 @@ import (
 type explainOptions struct {
 	world     cli.WorldFlags
 	change    cli.ChangeFlags
-	output    cli.Output
+	outputs   cli.Outputs
 	probe     bool
 	namespace string
 	timeout   time.Duration
 }
 
 func newExplain() *cobra.Command {
-	o := explainOptions{output: cli.Formats("table", "json", "yaml", "html")}
+	o := explainOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "html")}
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE...",
 		Short: "Explain where nodes pull an image from, in which order, and why",
@@ -35,7 +36,8 @@ func newExplain() *cobra.Command {
 of registries.conf that decides and the objects that made it; with -f, before and
 after that change. Where an image policy requires signatures, it says which, what
 they have to be, and where nodes look for them. No registry is contacted unless
---probe is given.
+--probe is given. On a terminal with colours it prints a tree, which also says what uses
+the image, as a page does: with --probe, or of a dump.
 
 Exit code 0: explained. 2: an image or an object cannot be parsed, or the Machine
 Config Operator would reject the configuration, in which case no node would get it.`,
@@ -48,7 +50,7 @@ Config Operator would reject the configuration, in which case no node would get 
 	}
 	o.world.AddFlags(cmd.Flags())
 	o.change.AddFlags(cmd.Flags())
-	o.output.AddFlags(cmd.Flags())
+	o.outputs.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "explain it for pods of this namespace; default: those without an ImagePolicy")
 	cmd.Flags().BoolVar(&o.probe, "probe", false, "ask the registries what is there")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "how long --probe asks registries before answering with what is known")
@@ -56,14 +58,15 @@ Config Operator would reject the configuration, in which case no node would get 
 }
 
 func (o *explainOptions) run(ctx context.Context, images []string, io cli.Streams) error {
-	if err := o.output.Validate(); err != nil {
+	targets, err := o.outputs.Targets()
+	if err != nil {
 		return err
 	}
 	change, err := o.change.Begin(io)
 	if err != nil {
 		return err
 	}
-	w, err := o.open(ctx, io)
+	w, err := o.open(ctx, io, targets)
 	if err != nil {
 		return change.Unless(err)
 	}
@@ -87,31 +90,56 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if err := joined(e.Add(images)); err != nil {
 		return err
 	}
+	if o.whole(targets) || w.Live == nil {
+		// Of a dump of mirror objects alone, who uses an image is not known.
+		if used, err := w.Cluster.Images(ctx); err == nil {
+			e.Use(used)
+		}
+	}
 	if o.probe {
 		o.ask(ctx, w, e)
 	}
-	if o.output.Format == "html" {
-		return page.WriteExplanation(io.Out, e.Document(), o.world.PageContext("mirrorset-guard explain -o json"))
-	}
-	if o.output.Format != "table" {
-		return o.output.Write(io.Out, e.Document())
-	}
-	if err := cli.Painted(io.Out, func(w stdio.Writer) error {
-		explanation{e}.print(w, len(o.change.Files) > 0)
-		return nil
-	}); err != nil {
-		return err
-	}
-	if o.probe {
-		printProbeNotes(io.Out, w.Registries)
+	for _, t := range targets {
+		if err := t.Print(io.Out, func(out stdio.Writer) error { return o.print(out, t.Output, e, w) }); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+func (o *explainOptions) print(out stdio.Writer, output cli.Output, e *review.Explainer, w *world.World) error {
+	switch output.Format {
+	case "html":
+		about := o.world.PageContext("mirrorset-guard explain -o json")
+		about.Traffic = cli.Traffic(w.Registries.Client.Traffic())
+		return page.WriteExplanation(out, e.Document(), about)
+	case "table":
+	default:
+		return output.Write(out, e.Document())
+	}
+	show := explanation{e}.print
+	if cli.StyleOf(out).Colours() {
+		show = explanation{e}.printTree
+	}
+	err := cli.Painted(out, func(out stdio.Writer) error {
+		show(out, len(o.change.Files) > 0)
+		return nil
+	})
+	if err == nil && o.probe {
+		printProbeNotes(out, w.Registries)
+	}
+	return err
+}
+
+// whole reports whether the cluster is read as a whole.
+func (o *explainOptions) whole(targets []cli.Target) bool {
+	return o.probe || slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "html" })
+}
+
 // open reads no more of the world than is needed. Only a cluster that is read as
-// a whole comes with the nodes' credentials.
-func (o *explainOptions) open(ctx context.Context, io cli.Streams) (*world.World, error) {
-	if o.probe {
+// a whole comes with the nodes' credentials, and with what uses images.
+func (o *explainOptions) open(ctx context.Context, io cli.Streams, targets []cli.Target) (*world.World, error) {
+	if o.whole(targets) {
 		return o.world.Open(ctx, io)
 	}
 	return o.world.OpenMirrors(ctx, io)

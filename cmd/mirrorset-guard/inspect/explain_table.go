@@ -35,9 +35,17 @@ func (e explanation) print(w io.Writer, changed bool) {
 		cli.WriteLines(w, cli.Wrapped(text.ShortDigests(img.Image), cli.TableWidth), 0)
 		e.printRoutes(w, img, changed)
 		if len(img.Elsewhere) > 0 {
-			cli.WriteLines(w, cli.Wrapped(fmt.Sprintf("Note: an ImagePolicy makes it differ for pods of %s; see --namespace", text.Names(img.Elsewhere, maxMakers)), cli.TableWidth-cli.Margin), cli.Margin)
+			cli.WriteLines(w, cli.Wrapped(elsewhereText(img), cli.TableWidth-cli.Margin), cli.Margin)
 		}
 	}
+	e.printVariants(w)
+}
+
+func elsewhereText(img review.ImageRoutes) string {
+	return fmt.Sprintf("Note: an ImagePolicy makes it differ for pods of %s; see --namespace", text.Names(img.Elsewhere, maxMakers))
+}
+
+func (e explanation) printVariants(w io.Writer) {
 	if variants := e.After.Set.Variants(); len(variants) > 1 {
 		fmt.Fprintln(w)
 		cli.WriteLines(w, cli.Wrapped(otherFiles(variants), cli.TableWidth), 0)

@@ -16,12 +16,12 @@ import (
 // inventoryOptions are the choices of the command inventory.
 type inventoryOptions struct {
 	world     cli.WorldFlags
-	output    cli.Output
+	outputs   cli.Outputs
 	selection review.Selection
 }
 
 func newInventory() *cobra.Command {
-	o := inventoryOptions{output: cli.Formats("table", "wide", "json", "yaml", "csv", "refs", "html")}
+	o := inventoryOptions{outputs: cli.SeveralFormats("table", "wide", "json", "yaml", "csv", "refs", "html")}
 	cmd := &cobra.Command{
 		Use:   "inventory",
 		Short: "List the images that the cluster may have to pull, and what uses them",
@@ -32,7 +32,7 @@ func newInventory() *cobra.Command {
 		RunE: cli.Runs(o.run),
 	}
 	o.world.AddFlags(cmd.Flags())
-	o.output.AddFlags(cmd.Flags())
+	o.outputs.AddFlags(cmd.Flags())
 	addSelectionFlags(cmd.Flags(), &o.selection)
 	return cmd
 }
@@ -44,7 +44,8 @@ func addSelectionFlags(flags *pflag.FlagSet, s *review.Selection) {
 }
 
 func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
-	if err := o.output.Validate(); err != nil {
+	targets, err := o.outputs.Targets()
+	if err != nil {
 		return err
 	}
 	w, err := o.world.Open(ctx, io)
@@ -56,13 +57,19 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return o.print(io, o.selection.Of(images.ByReference()))
+	selected := o.selection.Of(images.ByReference())
+	for _, t := range targets {
+		if err := t.Print(io.Out, func(w stdio.Writer) error { return o.print(io, w, t.Output, selected) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (o *inventoryOptions) print(io cli.Streams, images []policy.Image) error {
-	w := io.Out
-	switch o.output.Format {
+func (o *inventoryOptions) print(io cli.Streams, w stdio.Writer, output cli.Output, images []policy.Image) error {
+	switch output.Format {
 	case "refs":
+		io.Out = w
 		return printRefs(io, images)
 	case "table":
 		return cli.Painted(w, func(w stdio.Writer) error { return printImages(w, images) })
@@ -73,6 +80,6 @@ func (o *inventoryOptions) print(io cli.Streams, images []policy.Image) error {
 	case "csv":
 		return printImagesCSV(w, images)
 	default:
-		return o.output.Write(w, review.InventoryDocument(images))
+		return output.Write(w, review.InventoryDocument(images))
 	}
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,21 +40,74 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPageBeside: a page is written to a file beside what is printed, and standard output is the same as without.
+func TestPageBeside(t *testing.T) {
+	dump := clitest.Written(t, "dump.yaml", inventoryDump)
+	for _, args := range []string{"inventory --from " + dump, "explain quay.io/shop/cart:v1 --from " + dump} {
+		file := filepath.Join(t.TempDir(), "page.html")
+		plain, both := invoke(t, "", strings.Fields(args)...), invoke(t, "", append(strings.Fields(args), "-o", "table", "-o", "html="+file)...)
+		data, err := os.ReadFile(file)
+		if err != nil || both.Code != 0 || both.Out != plain.Out || !strings.Contains(string(data), "<!DOCTYPE html>") {
+			t.Errorf("%s: exit code %d, %v\n%s%s", args, both.Code, err, both.Out, both.Err)
+		}
+		bad := invoke(t, "", append(strings.Fields(args), "-o", "html="+filepath.Join(file, "x"))...)
+		if bad.Code != cli.ExitTrouble || !strings.Contains(bad.Err, "--output html=") {
+			t.Errorf("%s: exit code %d\n%s", args, bad.Code, bad.Err)
+		}
+	}
+}
+
 var sequences = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 // TestColours: they are added where they are asked for, and change nothing else.
 func TestColours(t *testing.T) {
 	dump := clitest.Written(t, "dump.yaml", inventoryDump)
-	for _, args := range []string{"inventory --from " + dump, "inventory -o wide --from " + dump, "explain quay.io/shop/cart:v1 --from " + dump} {
+	for _, args := range []string{"inventory --from " + dump, "inventory -o wide --from " + dump} {
 		plain := invoke(t, "", strings.Fields(args)...)
 		t.Setenv("CLICOLOR_FORCE", "1")
 		painted := invoke(t, "", strings.Fields(args)...)
 		t.Setenv("CLICOLOR_FORCE", "")
-		if strings.Contains(args, "inventory") && !strings.Contains(painted.Out, "\x1b[") {
+		if !strings.Contains(painted.Out, "\x1b[") {
 			t.Errorf("%s: there are no colours", args)
 		}
 		if got := sequences.ReplaceAllString(painted.Out, ""); got != plain.Out {
 			t.Errorf("%s: without colours it is\n%s\nand it was\n%s", args, got, plain.Out)
+		}
+	}
+}
+
+// TestTree: where there are colours, an explanation is a tree of the image, its routes with their places, and
+// who uses it, by any spelling.
+func TestTree(t *testing.T) {
+	pods := ""
+	for i := range 25 {
+		pods += fmt.Sprintf("\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: p%02d, namespace: many}\nspec: {containers: [{name: app, image: quay.io/many/app}]}\nstatus: {phase: Running}\n", i)
+	}
+	dump, change := clitest.Written(t, "dump.yaml", inventoryDump+pods), clitest.Written(t, "itms.yaml", shopTags)
+	t.Setenv("CLICOLOR_FORCE", "1")
+	for args, want := range map[string][]string{
+		"explain quay.io/shop/cart:v1": {
+			"quay.io/shop/cart:v1\n", "└─ used by ", "   └─ ", "Deployment shop/cart",
+		},
+		"explain quay.io/shop/cart:v1 -f " + change: {
+			"├─ before the change: no entry of registries.conf covers it\n│  └─ 1. quay.io/shop/cart:v1\n│     └─ source, tried\n",
+			"├─ after the change: entry quay.io/shop, made by ImageTagMirrorSet shop\n│  ├─ 1. mirror.example.com/shop/cart:v1\n│  │  └─ mirror, tried\n",
+			"│  └─ 3. quay.io/shop/cart:v1\n│     └─ source, tried\n└─ used by ",
+		},
+		"explain quay.io/nothing/uses:this": {"└─ nothing in the cluster uses it\n"},
+		"explain quay.io/many/app:latest":   {"└─ used by 25 consumers\n   ├─ Pod many/p00 (app): running\n", "   └─ and 5 more, which -o json has\n"},
+	} {
+		got := invoke(t, "", append(strings.Fields(args), "--from", dump)...)
+		out := sequences.ReplaceAllString(got.Out, "")
+		for _, w := range want {
+			if got.Code != 0 || !strings.Contains(out, w) {
+				t.Errorf("%s: exit code %d, without %q\n%s%s", args, got.Code, w, out, got.Err)
+			}
+		}
+		for line := range strings.Lines(out) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > cli.TableWidth {
+				t.Errorf("%s: a line of %d characters: %s", args, n, line)
+			}
 		}
 	}
 }

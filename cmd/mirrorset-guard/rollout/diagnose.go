@@ -25,7 +25,7 @@ type diagnoseOptions struct {
 }
 
 func newRolloutDiagnose() *cobra.Command {
-	o := diagnoseOptions{rolloutOptions: rolloutOptions{output: cli.Formats("table", "json", "yaml", "html")}}
+	o := diagnoseOptions{rolloutOptions: rolloutOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "html")}}
 	cmd := &cobra.Command{
 		Use:   "diagnose",
 		Short: "Explain why nodes and pools do not move, and suggest commands",
@@ -52,7 +52,7 @@ usage.`,
 	return cmd
 }
 
-func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *world.Rollout) error {
+func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, targets []cli.Target, view *world.Rollout) error {
 	d, err := evidence.Diagnose(ctx, view, o.ask.options())
 	if err != nil {
 		return err
@@ -64,14 +64,16 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *
 			r.Command = s.Program.In(r.Command)
 		}
 	}
-	switch o.output.Format {
-	case "table":
-		err = printDiagnosis(s.Out, d)
-	case "html":
-		err = page.WriteDiagnosis(s.Out, rollouts.DiagnosisDocument(d), o.world.pageContext("mirrorset-guard rollout diagnose -o json"))
-	default:
-		err = o.output.Write(s.Out, rollouts.DiagnosisDocument(d))
-	}
+	err = printEach(s, targets, func(w io.Writer, output cli.Output) error {
+		switch output.Format {
+		case "table":
+			return printDiagnosis(w, d)
+		case "html":
+			return page.WriteDiagnosis(w, rollouts.DiagnosisDocument(d), o.world.pageContext("mirrorset-guard rollout diagnose -o json"))
+		default:
+			return output.Write(w, rollouts.DiagnosisDocument(d))
+		}
+	})
 	switch {
 	case err != nil:
 		return err

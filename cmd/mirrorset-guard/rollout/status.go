@@ -23,19 +23,20 @@ import (
 
 // rolloutOptions are the choices of the commands rollout status, verify and diagnose.
 type rolloutOptions struct {
-	world  rolloutWorld
-	output cli.Output
+	world   rolloutWorld
+	outputs cli.Outputs
 }
 
 func (o *rolloutOptions) addFlags(flags *pflag.FlagSet) {
 	o.world.addFlags(flags)
-	o.output.AddFlags(flags)
+	o.outputs.AddFlags(flags)
 }
 
-// reading returns run as it is called with what was read of the cluster or dump.
-func (o *rolloutOptions) reading(run func(context.Context, cli.Streams, *world.Rollout) error) func(context.Context, cli.Streams) error {
+// reading returns run as it is called with the formats and what was read of the cluster or dump.
+func (o *rolloutOptions) reading(run func(context.Context, cli.Streams, []cli.Target, *world.Rollout) error) func(context.Context, cli.Streams) error {
 	return func(ctx context.Context, s cli.Streams) error {
-		if err := o.output.Validate(); err != nil {
+		targets, err := o.outputs.Targets()
+		if err != nil {
 			return err
 		}
 		view, err := o.world.read(ctx, s)
@@ -43,7 +44,7 @@ func (o *rolloutOptions) reading(run func(context.Context, cli.Streams, *world.R
 			return err
 		}
 		defer view.Close()
-		return run(ctx, s, view)
+		return run(ctx, s, targets, view)
 	}
 }
 
@@ -52,9 +53,19 @@ func newRolloutStatus() *cobra.Command {
 	return o.statusCommand("status")
 }
 
+// printEach has write write the answer in each format.
+func printEach(s cli.Streams, targets []cli.Target, write func(io.Writer, cli.Output) error) error {
+	for _, t := range targets {
+		if err := t.Print(s.Out, func(w io.Writer) error { return write(w, t.Output) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // statusCommand returns the command rollout status, which rollout alone is too.
 func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
-	o.output = cli.Formats("table", "json", "yaml", "html")
+	o.outputs = cli.SeveralFormats("table", "json", "yaml", "html")
 	follow := false
 	cmd := &cobra.Command{
 		Use:   use,
@@ -88,32 +99,41 @@ func (o *rolloutOptions) watch(ctx context.Context, s cli.Streams) error {
 	if o.world.from != "" {
 		return errors.New("--watch: a dump does not change; leave out --from")
 	}
+	targets, err := o.outputs.Targets()
+	if err != nil {
+		return err
+	}
 	w := newWatchOptions()
 	w.cluster = o.world.cluster
-	switch o.output.Format {
-	case "table":
-	case "json":
-		w.output.Format = "json"
-	default:
-		return fmt.Errorf("--output %q: with --watch, choose table or json", o.output.Format)
+	for _, t := range targets {
+		switch {
+		case t.File != "":
+			return fmt.Errorf("--output %s=%s: with --watch, nothing is written to files", t.Format, t.File)
+		case t.Format == "json":
+			w.output.Format = "json"
+		case t.Format != "table":
+			return fmt.Errorf("--output %q: with --watch, choose table or json", t.Format)
+		}
 	}
 	return w.run(ctx, s)
 }
 
-func (o *rolloutOptions) runStatus(_ context.Context, s cli.Streams, view *world.Rollout) error {
+func (o *rolloutOptions) runStatus(_ context.Context, s cli.Streams, targets []cli.Target, view *world.Rollout) error {
 	found := status.Of(view.Input)
 	found.Notes = append(found.Notes, view.Problems...)
-	switch o.output.Format {
-	case "table":
-		return printStatus(s, found, view.Now)
-	case "html":
-		return page.WriteRolloutStatus(s.Out, rollouts.StatusDocument(found), o.world.pageContext("mirrorset-guard rollout status -o json"))
-	default:
-		return o.output.Write(s.Out, rollouts.StatusDocument(found))
-	}
+	return printEach(s, targets, func(w io.Writer, output cli.Output) error {
+		switch output.Format {
+		case "table":
+			return printStatus(w, s.Program, found, view.Now)
+		case "html":
+			return page.WriteRolloutStatus(w, rollouts.StatusDocument(found), o.world.pageContext("mirrorset-guard rollout status -o json"))
+		default:
+			return output.Write(w, rollouts.StatusDocument(found))
+		}
+	})
 }
 
-func printStatus(to cli.Streams, s status.Status, now time.Time) error {
+func printStatus(w io.Writer, program cli.Program, s status.Status, now time.Time) error {
 	var b strings.Builder
 	printOperator(&b, s.Operator, now)
 	printPools(&b, s.Pools)
@@ -133,9 +153,9 @@ func printStatus(to cli.Streams, s status.Status, now time.Time) error {
 	}
 	printNotes(&b, s.Notes)
 	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
-		b.WriteString(to.Program.In("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n"))
+		b.WriteString(program.In("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n"))
 	}
-	_, err := io.WriteString(to.Out, cli.StyleOf(to.Out).Paint(b.String()))
+	_, err := io.WriteString(w, cli.StyleOf(w).Paint(b.String()))
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 func newRolloutVerify() *cobra.Command {
-	o := rolloutOptions{output: cli.Formats("table", "json", "yaml")}
+	o := rolloutOptions{outputs: cli.SeveralFormats("table", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check whether every node has what the mirror objects ask for",
@@ -38,7 +38,7 @@ Exit code 0: all is well. 1: it is not. 2: not determined, or wrong usage.`,
 	return cmd
 }
 
-func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, view *world.Rollout) error {
+func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, targets []cli.Target, view *world.Rollout) error {
 	set, err := view.Source.Mirrors(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
@@ -50,11 +50,12 @@ func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, view *wor
 	for i := range v.Left {
 		v.Left[i].Command = s.Program.In(v.Left[i].Command)
 	}
-	if o.output.Format == "table" {
-		err = printVerification(s.Out, v)
-	} else {
-		err = o.output.Write(s.Out, rollouts.VerificationDocument(v))
-	}
+	err = printEach(s, targets, func(w io.Writer, output cli.Output) error {
+		if output.Format == "table" {
+			return printVerification(w, v)
+		}
+		return output.Write(w, rollouts.VerificationDocument(v))
+	})
 	switch {
 	case err != nil:
 		return err

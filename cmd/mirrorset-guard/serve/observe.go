@@ -37,6 +37,9 @@ func (f *observeFlags) validate() error {
 	return nil
 }
 
+// reports is what the manifests let those get who may see the page in a browser.
+var reports = access.Resource{Namespace: webhook.Namespace, Group: "mirrorset-guard.io", Resource: "reports"}
+
 // An observer serves metrics, the inventory and the report.
 type observer struct {
 	metrics   prometheus.Gatherer
@@ -57,7 +60,7 @@ func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, er
 	}
 	mux.HandleFunc("GET /inventory", o.list)
 	mux.Handle("GET /report", o.report)
-	handler, err := access.New(config, mux, o.log)
+	handler, err := access.New(config, mux, map[string]access.Resource{"/report": reports}, o.log)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-bind-address: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
@@ -34,6 +35,7 @@ const (
 type reporter struct {
 	look      func(context.Context) (review.Record, error)
 	progress  func(context.Context, time.Time) (status.Input, error)
+	traffic   func() []registry.Traffic
 	decisions *decisions
 	about     page.Context
 	log       logr.Logger
@@ -50,6 +52,7 @@ func (g *guard) newReporter(cluster string) *reporter {
 	r := &reporter{
 		look:      func(ctx context.Context) (review.Record, error) { return g.standing.Look(ctx) },
 		progress:  rollouts.NewReader(g.cluster).Input,
+		traffic:   func() []registry.Traffic { return g.registries.Client.Traffic() },
 		decisions: &g.decisions,
 		about:     page.Context{Cluster: cluster, Version: cli.Version},
 		log:       g.log.WithName("report"),
@@ -140,7 +143,7 @@ func (r *reporter) make(ctx context.Context) ([]byte, error) {
 		doc.Standing.Notes = append(doc.Standing.Notes, "the rollouts are not known: "+err.Error())
 	}
 	about := r.about
-	about.Time = now
+	about.Time, about.Traffic = now, cli.Traffic(r.traffic())
 	var b bytes.Buffer
 	err = page.WriteReport(&b, doc, about)
 	return b.Bytes(), err

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -25,6 +26,7 @@ func newTestReporter(look func(context.Context) (review.Record, error)) *reporte
 		progress: func(context.Context, time.Time) (status.Input, error) {
 			return status.Input{}, errors.New("no pools here")
 		},
+		traffic:   func() []registry.Traffic { return []registry.Traffic{{Host: "mirror.example.com", Throttled: 7}} },
 		decisions: &decisions{}, log: logr.Discard(), turn: make(chan struct{}, 1),
 	}
 	r.turn <- struct{}{}
@@ -51,7 +53,7 @@ func TestReportAtOnce(t *testing.T) {
 	for range 50 {
 		all.Go(func() {
 			w := get(r, "/report")
-			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Nothing to verify") || !strings.Contains(w.Body.String(), "the rollouts are not known: no pools here") {
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Nothing to verify") || !strings.Contains(w.Body.String(), "the rollouts are not known: no pools here") || !strings.Contains(w.Body.String(), `mirror.example.com</th><td class="n">0</td><td class="n">7</td>`) {
 				t.Errorf("%d\n%s", w.Code, w.Body)
 			}
 			for _, h := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Cache-Control"} {

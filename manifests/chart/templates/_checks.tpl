@@ -36,6 +36,16 @@ it lacks is then not known, and not looked at.
 {{- if and .Values.tls.caBundle (not (contains "-----BEGIN CERTIFICATE-----" .Values.tls.caBundle)) -}}
 {{- fail "tls.caBundle holds no certificate: give the CA as PEM, which begins with -----BEGIN CERTIFICATE-----" -}}
 {{- end -}}
+{{- $link := .Values.consoleLink -}}
+{{- if and $link.host (not (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$" $link.host)) -}}
+{{- fail (printf "consoleLink.host %q: want the host of a Route alone, as in mirrorset-guard.apps.example.com" $link.host) -}}
+{{- end -}}
+{{- if and $link.host (not (regexMatch "^[^@ ]+/[^@ ]+@sha256:[0-9a-f]{64}$" $link.proxyImage)) -}}
+{{- fail (printf "consoleLink.proxyImage %q: want OpenShift's oauth-proxy as REGISTRY/NAME@sha256:...; oc -n openshift get imagestreamtag oauth-proxy:v4.4 shows that of the release (docs/report.md)" $link.proxyImage) -}}
+{{- end -}}
+{{- if and $link.host (ne .Values.tls.source "service-ca") -}}
+{{- fail (printf "consoleLink.host is set, and tls.source is %s: the proxy trusts the service CA alone" .Values.tls.source) -}}
+{{- end -}}
 {{- if and .Values.monitoring.grafana (not .Values.monitoring.enabled) -}}
 {{- fail "monitoring.grafana is set, and monitoring.enabled is not: there would be no metrics to show" -}}
 {{- end -}}
@@ -67,6 +77,17 @@ it lacks is then not known, and not looked at.
 {{- end -}}
 {{- if and .Values.machineConfigs (not ($apis.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy")) -}}
 {{- fail "machineConfigs is set, and this cluster does not serve admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy: it needs OpenShift 4.17, so leave machineConfigs empty" -}}
+{{- end -}}
+{{- if .Values.consoleLink.host -}}
+{{- range list "console.openshift.io/v1/ConsoleLink" "route.openshift.io/v1/Route" -}}
+{{- if not ($apis.Has .) -}}
+{{- fail (printf "consoleLink.host is set, and this cluster does not serve %s: leave consoleLink.host empty" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $cookie := lookup "v1" "Secret" "mirrorset-guard" "mirrorset-guard-report-cookie" -}}
+{{- if not (get ($cookie.data | default dict) "secret") -}}
+{{- fail "consoleLink.host is set, and Secret mirrorset-guard-report-cookie in mirrorset-guard has no key secret: create it first (docs/report.md)" -}}
+{{- end -}}
 {{- end -}}
 {{- if .Values.clientCA.enabled -}}
 {{- if not (lookup "v1" "ConfigMap" "mirrorset-guard" "mirrorset-guard-client-ca") -}}

@@ -102,11 +102,10 @@
   apply();
   for (const link of all("a[data-filter]")) {
     link.addEventListener("click", () => {
-      const at = link.dataset.filter.indexOf(":");
-      const name = link.dataset.filter.slice(0, at), value = link.dataset.filter.slice(at + 1);
       form.reset();
-      const field = form.elements[name];
-      if (field) {
+      for (const [name, value] of new URLSearchParams(link.dataset.filter)) {
+        const field = form.elements[name];
+        if (!field) continue;
         if (![...field.options].some((o) => o.value === value)) field.add(new Option(value, value));
         field.value = value;
       }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
@@ -27,6 +29,11 @@ func PageContext(from string, cluster *ClusterFlags, whole string) page.Context 
 		}
 	}
 	return c
+}
+
+// Traffic returns what a page says of the requests to registries.
+func Traffic(asked []registry.Traffic) []page.Traffic {
+	return each.Of(asked, func(t registry.Traffic) page.Traffic { return page.Traffic(t) })
 }
 
 // RequesterText names who asks, "" if nobody is named.
