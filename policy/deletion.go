@@ -19,6 +19,21 @@ import (
 // Nodes that do not have the objects in force yet pull by what they have (Cluster.Current), and so each
 // of their routes has a Reroute of its own.
 func NewDeletion(set mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
+	p := newPulls(set, known, s, concerned)
+	p.raiseDepths(mirrors.DepthManifest)
+	return p
+}
+
+// NewPulls returns the plan of pulling all images of known under set, the configuration in force, on nodes
+// that have none of them. Nothing counts as broken today: a denial says that nodes do not get an image,
+// or that it is not known whether they do. What no node can parse has no Reroute.
+//
+// Nodes that do not have the objects in force yet pull by what they have, as in NewDeletion.
+func NewPulls(set mirrors.Set, known Cluster, s Settings) Plan {
+	return newPulls(set, known, s, func(*mirrors.Route) bool { return true })
+}
+
+func newPulls(set mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
 	s = s.forNoChange()
 	p := Plan{Total: known.Images.Len(), Gaps: slices.Concat(known.Gaps, known.unreadConfigs()), settings: s, entries: bySource(set), site: siteOf(known.Nodes)}
 	if len(p.Gaps) > 0 {
@@ -37,7 +52,6 @@ func NewDeletion(set mirrors.Set, known Cluster, s Settings, concerned func(*mir
 	}
 	slices.SortStableFunc(p.Reroutes, byRef)
 	p.setDepths()
-	p.raiseDepths(mirrors.DepthManifest)
 	return p
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -66,12 +67,38 @@ func (r Record) WriteJUnit(w io.Writer) error {
 			suite.Cases[len(suite.Cases)-1].Output += "Assumed: " + text.Line(why) + "\n"
 		}
 	}
+	return suite.write(w)
+}
+
+// A TestCase is one of a suite that is written by WriteTestCases.
+type TestCase struct {
+	Class, Name string
+	// Failed is the kind of failure, "" for none; Message and Text explain it.
+	Failed, Message, Text string
+	Output                string
+}
+
+// WriteTestCases writes a JUnit test suite.
+func WriteTestCases(w io.Writer, name string, took time.Duration, cases []TestCase) error {
+	suite := junitSuite{Name: text.Line(name), Time: fmt.Sprintf("%.3f", took.Seconds()), Tests: len(cases)}
+	for _, c := range cases {
+		written := junitCase{Class: c.Class, Name: text.Line(c.Name), Output: text.Lines(c.Output)}
+		if c.Failed != "" {
+			suite.Failures++
+			written.Failure = &junitFailure{Type: c.Failed, Message: text.Line(c.Message), Text: text.Lines(c.Text)}
+		}
+		suite.Cases = append(suite.Cases, written)
+	}
+	return suite.write(w)
+}
+
+func (s *junitSuite) write(w io.Writer) error {
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
 	encoder := xml.NewEncoder(w)
 	encoder.Indent("", "  ")
-	if err := encoder.Encode(suite); err != nil {
+	if err := encoder.Encode(s); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, "\n")

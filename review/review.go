@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -217,6 +219,38 @@ func (r *Reviewer) PlanDeletion(ctx context.Context, concerned func(*mirrors.Rou
 		return policy.Plan{}, err
 	}
 	return policy.NewDeletion(now.set, now.cluster, r.settings(), concerned), nil
+}
+
+// Pulls are what has to be known of a cluster to judge images that its nodes are to pull one day.
+type Pulls struct {
+	set     mirrors.Set
+	cluster policy.Cluster
+}
+
+// ReadPulls reads what PlanPulls needs.
+func (r *Reviewer) ReadPulls(ctx context.Context) (Pulls, error) {
+	now, err := r.read(ctx)
+	now.cluster.Gaps = nil // the images in use do not matter
+	return Pulls{now.set, now.cluster}, err
+}
+
+// Nodes returns those of the cluster.
+func (p Pulls) Nodes() []*corev1.Node { return p.cluster.Nodes }
+
+// Set returns the configuration in force.
+func (p Pulls) Set() mirrors.Set { return p.set }
+
+// PlanPulls returns the plan of pulling images as p has the cluster, once edit has been made: see
+// policy.NewPulls. Layers are looked up of all of them.
+func (r *Reviewer) PlanPulls(p Pulls, images policy.Images, edit mirrors.Edit) policy.Plan {
+	settings, known := r.settings(), p.cluster
+	settings.Blobs = policy.BlobsOfAll
+	known.Images = images
+	set := edit.Apply(p.set)
+	if !set.Equal(p.set) {
+		known.InForce = nil
+	}
+	return policy.NewPulls(set, known, settings)
 }
 
 // Renew returns record, which is that of Review, as of now: it judges edit again unless the

@@ -194,8 +194,16 @@ type listOf[T any] struct {
 // readAll lists a collection page by page. A page that has expired because the
 // list took minutes fails the whole; the next call starts over.
 func readAll[T any](ctx context.Context, r mirrorReader, path string) ([]*T, error) {
+	return readSelected[T](ctx, r, path, "")
+}
+
+// readSelected is readAll for objects with certain labels.
+func readSelected[T any](ctx context.Context, r mirrorReader, path, labels string) ([]*T, error) {
 	var all []*T
 	query := map[string]string{"limit": strconv.Itoa(follow.DefaultPageSize)}
+	if labels != "" {
+		query["labelSelector"] = labels
+	}
 	for {
 		var page listOf[T]
 		if err := r.get(ctx, path, query, &page); err != nil {

@@ -46,11 +46,23 @@ func withoutUser(address string) string {
 }
 
 // TrimClusterVersion returns what is kept of a ClusterVersion: the release, its channel, the releases
-// before it, and whether it is being changed.
+// before it and those that may come next, where their signatures are, and whether it is being changed.
 func TrimClusterVersion(v *configv1.ClusterVersion) *configv1.ClusterVersion {
 	t := &configv1.ClusterVersion{ObjectMeta: names(v)}
 	t.Spec.Channel = v.Spec.Channel
-	t.Status.Desired = configv1.Release{Version: v.Status.Desired.Version, Image: v.Status.Desired.Image}
+	t.Spec.DesiredUpdate = v.Spec.DesiredUpdate
+	t.Spec.SignatureStores = v.Spec.SignatureStores
+	t.Status.Desired = trimRelease(v.Status.Desired)
+	for _, r := range v.Status.AvailableUpdates {
+		t.Status.AvailableUpdates = append(t.Status.AvailableUpdates, trimRelease(r))
+	}
+	for _, u := range v.Status.ConditionalUpdates {
+		c := configv1.ConditionalUpdate{Release: trimRelease(u.Release)}
+		for _, r := range u.Risks {
+			c.Risks = append(c.Risks, configv1.ConditionalUpdateRisk{Name: r.Name, URL: r.URL, Message: r.Message})
+		}
+		t.Status.ConditionalUpdates = append(t.Status.ConditionalUpdates, c)
+	}
 	for _, h := range v.Status.History {
 		t.Status.History = append(t.Status.History, configv1.UpdateHistory{State: h.State, Version: h.Version, Image: h.Image})
 	}
@@ -58,6 +70,10 @@ func TrimClusterVersion(v *configv1.ClusterVersion) *configv1.ClusterVersion {
 		t.Status.Conditions = append(t.Status.Conditions, configv1.ClusterOperatorStatusCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 	}
 	return t
+}
+
+func trimRelease(r configv1.Release) configv1.Release {
+	return configv1.Release{Version: r.Version, Image: r.Image}
 }
 
 // TrimInfrastructure returns what is kept of an Infrastructure: how many nodes the control

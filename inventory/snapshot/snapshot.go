@@ -52,6 +52,7 @@ type Snapshot struct {
 	proxies    byKey[*configv1.Proxy]
 	versions   byKey[*configv1.ClusterVersion]
 	subscribed byKey[*objects.Subscription]
+	updating   byKey[*corev1.ConfigMap] // what an update depends on
 	bundles    byKey[*corev1.ConfigMap]
 	pods       workloads.Table
 	podOwners  map[controllerKey]rollout.Controller
@@ -193,6 +194,18 @@ func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
 // Subscriptions returns OLM's Subscriptions as objects.TrimSubscription leaves them, sorted by name.
 func (s *Snapshot) Subscriptions(context.Context) ([]*objects.Subscription, error) {
 	return s.subscribed.sorted(), nil
+}
+
+// UpdateConfig returns the ConfigMaps in the dump that an update depends on. A dump seldom has all.
+func (s *Snapshot) UpdateConfig(context.Context) (*objects.UpdateConfig, error) {
+	u := &objects.UpdateConfig{}
+	for _, cm := range s.updating.sorted() {
+		u.Add(cm)
+	}
+	if len(s.updating) == 0 {
+		u.Unread = "the dump has none of the ConfigMaps that an update depends on"
+	}
+	return u, nil
 }
 
 // EndingNamespaces is as in policy.Cluster.

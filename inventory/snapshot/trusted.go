@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 )
@@ -46,7 +47,7 @@ func (s *Snapshot) lackingBundles() []string {
 var configMapKind = schema.GroupKind{Kind: "ConfigMap"}
 
 // isConfigMapOfUse reports whether text may be a ConfigMap of CAs, one of images, or one that
-// keeps MCO from draining. A cluster has thousands of others, which need not be parsed.
+// keeps MCO from draining. Those that an update depends on are in namespaces of the same beginning. A cluster has thousands of others, which need not be parsed.
 func isConfigMapOfUse(text []byte) bool {
 	return slices.ContainsFunc([]string{trust.BundlesNamespace, "images", workloads.DrainOverride.Name},
 		func(word string) bool { return bytes.Contains(text, []byte(word)) })
@@ -62,11 +63,24 @@ func (r *reader) bundle(data []byte) error {
 		r.override = true
 		return nil
 	}
+	if objects.IsOfUpdates(&cm) {
+		r.updating.put(objects.TrimUpdateConfig(&cm))
+		return nil
+	}
 	if !trust.MayBeBundle(&cm) {
 		return r.guess(configMapKind, data)
 	}
 	r.bundles.put(&cm)
 	return nil
+}
+
+// updates writes the ConfigMaps that an update depends on.
+func (w *writer) updates(u *objects.UpdateConfig) {
+	for _, cm := range append(slices.Clone(u.Signatures), u.Verification, u.Gates, u.Acks) {
+		if cm != nil {
+			w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), cm)
+		}
+	}
 }
 
 // trusted writes the ConfigMaps that nodes read CAs from. What else is in openshift-config

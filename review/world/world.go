@@ -48,6 +48,8 @@ type Cluster interface {
 	Applied(context.Context) (*mirrors.Applied, error)
 	// Subscriptions returns those of OLM.
 	Subscriptions(context.Context) ([]*objects.Subscription, error)
+	// UpdateConfig returns the ConfigMaps that an update depends on.
+	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
 }
 
 var (

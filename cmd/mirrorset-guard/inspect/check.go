@@ -44,6 +44,10 @@ type checkOptions struct {
 	// missing.
 	plan    string
 	missing bool
+	// release is the release to be judged instead of a change, ack whether to show the evidence for
+	// an administrator's word.
+	release string
+	ack     bool
 }
 
 func newCheck() *cobra.Command {
@@ -73,6 +77,12 @@ be determined.
 --deletes asks what a deletion at a mirror would break for this cluster, and --keep what
 one has to spare.
 
+--release asks whether nodes could pull a release before the cluster is updated to it: a
+version that ClusterVersion offers, next (the newest that it recommends), desired (the
+one that was chosen), or the reference of a release image. The answer is READY (exit
+code 0), NOT READY (1) or UNKNOWN (2); --plan prints what to copy for it. --ack shows the
+evidence for the word about signatures that 4.20 wants before 4.21.
+
 With --config, the settings are those of the file, which may be the one that the webhook
 has. Its mode counts too: in mode warn or audit, a change that mode enforce would refuse
 is admitted, and the report says so.
@@ -87,9 +97,14 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f itms.yaml --plan sh --missing > copy.sh
   mirrorset-guard check --deletes working-dir/delete/delete-images.yaml
   mirrorset-guard check --keep mirror.example.com/shop -o refs
+  mirrorset-guard check --release 4.21.3
+  mirrorset-guard check --release next --ack
   mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o html=report.html`,
 		Args: o.references,
 		RunE: func(cmd *cobra.Command, references []string) error {
+			if o.release != "" || o.ack {
+				return o.checkRelease(cmd.Context(), cli.StreamsOf(cmd))
+			}
 			if o.asksOfMirror() {
 				return o.checkMirror(cmd.Context(), cli.StreamsOf(cmd), references)
 			}
@@ -108,6 +123,8 @@ verdict, or wrong usage.`,
 	cmd.Flags().BoolVar(&o.missing, "missing", false, "with --plan: only what the mirrors lack")
 	cmd.Flags().StringVar(&o.deletes, "deletes", "", "judge a deletion at registries instead of a change: oc-mirror's delete-images.yaml, a file of references, - (standard input), or references")
 	cmd.Flags().StringVar(&o.keep, "keep", "", "print what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare")
+	cmd.Flags().StringVar(&o.release, "release", "", "judge a release instead of a change: a version, next, desired, or the reference of a release image")
+	cmd.Flags().BoolVar(&o.ack, "ack", false, "with --release: show, image by image, whether mirrors hold the signatures that nodes will require, and how to give the word for it")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
 	return cmd
 }

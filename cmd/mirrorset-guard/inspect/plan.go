@@ -41,6 +41,10 @@ func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.
 	}
 	subscriptions, unread := cluster.Subscriptions(ctx)
 	plan.Operators = handover.OperatorsOf(subscriptions, images, unread)
+	return o.writePlan(out, target, &plan)
+}
+
+func (o *checkOptions) writePlan(out io.Writer, target cli.Target, plan *handover.Plan) error {
 	if err := target.Print(out, func(w io.Writer) error { return plan.Write(w, o.plan) }); err != nil {
 		return err
 	}

@@ -1,0 +1,111 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+)
+
+// checkRelease answers for --release.
+func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) error {
+	targets, err := o.releaseTargets()
+	if err != nil {
+		return err
+	}
+	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+	if err != nil {
+		return err
+	}
+	o.world.Registries.Configured = &configured
+	w, err := o.world.Open(ctx, streams)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	reviewer := w.Reviewer()
+	reviewer.Settings = configured.Settings
+	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, o.release)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	r, err := readiness.Judge(ctx, readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client}, choice)
+	if err != nil {
+		return err
+	}
+	if o.plan != "" {
+		plan := handover.Make(ctx, &reviewer, r.Record, o.missing)
+		plan.Release = handover.Release{Version: r.Version, Channel: r.Channel}
+		return o.writePlan(streams.Out, targets[0], &plan)
+	}
+	for _, t := range targets {
+		if err := t.Print(streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r) }); err != nil {
+			return err
+		}
+	}
+	return o.releaseError(r)
+}
+
+// releaseError is nil where the answer is yes.
+func (o *checkOptions) releaseError(r *readiness.Readiness) error {
+	state := r.State()
+	if o.ack {
+		state = r.Signed()
+	}
+	switch state {
+	case readiness.Ready:
+		return nil
+	case readiness.NotReady:
+		return cli.ErrDenied
+	default:
+		return fmt.Errorf("%s: not all could be determined", r.Title())
+	}
+}
+
+// releaseTargets returns where the answer goes. The error is about flags that do not go together.
+func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
+	switch {
+	case o.ack && o.release == "":
+		return nil, errors.New("--ack: only with --release")
+	case len(o.change.Files) > 0, o.assume != "", o.simulate, o.asksOfMirror():
+		return nil, errors.New("--release is about the configuration in force: leave out -f, --assume, --simulate, --deletes and --keep")
+	case o.ack && o.plan != "":
+		return nil, errors.New("--ack and --plan are two questions: ask one at a time")
+	}
+	targets, err := o.outputs.Targets()
+	if err != nil {
+		return nil, err
+	}
+	formats := []string{"table", "json", "yaml", "junit", "markdown"}
+	for _, t := range targets {
+		if !slices.Contains(formats, t.Format) {
+			return nil, fmt.Errorf("--output %s: with --release, choose one of %s", t.Format, text.Names(formats, len(formats)))
+		}
+	}
+	return targets, o.checkPlan(targets)
+}
+
+func (o *checkOptions) printRelease(w io.Writer, output cli.Output, r *readiness.Readiness) error {
+	switch output.Format {
+	case "table":
+		answer := r.Report()
+		if o.ack {
+			answer = r.Evidence()
+		}
+		return printAnswer(w, cli.StyleOf(w).Paint(answer), r.Notes)
+	case "junit":
+		return r.WriteJUnit(w)
+	case "markdown":
+		return r.WriteMarkdown(w)
+	default:
+		return output.Write(w, r.Document())
+	}
+}

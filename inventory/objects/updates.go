@@ -1,0 +1,80 @@
+package objects
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The ConfigMaps that an update depends on, and their namespaces.
+const (
+	ManagedNamespace = "openshift-config-managed"
+	ConfigNamespace  = "openshift-config"
+	// SignatureLabel is that of ConfigMaps with signatures of release images (library-go, pkg/verify/store/configmap).
+	SignatureLabel = "release.openshift.io/verification-signatures"
+	// VerificationName is the ConfigMap with the keys that CVO verifies them by, as the release in force
+	// brings it (cluster-update-keys).
+	VerificationName = "release-verification"
+	// GatesName is the ConfigMap with the words that an administrator is asked for before an update to the next minor
+	// version, AcksName the one with those that were given (cluster-version-operator, pkg/cvo/upgradeable.go).
+	GatesName = "admin-gates"
+	AcksName  = "admin-acks"
+)
+
+// An UpdateConfig is what ConfigMaps say of updates. They must not be changed.
+type UpdateConfig struct {
+	// Signatures are the ConfigMaps with signatures of release images.
+	Signatures []*corev1.ConfigMap
+	// Verification, Gates and Acks are nil if there are none.
+	Verification, Gates, Acks *corev1.ConfigMap
+	// Unread says why some of them could not be read, or may be missing; "" if all are known.
+	Unread string
+}
+
+// IsOfUpdates reports whether a ConfigMap is part of an UpdateConfig.
+func IsOfUpdates(cm *corev1.ConfigMap) bool {
+	switch cm.Namespace {
+	case ManagedNamespace:
+		return isSignature(cm) || cm.Name == VerificationName || cm.Name == GatesName
+	case ConfigNamespace:
+		return cm.Name == AcksName
+	default:
+		return false
+	}
+}
+
+func isSignature(cm *corev1.ConfigMap) bool {
+	_, labelled := cm.Labels[SignatureLabel]
+	return labelled
+}
+
+// Add adds a ConfigMap of which IsOfUpdates holds.
+func (u *UpdateConfig) Add(cm *corev1.ConfigMap) {
+	switch {
+	case cm.Namespace == ConfigNamespace:
+		u.Acks = cm
+	case cm.Name == VerificationName:
+		u.Verification = cm
+	case cm.Name == GatesName:
+		u.Gates = cm
+	default:
+		u.Signatures = append(u.Signatures, cm)
+	}
+}
+
+// TrimUpdateConfig returns what is kept of a ConfigMap of which IsOfUpdates holds: its data, and its label.
+func TrimUpdateConfig(cm *corev1.ConfigMap) *corev1.ConfigMap {
+	t := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name}, Data: cm.Data}
+	if isSignature(cm) {
+		t.Labels = map[string]string{SignatureLabel: cm.Labels[SignatureLabel]}
+		t.Data = nil
+		t.BinaryData = map[string][]byte{}
+		for key, value := range cm.BinaryData {
+			if strings.HasPrefix(key, "sha256-") {
+				t.BinaryData[key] = value
+			}
+		}
+	}
+	return t
+}

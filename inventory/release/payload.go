@@ -1,0 +1,168 @@
+package release
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	imagev1 "github.com/openshift/api/image/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Payload is what a release consists of.
+type Payload struct {
+	// Image is the release image, by digest.
+	Image string
+	// Version is that of release-metadata ("4.21.3").
+	Version string
+	// Images are those of image-references in the order in which an update needs them: that of the CVO, the others
+	// by their run levels, those in no manifest, and the nodes' own last. The release image is not
+	// among them.
+	Images []Image
+	// Policies are the image policies that the release brings. CVO applies them before nodes are updated.
+	Policies []*configv1.ClusterImagePolicy
+}
+
+// An Image is one of a Payload.
+type Image struct {
+	// Name is that of its tag in image-references ("machine-config-operator").
+	Name string
+	// Ref names it by digest.
+	Ref string
+	// Level is the lowest run level of the manifests that name it, and NoLevel if none does.
+	Level int
+	// OS is set for the images of the nodes' system and of its extensions. Every pool needs them.
+	OS bool
+}
+
+// NoLevel is the Level of images in no manifest: operators deploy them, or nobody does until it is asked
+// for (must-gather).
+const NoLevel = -1
+
+// cvo is the name of the image that runs first.
+const cvo = "cluster-version-operator"
+
+// osNames begin the names of images of the nodes' system, those of OKD included.
+var osNames = []string{"rhel-coreos", "stream-coreos", "fedora-coreos", "centos-stream-coreos", "machine-os-"}
+
+func isOS(name string) bool {
+	return slices.ContainsFunc(osNames, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// compare puts first what an update needs first.
+func compare(a, b Image) int {
+	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Level, b.Level), strings.Compare(a.Name, b.Name))
+}
+
+func (i Image) rank() int {
+	switch {
+	case i.Name == cvo:
+		return 0
+	case i.OS:
+		return 3
+	case i.Level == NoLevel:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// payload makes a Payload of the files of a release image.
+func (f *files) payload(image string) (*Payload, error) {
+	p := &Payload{Image: image, Policies: f.policies}
+	var err error
+	if p.Version, err = versionOf(f.metadata); err != nil {
+		return nil, fmt.Errorf("%s: %w", metadataFile, err)
+	}
+	if p.Images, err = f.images(); err != nil {
+		return nil, fmt.Errorf("%s: %w", referencesFile, err)
+	}
+	slices.SortStableFunc(p.Images, compare)
+	return p, nil
+}
+
+// versionOf reads release-metadata.
+func versionOf(data []byte) (string, error) {
+	var metadata struct {
+		Kind    string `json:"kind"`
+		Version string `json:"version"`
+	}
+	switch err := json.Unmarshal(data, &metadata); {
+	case err != nil:
+		return "", fmt.Errorf("it cannot be read: %w", err)
+	case metadata.Kind != metadataKind:
+		return "", fmt.Errorf("its kind is %q, not %s", text.Cut(metadata.Kind, maxShown), metadataKind)
+	case metadata.Version == "":
+		return "", errors.New("it names no version")
+	default:
+		return text.Line(text.Cut(metadata.Version, maxShown)), nil
+	}
+}
+
+const (
+	metadataKind = "cincinnati-metadata-v0"
+	// maxShown is how much is shown of what a release says.
+	maxShown = 100
+	// maxImages is ten times what releases have.
+	maxImages = 2_000
+)
+
+// images reads image-references.
+func (f *files) images() ([]Image, error) {
+	var stream imagev1.ImageStream
+	if err := json.Unmarshal(f.references, &stream); err != nil {
+		return nil, fmt.Errorf("it cannot be read: %w", err)
+	}
+	switch n := len(stream.Spec.Tags); {
+	case stream.Kind != "ImageStream":
+		return nil, fmt.Errorf("its kind is %q, not ImageStream", text.Cut(stream.Kind, maxShown))
+	case n == 0:
+		return nil, errors.New("it names no image")
+	case n > maxImages:
+		return nil, fmt.Errorf("it names %d images, more than any release has (%d)", n, maxImages)
+	}
+	images := make([]Image, 0, len(stream.Spec.Tags))
+	seen := map[string]bool{}
+	for _, tag := range stream.Spec.Tags {
+		name := text.Line(text.Cut(tag.Name, maxShown))
+		ref, err := referenceOf(tag)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("tag %q: %w", name, err)
+		case name == "" || seen[name]:
+			return nil, fmt.Errorf("tag %q: it has no name, or another has it too", name)
+		}
+		seen[name] = true
+		images = append(images, Image{Name: name, Ref: ref, Level: f.levelOf(ref), OS: isOS(name)})
+	}
+	return images, nil
+}
+
+// referenceOf returns the image that a tag stands for.
+func referenceOf(tag imagev1.TagReference) (string, error) {
+	if tag.From == nil || tag.From.Kind != "DockerImage" {
+		return "", errors.New("from is no DockerImage")
+	}
+	ref := tag.From.Name
+	if _, _, ok := mirrors.Canonical(ref); !ok || len(ref) > maxReference || !mirrors.ByDigest(ref) {
+		return "", fmt.Errorf("%q is no reference by digest", text.Line(text.Cut(ref, maxShown)))
+	}
+	return ref, nil
+}
+
+// maxReference is more than any registry accepts.
+const maxReference = 1_024
+
+func (f *files) levelOf(ref string) int {
+	_, digest, _ := strings.Cut(ref, "@")
+	if level, ok := f.levels[digest]; ok {
+		return level
+	}
+	return NoLevel
+}

@@ -1,0 +1,240 @@
+package readiness
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// The words that stand for a release.
+const (
+	Next    = "next"
+	Desired = "desired"
+)
+
+// A Choice is the release that somebody asked about.
+type Choice struct {
+	// Version is "" where only a reference was given.
+	Version string
+	// Image is the release image, by digest or by tag.
+	Image string
+	// Why says how it was found.
+	Why string
+	// Risks are those that the version's graph names for this cluster, a line each.
+	Risks []string
+	// Forced is set if CVO is told not to verify the release.
+	Forced bool
+}
+
+// ErrNoVersion is the error of a cluster without a ClusterVersion.
+var ErrNoVersion = errors.New("there is no ClusterVersion: clusters without one (MicroShift, plain Kubernetes) are updated in another way; a dump needs it too")
+
+// Find finds the release that v offers under the name asked: a version, Next, Desired, or the reference of a
+// release image.
+func Find(v *configv1.ClusterVersion, asked string) (Choice, error) {
+	if v == nil {
+		return Choice{}, fmt.Errorf("--release %s: %w", text.Line(asked), ErrNoVersion)
+	}
+	c, err := find(v, asked)
+	if err != nil {
+		return Choice{}, fmt.Errorf("--release %s: %w", text.Line(text.Cut(asked, maxShown)), err)
+	}
+	if c.Image == "" {
+		return Choice{}, fmt.Errorf("--release %s: ClusterVersion names no image for %s; give the reference of the release image", text.Line(asked), c.Version)
+	}
+	if _, _, ok := mirrors.Canonical(c.Image); !ok {
+		return Choice{}, fmt.Errorf("--release %s: the image that ClusterVersion names for it, %q, is no reference", text.Line(asked), text.Cut(c.Image, maxShown))
+	}
+	return c, nil
+}
+
+// maxShown is how much is shown of what others have written.
+const maxShown = 200
+
+var versionText = regexp.MustCompile(`^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$`)
+
+func find(v *configv1.ClusterVersion, asked string) (Choice, error) {
+	switch {
+	case asked == Next:
+		return next(v)
+	case asked == Desired:
+		return desired(v)
+	case versionText.MatchString(asked):
+		return offered(v, asked)
+	default:
+		return given(v, asked)
+	}
+}
+
+// next chooses the newest version that is recommended.
+func next(v *configv1.ClusterVersion) (Choice, error) {
+	var newest *configv1.Release
+	for i := range v.Status.AvailableUpdates {
+		r := &v.Status.AvailableUpdates[i]
+		if newest == nil || isNewer(r.Version, newest.Version) {
+			newest = r
+		}
+	}
+	if newest == nil {
+		return Choice{}, fmt.Errorf("ClusterVersion offers no recommended update%s", others(v))
+	}
+	names := each.Of(v.Status.AvailableUpdates, func(r configv1.Release) string { return r.Version })
+	why := "the only update that ClusterVersion recommends"
+	if len(names) > 1 {
+		slices.SortFunc(names, compareVersions)
+		why = fmt.Sprintf("the newest of the %d updates that ClusterVersion recommends (%s)", len(names), text.Names(names, maxNamed))
+	}
+	return Choice{Version: newest.Version, Image: newest.Image, Why: why}, nil
+}
+
+// maxNamed is how many versions are named.
+const maxNamed = 8
+
+func isNewer(a, b string) bool { return compareVersions(a, b) > 0 }
+
+// compareVersions puts what is no version first.
+func compareVersions(a, b string) int {
+	x, wrong := version.ParseSemantic(a)
+	y, bad := version.ParseSemantic(b)
+	if wrong != nil || bad != nil {
+		return cmp.Or(number(wrong == nil)-number(bad == nil), strings.Compare(a, b))
+	}
+	c, err := x.Compare(b)
+	if err != nil {
+		return strings.Compare(x.String(), y.String())
+	}
+	return c
+}
+
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// others says what else can be asked for.
+func others(v *configv1.ClusterVersion) string {
+	var versions []string
+	for _, r := range v.Status.AvailableUpdates {
+		versions = append(versions, r.Version)
+	}
+	for _, u := range v.Status.ConditionalUpdates {
+		if !slices.Contains(versions, u.Release.Version) {
+			versions = append(versions, u.Release.Version)
+		}
+	}
+	if len(versions) > 0 {
+		slices.SortFunc(versions, compareVersions)
+		return "; it offers " + text.Names(versions, maxNamed)
+	}
+	for _, c := range v.Status.Conditions {
+		if c.Type == configv1.RetrievedUpdates && c.Status != configv1.ConditionTrue {
+			return fmt.Sprintf(", as it could not retrieve any (RetrievedUpdates: %s); without an update service, give the reference of the release image", text.Line(c.Reason))
+		}
+	}
+	return "; without an update service, give the reference of the release image"
+}
+
+// desired is the update that somebody has asked CVO for.
+func desired(v *configv1.ClusterVersion) (Choice, error) {
+	d := v.Spec.DesiredUpdate
+	switch {
+	case d == nil || d.Version == "" && d.Image == "":
+		return Choice{}, errors.New("spec.desiredUpdate of ClusterVersion names no release: no update was chosen")
+	case d.Image != "":
+		c := Choice{Version: d.Version, Image: d.Image, Why: "spec.desiredUpdate of ClusterVersion", Forced: d.Force}
+		c.Risks = risksOf(v, func(r configv1.Release) bool { return r.Image == d.Image })
+		return c, nil
+	default:
+		c, err := offered(v, d.Version)
+		c.Why, c.Forced = "spec.desiredUpdate of ClusterVersion; "+c.Why, d.Force
+		return c, err
+	}
+}
+
+// offered looks for a version among those that CVO would find.
+func offered(v *configv1.ClusterVersion, wanted string) (Choice, error) {
+	is := func(r configv1.Release) bool { return r.Version == wanted }
+	if i := slices.IndexFunc(v.Status.AvailableUpdates, is); i >= 0 {
+		return Choice{Version: wanted, Image: v.Status.AvailableUpdates[i].Image, Why: "recommended by ClusterVersion (availableUpdates)"}, nil
+	}
+	for _, u := range v.Status.ConditionalUpdates {
+		if is(u.Release) {
+			return Choice{Version: wanted, Image: u.Release.Image, Why: "offered by ClusterVersion with conditions (conditionalUpdates)", Risks: risksOf(v, is)}, nil
+		}
+	}
+	if d := v.Spec.DesiredUpdate; d != nil && d.Version == wanted && d.Image != "" {
+		return Choice{Version: wanted, Image: d.Image, Why: "spec.desiredUpdate of ClusterVersion", Forced: d.Force}, nil
+	}
+	if is(v.Status.Desired) {
+		return Choice{Version: wanted, Image: v.Status.Desired.Image, Why: "what the cluster runs, or is being updated to (status.desired)"}, nil
+	}
+	return Choice{}, fmt.Errorf("ClusterVersion does not offer this version%s", others(v))
+}
+
+// risksOf returns the risks of a release that is offered with conditions only.
+func risksOf(v *configv1.ClusterVersion, is func(configv1.Release) bool) []string {
+	if slices.ContainsFunc(v.Status.AvailableUpdates, is) {
+		return nil
+	}
+	var risks []string
+	for _, u := range v.Status.ConditionalUpdates {
+		if !is(u.Release) {
+			continue
+		}
+		for _, r := range u.Risks {
+			risks = append(risks, text.Line(text.Cut(r.Name+": "+r.Message, maxShown)))
+		}
+	}
+	return risks
+}
+
+// given takes the reference of a release image.
+func given(v *configv1.ClusterVersion, ref string) (Choice, error) {
+	if _, _, ok := mirrors.Canonical(ref); !ok || !strings.Contains(ref, "/") {
+		return Choice{}, fmt.Errorf("want a version such as 4.21.3, %s, %s, or the reference of a release image", Next, Desired)
+	}
+	c := Choice{Image: ref, Why: "given by reference"}
+	for _, r := range releasesOf(v) {
+		if r.Image == ref {
+			c.Version = r.Version
+		}
+	}
+	c.Risks = risksOf(v, func(r configv1.Release) bool { return r.Image == ref })
+	if d := v.Spec.DesiredUpdate; d != nil && d.Image == ref {
+		c.Forced = d.Force
+	}
+	return c, nil
+}
+
+// releasesOf returns the releases that CVO knows.
+func releasesOf(v *configv1.ClusterVersion) []configv1.Release {
+	releases := append(slices.Clone(v.Status.AvailableUpdates), v.Status.Desired)
+	for _, u := range v.Status.ConditionalUpdates {
+		releases = append(releases, u.Release)
+	}
+	return releases
+}
+
+// alsoOffered returns the reference under which v offers the release image with a digest, "" if it is ref
+// itself or none.
+func alsoOffered(v *configv1.ClusterVersion, ref string) string {
+	_, digest, _ := strings.Cut(ref, "@")
+	for _, r := range releasesOf(v) {
+		if _, d, found := strings.Cut(r.Image, "@"); found && d == digest && r.Image != ref {
+			return r.Image
+		}
+	}
+	return ""
+}

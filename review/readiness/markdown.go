@@ -1,0 +1,41 @@
+package readiness
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// WriteMarkdown writes r for a ticket or a merge request.
+func (r *Readiness) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s: %s\n\n%s\n\n%s\n", r.State(), cell(r.Title()), cell(r.found()), r.Summary())
+	open := slices.DeleteFunc(slices.Clone(r.Images), func(i Image) bool { return i.State == Ready })
+	if len(open) > 0 {
+		b.WriteString("\n| level | image | state | reason |\n|---|---|---|---|\n")
+		for _, i := range open {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", i.level(), cell(i.Title()), i.State, cell(i.reason()))
+		}
+	}
+	fmt.Fprintf(&b, "\nGPG signature: %s: %s\n", r.Signature.State, cell(r.Signature.Reason))
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "\n%s: %s\n", p.State, cell(p.Reason))
+	}
+	b.WriteString("\nNot checked:\n\n")
+	for _, line := range r.unchecked() {
+		fmt.Fprintf(&b, "- %s\n", cell(line))
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "\nNote: %s\n", cell(note))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// cell returns text in which nothing is Markdown.
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "<", "&lt;", ">", "&gt;", "`", "'", "*", "\\*", "_", "\\_", "[", "\\[").Replace(text.Line(s))
+}

@@ -1,0 +1,117 @@
+package readiness
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// A State says whether something is ready. The zero value is Unknown, and greater is better known.
+type State int
+
+const (
+	// Unknown means that it could not be determined.
+	Unknown State = iota
+	// NotReady means that it is known to be missing, or to be refused.
+	NotReady
+	// Ready means that it is there for all nodes that need it.
+	Ready
+)
+
+// String returns "UNKNOWN", "NOT READY" or "READY".
+func (s State) String() string { return [...]string{"UNKNOWN", "NOT READY", "READY"}[s] }
+
+// A Readiness says whether the nodes of a cluster could pull a release.
+type Readiness struct {
+	Choice Choice
+	// Image is the release image by digest, and Version that of its metadata; "" where it could not be
+	// read.
+	Image, Version string
+	// ReadAt is the place from which its payload was read, for Platform where it is an index.
+	ReadAt   mirrors.Location
+	Platform string
+	// Images are the release image and those of the payload, in the order in which an update needs them.
+	Images []Image
+	// Signature is about the release image's GPG signature, which CVO verifies first.
+	Signature Signature
+	// Problems are about the release as a whole: the configuration that it brings, nodes that lag behind.
+	Problems []Problem
+	// Gate is the word that the cluster waits for, nil if it waits for none about signatures.
+	Gate *Gate
+	// Record is what the images were judged by; it has the copies that are missing.
+	Record review.Record
+	// Channel is that of the release's own minor version where the cluster follows none.
+	Channel string
+	Notes   []string
+	Took    time.Duration
+}
+
+// An Image is one of a release, with what nodes would meet.
+type Image struct {
+	release.Image
+	// IsRelease is set for the release image itself.
+	IsRelease bool
+	State     State
+	// At is the place from which nodes would take it, "" if there is none.
+	At string
+	// Findings say why it is not ready, or warn.
+	Findings []policy.Finding
+	// Required says whether a policy asks for a signature of it, now or once the release has brought
+	// its own.
+	Required bool
+	// Signatures are those that nodes would look for at At, where Required is set.
+	Signatures []policy.SignatureFinding
+	// Pools are those whose nodes take it as their system's image; none for other images.
+	Pools []string
+
+	judged bool // by a plan
+}
+
+// Title is how an image is called in lists.
+func (i Image) Title() string {
+	if i.IsRelease {
+		return "(release image)"
+	}
+	return i.Name
+}
+
+// A Problem is what is wrong with the release as a whole.
+type Problem struct {
+	State  State // NotReady or Unknown
+	Reason string
+	Detail []string
+}
+
+// State is the verdict: what is known to be wrong counts before what is not known.
+func (r *Readiness) State() State {
+	states := []State{r.Signature.State}
+	for _, i := range r.Images {
+		states = append(states, i.State)
+	}
+	for _, p := range r.Problems {
+		states = append(states, p.State)
+	}
+	switch {
+	case slices.Contains(states, NotReady):
+		return NotReady
+	case slices.Contains(states, Unknown) || r.Version == "":
+		return Unknown
+	default:
+		return Ready
+	}
+}
+
+// Count returns how many images are in a state.
+func (r *Readiness) Count(s State) int {
+	n := 0
+	for _, i := range r.Images {
+		if i.State == s {
+			n++
+		}
+	}
+	return n
+}
