@@ -184,7 +184,7 @@ func outOf(n, all int) string {
 func (v Verdict) doesNone() string {
 	switch all := v.Counts.Total; {
 	case v.OnlyPins:
-		return "pins nothing that is not pinned already"
+		return "pins no image that is new to a pool"
 	case all == 0 && v.OnlySignatures:
 		return "changes the signature policy of nothing because no image is known to be in use"
 	case all == 0:

@@ -196,7 +196,7 @@ func (a *assessment) isPin() bool {
 // asPin returns the finding of another rule as that of PinnedImageMissing.
 func (a *assessment) asPin(f Finding) Finding {
 	f.Rule = PinnedImageMissing
-	f.Reason = "nodes could not pull what a PinnedImageSet has them hold, and would report PinnedImageSetsDegraded: " + f.Reason
+	f.Reason = "nodes would fail to pin it (PinnedImageSetsDegraded): " + f.Reason
 	if a.brief {
 		return f
 	}
