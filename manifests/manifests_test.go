@@ -133,6 +133,19 @@ var resources = map[schema.GroupVersionKind]string{
 	mirrors.NamespacePolicyGVK: "imagepolicies",
 }
 
+// pinnedRule is for the kind that is reviewed when it is put, and not when it is deleted, in both versions that
+// clusters serve.
+func pinnedRule() admissionregistrationv1.RuleWithOperations {
+	scope := admissionregistrationv1.ClusterScope
+	return admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{mirrors.PinnedSetGVK.Group}, APIVersions: []string{mirrors.PinnedSetGVK.Version, mirrors.PinnedSetFormerGVK.Version},
+			Resources: []string{"pinnedimagesets"}, Scope: &scope,
+		},
+	}
+}
+
 func rules(operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
 	rule := func(scope admissionregistrationv1.ScopeType, gvks ...schema.GroupVersionKind) admissionregistrationv1.RuleWithOperations {
 		r := admissionregistrationv1.Rule{
@@ -176,6 +189,7 @@ func TestWebhookConfigurationMatchesTheCode(t *testing.T) {
 		hook(webhook.MirrorSetsWebhook, admissionregistrationv1.Fail, admissionregistrationv1.Create, admissionregistrationv1.Update),
 		hook(webhook.DeletionsWebhook, admissionregistrationv1.Ignore, admissionregistrationv1.Delete),
 	}
+	want[0].Rules = append(want[0].Rules, pinnedRule())
 	if diff := gocmp.Diff(want, got.Webhooks); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

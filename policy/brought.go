@@ -56,7 +56,7 @@ func (c Change) brought(r resolution, known *Cluster, s *Settings, rerouted []Re
 				break
 			}
 			reroutes = append(reroutes, Reroute{
-				Image: s.asPulled(parts[namespace], &route, known), Namespace: namespace, BeforeUnknown: true, brought: true, After: route, Never: never[route.Entry],
+				Image: s.asPulled(parts[namespace], &route, known), Namespace: namespace, BeforeUnknown: true, brought: true, pinned: known.pins[ref], After: route, Never: never[route.Entry],
 			})
 		}
 	}

@@ -17,8 +17,8 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 	s := &p.settings
 	v := Verdict{
 		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
-		Brings:   len(p.Added) > 0 || p.ListsChanged || p.addsPolicies(),
-		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(),
+		Brings:   len(p.Added) > 0 || p.ListsChanged || p.addsPolicies() || p.change.onlyPins(),
+		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(), OnlyPins: p.change.onlyPins(),
 	}
 	images := p.byImage()
 	brief := len(images) > n
@@ -107,6 +107,9 @@ func (s *Settings) judge(a *assessment) []Finding {
 			continue
 		}
 		f.Rule, f.Image = r.id, s.sortConsumers(a.Image)
+		if r.loss && a.isPin() {
+			f = a.asPin(f)
+		}
 		if f.Copy != nil {
 			f.Copy.Rule, f.Copy.Reason = f.Rule, f.Reason
 			f.Remedy = append(f.Copy.Commands(), f.Remedy...)

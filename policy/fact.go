@@ -95,6 +95,9 @@ type Fact struct {
 	Instances []Instance
 	// Signatures are those found at a Location of DepthSignatures, if Present.
 	Signatures *signing.Signatures
+	// Size is what a node would fetch in layers, compressed: of an index, for the largest of Instances. 0 if the
+	// manifest was not read.
+	Size int64
 	// AsNodes is set where the registry was asked with the very credentials that nodes have:
 	// the global pull secret, or none as that has none for the place. If it is not set, the
 	// guard knows less than nodes do, and no refusal proves anything.

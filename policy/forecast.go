@@ -62,6 +62,9 @@ func (f *Forecast) String() string {
 	case f.Simulation.Partial:
 		line += "; the drains were not simulated to the end: time was up"
 	}
+	if f.Drains() && f.Simulation != nil && f.Simulation.AllPinned {
+		return line + "; no drain of this needs a registry"
+	}
 	return line + f.Moved.String()
 }
 
@@ -121,7 +124,7 @@ func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
 		return
 	}
 	f.pulls = p.pulls(facts)
-	result := simulation.Run(simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, Now: by.Now, Stop: by.Stop})
+	result := simulation.Run(simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, OwnPolicies: p.ownPolicies(), Now: by.Now, Stop: by.Stop})
 	f.Simulation = &result
 	f.countMoved(result.Moved)
 }

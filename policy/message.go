@@ -145,18 +145,25 @@ func (v Verdict) lost(denials []Finding) string {
 
 func (v Verdict) lostOf(rerouted map[string]bool) string {
 	which := "it reroutes"
-	if v.OnlySignatures {
+	switch {
+	case v.OnlySignatures:
 		which = "whose signature policy it changes"
+	case v.OnlyPins:
+		which = "that it pins"
 	}
 	return outOf(len(rerouted), v.Counts.Rerouted) + " " + which + " could not be pulled safely afterwards"
 }
 
 // does is what a change does to images, before their number.
 func (v Verdict) does() string {
-	if v.OnlySignatures {
+	switch {
+	case v.OnlySignatures:
 		return "changes the signature policy of"
+	case v.OnlyPins:
+		return "pins"
+	default:
+		return "reroutes"
 	}
-	return "reroutes"
 }
 
 // outOf says "2 of the 5 images", or that it is all of them.
@@ -176,6 +183,8 @@ func outOf(n, all int) string {
 // doesNone says that a change concerns no image.
 func (v Verdict) doesNone() string {
 	switch all := v.Counts.Total; {
+	case v.OnlyPins:
+		return "pins no image that is new to a pool"
 	case all == 0 && v.OnlySignatures:
 		return "changes the signature policy of nothing because no image is known to be in use"
 	case all == 0:

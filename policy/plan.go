@@ -39,6 +39,8 @@ type Cluster struct {
 
 	// brought are the references of Images that the change brings: see Bringing.
 	brought map[string]bool
+	// pins are those of brought that the change has PinnedImageSets name.
+	pins map[string]bool
 }
 
 // A Plan holds the effects of a change, and the settings by which it is judged.
@@ -89,6 +91,7 @@ type Plan struct {
 // put different files on the nodes of different pools, it does so for each variant.
 func NewPlan(c Change, known Cluster, s Settings) Plan {
 	s = s.forChange(c)
+	known = known.withPins(c)
 	p := Plan{
 		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
 		known: &known, site: siteOf(known.Nodes),
@@ -270,7 +273,7 @@ func (p *Plan) forgetPools(variants []mirrors.Variant) {
 func (p Plan) onlySignatures() bool {
 	c := p.change
 	mirrorSets, others := c.changedMirrorSets()
-	return len(mirrorSets) == 0 && others && c.keepsLists() && c.Before.TrustedCA == c.After.TrustedCA &&
+	return len(mirrorSets) == 0 && others && !c.changesPins() && c.keepsLists() && c.Before.TrustedCA == c.After.TrustedCA &&
 		!slices.ContainsFunc(p.Reroutes, func(r Reroute) bool { return r.BeforeUnknown || !r.Before.SamePlaces(r.After) })
 }
 

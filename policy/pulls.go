@@ -53,6 +53,15 @@ func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) rollout
 	}
 }
 
+// ownPolicies returns the namespaces whose pods are held to a signature policy of their own, on nodes of any pool.
+func (p *Plan) ownPolicies() []string {
+	var all []string
+	for _, r := range p.routes {
+		all = append(all, r.own...)
+	}
+	return all
+}
+
 func (a *assessment) pullAfter() rollout.Pull {
 	switch {
 	case a.After.Err != nil || a.After.Refused != "":

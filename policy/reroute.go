@@ -17,6 +17,8 @@ type Reroute struct {
 	settled bool
 	// brought is set for what is no reroute either: an image that the change itself brings.
 	brought bool
+	// pinned is set, in addition, if it does so by PinnedImageSets.
+	pinned bool
 	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
 	// whether the image is protected; and what is known of the nodes.
 	platforms, onePlatform bool

@@ -37,6 +37,7 @@ const (
 	DrainBlocked        = "DrainBlocked"
 	RolloutBusy         = "RolloutBusy"
 	PoolPaused          = "PoolPaused"
+	PinnedImageMissing  = "PinnedImageMissing"
 )
 
 // A rule objects to one reroute, or does not.
@@ -73,7 +74,7 @@ var rules = []rule{
 
 // isLoss reports whether f says that an image is lost.
 func isLoss(f Finding) bool {
-	return f.Severity > Info && slices.ContainsFunc(rules, func(r rule) bool { return r.id == f.Rule && r.loss })
+	return f.Severity > Info && (f.Rule == PinnedImageMissing || slices.ContainsFunc(rules, func(r rule) bool { return r.id == f.Rule && r.loss }))
 }
 
 // A planRule objects to the change as a whole: its findings speak of the configuration, or
@@ -99,6 +100,7 @@ var planRules = []planRule{
 	{id: NoEffect, check: noEffect},
 	{id: BroadSource, check: broadSource},
 	{id: MirrorInCluster, check: mirrorInCluster},
+	{id: PinnedImageMissing, check: pinnedImageMissing},
 }
 
 // find returns the findings of r, with the severities of the plan's settings.

@@ -105,6 +105,10 @@ var ruleTexts = map[string]RuleText{
 		"warn",
 		"no node can parse the reference, whatever the mirrors",
 	},
+	PinnedImageMissing: {
+		"deny, or warn about a set that no pool takes",
+		"a PinnedImageSet names an image that the route of its nodes does not serve, so that all of them fail to hold the set; or MCO cannot give them the set",
+	},
 	RolloutStalls: {
 		"deny, or warn if the new route of the image works",
 		"the rollout would stall, or may: a drain waits for a pod that cannot pull its image where it was placed",

@@ -23,6 +23,7 @@ import (
 // regardless of validation, which comes closest.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	s = s.forNoChange()
+	known = known.withPins(Change{Before: set, After: set})
 	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set), site: siteOf(known.Nodes)}
 	bare := set
 	bare.Objects = nil

@@ -56,11 +56,12 @@ func (r *request) proposePut() (proposal, error) {
 	return p, nil
 }
 
-// keepsSpec reports whether r is an update with the very spec that is in force. An API server
+// keepsSpec reports whether r is an update with the very spec that is in force, of a kind of which nothing
+// else counts. An API server
 // writes the same spec in the same way; what looks different may mean the same.
 func (r *request) keepsSpec() bool {
-	_, err := mirrors.New(r.kind())
-	return err == nil && r.Operation == admissionv1.Update && !r.put.isUnread() && !r.old.isUnread() &&
+	o, err := mirrors.New(r.kind())
+	return err == nil && !mirrors.SelectsByLabels(o) && r.Operation == admissionv1.Update && !r.put.isUnread() && !r.old.isUnread() &&
 		bytes.Equal(r.put.spec, r.old.spec) && r.verify(r.put) == nil && r.verify(r.old) == nil
 }
 

@@ -144,7 +144,7 @@ func (r *request) kindLabel() string {
 // kinds are those that the webhooks of the manifests match.
 var kinds = []string{
 	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
-	mirrors.ImageConfigGVK.Kind, mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind,
+	mirrors.ImageConfigGVK.Kind, mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, mirrors.PinnedSetGVK.Kind,
 }
 
 // reviewed are the operations that the webhooks of the manifests match.

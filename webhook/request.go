@@ -124,7 +124,7 @@ func (r *request) objectIn(set mirrors.Set) mirrors.Object {
 	}
 	wanted.SetName(r.subject().nameOr(r.Name))
 	wanted.SetNamespace(r.Namespace)
-	for _, o := range slices.Concat(set.Objects, set.Policies) {
+	for _, o := range slices.Concat(set.Objects, set.Policies, set.Pinned) {
 		if mirrors.NameOf(o) == mirrors.NameOf(wanted) {
 			return o
 		}

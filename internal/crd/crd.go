@@ -57,6 +57,7 @@ var files = map[schema.GroupVersionKind]string{
 	config("ImagePolicy"):          "config/v1/imagepolicies",
 	config("ImageTagMirrorSet"):    "config/v1/imagetagmirrorsets",
 	{Group: "operator.openshift.io", Version: "v1alpha1", Kind: "ImageContentSourcePolicy"}: "operator/v1alpha1/imagecontentsourcepolicies",
+	{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "PinnedImageSet"}:     "machineconfiguration/v1/pinnedimagesets",
 }
 
 func config(kind string) schema.GroupVersionKind {

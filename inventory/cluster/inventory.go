@@ -72,6 +72,7 @@ type Inventory struct {
 	pools         table[*mcfgv1.MachineConfigPool]
 	budgets       table[*policyv1.PodDisruptionBudget]
 	machineNodes  table[*mcfgv1.MachineConfigNode]
+	pinned        table[*mcfgv1.PinnedImageSet]
 	rendered      table[*rollout.RenderedConfig] // nil for other MachineConfigs
 	pods          workloads.Table
 	statefulSets  table[rollout.Controller]
@@ -152,6 +153,8 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.configuration.controller)
 		case "clusterversions.config.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
+		case "pinnedimagesets.machineconfiguration.openshift.io":
+			s.AlsoKeep(decoded(objects.TrimPinnedImageSet), &c.pinned)
 		case "imagestreams.image.openshift.io":
 			s.AlsoKeep(trimStream, streamSink(&c.index))
 		case "machineconfigs.machineconfiguration.openshift.io":

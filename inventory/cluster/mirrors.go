@@ -52,7 +52,7 @@ func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		image   configv1.Image
 		version []*configv1.ClusterVersion
 
-		policies []mirrors.Object
+		policies, pinned []mirrors.Object
 	)
 	g, reading := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -76,6 +76,10 @@ func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		policies, err = c.mirrors.imagePolicies(reading)
 		return err
 	})
+	g.Go(func() (err error) {
+		pinned, err = c.mirrors.pinnedSets(reading)
+		return err
+	})
 	if err := g.Wait(); err != nil {
 		return mirrors.Set{}, err
 	}
@@ -85,6 +89,7 @@ func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		TrustedCA:  image.Spec.AdditionalTrustedCA.Name,
 		Payload:    payloadOf(version),
 		Policies:   policies,
+		Pinned:     pinned,
 	}
 	var err error
 	set.Files, err = c.registryFiles(ctx)
@@ -153,12 +158,16 @@ func (c *Inventory) MirrorObject(ctx context.Context, o mirrors.Object) ([]byte,
 		mirrors.ContentPolicyGVK.Kind: contentPolicies, mirrors.ClusterPolicyGVK.Kind: clusterPolicies,
 		mirrors.NamespacePolicyGVK.Kind: "/apis/config.openshift.io/v1/namespaces/" + url.PathEscape(o.GetNamespace()) + "/imagepolicies",
 		mirrors.ImageConfigGVK.Kind:     path.Dir(imageConfig),
+		mirrors.PinnedSetGVK.Kind:       pinnedSets,
 	}[mirrors.KindOf(o)]
 	if !served {
 		return nil, nil
 	}
 	var data json.RawMessage
 	err := c.mirrors.get(ctx, folder+"/"+url.PathEscape(o.GetName()), nil, &data)
+	if folder == pinnedSets && err == nil && data == nil {
+		err = c.mirrors.get(ctx, formerPinnedSets+"/"+url.PathEscape(o.GetName()), nil, &data)
+	}
 	return data, err
 }
 
@@ -179,6 +188,8 @@ const (
 	contentPolicies  = "/apis/operator.openshift.io/v1alpha1/imagecontentsourcepolicies"
 	imageConfig      = "/apis/config.openshift.io/v1/images/cluster"
 	clusterVersions  = "/apis/config.openshift.io/v1/clusterversions"
+	pinnedSets       = "/apis/machineconfiguration.openshift.io/v1/pinnedimagesets"
+	formerPinnedSets = "/apis/machineconfiguration.openshift.io/v1alpha1/pinnedimagesets"
 )
 
 func asObjects[T mirrors.Object](typed []T) []mirrors.Object {

@@ -17,7 +17,7 @@ import (
 // show why it does not move, and are by far the larger.
 var progressResources = []string{
 	workloads.Nodes, workloads.Pools, workloads.Machines, workloads.Infrastructures, workloads.Operators, workloads.Versions,
-	"machineconfignodes", "controllerconfigs",
+	"machineconfignodes", "pinnedimagesets", "controllerconfigs",
 }
 
 // isOfProgress reports whether s shows how far a rollout is.

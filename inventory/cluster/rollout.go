@@ -37,7 +37,7 @@ func (c *Inventory) ProgressObjects() workloads.Objects {
 	o := workloads.Objects{Unknown: c.unknown()}
 	o.Nodes, o.Pools = c.Nodes(), c.pools.sorted(byName)
 	o.Machines, o.Version = c.configuration.machines.named("cluster"), c.configuration.version.named("version")
-	o.MachineNodes = c.machineNodes.sorted(byName)
+	o.MachineNodes, o.Pinned = c.machineNodes.sorted(byName), c.pinned.sorted(byName)
 	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
 	o.Controller = c.configuration.controller.named(machineConfigController)
 	o.Rendered = c.renderedConfigs()
@@ -74,7 +74,7 @@ func (c *Inventory) isOfRollout(s *source) bool {
 // alsoOfRollout are the sources of further details of a rollout, which is judged without them as
 // well.
 var alsoOfRollout = []string{
-	"machineconfignodes.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
+	"machineconfignodes.machineconfiguration.openshift.io", "pinnedimagesets.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
 	"statefulsets.apps", "replicasets.apps", "replicationcontrollers",
 }
 

@@ -33,6 +33,7 @@ func (c *Inventory) Rules() []rbacv1.PolicyRule {
 		rule("config.openshift.io", "", read, "imagedigestmirrorsets", "imagetagmirrorsets"),
 		rule("operator.openshift.io", "", read, "imagecontentsourcepolicies"),
 		rule("config.openshift.io", "", read, "clusterimagepolicies", "imagepolicies"),
+		rule("machineconfiguration.openshift.io", "", read, "pinnedimagesets"),
 		rule("config.openshift.io", "cluster", []string{"get"}, "featuregates"),
 		rule("config.openshift.io", "cluster", []string{"get"}, "images"),
 		rule("machineconfiguration.openshift.io", mirrors.GeneratedRegistries, []string{"get"}, "machineconfigs"),

@@ -7,6 +7,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -24,8 +25,8 @@ var stages = []mcfgv1.StateProgress{
 
 // TrimMachineConfigNode returns what is kept of a MachineConfigNode: which node and pool it
 // is about, when the node was last updated, to what, and whether it was drained; and how far
-// an update has come that is under way. Of a node that is up to date, no more than two
-// conditions are kept.
+// an update has come that is under way; and which PinnedImageSets it holds. Of a node that is up to date and has none,
+// no more than two conditions are kept.
 func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNode {
 	t := &mcfgv1.MachineConfigNode{ObjectMeta: names(n)}
 	t.Spec.Node, t.Spec.Pool = n.Spec.Node, n.Spec.Pool
@@ -38,6 +39,11 @@ func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNod
 				trimmed.Message = drainRequired
 			}
 		case mcfgv1.MachineConfigNodeUpdated:
+		case mcfgv1.MachineConfigNodePinnedImageSetsProgressing, mcfgv1.MachineConfigNodePinnedImageSetsDegraded:
+			if len(n.Status.PinnedImageSets) == 0 {
+				continue
+			}
+			trimmed.Message = text.OneLine(c.Message, maxReason)
 		default:
 			if c.Status == metav1.ConditionFalse || !slices.Contains(stages, mcfgv1.StateProgress(c.Type)) {
 				continue
@@ -46,7 +52,25 @@ func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNod
 		}
 		t.Status.Conditions = append(t.Status.Conditions, trimmed)
 	}
+	t.Status.PinnedImageSets = slices.Clone(n.Status.PinnedImageSets)
+	for i := range t.Status.PinnedImageSets {
+		s := &t.Status.PinnedImageSets[i]
+		s.LastFailedGenerationError = text.OneLine(s.LastFailedGenerationError, maxReason)
+	}
 	return t
+}
+
+// PinsOf returns what a MachineConfigNode, complete or trimmed, says of PinnedImageSets.
+func PinsOf(n *mcfgv1.MachineConfigNode) rollout.NodePins {
+	p := rollout.NodePins{Node: n.Spec.Node.Name, Pool: n.Spec.Pool.Name, Sets: n.Status.PinnedImageSets}
+	if c := conditionOf(n, mcfgv1.MachineConfigNodePinnedImageSetsProgressing); c != nil && c.Status == metav1.ConditionFalse {
+		p.Settled = c.LastTransitionTime.UTC()
+	}
+	if c := conditionOf(n, mcfgv1.MachineConfigNodePinnedImageSetsDegraded); c != nil {
+		p.Works = c.Status == metav1.ConditionFalse
+		p.Fails = c.Status == metav1.ConditionTrue
+	}
+	return p
 }
 
 // UpdateOf returns the last update that a MachineConfigNode, complete or trimmed, shows;

@@ -67,6 +67,28 @@ func blobsOf(mediaType string, manifest []byte) ([]digest.Digest, bool) {
 	return blobs, !slices.ContainsFunc(blobs, unfit)
 }
 
+// layersOf returns the size of the layers that a manifest names, each once; 0 if it does not say.
+func layersOf(manifest []byte) int64 {
+	var m struct {
+		Layers []struct {
+			Digest digest.Digest `json:"digest"`
+			Size   int64         `json:"size"`
+		} `json:"layers"`
+	}
+	if json.Unmarshal(manifest, &m) != nil {
+		return 0
+	}
+	var size int64
+	seen := map[digest.Digest]bool{}
+	for _, l := range m.Layers[:min(len(m.Layers), maxBlobs)] {
+		if !seen[l.Digest] && l.Size > 0 && size+l.Size > size {
+			size += l.Size
+		}
+		seen[l.Digest] = true
+	}
+	return size
+}
+
 // isElsewhere reports whether nodes would ask the addresses that the manifest names for
 // the layer, and not the registry (docker_client.go, getBlob and getExternalBlob). No
 // copy of the image has such layers, and nothing here asks those addresses.

@@ -124,6 +124,7 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 	}
 	if !isIndex(mediaType) {
 		fact.Instances = []policy.Instance{{Digest: string(sum(digest.Canonical, r.body))}}
+		fact.Size = layersOf(r.body)
 	}
 	var err error
 	switch {

@@ -145,6 +145,7 @@ type part struct {
 	held     bool
 	lack     string // what it lacks, "" if it is whole or not there at all
 	platform string // by its config, "" if that was not read or does not say
+	size     int64  // of its layers, 0 if that is not known
 }
 
 func (p part) whole() bool { return p.held && p.lack == "" }
@@ -176,6 +177,9 @@ func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []by
 		return err
 	}
 	fact.Children = x.digests(chosen)
+	for _, p := range parts {
+		fact.Size = max(fact.Size, p.size)
+	}
 	l.describeIndex(fact, x, parts)
 	fact.Serves = []string{}
 	if fact.Guessed {
@@ -319,6 +323,7 @@ func (l *lookup) checkChild(ctx context.Context, child indexEntry) (part, error)
 		return part{}, nil
 	}
 	p := partOf(mediaType)
+	p.size = layersOf(r.body)
 	if !p.whole() {
 		return p, nil
 	}

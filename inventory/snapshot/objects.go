@@ -278,6 +278,9 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 	}
 	r.set = mirrors.Put(o).Apply(r.set)
 	r.mirrors[mirrors.NameOf(o)] = bytes.Clone(data)
+	if mirrors.KindOf(o) == mirrors.PinnedSetGVK.Kind {
+		return errors.Join(keep(data, objects.TrimPinnedImageSet, &r.pinned), r.holder(gvk.GroupKind(), data))
+	}
 	return nil
 }
 
@@ -479,7 +482,7 @@ var usefulKinds = func() map[string]bool {
 		kinds[k.Kind] = true
 	}
 	for _, k := range []schema.GroupVersionKind{
-		mirrors.TagMirrorSetGVK, mirrors.DigestMirrorSetGVK, mirrors.ContentPolicyGVK, mirrors.ImageConfigGVK, mirrors.ClusterPolicyGVK, mirrors.NamespacePolicyGVK,
+		mirrors.TagMirrorSetGVK, mirrors.DigestMirrorSetGVK, mirrors.ContentPolicyGVK, mirrors.ImageConfigGVK, mirrors.ClusterPolicyGVK, mirrors.NamespacePolicyGVK, mirrors.PinnedSetGVK,
 	} {
 		kinds[k.Kind] = true
 	}

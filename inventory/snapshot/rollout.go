@@ -31,7 +31,7 @@ func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster
 func (s *Snapshot) RolloutObjects() workloads.Objects {
 	return workloads.Objects{
 		Pods: s.pods.Pods(), Controllers: slices.SortedFunc(maps.Values(s.podOwners), workloads.CompareControllers), Nodes: s.Nodes(), Pools: s.pools.sorted(), Budgets: s.budgets.sorted(),
-		Namespaces: s.namespaces.sorted(), Quotas: s.quotas.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
+		Namespaces: s.namespaces.sorted(), Quotas: s.quotas.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(), Pinned: s.pinned.sorted(),
 		Machines: s.machines["/cluster"], Version: s.versions["/version"],
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
 		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override,

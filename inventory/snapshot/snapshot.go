@@ -60,6 +60,7 @@ type Snapshot struct {
 	quotas     byKey[*corev1.ResourceQuota]
 	volumes    byKey[*corev1.PersistentVolume]
 	updates    byKey[*mcfgv1.MachineConfigNode]
+	pinned     byKey[*mcfgv1.PinnedImageSet]
 	operators  byKey[*configv1.ClusterOperator]
 	topologies byKey[*configv1.Infrastructure]
 	controller byKey[*mcfgv1.ControllerConfig]

@@ -214,10 +214,10 @@ func bareImage(set mirrors.Set) *configv1.Image {
 // which they may be exempt, and Image cluster.
 func (w *writer) mirrors(set mirrors.Set, image *configv1.Image) {
 	w.object(mirrors.ImageConfigGVK, image)
-	objects := slices.SortedFunc(slices.Values(slices.Concat(set.Objects, set.Policies)), func(a, b mirrors.Object) int {
+	all := slices.SortedFunc(slices.Values(slices.Concat(set.Objects, set.Policies, set.Pinned)), func(a, b mirrors.Object) int {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
 	})
-	for _, o := range objects {
+	for _, o := range all {
 		named := metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels()}
 		switch o := o.(type) {
 		case *configv1.ImageTagMirrorSet:
@@ -231,6 +231,8 @@ func (w *writer) mirrors(set mirrors.Set, image *configv1.Image) {
 		case *configv1.ImagePolicy:
 			named.Namespace = o.Namespace
 			w.object(mirrors.NamespacePolicyGVK, &configv1.ImagePolicy{ObjectMeta: named, Spec: o.Spec})
+		case *mcfgv1.PinnedImageSet:
+			w.object(mirrors.PinnedSetGVK, objects.TrimPinnedImageSet(o))
 		}
 	}
 }

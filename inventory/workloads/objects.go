@@ -32,6 +32,7 @@ type Objects struct {
 	Operator       *configv1.ClusterOperator // machine-config
 	Version        *configv1.ClusterVersion
 	MachineNodes   []*mcfgv1.MachineConfigNode
+	Pinned         []*mcfgv1.PinnedImageSet
 	Controller     *mcfgv1.ControllerConfig // machine-config-controller
 	Rendered       []rollout.RenderedConfig
 	// DrainOverride says that ConfigMap DrainOverride is there.
@@ -69,6 +70,7 @@ func (o Objects) Cluster() rollout.Cluster {
 	c := rollout.Cluster{
 		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Controllers: o.Controllers, Budgets: o.Budgets, Quotas: o.Quotas,
 		Rendered:      o.Rendered,
+		PinnedSets:    o.Pinned,
 		OperatorNode:  operatorNode(o.Pods),
 		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version),
 		Namespaces:    labelsOf(o.Namespaces),
@@ -76,6 +78,7 @@ func (o Objects) Cluster() rollout.Cluster {
 		Unknown:       slices.Compact(slices.Sorted(slices.Values(o.Unknown))),
 	}
 	for _, n := range o.MachineNodes {
+		c.NodePins = append(c.NodePins, objects.PinsOf(n))
 		if u, ok := objects.UpdateOf(n); ok {
 			c.Updates = append(c.Updates, u)
 		}

@@ -3,10 +3,12 @@ package mirrors
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -118,6 +120,8 @@ func isObject(o Object) bool {
 		return o != nil
 	case *configv1.ImagePolicy:
 		return o != nil
+	case *mcfgv1.PinnedImageSet:
+		return o != nil
 	default:
 		return false
 	}
@@ -143,6 +147,8 @@ func (p step) apply(s Set) Set {
 		}
 	case *configv1.ClusterImagePolicy, *configv1.ImagePolicy:
 		s.Policies = p.applyTo(s.Policies)
+	case *mcfgv1.PinnedImageSet:
+		s.Pinned = p.applyTo(s.Pinned)
 	default:
 		s.Objects = p.applyTo(s.Objects)
 	}
@@ -196,7 +202,7 @@ func (p step) isMadeIn(s Set) bool {
 		after := p.apply(s)
 		return equality.Semantic.DeepEqual(s.Registries, after.Registries) && s.TrustedCA == after.TrustedCA
 	}
-	objects, name := slices.Concat(s.Objects, s.Policies), NameOf(p.object)
+	objects, name := slices.Concat(s.Objects, s.Policies, s.Pinned), NameOf(p.object)
 	i := slices.IndexFunc(objects, func(o Object) bool { return NameOf(o) == name })
 	switch p.kind {
 	case stepPut:
@@ -253,12 +259,19 @@ func subjectOf(steps []step) string {
 }
 
 // SameSpec reports whether the specs of two objects of one kind are equal for an API
-// server: an empty list is no list.
+// server: an empty list is no list. Labels count where pools are chosen by them.
 func SameSpec(a, b Object) bool {
+	if SelectsByLabels(a) && !maps.Equal(a.GetLabels(), b.GetLabels()) {
+		return false
+	}
 	spec, ok := specOf(a)
 	other, alsoOK := specOf(b)
 	return ok && alsoOK && equality.Semantic.DeepEqual(spec, other)
 }
+
+// SelectsByLabels reports whether the labels of o decide on which nodes it counts: those of a PinnedImageSet,
+// which machineConfigSelectors of pools select.
+func SelectsByLabels(o Object) bool { return KindOf(o) == PinnedSetGVK.Kind && isObject(o) }
 
 func specOf(o Object) (spec any, ok bool) {
 	if !isObject(o) {
@@ -276,6 +289,8 @@ func specOf(o Object) (spec any, ok bool) {
 	case *configv1.ClusterImagePolicy:
 		return o.Spec, true
 	case *configv1.ImagePolicy:
+		return o.Spec, true
+	case *mcfgv1.PinnedImageSet:
 		return o.Spec, true
 	default:
 		return nil, false

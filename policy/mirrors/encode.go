@@ -113,7 +113,7 @@ func stepKindOf(name string) (stepKind, error) {
 
 // gvkOf returns the kind of o, which objects in lists do not name.
 func gvkOf(o Object) schema.GroupVersionKind {
-	all := []schema.GroupVersionKind{TagMirrorSetGVK, DigestMirrorSetGVK, ContentPolicyGVK, ImageConfigGVK, ClusterPolicyGVK, NamespacePolicyGVK}
+	all := []schema.GroupVersionKind{TagMirrorSetGVK, DigestMirrorSetGVK, ContentPolicyGVK, ImageConfigGVK, ClusterPolicyGVK, NamespacePolicyGVK, PinnedSetGVK}
 	i := slices.IndexFunc(all, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == KindOf(o) })
 	if i < 0 {
 		return schema.GroupVersionKind{Kind: KindOf(o)}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,8 +19,8 @@ import (
 
 // An Object is a *configv1.ImageTagMirrorSet, a *configv1.ImageDigestMirrorSet,
 // an *operatorv1alpha1.ImageContentSourcePolicy, the *configv1.Image that
-// holds the registry sources of the cluster, a *configv1.ClusterImagePolicy or a
-// *configv1.ImagePolicy. Only the last has a namespace.
+// holds the registry sources of the cluster, a *configv1.ClusterImagePolicy, a
+// *configv1.ImagePolicy or a *mcfgv1.PinnedImageSet. Only an ImagePolicy has a namespace.
 type Object = metav1.Object
 
 // A Set is everything in a cluster that ends up in registries.conf, policy.json and
@@ -36,6 +37,9 @@ type Set struct {
 	Payload string
 	// Policies are the *configv1.ClusterImagePolicy and *configv1.ImagePolicy objects.
 	Policies []Object
+	// Pinned are the *mcfgv1.PinnedImageSet objects. They alter no file of the above: they name images
+	// that nodes of their pools pull by these files.
+	Pinned []Object
 	// TrustedCA is the ConfigMap of openshift-config that additionalTrustedCA of Image
 	// cluster names, "" for none.
 	TrustedCA string
@@ -77,6 +81,9 @@ var (
 	ImageConfigGVK     = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Image"}
 	ClusterPolicyGVK   = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterImagePolicy"}
 	NamespacePolicyGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImagePolicy"}
+	PinnedSetGVK       = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "PinnedImageSet"}
+	// PinnedSetFormerGVK is served by OpenShift 4.16 to 4.19 alone. The fields are the same.
+	PinnedSetFormerGVK = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1alpha1", Kind: "PinnedImageSet"}
 )
 
 // Resources returns the resources of these kinds by API group, as requests name them.
@@ -84,6 +91,7 @@ func Resources() map[string][]string {
 	return map[string][]string{
 		TagMirrorSetGVK.Group:  {"imagetagmirrorsets", "imagedigestmirrorsets", "images", "clusterimagepolicies", "imagepolicies"},
 		ContentPolicyGVK.Group: {"imagecontentsourcepolicies"},
+		PinnedSetGVK.Group:     {"pinnedimagesets"},
 	}
 }
 
@@ -106,6 +114,8 @@ func New(gvk schema.GroupVersionKind) (Object, error) {
 		return new(configv1.ClusterImagePolicy), nil
 	case NamespacePolicyGVK:
 		return new(configv1.ImagePolicy), nil
+	case PinnedSetGVK, PinnedSetFormerGVK:
+		return new(mcfgv1.PinnedImageSet), nil
 	default:
 		return nil, fmt.Errorf("%s: %w", cmp.Or(strings.TrimSpace(gvk.GroupVersion().String()+" "+gvk.Kind), "(no kind)"), ErrKind)
 	}
@@ -143,6 +153,8 @@ func KindOf(o Object) string {
 		return ClusterPolicyGVK.Kind
 	case *configv1.ImagePolicy:
 		return NamespacePolicyGVK.Kind
+	case *mcfgv1.PinnedImageSet:
+		return PinnedSetGVK.Kind
 	default:
 		return fmt.Sprintf("%T", o)
 	}

@@ -65,7 +65,7 @@ func (t *Tables) table(pool string, by int, resolve func(Set) (*Table, error)) (
 // with the same specs, in the same order, and everything else.
 func (s Set) Equal(other Set) bool {
 	return slices.EqualFunc(s.Objects, other.Objects, sameObject) &&
-		slices.EqualFunc(s.Policies, other.Policies, sameObject) &&
+		slices.EqualFunc(s.Policies, other.Policies, sameObject) && slices.EqualFunc(s.Pinned, other.Pinned, sameObject) &&
 		reflect.DeepEqual(s.Registries, other.Registries) &&
 		s.Payload == other.Payload && s.TrustedCA == other.TrustedCA && s.CAsUnknown == other.CAsUnknown &&
 		maps.Equal(s.CAs, other.CAs) && s.Applied.equal(other.Applied) &&

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestTablesAreThoseOfResolve holds what is kept to what is worked out anew, for random sets.
@@ -37,7 +39,7 @@ func TestSetEqual(t *testing.T) {
 		tags.Name, policy.Name = "tags", "policy"
 		tags.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: "quay.io", Mirrors: []configv1.ImageMirror{"m.local"}}}
 		return Set{
-			Objects: []Object{tags}, Policies: []Object{policy}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"a"}},
+			Objects: []Object{tags}, Policies: []Object{policy}, Pinned: []Object{&mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}}}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"a"}},
 			Payload: "p", TrustedCA: "ca", CAs: map[string]string{"h": "pem"}, CAsUnknown: "u",
 			Applied: &Applied{Files: map[string][]byte{RegistriesConfPath: []byte("r"), SearchDropInPath: []byte("s"), PolicyJSONPath: []byte("p")}},
 			Files:   []File{{MachineConfig: "mc", Role: "worker", Path: "/p", Contents: []byte("c")}}, Pool: "worker",

@@ -51,6 +51,9 @@ type Cluster struct {
 	Volumes map[string]*corev1.NodeSelector
 	// Updates are the last updates of nodes, as far as MCO tells of them, in no order.
 	Updates []NodeUpdate
+	// PinnedSets are the PinnedImageSets of the cluster; NodePins say which of them nodes hold.
+	PinnedSets []*mcfgv1.PinnedImageSet
+	NodePins   []NodePins
 	// Unknown names what could not be read: "pods", "poddisruptionbudgets". What follows from
 	// it may be wrong both ways.
 	Unknown []string

@@ -70,7 +70,7 @@ type entry struct {
 const StandardInput = "standard input"
 
 // ErrEmpty is the error of a change without a mirror object.
-var ErrEmpty = errors.New("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy or ImagePolicy")
+var ErrEmpty = errors.New("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy, ImagePolicy or PinnedImageSet")
 
 // Edit returns the change that has been read. The error names all mistakes, or is ErrEmpty.
 func (r *Reader) Edit() (mirrors.Edit, error) {

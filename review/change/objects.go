@@ -82,7 +82,7 @@ func duplicate(doc []byte) error {
 
 var kindsOfUse = []string{
 	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
-	mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, "registrySources",
+	mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, mirrors.PinnedSetGVK.Kind, "registrySources",
 }
 
 // A header is the part of a document that has to be known to read the rest. Names of fields

@@ -401,11 +401,12 @@ func (s *Scenario) readObjects() error {
 	if len(s.Objects) == 0 {
 		return nil
 	}
-	images, err := imagesIn(s.Objects)
+	naming := slices.Concat(s.Objects, s.pinnedSets())
+	images, err := imagesIn(naming)
 	if err != nil {
 		return err
 	}
-	if images, err = imagesIn(slices.Concat(accounts(namespacesOf(images)), s.Objects)); err != nil {
+	if images, err = imagesIn(slices.Concat(accounts(namespacesOf(images)), naming)); err != nil {
 		return err
 	}
 	for _, img := range images {
@@ -414,6 +415,11 @@ func (s *Scenario) readObjects() error {
 		}
 	}
 	return nil
+}
+
+// pinnedSets returns those of the mirror objects in force that name images.
+func (s *Scenario) pinnedSets() []string {
+	return slices.DeleteFunc(slices.Clone(s.Before), func(text string) bool { return !strings.Contains(text, "kind: "+mirrors.PinnedSetGVK.Kind) })
 }
 
 func imagesIn(objects []string) ([]policy.Image, error) {

@@ -48,6 +48,8 @@ type checkOptions struct {
 	// an administrator's word.
 	release string
 	ack     bool
+	// pin asks for PinnedImageSets of what drains move, instead of the review.
+	pin bool
 }
 
 func newCheck() *cobra.Command {
@@ -74,6 +76,9 @@ called assumed in every output.
 mirror -f (mapping), skopeo, or a script (sh). Its exit code is 0, and 2 if not all could
 be determined.
 
+--pin prints PinnedImageSets of what drains of any node move, for each pool, once all of it was
+found where nodes pull it from. Applied before the change, they spare its drains a registry.
+
 --deletes asks what a deletion at a mirror would break for this cluster, and --keep what
 one has to spare.
 
@@ -95,6 +100,7 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json
   mirrorset-guard check -f working-dir/cluster-resources --assume working-dir/dry-run/mapping.txt
   mirrorset-guard check -f itms.yaml --plan sh --missing > copy.sh
+  mirrorset-guard check -f itms.yaml --pin > pins.yaml
   mirrorset-guard check --deletes working-dir/delete/delete-images.yaml
   mirrorset-guard check --keep mirror.example.com/shop -o refs
   mirrorset-guard check --release 4.21.3
@@ -121,6 +127,7 @@ verdict, or wrong usage.`,
 	cmd.Flags().StringVar(&o.assume, "assume", "", "file of lines SOURCE=DESTINATION, such as oc-mirror's dry-run/mapping.txt: count as present, and call assumed, what it would copy")
 	cmd.Flags().StringVar(&o.plan, "plan", "", "print what is to be copied to the mirrors for the change, instead of the review: "+strings.Join(handover.Formats(), ", "))
 	cmd.Flags().BoolVar(&o.missing, "missing", false, "with --plan: only what the mirrors lack")
+	cmd.Flags().BoolVar(&o.pin, "pin", false, "print PinnedImageSets that have the nodes of each pool hold what drains move, instead of the review")
 	cmd.Flags().StringVar(&o.deletes, "deletes", "", "judge a deletion at registries instead of a change: oc-mirror's delete-images.yaml, a file of references, - (standard input), or references")
 	cmd.Flags().StringVar(&o.keep, "keep", "", "print what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare")
 	cmd.Flags().StringVar(&o.release, "release", "", "judge a release instead of a change: a version, next, desired, or the reference of a release image")
@@ -149,6 +156,9 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	defer c.world.Close()
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
+	if o.pin {
+		return o.printPins(ctx, streams, targets[0], c)
+	}
 	record, err := c.reviewer.Review(ctx, c.edit, c.by)
 	if err != nil {
 		return err
@@ -182,7 +192,7 @@ func (o *checkOptions) targets() ([]cli.Target, error) {
 	if slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "refs" }) {
 		return nil, errors.New("--output refs: only for --keep")
 	}
-	return targets, o.checkPlan(targets)
+	return targets, errors.Join(o.checkPlan(targets), o.checkPin(targets))
 }
 
 // A candidate is a change that was read, with the world that it would be made in and what reviews it there.

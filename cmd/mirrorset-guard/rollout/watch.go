@@ -48,7 +48,8 @@ func newRolloutWatch() *cobra.Command {
 every node has what the mirror objects ask for and all pools are updated. A change
 that the Machine Config Operator has not noticed yet counts as well. With --wait-for
 it waits until the objects of a file are in the cluster as the file says and have
-reached every node of the pools that get them.
+reached every node of the pools that get them. PinnedImageSets have, once every
+MachineConfigNode says that its node holds them.
 
 A rollout has stalled when nothing in it has moved for --stall-after and a cause is
 known that does not pass by itself, or for three times as long without one. On a
@@ -71,7 +72,7 @@ func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
 	o.cluster.AddFlags(flags)
 	o.output.AddFlags(flags)
 	flags.StringArrayVar(&o.pools, "pool", nil, "only this pool counts; may be repeated")
-	flags.StringArrayVar(&o.waitFor.Files, "wait-for", nil, "file, folder or - (standard input) with mirror objects that have to reach the nodes; may be repeated")
+	flags.StringArrayVar(&o.waitFor.Files, "wait-for", nil, "file, folder or - (standard input) with mirror objects or PinnedImageSets that have to reach the nodes; may be repeated")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the end; 0 means no limit")
 	flags.DurationVar(&o.stallAfter, "stall-after", o.stallAfter, "how long a rollout may go without movement before it counts as stalled")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "continue when a pool is degraded or has stalled")

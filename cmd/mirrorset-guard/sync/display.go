@@ -282,15 +282,4 @@ func writeLine(w io.Writer, doc any) error {
 }
 
 // size says how many bytes there are as people read it.
-func size(n int64) string {
-	const step = 1024
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	value, unit := float64(n), 0
-	for value >= step && unit < len(units)-1 {
-		value, unit = value/step, unit+1
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", value, units[unit])
-}
+var size = text.Size

@@ -38,6 +38,12 @@ type images struct {
 	// status, of which it is not known with which credentials they were pulled.
 	held   holdings
 	listed map[uint64]bool
+	// pinned are those that nodes hold by PinnedImageSets (rollout.Cluster.Held). MCO's daemon pulled them,
+	// or found them there.
+	pinned map[uint64]bool
+	// ownPolicy are namespaces whose pods CRI-O holds to a signature policy of their own when it creates a
+	// container: it may then ask the registry about an image that is there.
+	ownPolicy map[string]bool
 	// shared says of images that pods with different credentials use them.
 	shared []bool
 	// cut says of nodes that they name only the largest of their images.
@@ -89,9 +95,16 @@ func (im *images) started(h holdings, p imagePull, n int32) {
 func (im *images) has(h holdings, p imagePull, n int32) bool {
 	key := heldKey(p.image, n)
 	if !im.shared[p.image] || !im.verifies[n] {
-		return h.held[key] || im.listed[key]
+		return h.held[key] || im.listed[key] || im.pins(p, n)
 	}
 	return h.with[heldWith{key, p.with}] || h.with[heldWith{key, credential{}}]
+}
+
+// pins reports whether a node certainly holds an image by a PinnedImageSet. By default (NeverVerifyPreloadedImages)
+// the kubelet then verifies no credentials for it, unless it pulled the image itself, with those of another
+// pod: see has.
+func (im *images) pins(p imagePull, n int32) bool {
+	return im.pinned[heldKey(p.image, n)] && !im.ownPolicy[p.namespace]
 }
 
 // verifiesCredentials reports whether the kubelet of a node does so: the feature
@@ -107,7 +120,7 @@ const listedImages = 50
 
 func (w *cluster) addImages() {
 	im := &images{
-		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), verifies: make([]bool, len(w.nodes)),
+		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, pinned: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), verifies: make([]bool, len(w.nodes)),
 		answers: map[pullKey]rollout.Pull{},
 	}
 	w.images = im
@@ -141,6 +154,7 @@ func (w *cluster) addImages() {
 			return
 		}
 	}
+	im.pin(w.in.Cluster.Held())
 	for i := range w.pods {
 		p := &w.pods[i]
 		if p.node < 0 || !p.Started {
@@ -157,11 +171,30 @@ func (w *cluster) addImages() {
 	}
 }
 
+// pin notes what nodes hold by PinnedImageSets.
+func (im *images) pin(held map[string][]string) {
+	im.ownPolicy = map[string]bool{}
+	for _, namespace := range im.w.in.OwnPolicies {
+		im.ownPolicy[namespace] = true
+	}
+	for name, refs := range held {
+		n, ok := im.w.byName[name]
+		if !ok {
+			continue
+		}
+		for _, ref := range refs {
+			if id, used := im.ids[ref]; used {
+				im.pinned[heldKey(id, n)] = true
+			}
+		}
+	}
+}
+
 // holders returns the nodes that have an image before the rollout, in any order.
 func (im *images) holders(image int32) []int32 {
 	if im.nodes == nil {
 		im.nodes = map[int32][]int32{}
-		for _, keys := range []map[uint64]bool{im.held.held, im.listed} {
+		for _, keys := range []map[uint64]bool{im.held.held, im.listed, im.pinned} {
 			for key := range keys {
 				im.nodes[int32(key>>32)] = append(im.nodes[int32(key>>32)], int32(key&(1<<32-1))) //nolint:gosec // as heldKey made it
 			}
@@ -217,7 +250,7 @@ func (v assumption) starts(p imagePull, n int32, updated bool, more holdings) bo
 		return true
 	}
 	here := func() bool {
-		return v.im.has(v.im.held, p, n) || v.im.has(more, p, n) || v.hopeful && (v.im.cut[n] || v.im.listed[heldKey(p.image, n)])
+		return v.im.has(v.im.held, p, n) || v.im.has(more, p, n) || v.hopeful && (v.im.cut[n] || v.im.listed[heldKey(p.image, n)] || v.im.pinned[heldKey(p.image, n)])
 	}
 	switch p.policy {
 	case corev1.PullAlways:

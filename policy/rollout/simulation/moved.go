@@ -65,6 +65,27 @@ func (w *cluster) moved() []Moved {
 	return all
 }
 
+// allPinned reports whether PinnedImageSets hold every image of the pods that drains evict, on each node that those
+// may go to; false if there are none of such pods.
+func (w *cluster) allPinned() bool {
+	known := map[*podClass]bool{}
+	for i := range w.pods {
+		p := &w.pods[i]
+		if p.stays || p.node < 0 || p.isNeverReplaced() || !w.nodes[p.node].drained || known[p.podClass] {
+			continue
+		}
+		known[p.podClass] = true
+		for _, pull := range p.podClass.pulls {
+			for _, n := range p.podClass.eligible.list {
+				if w.ask(1); !w.images.pins(pull, n) {
+					return false
+				}
+			}
+		}
+	}
+	return len(known) > 0
+}
+
 // notPulled stands for no node; -1 is the pool of nodes that are in none.
 const notPulled = -2
 

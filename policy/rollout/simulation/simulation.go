@@ -17,6 +17,8 @@ type Input struct {
 	// no pool. It is asked once for each combination that matters; nil knows nothing.
 	// PullUnknown counts as a pull that fails in the worst course and as one that works in the best.
 	Pull func(image, namespace, pool string, updated bool) rollout.Pull
+	// OwnPolicies are the namespaces whose pods are held to a signature policy of their own.
+	OwnPolicies []string
 	// Now is when the cluster was read, by which a pod that is being deleted is past its time to
 	// end; the zero Time if that is not known.
 	Now time.Time
@@ -36,6 +38,10 @@ type Result struct {
 	// Moved are the images that pods which drains evict may have to pull again, whether they can
 	// or not; each once for each namespace and pool.
 	Moved []Moved
+	// AllPinned is set if nodes are drained, and every image of the pods that drains evict is held by
+	// PinnedImageSets wherever its pods may go, so that none of them has to be pulled. Images that nodes
+	// merely have at the moment do not count: kubelets remove those when the disk is full.
+	AllPinned bool
 	// Partial is set where Stop ended the simulation. Neither course is complete then, and
 	// their missing stalls mean nothing.
 	Partial bool
@@ -74,7 +80,11 @@ func Run(in Input) Result {
 	if !w.stopped {
 		result.Moved = w.moved()
 	}
+	if !w.stopped && len(result.Unknown) == 0 {
+		result.AllPinned = len(result.Moved) == 0 && w.allPinned()
+	}
 	result.Partial = w.stopped
+	result.AllPinned = result.AllPinned && !result.Partial
 	if !result.Certain() {
 		result.Worst.Assured = nil
 	}

@@ -54,7 +54,7 @@ func ReachOf(in VerifyInput, goal Goal) Reach {
 	}
 	r.Missing = v.missingFor(goal, r, notWell)
 	switch {
-	case r.Missing != "":
+	case r.Missing != "", goal.OnlyPins():
 	case len(notKnown) > 0:
 		r.Unknown = text.First(notKnown, 1, "node")[0]
 	case slices.Contains(in.Cluster.Unknown, "nodes"):
@@ -75,11 +75,16 @@ func (g Goal) counts(pool string) bool { return len(g.Pools) == 0 || slices.Cont
 // missingFor says what is known to be missing.
 func (v *verification) missingFor(goal Goal, r Reach, notWell []string) string {
 	if goal.Edit != nil {
-		if lacking := v.Mirrors.Lacks(*goal.Edit); len(lacking) > 0 {
+		if lacking := withPinned(v.Mirrors, v.Cluster).Lacks(*goal.Edit); len(lacking) > 0 {
 			return fmt.Sprintf("in the cluster, %s not as the file says: %s", text.Plural(len(lacking), "object is", "objects are"), text.Names(lacking, shown))
 		}
 	}
+	if missing := pinsMissing(goal, v.Cluster); missing != "" {
+		return missing
+	}
 	switch {
+	case goal.OnlyPins():
+		return ""
 	case v.Rejected != "":
 		return "MCO rejects the mirror objects: " + v.Rejected
 	case len(notWell) == 0:

@@ -63,6 +63,9 @@ func (w *Watcher) reachedText() string {
 		return "Updated: there are no nodes."
 	}
 	nodes := text.Plural(w.reach.Nodes, "node has", "nodes have")
+	if w.Goal.OnlyPins() {
+		return fmt.Sprintf("%s reached the nodes: each of them holds the images.", w.Goal.Edit.Subject())
+	}
 	if w.Goal.Edit != nil {
 		return fmt.Sprintf("%s reached the nodes: %s what the mirror objects ask for.", w.Goal.Edit.Subject(), "all "+nodes)
 	}

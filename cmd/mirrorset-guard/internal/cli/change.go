@@ -28,6 +28,9 @@ func (c *ChangeFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.delete, "delete", false, "delete the objects in -f instead of applying them")
 }
 
+// Deletes reports whether the change takes the objects away.
+func (c *ChangeFlags) Deletes() bool { return c.delete }
+
 // A Change is a change as it was read, before it is known what it is applied to.
 type Change struct {
 	reader *change.Reader // nil for no change

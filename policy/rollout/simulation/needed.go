@@ -1,0 +1,78 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// Needed is an image that pods which a drain can evict have to find on the nodes of a pool.
+type Needed struct {
+	Image, Pool string
+	// Pod is one of them ("namespace/name").
+	Pod string
+	// Always is set if the kubelet asks the registry for one of them even where the image is there.
+	Always bool
+	// OwnSecrets is set if one of them brings a pull secret of its own, which the pull of a PinnedImageSet
+	// does not have.
+	OwnSecrets bool
+}
+
+// Needs returns what would have to be on the nodes of each pool so that no drain of any of its nodes needs a
+// registry, sorted by pool and image: the images of all pods that drains evict and that are made again, for each pool
+// on whose nodes those may run. Pods of DaemonSets and static ones stay where their images are. Of Input only
+// the Cluster and Stop count; pools that no rollout takes, as they are paused or degraded, count too.
+func Needs(in Input) []Needed {
+	in.Pull = nil
+	in.Forecast = in.Cluster.Members()
+	in.Forecast.Pools = slices.Clone(in.Forecast.Pools)
+	for i := range in.Forecast.Pools {
+		p := &in.Forecast.Pools[i]
+		p.Part, p.Decision.Drains = rollout.Takes, true
+		p.Nodes = slices.Clone(p.Nodes)
+		for k := range p.Nodes {
+			p.Nodes[k].Unavailable = ""
+		}
+	}
+	w := newCluster(in)
+	type key struct{ pool, image string }
+	found := map[key]*Needed{}
+	for i := range w.pods {
+		p := &w.pods[i]
+		if p.stays || p.node < 0 || p.isNeverReplaced() {
+			continue
+		}
+		for _, pool := range w.poolsOf(p) {
+			for _, pull := range p.podClass.pulls {
+				at := key{pool, w.images.names[pull.image]}
+				n := found[at]
+				if n == nil {
+					n = &Needed{Image: at.image, Pool: pool, Pod: w.podName(int32(i))} //nolint:gosec // an index of pods
+					found[at] = n
+				}
+				n.Always = n.Always || pull.policy == corev1.PullAlways
+				n.OwnSecrets = n.OwnSecrets || pull.with != credential{}
+			}
+		}
+	}
+	all := make([]Needed, 0, len(found))
+	for _, n := range found {
+		all = append(all, *n)
+	}
+	slices.SortFunc(all, func(a, b Needed) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Image, b.Image)) })
+	return all
+}
+
+// poolsOf returns the pools on whose nodes p may run, by index.
+func (w *cluster) poolsOf(p *pod) []string {
+	var names []string
+	for _, n := range p.podClass.eligible.list {
+		if pool := w.nodes[n].pool; pool >= 0 && !slices.Contains(names, w.pools[pool].Name) {
+			names = append(names, w.pools[pool].Name)
+		}
+	}
+	return names
+}

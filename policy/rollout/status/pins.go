@@ -1,0 +1,95 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// PinnedSets returns the names of the PinnedImageSets that g waits for.
+func (g Goal) PinnedSets() []string {
+	if g.Edit == nil {
+		return nil
+	}
+	var names []string
+	for _, o := range g.Edit.Objects() {
+		if set, ok := o.(*mcfgv1.PinnedImageSet); ok {
+			names = append(names, set.Name)
+		}
+	}
+	return names
+}
+
+// OnlyPins reports whether g waits for PinnedImageSets and nothing else: how far a rollout is does not
+// matter then.
+func (g Goal) OnlyPins() bool {
+	return g.Edit != nil && len(g.PinnedSets()) > 0 && len(g.PinnedSets()) == len(g.Edit.Objects())
+}
+
+// withPinned returns s with the PinnedImageSets of c, which are followed, where s was read once.
+func withPinned(s mirrors.Set, c rollout.Cluster) mirrors.Set {
+	s.Pinned = each.Of(c.PinnedSets, func(set *mcfgv1.PinnedImageSet) mirrors.Object { return set })
+	return s
+}
+
+// pinsMissing says which nodes do not hold the PinnedImageSets of a goal, "" if all do.
+func pinsMissing(goal Goal, c rollout.Cluster) string {
+	wanted := goal.PinnedSets()
+	if len(wanted) == 0 {
+		return ""
+	}
+	taken := map[string]bool{}
+	nodes, lacking := 0, []string{}
+	failed := ""
+	for _, p := range c.Pinnings() {
+		if !slices.Contains(wanted, p.Set.Name) || !goal.counts(p.Pool) {
+			continue
+		}
+		taken[p.Set.Name] = true
+		nodes++
+		if p.Missing == "" {
+			continue
+		}
+		lacking = append(lacking, fmt.Sprintf("%s %s (PinnedImageSet %s)", p.Node, p.Missing, p.Set.Name))
+		if p.Failed && failed == "" {
+			failed = lacking[len(lacking)-1]
+		}
+	}
+	var without []string
+	for _, name := range wanted {
+		if !taken[name] {
+			without = append(without, name)
+		}
+	}
+	switch {
+	case len(without) > 0 && len(goal.Pools) == 0:
+		return fmt.Sprintf("no node of a pool takes %s: the labels of a PinnedImageSet choose the pool", namedSets(without))
+	case nodes == 0:
+		return fmt.Sprintf("no node of these pools takes %s", namedSets(without))
+	case len(lacking) == 0:
+		return ""
+	case failed != "":
+		return fmt.Sprintf("%s of %s; %s", text.Number(nodes-len(lacking)), pinsHeld(nodes), failed)
+	default:
+		return fmt.Sprintf("%s of %s; %s", text.Number(nodes-len(lacking)), pinsHeld(nodes), strings.Join(text.First(lacking, 1, "node"), "; "))
+	}
+}
+
+// pinsHeld counts sets on nodes: a node with two sets has two.
+func pinsHeld(n int) string {
+	return text.Plural(n, "PinnedImageSet on a node is held", "PinnedImageSets on nodes are held")
+}
+
+func namedSets(names []string) string {
+	if len(names) == 1 {
+		return "PinnedImageSet " + names[0]
+	}
+	return "PinnedImageSets " + text.Names(names, shown)
+}

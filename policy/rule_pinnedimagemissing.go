@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// pinnedImageMissing objects to PinnedImageSets of the change that MCO cannot give to nodes, or gives to none.
+// An image that nodes cannot pull is for the rules that look at images: see assessment.asPin.
+func pinnedImageMissing(p Plan, _ Facts) []Finding {
+	var findings []Finding
+	placed := newPinPlacements(p.rollout)
+	counts := map[string]int{}
+	for _, set := range pinnedSetsOf(p.change.After) {
+		for _, pool := range placed.pools(set) {
+			counts[pool]++
+		}
+	}
+	for _, o := range differing(p.change.After.Pinned, p.change.Before.Pinned) {
+		set, ok := o.(*mcfgv1.PinnedImageSet)
+		if !ok {
+			continue
+		}
+		findings = append(findings, invalidPins(set)...)
+		pools := placed.pools(set)
+		switch {
+		case !placed.known:
+			findings = append(findings, pinFinding(Warn, set, "it is not known which pools take it, so that it is judged for nodes of all", nil, "let the guard read machineconfigpools"))
+		case len(pools) == 0:
+			findings = append(findings, pinFinding(Warn, set, "no MachineConfigPool takes it, so that no node pulls its images", placed.selectors(), labelRemedy(set, placed.all)))
+		}
+		for _, pool := range pools {
+			if placed.known && counts[pool] > rollout.MaxPinnedSets {
+				findings = append(findings, pinFinding(Deny, set, fmt.Sprintf("pool %s would have %d sets, and a pool takes %d: MCO could add none any more", pool, counts[pool], rollout.MaxPinnedSets),
+					nil, "put the images of several sets into one"))
+			}
+		}
+	}
+	return findings
+}
+
+// invalidPins objects to what an API server refuses of a set, unless its definition is an older one.
+func invalidPins(set *mcfgv1.PinnedImageSet) []Finding {
+	var findings []Finding
+	if n := len(set.Spec.PinnedImages); n > rollout.MaxPinnedImages {
+		findings = append(findings, pinFinding(Deny, set, fmt.Sprintf("it names %s, and a set takes %d", text.Count(n, "image"), rollout.MaxPinnedImages), nil, "divide it into several sets"))
+	}
+	var tags []string
+	for i, image := range set.Spec.PinnedImages {
+		if !mirrors.ByDigest(string(image.Name)) {
+			tags = append(tags, fmt.Sprintf("spec.pinnedImages[%d].name: %s", i, image.Name))
+		}
+	}
+	if len(tags) > 0 {
+		findings = append(findings, pinFinding(Deny, set, text.Plural(len(tags), "image is not named by digest", "images are not named by digest")+", and nodes pin nothing else",
+			text.First(tags, maxNamed, "image"), "name them by digest"))
+	}
+	return findings
+}
+
+func pinFinding(severity Severity, set *mcfgv1.PinnedImageSet, reason string, detail []string, remedy string) Finding {
+	return Finding{
+		Severity: severity, Reason: mirrors.NameOf(set) + ": " + reason, Detail: detail, Remedy: []string{remedy},
+		Statement: &Statement{Objects: []string{mirrors.NameOf(set)}},
+	}
+}
+
+// selectors says by which labels pools select sets.
+func (p *pinPlacements) selectors() []string {
+	lines := each.Of(p.all, func(pool *mcfgv1.MachineConfigPool) string {
+		return fmt.Sprintf("pool %s takes sets with %s", pool.Name, selectorText(pool))
+	})
+	slices.Sort(lines)
+	return text.First(lines, maxNamed, "pool")
+}
+
+// labelRemedy says which label makes a pool take a set.
+func labelRemedy(set *mcfgv1.PinnedImageSet, pools []*mcfgv1.MachineConfigPool) string {
+	for _, pool := range pools {
+		if pool.Spec.MachineConfigSelector != nil && pool.Spec.MachineConfigSelector.MatchLabels[mcfgv1.MachineConfigRoleLabelKey] == pool.Name {
+			return fmt.Sprintf("label it for a pool, as with: oc label pinnedimageset %s --overwrite %s=%s", set.Name, mcfgv1.MachineConfigRoleLabelKey, pool.Name)
+		}
+	}
+	return "label it as the machineConfigSelector of a pool asks"
+}
+
+func selectorText(pool *mcfgv1.MachineConfigPool) string {
+	s := pool.Spec.MachineConfigSelector
+	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return "no label: none at all"
+	}
+	var parts []string
+	for key, value := range s.MatchLabels {
+		parts = append(parts, key+"="+value)
+	}
+	slices.Sort(parts)
+	for _, e := range s.MatchExpressions {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ","))))
+	}
+	return strings.Join(parts, ", ")
+}
