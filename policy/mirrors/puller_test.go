@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func tagSet(name string, entries ...configv1.ImageTagMirrors) Object {
+func tagEntries(name string, entries ...configv1.ImageTagMirrors) Object {
 	return &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: entries}}
 }
 
-func digestSet(name string, entries ...configv1.ImageDigestMirrors) Object {
+func digestEntries(name string, entries ...configv1.ImageDigestMirrors) Object {
 	return &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: entries}}
 }
 
@@ -30,7 +30,7 @@ func TestResolveFor(t *testing.T) {
 	}{
 		{
 			"a policy keeps builds from the source, and nobody else",
-			Set{Objects: []Object{tagSet("a", configv1.ImageTagMirrors{Source: "q.io/a", Mirrors: []configv1.ImageMirror{"m.io/a"}, MirrorSourcePolicy: never})}},
+			Set{Objects: []Object{tagEntries("a", configv1.ImageTagMirrors{Source: "q.io/a", Mirrors: []configv1.ImageMirror{"m.io/a"}, MirrorSourcePolicy: never})}},
 			"q.io/a/x:1",
 			map[Puller][]string{
 				Builds:      {"m.io/a/x:1", "!q.io/a/x:1"},
@@ -41,9 +41,9 @@ func TestResolveFor(t *testing.T) {
 		{
 			"the longest source counts for builds and imports, each that covers it for the registry, digests first",
 			Set{Objects: []Object{
-				tagSet("wide", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"wide.io/q"}}),
-				tagSet("narrow", configv1.ImageTagMirrors{Source: "q.io/a", Mirrors: []configv1.ImageMirror{"narrow.io"}}),
-				digestSet("digests", configv1.ImageDigestMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"digests.io"}}),
+				tagEntries("wide", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"wide.io/q"}}),
+				tagEntries("narrow", configv1.ImageTagMirrors{Source: "q.io/a", Mirrors: []configv1.ImageMirror{"narrow.io"}}),
+				digestEntries("digests", configv1.ImageDigestMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"digests.io"}}),
 			}},
 			"q.io/a/x:1",
 			map[Puller][]string{
@@ -54,20 +54,20 @@ func TestResolveFor(t *testing.T) {
 		},
 		{
 			"mirrors for tags serve no digest, but in the registry",
-			Set{Objects: []Object{tagSet("a", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"m.io"}})}},
+			Set{Objects: []Object{tagEntries("a", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"m.io"}})}},
 			"q.io/a" + digest,
 			map[Puller][]string{Builds: {"q.io/a" + digest}, Imports: {"q.io/a" + digest}, PullThrough: {"m.io/a" + digest, "q.io/a" + digest}},
 		},
 		{
 			"a wildcard counts for builds",
-			Set{Objects: []Object{tagSet("a", configv1.ImageTagMirrors{Source: "*.q.io", Mirrors: []configv1.ImageMirror{"m.io"}})}},
+			Set{Objects: []Object{tagEntries("a", configv1.ImageTagMirrors{Source: "*.q.io", Mirrors: []configv1.ImageMirror{"m.io"}})}},
 			"x.q.io/a:1",
 			map[Puller][]string{Builds: {"m.io/a:1", "x.q.io/a:1"}, Imports: {"x.q.io/a:1"}, PullThrough: {"x.q.io/a:1"}},
 		},
 		{
 			"imports are blocked for a registry without mirrors of its own, mirrors below it or not",
 			Set{
-				Objects:    []Object{tagSet("a", configv1.ImageTagMirrors{Source: "q.io/a", Mirrors: []configv1.ImageMirror{"m.io/a"}})},
+				Objects:    []Object{tagEntries("a", configv1.ImageTagMirrors{Source: "q.io/a", Mirrors: []configv1.ImageMirror{"m.io/a"}})},
 				Registries: configv1.RegistrySources{BlockedRegistries: []string{"q.io"}},
 			},
 			"q.io/a/x:1",
@@ -76,7 +76,7 @@ func TestResolveFor(t *testing.T) {
 		{
 			"with mirrors of its own, nothing blocks them",
 			Set{
-				Objects:    []Object{tagSet("a", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"m.io"}})},
+				Objects:    []Object{tagEntries("a", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"m.io"}})},
 				Registries: configv1.RegistrySources{BlockedRegistries: []string{"q.io"}},
 			},
 			"q.io/x:1",
@@ -84,7 +84,7 @@ func TestResolveFor(t *testing.T) {
 		},
 		{
 			"where the name at a mirror is none, imports and the registry have the source left",
-			Set{Objects: []Object{tagSet("a", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"m.io:5000/p"}})}},
+			Set{Objects: []Object{tagEntries("a", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"m.io:5000/p"}})}},
 			"q.io:8443/x:1",
 			map[Puller][]string{Builds: nil, Imports: {"q.io:8443/x:1"}, PullThrough: {"q.io:8443/x:1"}},
 		},
@@ -133,8 +133,8 @@ func placesOf(r Route) []string {
 // comes of the objects all the same.
 func TestContradictions(t *testing.T) {
 	set := Set{Objects: []Object{
-		tagSet("a", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"a.io"}}),
-		tagSet("b", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"b.io"}, MirrorSourcePolicy: configv1.NeverContactSource}),
+		tagEntries("a", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"a.io"}}),
+		tagEntries("b", configv1.ImageTagMirrors{Source: "q.io", Mirrors: []configv1.ImageMirror{"b.io"}, MirrorSourcePolicy: configv1.NeverContactSource}),
 	}}
 	if _, err := Resolve(set); err == nil {
 		t.Fatal("MCO would apply it")
@@ -157,8 +157,8 @@ func TestContradictions(t *testing.T) {
 func TestGeneratorFails(t *testing.T) {
 	set := Set{
 		Objects: []Object{
-			tagSet("wildcard", configv1.ImageTagMirrors{Source: "*.q.io", Mirrors: []configv1.ImageMirror{"m.io"}}),
-			tagSet("plain", configv1.ImageTagMirrors{Source: "r.io", Mirrors: []configv1.ImageMirror{"m.io"}}),
+			tagEntries("wildcard", configv1.ImageTagMirrors{Source: "*.q.io", Mirrors: []configv1.ImageMirror{"m.io"}}),
+			tagEntries("plain", configv1.ImageTagMirrors{Source: "r.io", Mirrors: []configv1.ImageMirror{"m.io"}}),
 		},
 		Registries: configv1.RegistrySources{InsecureRegistries: []string{"x.q.io"}},
 	}
@@ -185,7 +185,7 @@ func TestGeneratorFails(t *testing.T) {
 func TestResolveForTooMuch(t *testing.T) {
 	entries := make([]configv1.ImageTagMirrors, MaxEntries+1)
 	for _, p := range OtherPullers {
-		if _, err := ResolveFor(p, Set{Objects: []Object{tagSet("a", entries...)}}); err == nil {
+		if _, err := ResolveFor(p, Set{Objects: []Object{tagEntries("a", entries...)}}); err == nil {
 			t.Errorf("%s: computed", p)
 		}
 	}
