@@ -103,7 +103,7 @@ func (v *Verdict) conclude(s Settings) {
 func (s *Settings) judge(a *assessment) []Finding {
 	var findings []Finding
 	for _, r := range rules {
-		if r.puller != a.Puller {
+		if !r.isFor(a.Reroute) {
 			continue
 		}
 		f, ok := r.check(a)

@@ -42,6 +42,7 @@ const (
 	ImportFails         = "ImportFails"
 	PullThroughFails    = "PullThroughFails"
 	FollowedAtOnce      = "FollowedAtOnce"
+	RescueMissing       = "RescueMissing"
 )
 
 // A rule objects to one reroute, or does not.
@@ -54,6 +55,12 @@ type rule struct {
 	loss bool
 	// puller is whose reroutes the rule is for.
 	puller mirrors.Puller
+}
+
+// isFor reports whether r is a rule for what a reroute is of. That for the rescue set is the only one for
+// what nothing else needs.
+func (r rule) isFor(reroute *Reroute) bool {
+	return r.puller == reroute.Puller && (r.puller != mirrors.Nodes || (r.id == RescueMissing) == onlyRescue(reroute.Image))
 }
 
 // rules are tried in this order for each image. The first that denies has the
@@ -76,6 +83,7 @@ var rules = []rule{
 	{BlockLifted, blockLifted, false, mirrors.Nodes},
 	{AnotherImage, anotherImage, false, mirrors.Nodes},
 	{TagDrift, tagDrift, false, mirrors.Nodes},
+	{RescueMissing, rescueMissing, false, mirrors.Nodes},
 	{BuildFails, besideNodes, true, mirrors.Builds},
 	{ImportFails, besideNodes, false, mirrors.Imports},
 	{PullThroughFails, besideNodes, false, mirrors.PullThrough},

@@ -19,7 +19,7 @@ func severities(rule string, severity Severity) Settings {
 func TestRuleIDs(t *testing.T) {
 	want := []string{
 		RewriteError, NoRoute, MirrorHidden, SignatureMissing, SignatureRejected, SignatureUnreadable, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing,
-		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, AnotherImage, TagDrift, BuildFails, ImportFails, PullThroughFails,
+		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, AnotherImage, TagDrift, RescueMissing, BuildFails, ImportFails, PullThroughFails,
 		RejectedByMCO, FollowedAtOnce, InventoryStale, MalformedReference, NoEffect, BroadSource, MirrorInCluster,
 		RolloutStalls, DrainLosesPod, DrainBlocked, RolloutBusy, PoolPaused,
 	}

@@ -17,6 +17,10 @@ var ruleTexts = map[string]RuleText{
 		"deny what the change adds, warn about what is there already",
 		"the merged set is invalid, image policies included, and MCO would stop applying every later mirror change; or it is too large for a MachineConfig",
 	},
+	RescueMissing: {
+		"warn",
+		"an image that nothing runs until something is wrong, as must-gather, is not verified on its new route",
+	},
 	BuildFails: {
 		"warn",
 		"builds pull an image that is not verified on the route that they take as soon as the change is stored",

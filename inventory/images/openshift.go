@@ -292,6 +292,9 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 			h.add(r)
 		})
 	}
+	if k.Kind == "ClusterServiceVersion" {
+		h.add(Reference{Image: o.GetAnnotations()[policy.MustGatherAnnotation], Container: "annotation " + policy.MustGatherAnnotation, Use: policy.History})
+	}
 	if k.dockerfile != "" {
 		h.addDockerfiles(o.Object, k.dockerfile, k.stages, use(policy.Referenced))
 	}
