@@ -85,8 +85,9 @@ func (v Verdict) Copies() []Copy {
 	var copies []Copy
 	seen := map[string]int{}
 	for i := range v.Findings {
-		c := v.Findings[i].Copy
-		if c == nil || v.Findings[i].Severity == Info {
+		f := &v.Findings[i]
+		c := f.Copy
+		if c == nil || f.Severity == Info && (f.Rule != ImportFails || !onlyHistory(f.Image)) {
 			continue
 		}
 		if at, ok := seen[c.To.Ref]; ok {

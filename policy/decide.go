@@ -36,6 +36,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 		}
 		v.Findings = append(doubled(v.Findings, len(findings)), findings...)
 	}
+	v.Counts.Tags, v.Counts.Builds = countAtOnce(p.Reroutes)
 	for _, r := range planRules {
 		v.Findings = append(v.Findings, r.find(p, facts)...)
 	}
@@ -102,6 +103,9 @@ func (v *Verdict) conclude(s Settings) {
 func (s *Settings) judge(a *assessment) []Finding {
 	var findings []Finding
 	for _, r := range rules {
+		if !r.isFor(a.Reroute) {
+			continue
+		}
 		f, ok := r.check(a)
 		if !ok {
 			continue

@@ -50,7 +50,7 @@ func (p *Plan) setDepth(r *Reroute) {
 			*other = p.settings.atDepth(*other, depth)
 		}
 	}
-	r.platforms = p.entries == nil && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
+	r.platforms = p.entries == nil && r.Puller == mirrors.Nodes && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
 	r.site = p.site
 	r.onePlatform = len(p.site.platforms) == 1
 	r.protected = p.settings.IsProtected(r.Image)

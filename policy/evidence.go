@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -97,7 +98,7 @@ func (s step) proveAfter(f *Fact) *Fact {
 	case f.Presence != Denied && f.Presence != Absent, f.Assumed != "":
 		return f
 	case !f.AsNodes,
-		f.Presence == Denied && (s.isAtSource() || s.OtherCredentials),
+		f.Presence == Denied && (s.isAtSource() || s.OtherCredentials || s.Puller != mirrors.Nodes),
 		f.Presence == Absent && s.isAtSource() && s.doubt() != "":
 		return s.unproven(f)
 	default:
@@ -143,7 +144,7 @@ func (r *Reroute) unproven(f *Fact) *Fact {
 	unsure.Detail = describe(f)
 	if refused := f.Presence == Absent || f.Presence == Denied; refused && !f.AsNodes {
 		unsure.Detail += "; " + askedOtherwise
-	} else if why := r.doubt(); why != "" {
+	} else if why := cmp.Or(r.doubt(), r.secretsOfNamespace()); why != "" {
 		unsure.Detail += "; " + why
 	}
 	if unsure.Presence = Unreachable; f.Presence.endsPull() {
@@ -158,7 +159,7 @@ const askedOtherwise = "it was asked without the pull secret of the nodes, which
 // doubt says why nodes may get an image that a registry refuses to the guard, or says it
 // does not have; "" if nodes would be told the same.
 func (r *Reroute) doubt() string {
-	if r.OtherCredentials {
+	if r.Puller == mirrors.Nodes && r.OtherCredentials {
 		return "nodes may have other credentials through CRIOCredentialProviderConfig"
 	}
 	_, digest, _ := strings.Cut(r.Image.Ref, "@")
@@ -175,6 +176,18 @@ func (r *Reroute) doubt() string {
 		}
 	}
 	return ""
+}
+
+// secretsOfNamespace says that others than nodes have secrets that are not read, at mirrors too: imports and
+// the integrated registry all of an ImageStream's namespace (openshift-apiserver,
+// pkg/image/apiserver/registry/imagesecret/rest.go, Get), builds that of their strategy or those of their
+// service account. They use the nodes' pull secret besides (importer/staticcredentials.go,
+// nodeCredentialsDir).
+func (r *Reroute) secretsOfNamespace() string {
+	if r.Puller == mirrors.Nodes || len(r.Image.Consumers) == 0 {
+		return ""
+	}
+	return "a secret in namespace " + r.Image.Consumers[0].Namespace + " may let " + r.Puller.String() + " in"
 }
 
 // failingIn returns the namespaces with whose pull secrets nodes say that they do not get the image: a pod

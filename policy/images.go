@@ -15,6 +15,7 @@ import (
 // zero value holds none.
 type Images struct {
 	ordered *btree.BTreeG[keyed] // nil if there are none
+	others  int                  // how many of them nodes are not all that pull
 }
 
 // A keyed image is one with its key in the order.
@@ -24,18 +25,20 @@ type keyed struct {
 	// come first.
 	key   string
 	image Image
+	other bool // whether nodes are not all that pull it
 }
 
 func withKey(img Image) keyed {
+	k := keyed{image: img, other: hasOtherPullers(img)}
 	repository, ok := mirrors.Repository(img.Ref)
 	switch {
 	case !ok:
-		return keyed{"", img}
 	case strings.HasPrefix(img.Ref, repository):
-		return keyed{img.Ref, img}
+		k.key = img.Ref
 	default: // index.docker.io/nginx
-		return keyed{repository + ":" + img.Ref, img}
+		k.key = repository + ":" + img.Ref
 	}
+	return k
 }
 
 func (a keyed) less(b keyed) bool {
@@ -61,6 +64,9 @@ func (x Images) Len() int {
 	}
 	return x.ordered.Len()
 }
+
+// HasOtherPullers reports whether something other than nodes pulls one of the images.
+func (x Images) HasOtherPullers() bool { return x.others > 0 }
 
 // All returns all images: short names first, then the others, mostly sorted by reference.
 // See ByReference for those that are to be shown.
@@ -171,6 +177,7 @@ func (x Images) ascend(from string, yield func(keyed) bool) {
 // for concurrent use; the Images that it has returned are.
 type ImageIndex struct {
 	ordered *btree.BTreeG[keyed]
+	others  int
 }
 
 // Put adds img, or replaces the image with the same reference.
@@ -178,13 +185,16 @@ func (x *ImageIndex) Put(img Image) {
 	if x.ordered == nil {
 		x.ordered = btree.NewBTreeGOptions(keyed.less, btree.Options{NoLocks: true})
 	}
-	x.ordered.Set(withKey(img))
+	k := withKey(img)
+	was, _ := x.ordered.Set(k)
+	x.others += b2i(k.other) - b2i(was.other)
 }
 
 // Delete removes the image with a reference, if there is one.
 func (x *ImageIndex) Delete(ref string) {
 	if x.ordered != nil {
-		x.ordered.Delete(withKey(Image{Ref: ref}))
+		was, _ := x.ordered.Delete(withKey(Image{Ref: ref}))
+		x.others -= b2i(was.other)
 	}
 }
 
@@ -193,5 +203,5 @@ func (x *ImageIndex) Images() Images {
 	if x.ordered == nil {
 		return Images{}
 	}
-	return Images{x.ordered.Copy()}
+	return Images{x.ordered.Copy(), x.others}
 }

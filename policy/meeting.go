@@ -27,7 +27,9 @@ func (p *Plan) setMeetings() {
 	}
 	m := meetings{first: map[string]Image{}, met: map[string][]Image{}}
 	for i := range p.Reroutes {
-		m.add(&p.Reroutes[i].After, p.Reroutes[i].Image)
+		if p.Reroutes[i].Puller == mirrors.Nodes {
+			m.add(&p.Reroutes[i].After, p.Reroutes[i].Image)
+		}
 	}
 	for img := range p.known.Images.touched(mirrors.ChangedScopes{Scopes: scopes}) {
 		if _, rerouted := slices.BinarySearchFunc(p.Reroutes, img.Ref, func(r Reroute, ref string) int { return strings.Compare(r.Image.Ref, ref) }); rerouted {

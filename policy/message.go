@@ -40,6 +40,9 @@ func (v Verdict) Message(subject string) string {
 func (v Verdict) Report(subject string) string {
 	var b strings.Builder
 	v.writeAnswer(&b, text.Line(subject), len(v.Findings))
+	if atOnce := v.Counts.AtOnce(); atOnce != "" {
+		fmt.Fprintf(&b, "\nAt once: %s.\n", atOnce)
+	}
 	if warned := v.withSeverity(Warn); len(warned) > 0 {
 		fmt.Fprintf(&b, "\nWarnings:\n")
 		for i, f := range warned {
@@ -373,6 +376,9 @@ func (v Verdict) Warnings(subject string) []string {
 			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())))
 	case v.Brings: // silence would read as if something had been verified
 		warnings = append(warnings, cut(fmt.Sprintf("%s %s%s", subject, v.doesNone(), v.Counts.moved())))
+	}
+	if atOnce := v.Counts.AtOnce(); atOnce != "" && v.Allowed {
+		warnings = append(warnings, cut("At once: "+atOnce))
 	}
 	warnings = append(warnings, v.exemptionWarnings()...)
 	for _, g := range groupByRule(v.notExempt(Warn)) {

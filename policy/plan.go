@@ -126,6 +126,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		p.Reroutes, p.Malformed = reroutes, malformed
 	}
 	p.forgetPools(variants)
+	p.addAtOnce(c.atOnce(&known, &s))
 	p.setDepths()
 	p.setMeetings()
 	return p
@@ -155,6 +156,10 @@ func (c Change) reroutes(r resolution, known *Cluster, current []*CurrentConfig,
 	}
 	reroutes = make([]Reroute, 0, countUpTo(most, touched))
 	add := func(img Image, namespace string) bool {
+		img, ok := pulledBy(mirrors.Nodes, img)
+		if !ok {
+			return true
+		}
 		reroute, changed, err := maker.reroute(img, namespace)
 		if changed {
 			reroutes = append(doubled(reroutes, 1), reroute)

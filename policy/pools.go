@@ -38,7 +38,8 @@ func (s *Settings) worst(reroutes []Reroute, facts Facts, brief bool) (seen *ass
 	return seen, findings
 }
 
-// weight orders verdicts on an image: by the severest finding, then by the outcome.
+// weight orders verdicts on an image: by the severest finding, then by the outcome, and then by whether
+// anything pulls it.
 func weight(a *assessment, findings []Finding) int {
 	w := 0
 	for _, f := range findings {
@@ -46,14 +47,13 @@ func weight(a *assessment, findings []Finding) int {
 	}
 	switch a.after {
 	case Fails:
-		return w + 3
+		w += 3
 	case Unsure:
-		return w + 2
+		w += 2
 	case WorksBehind:
-		return w + 1
-	default:
-		return w
+		w++
 	}
+	return 2*w + b2i(!onlyHistory(a.Image))
 }
 
 func poolsText(pools []string) string {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
@@ -34,6 +35,9 @@ type pullOf struct{ ref, namespace, pool string }
 func (p *Plan) pulls(facts Facts) *pullOutcomes {
 	all := &pullOutcomes{plan: p, facts: facts, rerouted: map[string][]*assessment{}, known: map[pullOf]*assessment{}}
 	for i := range p.Reroutes {
+		if p.Reroutes[i].Puller != mirrors.Nodes {
+			continue // no drain depends on it
+		}
 		ref := p.Reroutes[i].Image.Ref
 		all.rerouted[ref] = append(all.rerouted[ref], p.settings.assess(&p.Reroutes[i], facts))
 	}

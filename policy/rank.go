@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A ranked reroute has its index, its rank, and the round in which it comes among those of
@@ -57,11 +58,18 @@ func (s Settings) rank(reroutes []Reroute) []int {
 	order := make([]ranked, len(reroutes))
 	for i, reroute := range reroutes {
 		order[i] = ranked{index: i, rank: s.Rank(reroute.Image)}
+		if reroute.Puller != mirrors.Nodes {
+			order[i].rank += behindNodes
+		}
 	}
 	roundRobin(reroutes, order, func(c Consumer) contender { return contender{namespace: c.Namespace, kind: c.Kind, name: c.Name} })
 	roundRobin(reroutes, order, func(c Consumer) contender { return contender{namespace: c.Namespace} })
 	return each.Of(order, func(o ranked) int { return o.index })
 }
+
+// behindNodes is added to the rank of what nodes do not pull. A pod that a drain has evicted is not there
+// until its image is; a build or an import is tried again.
+const behindNodes = 1 << 19
 
 // Rank says how important img is: lower comes first. Consumers in protected namespaces count
 // most, in the order of the patterns; then what runs comes before what is only referenced,

@@ -4,7 +4,9 @@ import "github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 
 // A Reroute is an image whose route a change alters.
 type Reroute struct {
-	Image         Image
+	Image Image
+	// Puller is who takes the routes. Each Reroute of an image is of the consumers of one.
+	Puller        mirrors.Puller
 	Before, After mirrors.Route
 	// BeforeUnknown is set if it is not known what nodes do today. Before is zero then,
 	// which proves nothing.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // The ids of the rules. Settings.Severities, messages, metrics and documents use them, so
@@ -38,6 +39,11 @@ const (
 	RolloutBusy         = "RolloutBusy"
 	PoolPaused          = "PoolPaused"
 	PinnedImageMissing  = "PinnedImageMissing"
+	BuildFails          = "BuildFails"
+	ImportFails         = "ImportFails"
+	PullThroughFails    = "PullThroughFails"
+	FollowedAtOnce      = "FollowedAtOnce"
+	RescueMissing       = "RescueMissing"
 )
 
 // A rule objects to one reroute, or does not.
@@ -48,28 +54,40 @@ type rule struct {
 	// standing verification reports. Findings of the other rules are no reason for an alarm,
 	// or mean that nothing could be determined.
 	loss bool
+	// puller is whose reroutes the rule is for.
+	puller mirrors.Puller
+}
+
+// isFor reports whether r is a rule for what a reroute is of. That for the rescue set is the only one for
+// what nothing else needs.
+func (r rule) isFor(reroute *Reroute) bool {
+	return r.puller == reroute.Puller && (r.puller != mirrors.Nodes || (r.id == RescueMissing) == onlyRescue(reroute.Image))
 }
 
 // rules are tried in this order for each image. The first that denies has the
 // clearest reason, and ends the search; a warning does not.
 var rules = []rule{
-	{RewriteError, rewriteError, true},
-	{NoRoute, noRoute, true},
-	{MirrorHidden, mirrorHidden, false},
-	{SignatureMissing, signatureMissing, true},
-	{SignatureRejected, signatureRejected, true},
-	{SignatureUnreadable, signatureUnreadable, false},
-	{NotFullySynced, notFullySynced, true},
-	{ContentMismatch, contentMismatch, true},
-	{BlobsMissing, blobsMissing, true},
-	{ImageMissing, imageMissing, true},
-	{CredentialsMissing, credentialsMissing, true},
-	{Unverified, unverified, false},
-	{UnverifiedInFront, unverifiedInFront, false},
-	{PlatformMissing, platformMissing, true},
-	{BlockLifted, blockLifted, false},
-	{AnotherImage, anotherImage, false},
-	{TagDrift, tagDrift, false},
+	{RewriteError, rewriteError, true, mirrors.Nodes},
+	{NoRoute, noRoute, true, mirrors.Nodes},
+	{MirrorHidden, mirrorHidden, false, mirrors.Nodes},
+	{SignatureMissing, signatureMissing, true, mirrors.Nodes},
+	{SignatureRejected, signatureRejected, true, mirrors.Nodes},
+	{SignatureUnreadable, signatureUnreadable, false, mirrors.Nodes},
+	{NotFullySynced, notFullySynced, true, mirrors.Nodes},
+	{ContentMismatch, contentMismatch, true, mirrors.Nodes},
+	{BlobsMissing, blobsMissing, true, mirrors.Nodes},
+	{ImageMissing, imageMissing, true, mirrors.Nodes},
+	{CredentialsMissing, credentialsMissing, true, mirrors.Nodes},
+	{Unverified, unverified, false, mirrors.Nodes},
+	{UnverifiedInFront, unverifiedInFront, false, mirrors.Nodes},
+	{PlatformMissing, platformMissing, true, mirrors.Nodes},
+	{BlockLifted, blockLifted, false, mirrors.Nodes},
+	{AnotherImage, anotherImage, false, mirrors.Nodes},
+	{TagDrift, tagDrift, false, mirrors.Nodes},
+	{RescueMissing, rescueMissing, false, mirrors.Nodes},
+	{BuildFails, besideNodes, true, mirrors.Builds},
+	{ImportFails, besideNodes, false, mirrors.Imports},
+	{PullThroughFails, besideNodes, false, mirrors.PullThrough},
 }
 
 // isLoss reports whether f says that an image is lost.
@@ -93,6 +111,7 @@ type planRule struct {
 // planRules are the rules for the change as a whole.
 var planRules = []planRule{
 	{id: RejectedByMCO, check: rejectedByMCO, ongoing: true},
+	{id: FollowedAtOnce, check: followedAtOnce, ongoing: true},
 	{id: Unverified, check: tooMuchToJudge, unseen: true, ongoing: true},
 	{id: Unverified, check: unknownCAs, unseen: true},
 	{id: InventoryStale, check: inventoryStale, unseen: true},

@@ -19,8 +19,8 @@ func severities(rule string, severity Severity) Settings {
 func TestRuleIDs(t *testing.T) {
 	want := []string{
 		RewriteError, NoRoute, MirrorHidden, SignatureMissing, SignatureRejected, SignatureUnreadable, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing,
-		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, AnotherImage, TagDrift,
-		RejectedByMCO, InventoryStale, MalformedReference, NoEffect, BroadSource, MirrorInCluster, PinnedImageMissing,
+		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, AnotherImage, TagDrift, RescueMissing, BuildFails, ImportFails, PullThroughFails,
+		RejectedByMCO, FollowedAtOnce, InventoryStale, MalformedReference, NoEffect, BroadSource, MirrorInCluster, PinnedImageMissing,
 		RolloutStalls, DrainLosesPod, DrainBlocked, RolloutBusy, PoolPaused,
 	}
 	if diff := cmp.Diff(want, RuleIDs()); diff != "" {
@@ -121,7 +121,7 @@ func TestLosses(t *testing.T) {
 			t.Errorf("%s is a loss though nobody wants to hear of it", id)
 		}
 	}
-	want := []string{RewriteError, NoRoute, SignatureMissing, SignatureRejected, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing, PlatformMissing, PinnedImageMissing}
+	want := []string{RewriteError, NoRoute, SignatureMissing, SignatureRejected, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing, PlatformMissing, BuildFails, PinnedImageMissing}
 	if !slices.Equal(losses, want) {
 		t.Errorf("losses %v, want %v", losses, want)
 	}

@@ -17,6 +17,26 @@ var ruleTexts = map[string]RuleText{
 		"deny what the change adds, warn about what is there already",
 		"the merged set is invalid, image policies included, and MCO would stop applying every later mirror change; or it is too large for a MachineConfig",
 	},
+	RescueMissing: {
+		"warn",
+		"an image that nothing runs until something is wrong, as must-gather, is not verified on its new route",
+	},
+	BuildFails: {
+		"warn",
+		"builds pull an image that is not verified on the route that they take as soon as the change is stored",
+	},
+	ImportFails: {
+		"warn",
+		"a scheduled import of an ImageStream's tag asks for an image that is not verified on its new route; the tag keeps what it stands for",
+	},
+	PullThroughFails: {
+		"warn",
+		"the integrated registry fetches an image for pods unless it has it already, and that is not verified on its new route",
+	},
+	FollowedAtOnce: {
+		"warn",
+		"MCO rejects the merged configuration, so that nodes keep theirs, while builds, imports and the integrated registry follow the objects all the same",
+	},
 	RewriteError: {
 		"deny",
 		"the new route cannot be computed; not even the source is asked",

@@ -35,6 +35,9 @@ func (s Settings) severity(f Finding, unseen bool) Severity {
 	if ok {
 		severity = set
 	}
+	if f.Rule == RescueMissing {
+		return severity // though only history names the image
+	}
 	return min(severity, s.maxSeverity(f.Image))
 }
 

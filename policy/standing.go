@@ -42,6 +42,7 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	c := Change{Before: set, After: set} // of which nothing but the routes is asked
 	r := resolution{before: before, after: after}
 	p.Reroutes, p.Malformed = c.reroutes(r, &known, nil, &s, c.touched(r, known.Images))
+	p.addAtOnce(Change{Before: bare, After: set}.atOnce(&known, &s))
 	p.setDepths()
 	return p
 }

@@ -112,6 +112,9 @@ type Counts struct {
 	Moved, MovedLost, MovedOpen int
 	// MovedAssumed are Moved that are Assumed.
 	MovedAssumed int
+	// Tags are those of ImageStreams, Builds the BuildConfigs and Builds whose route changes as soon as the
+	// change is stored: see mirrors.Puller.
+	Tags, Builds int
 }
 
 // AssumedToo is the number of assumed images where another follows ("3 assumed, "), "" if there are none.

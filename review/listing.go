@@ -20,6 +20,7 @@ type Selection struct {
 	Namespace string // of a consumer
 	Registry  string // or a scope below one
 	Unused    bool   // those that no pod runs
+	Rescue    bool   // those of the rescue set
 }
 
 // SelectionFrom reads a Selection from the query of a URL, whose parameters are
@@ -38,8 +39,12 @@ func SelectionFrom(query url.Values) (Selection, error) {
 			if s.Unused, err = strconv.ParseBool(value); err != nil {
 				return s, fmt.Errorf("unused=%q: want true or false", value)
 			}
+		case "rescue":
+			if s.Rescue, err = strconv.ParseBool(value); err != nil {
+				return s, fmt.Errorf("rescue=%q: want true or false", value)
+			}
 		default:
-			return s, fmt.Errorf("%q: there is no such parameter; choose among namespace, registry and unused", key)
+			return s, fmt.Errorf("%q: there is no such parameter; choose among namespace, registry, unused and rescue", key)
 		}
 	}
 	return s, nil
@@ -60,6 +65,9 @@ func (s Selection) Of(images []policy.Image) []policy.Image {
 }
 
 func (s Selection) wants(img policy.Image) bool {
+	if s.Rescue && !img.IsRescue() {
+		return false
+	}
 	if s.Unused && img.Use() == policy.Running {
 		return false
 	}

@@ -13,12 +13,24 @@ import (
 // dockerfileField is where a build has its Dockerfile if it is not in a repository of sources.
 const dockerfileField = "spec.source.dockerfile"
 
-// addDockerfile adds the images that a BuildConfig or a Build pulls for its inline Dockerfile.
-func (h *Holder) addDockerfile(object map[string]any, use policy.Use) {
-	text := textAt(object, dockerfileField)
-	if text == "" {
-		return
-	}
+// containerfileField is where a MachineOSConfig has that by which the image of a pool's nodes is built.
+const containerfileField = "spec.containerFile[].content"
+
+// layeringStages are the stages that MCO puts before those of a MachineOSConfig (machine-config-operator,
+// pkg/controller/build/buildrequest/assets/Containerfile.on-cluster-build-template).
+var layeringStages = []string{"extract", "configs"}
+
+// addDockerfiles adds the images that a build pulls for its inline Dockerfiles, which are at a path in an
+// object and follow these stages.
+func (h *Holder) addDockerfiles(object map[string]any, path string, before []string, use policy.Use) {
+	visitField(object, path, func(field string, value any) {
+		if text, _ := value.(string); text != "" {
+			h.addDockerfile(object, field, text, before, use)
+		}
+	})
+}
+
+func (h *Holder) addDockerfile(object map[string]any, field, text string, before []string, use policy.Use) {
 	d := dockerfile{
 		given: map[string]string{}, others: map[string]bool{}, stages: map[string]bool{},
 		replacesLast: textAt(object, "spec.strategy.dockerStrategy.from.name") != "",
@@ -32,8 +44,11 @@ func (h *Holder) addDockerfile(object map[string]any, use policy.Use) {
 		name, _ := value.(string)
 		d.others[name] = true
 	})
+	for _, stage := range before {
+		d.stages[stage] = true
+	}
 	for _, image := range d.images(text) {
-		h.add(Reference{Image: image, Container: dockerfileField, Use: use})
+		h.add(Reference{Image: image, Container: field, Use: use})
 	}
 }
 

@@ -37,8 +37,10 @@ type CustomKind struct {
 	history string
 	// over holds for objects that have done their work and pull nothing any more.
 	over condition
-	// dockerfile is set if there may be an inline Dockerfile.
-	dockerfile bool
+	// dockerfile is the path of inline Dockerfiles, "" where there are none, and stages are what they
+	// begin with.
+	dockerfile string
+	stages     []string
 	// tags is set if ImageStreamTags are named besides images.
 	tags bool
 	// Large is set for objects that may come near 1 MiB.
@@ -115,9 +117,15 @@ var customKinds = []CustomKind{
 		fields:        referenced("spec.pinnedImages[].name"),
 	},
 	{
-		Resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineosconfigs"),
-		Kind:     "MachineOSConfig",
-		fields:   referenced("status.currentImagePullSpec"),
+		// The build's job has registries.conf and policy.json of the pool's rendered
+		// MachineConfig: it pulls as the nodes will, once MCO has rendered a change
+		// (machine-config-operator, pkg/controller/build/buildrequest/buildrequest.go).
+		Resource:   resourceOf("machineconfiguration.openshift.io", "v1", "machineosconfigs"),
+		Kind:       "MachineOSConfig",
+		fields:     referenced("status.currentImagePullSpec"),
+		secrets:    []string{"spec.baseImagePullSecret.name"},
+		dockerfile: containerfileField,
+		stages:     layeringStages,
 	},
 	{
 		Resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineosbuilds"),
@@ -170,7 +178,8 @@ var customKinds = []CustomKind{
 		Kind:     "ImageStream",
 		// A tag is a catalogue entry: no node pulls for it. What uses it has the image
 		// in its own template or build. The samples alone name hundreds of images that
-		// a disconnected cluster never mirrors.
+		// a disconnected cluster never mirrors. What pulls for tags all the same is in
+		// followedTags.
 		fields: history("spec.tags[].from", "status.tags[].items[].dockerImageReference"),
 	},
 	{
@@ -179,7 +188,7 @@ var customKinds = []CustomKind{
 		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
 			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
 		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
-		dockerfile: true,
+		dockerfile: dockerfileField,
 		tags:       true, // a build pulls what the tag stands for when it begins
 	},
 	{
@@ -189,7 +198,7 @@ var customKinds = []CustomKind{
 		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
 			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
 		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
-		dockerfile: true,
+		dockerfile: dockerfileField,
 		tags:       true,
 		over:       condition{"status.phase", []string{"Complete", "Failed", "Error", "Cancelled"}},
 	},
@@ -264,9 +273,16 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 		}
 		return u
 	}
+	var pulled map[string]bool
+	if k.Kind == "ImageStream" {
+		pulled = followedTags(o.Object)
+	}
 	for _, f := range k.fields {
 		visitField(o.Object, f.path, func(field string, value any) {
 			r := Reference{Image: imageIn(value), Container: field, Use: use(f.use)}
+			if pulled[field] {
+				r.Use = policy.Referenced
+			}
 			switch {
 			case k.tags:
 				r.Tag = tagIn(value, h.Namespace)
@@ -276,8 +292,11 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 			h.add(r)
 		})
 	}
-	if k.dockerfile {
-		h.addDockerfile(o.Object, use(policy.Referenced))
+	if k.Kind == "ClusterServiceVersion" {
+		h.add(Reference{Image: o.GetAnnotations()[policy.MustGatherAnnotation], Container: "annotation " + policy.MustGatherAnnotation, Use: policy.History})
+	}
+	if k.dockerfile != "" {
+		h.addDockerfiles(o.Object, k.dockerfile, k.stages, use(policy.Referenced))
 	}
 	k.addSecrets(&h, o.Object)
 	for _, path := range k.templates {

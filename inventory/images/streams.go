@@ -255,3 +255,36 @@ func (n *localNames) put(key objectKey, s *Stream) []Holder {
 		return ok && !r.Copied && stream == key.name
 	})
 }
+
+// followedTags returns the fields of an ImageStream that name what something pulls without being asked
+// again: a scheduled import, and the integrated registry for a tag that it pulls through
+// (policy.Consumer.Puller). An image that is named by its digest is imported until that has
+// succeeded once (openshift-controller-manager, pkg/image/controller/scheduled_image_controller.go,
+// needsScheduling). The registry fetches nothing from itself, and without one there is no pull-through.
+func followedTags(o map[string]any) map[string]bool {
+	latest := map[string]string{} // what the latest item of a tag is, by its field
+	visitField(o, "status.tags[].items[0].dockerImageReference", func(field string, value any) {
+		latest[field], _ = value.(string)
+	})
+	repository := textAt(o, "status.dockerImageRepository")
+	registry, _, _ := strings.Cut(repository, "/")
+	followed := map[string]bool{}
+	visitField(o, "spec.tags[]", func(field string, value any) {
+		tag, _ := value.(map[string]any)
+		name, _ := tag["name"].(string)
+		item := "status.tags[" + name + "].items[0].dockerImageReference"
+		image := imageIn(tag["from"])
+		if scheduled, _ := mapAt(tag, "importPolicy")["scheduled"].(bool); scheduled && image != "" {
+			followed[field+".from"] = latest[item] == "" || !strings.Contains(image, "@")
+		}
+		if mapAt(tag, "referencePolicy")["type"] == string(imagev1.LocalTagReferencePolicy) && repository != "" {
+			followed[item] = !strings.HasPrefix(latest[item], registry+"/")
+		}
+	})
+	return followed
+}
+
+func mapAt(o map[string]any, key string) map[string]any {
+	value, _ := o[key].(map[string]any)
+	return value
+}

@@ -25,6 +25,8 @@ type Table struct {
 	index  index
 	trust  *trustPolicy
 	makers makers
+	// keepsSource is set where the source is asked also if the name at a mirror cannot be computed.
+	keepsSource bool
 }
 
 // defaultSearch is where MCO's base registries.conf looks for short names.
@@ -526,6 +528,9 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 		return []PullSource{{Location: Location{Ref: ref.String()}}}, "", nil
 	}
 	pulls, err := reg.PullSourcesFromReference(ref)
+	if err != nil && t.keepsSource {
+		return []PullSource{{Location: Location{Ref: ref.String(), Insecure: reg.Insecure}}}, reg.Prefix, nil
+	}
 	if err != nil {
 		return nil, reg.Prefix, culprit(reg, ref, err)
 	}

@@ -53,6 +53,11 @@ var advices = map[string]advice{
 	policy.DrainLosesPod:       {"Mirror the image again, or copy it back to where its route leads. It is lost today; the drain only makes it felt.", ""},
 	policy.DrainBlocked:        {"Scale the workload up, or relax its budget for the time of the rollout.", ""},
 	policy.RolloutBusy:         {"Wait for the rollout that is under way (`mirrorset-guard rollout watch`), or repair the pool first.", ""},
+	policy.RescueMissing:       {"Copy the image to the mirror, with the command of the finding, or with `mirrorset-guard sync --rescue`. `mirrorset-guard inventory --rescue` lists all such images.", ""},
+	policy.BuildFails:          {"Copy the image to the mirror, with the command of the finding, or start the build from another.", "Builds that nobody starts any more are found in BuildConfigs: delete those. With `deny`, a change waits for every image that a build names."},
+	policy.ImportFails:         {"Copy the image to the mirror, with the command of the finding; or end the schedule (`importPolicy`). Imports use the secrets of the namespace, which the guard does not read: what a registry denies the guard is not known, and not said to be missing.", "Tags that are imported on demand only are judged as well, and not warned of."},
+	policy.PullThroughFails:    {"Copy the image to the mirror, with the command of the finding. What the registry has fetched once it keeps, until it is pruned.", ""},
+	policy.FollowedAtOnce:      {"Correct what RejectedByMCO names. Until then, what builds and imports find is no evidence of what nodes will.", "The warning never becomes a denial where MCO rejects the configuration in force already: that would block the repair."},
 	policy.PoolPaused:          {"Unpause the pool when the change is to reach its nodes: `mirrorset-guard rollout resume POOL`.", ""},
 }
 

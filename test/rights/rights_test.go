@@ -389,7 +389,7 @@ func (s *stage) testReaders(t *testing.T, g *guard) {
 		{"the role of the manifests", "/inventory", reader, http.StatusOK, image},
 		{"the parameters are the flags", "/inventory?namespace=default&registry=quay.io&unused=false", reader, http.StatusOK, image},
 		{"nothing is below it", "/inventory?registry=docker.io", reader, http.StatusOK, `"images": []`},
-		{"a parameter that is none", "/inventory?image=x", reader, http.StatusBadRequest, `"image": there is no such parameter; choose among namespace, registry and unused`},
+		{"a parameter that is none", "/inventory?image=x", reader, http.StatusBadRequest, `"image": there is no such parameter; choose among namespace, registry, unused and rescue`},
 		{"a value that is none", "/inventory?unused=maybe", reader, http.StatusBadRequest, `unused="maybe": want true or false`},
 		{"metrics are behind it as well", "/metrics", reader, http.StatusOK, "\nmirrorset_guard_inventory_images 1\n"},
 		{"the report", "/report", reader, http.StatusOK, "<title>The mirror configuration in force</title>"},

@@ -27,7 +27,8 @@ func newInventory() *cobra.Command {
 		Short: "List the images that the cluster may have to pull, and what uses them",
 		Example: `  mirrorset-guard inventory --registry quay.io -o wide
   mirrorset-guard inventory -n shop -o csv > shop.csv
-  mirrorset-guard inventory --unused -o refs`,
+  mirrorset-guard inventory --unused -o refs
+  mirrorset-guard inventory --rescue`,
 		Args: cobra.NoArgs,
 		RunE: cli.Runs(o.run),
 	}
@@ -41,6 +42,7 @@ func addSelectionFlags(flags *pflag.FlagSet, s *review.Selection) {
 	flags.StringVarP(&s.Namespace, "namespace", "n", "", "only images that something in this namespace uses")
 	flags.StringVar(&s.Registry, "registry", "", "only images of this registry or below this scope (quay.io, quay.io/team)")
 	flags.BoolVar(&s.Unused, "unused", false, "only images that no pod runs now: named by templates, settings or history alone")
+	flags.BoolVar(&s.Rescue, "rescue", false, "only images for the day something is wrong: must-gather, what oc debug starts, support's tools, and the guard's own")
 }
 
 func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {

@@ -35,6 +35,7 @@ type options struct {
 	moveTags   bool
 	untagged   bool
 	history    bool
+	rescue     bool
 	images     int
 	timeout    time.Duration
 }
@@ -80,6 +81,7 @@ Exit code 0: the change would be admitted now. 1: it would be denied, and why. 2
 	flags.BoolVar(&o.moveTags, "move-tags", false, "move tags that name another image at the mirror")
 	flags.BoolVar(&o.untagged, "untagged", false, "leave what is copied by digest without a tag; some registries, such as Quay, then delete it")
 	flags.BoolVar(&o.history, "history", false, "copy what only history names, too")
+	flags.BoolVar(&o.rescue, "rescue", false, "of what only history names, copy images for the day something is wrong, too (inventory --rescue)")
 	flags.IntVar(&o.images, "at-once", 0, "how many images to copy at once (default 16)")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long each of the two reviews asks registries")
 	return cmd
@@ -246,7 +248,7 @@ type skip struct {
 func (s *syncing) choose(copies []policy.Copy) (wanted []policy.Copy, skipped []skip) {
 	for _, c := range copies {
 		switch why := s.whyNot(c); {
-		case c.Image.Use() == policy.History && !s.history:
+		case c.Image.Use() == policy.History && !s.history && (!s.rescue || !c.Image.IsRescue()):
 		case why != "":
 			skipped = append(skipped, skip{c, why})
 		default:

@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A cluster has images that nothing runs until something is wrong: must-gather, what oc debug starts on a
+// node, the support tools. No pod names them, so that they are missed on that day. They are the rescue set.
+
+// rescueStreams are the ImageStreams of namespace openshift from which oc takes such images: oc adm
+// must-gather (must-gather), oc debug node and oc adm copy-to-node (tools), oc adm node-logs and scripts
+// (cli), and what support asks for with network problems (network-tools).
+var rescueStreams = []string{"must-gather", "tools", "cli", "network-tools"}
+
+// MustGatherAnnotation is the annotation by which an operator names its must-gather image, for
+// oc adm must-gather --all-images.
+const MustGatherAnnotation = "operators.openshift.io/must-gather-image"
+
+// IsRescue reports whether img is one that nothing may run until it is needed to find out what is wrong, or
+// that of the guard itself, without which no mirror set can be mended.
+func (i Image) IsRescue() bool {
+	return isRescueName(i.Ref) || slices.ContainsFunc(i.Consumers, Consumer.isRescue)
+}
+
+func (c Consumer) isRescue() bool {
+	switch {
+	case c.Namespace == OwnNamespace:
+		return c.Use != History
+	case c.Kind == "ImageStream":
+		past := !c.isTag() && !strings.Contains(c.Container, ".items[0].")
+		return c.Namespace == "openshift" && slices.Contains(rescueStreams, c.Name) && !past
+	case c.Kind == "ClusterServiceVersion":
+		return namesMustGather(c.Container)
+	default:
+		return false
+	}
+}
+
+// isRescueName reports whether the repository of an image is called like those of support's tools. Toolbox
+// starts registry.redhat.io/rhel9/support-tools on a node unless a file there says otherwise.
+func isRescueName(ref string) bool {
+	name, ok := mirrors.Repository(ref)
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	return ok && (base == "support-tools" || namesMustGather(base))
+}
+
+func namesMustGather(name string) bool {
+	return strings.Contains(strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name)), "mustgather")
+}
+
+// onlyRescue reports whether img is of the rescue set, and nothing else needs it.
+func onlyRescue(img Image) bool { return onlyHistory(img) && img.IsRescue() }
+
+// rescueMissing is RescueMissing: nodes would not get an image of the rescue set on its new route, or nobody
+// knows. Nothing fails today. On the day it is needed there is no time to mirror it.
+func rescueMissing(a *assessment) (Finding, bool) {
+	reason := ""
+	switch {
+	case a.After.Err != nil, a.After.Refused != "", a.after == Fails:
+		reason = "it is for the day something is wrong, and nodes could not pull it then"
+	case a.after == Unsure:
+		reason = "it is for the day something is wrong, and it could not be verified that nodes can pull it then"
+	case a.onlySourceHolds() && a.mirrors == Fails:
+		reason = "it is for the day something is wrong, and only the source has it"
+	default:
+		return Finding{}, false
+	}
+	f := Finding{Severity: Warn, Reason: reason, Detail: a.places()}
+	if a.absentSomewhere() && a.newRoute.hasOpenMirror() {
+		f.Copy = a.copyToMirror()
+		return f, true
+	}
+	f.Remedy = a.verifyRemedy()
+	return f, true
+}

@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// besideNodes is BuildFails, ImportFails and PullThroughFails: who pulls by mirror objects without being a node
+// would not get an image on the new route, only from the source, or nobody knows. None of it stops
+// a pod that runs, or a drain: a build that fails says so to the person who waits for it, a tag whose import
+// fails keeps what it stands for, and the integrated registry keeps what it has fetched once
+// (openshift/image-registry, pullthroughmanifestservice.go, mirrorManifest). So they warn. A tag that is
+// imported on demand only is a catalogue entry, and not worth a warning.
+func besideNodes(a *assessment) (Finding, bool) {
+	reason := a.lackBesideNodes()
+	if reason == "" {
+		return Finding{}, false
+	}
+	f := Finding{Severity: Warn, Reason: reason, Detail: a.places()}
+	if onlyHistory(a.Image) {
+		f.Severity = Info
+	}
+	if a.absentSomewhere() && a.mirrors == Fails && a.newRoute.hasOpenMirror() {
+		f.Copy = a.copyToMirror()
+		return f, true
+	}
+	f.Remedy = a.verifyRemedy()
+	return f, true
+}
+
+// lackBesideNodes says what is wrong with the new route, "" if nothing is.
+func (a *assessment) lackBesideNodes() string {
+	who, get := a.Puller.String(), "get"
+	if a.Puller == mirrors.PullThrough {
+		who, get = "the integrated registry", "gets"
+	}
+	switch {
+	case a.After.Err != nil:
+		return fmt.Sprintf("%s cannot compute where to pull it: %v", who, a.After.Err)
+	case a.After.Refused != "":
+		return fmt.Sprintf("%s would be refused: %s", who, a.After.Refused)
+	case a.after == Fails:
+		return fmt.Sprintf("%s %s it from no place on the new route", who, get)
+	case a.after == Unsure:
+		return fmt.Sprintf("it could not be verified that %s %s it on the new route", who, get)
+	case a.onlySourceHolds() && a.mirrors == Fails:
+		return fmt.Sprintf("%s %s it from its source only: no mirror on the new route has it", who, get)
+	case a.onlySourceHolds():
+		return fmt.Sprintf("it could not be verified that %s %s it from a mirror on the new route; the source has it", who, get)
+	default:
+		return ""
+	}
+}
+
+// followedAtOnce: MCO rejects the configuration, and says so nowhere; nodes keep what they have. Whoever
+// reads the objects from the API takes them as they are: see mirrors.ResolveFor.
+func followedAtOnce(p Plan, _ Facts) []Finding {
+	if p.Rejected == nil || isTooMuch(p.Rejected) || !p.followsObjects() {
+		return nil
+	}
+	f := Finding{
+		Severity: Warn,
+		Reason:   "nodes keep what they have, and builds, imports and the integrated registry follow the objects at once",
+		Remedy:   []string{repairIt},
+	}
+	if _, err := mirrors.ResolveFor(mirrors.Builds, p.change.After); err != nil {
+		f.Detail = append(f.Detail, "builds keep what they had: their registries.conf cannot be generated", "imports use only what could be generated, and no source with a wildcard")
+	}
+	var policies []string
+	for _, e := range p.change.After.Entries() {
+		if e.HasMirror() && strings.HasPrefix(string(e.Policy), "Never") {
+			policies = append(policies, e.Source)
+		}
+	}
+	if len(policies) > 0 {
+		f.Detail = append(f.Detail, "imports and the integrated registry ask the source all the same: NeverContactSource does not count for them")
+	}
+	return []Finding{f}
+}
