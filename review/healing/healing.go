@@ -110,10 +110,6 @@ func (h *Healer) Seen(p policy.Plan, facts policy.Facts) {
 	held := map[placeID]struct{}{}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer func() { h.held = held }()
-	if !h.settings.Load().Enabled {
-		return
-	}
 	for k := range p.Reroutes {
 		for _, l := range p.Reroutes[k].After.Mirrors() {
 			id := idOf(l)
@@ -123,6 +119,7 @@ func (h *Healer) Seen(p policy.Plan, facts policy.Facts) {
 			}
 		}
 	}
+	h.held = held
 }
 
 // Lost passes on which images are lost, as more than one round has found, by a round that began at a time.

@@ -62,7 +62,7 @@ func (l *Lease) update(ctx context.Context, change func(*state) error) (now *sta
 }
 
 func (l *Lease) try(ctx context.Context, change func(*state) error) (*state, []string, error) {
-	lease, s, err := l.read(ctx)
+	lease, s, there, err := l.read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,11 +75,11 @@ func (l *Lease) try(ctx context.Context, change func(*state) error) (*state, []s
 		return nil, nil, err
 	}
 	_, asked := lease.Annotations[ResumeAnnotation]
-	if lease.ResourceVersion != "" && text == lease.Annotations[annotation] && !asked {
+	if there && text == lease.Annotations[annotation] && !asked {
 		l.last = s.copy()
 		return s, nil, nil
 	}
-	if err := l.write(ctx, lease, text); err != nil {
+	if err := l.write(ctx, lease, there, text); err != nil {
 		return nil, nil, err
 	}
 	l.last = s.copy()
@@ -91,23 +91,23 @@ func namesIn(list string) []string {
 	return slices.Compact(names)
 }
 
-// read returns the Lease, and what it holds. Where there is none, it holds what this process remembers: to delete
+// read returns the Lease, what it holds, and whether it is there. Where it is not, it holds what this process remembers: to delete
 // it gives nobody a new budget.
-func (l *Lease) read(ctx context.Context) (*coordinationv1.Lease, *state, error) {
-	lease, err := l.client.Get(ctx, LeaseName, metav1.GetOptions{})
+func (l *Lease) read(ctx context.Context) (lease *coordinationv1.Lease, s *state, there bool, err error) {
+	lease, err = l.client.Get(ctx, LeaseName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && l.last == nil:
-		return l.empty(), &state{}, nil
+		return l.empty(), &state{}, false, nil
 	case apierrors.IsNotFound(err):
-		return l.empty(), l.last.copy(), nil
+		return l.empty(), l.last.copy(), false, nil
 	case err != nil:
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	s, err := decodeState(lease.Annotations[annotation])
+	s, err = decodeState(lease.Annotations[annotation])
 	if err != nil {
-		return nil, nil, fmt.Errorf("Lease %s: %w; if it is to begin anew, delete the Lease", LeaseName, err)
+		return nil, nil, true, fmt.Errorf("Lease %s: %w; if it is to begin anew, delete the Lease", LeaseName, err)
 	}
-	return lease, s, nil
+	return lease, s, true, nil
 }
 
 func (l *Lease) empty() *coordinationv1.Lease {
@@ -117,7 +117,7 @@ func (l *Lease) empty() *coordinationv1.Lease {
 }
 
 // write writes the Lease that was read, unless another has written it since.
-func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease, text string) error {
+func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease, there bool, text string) error {
 	lease = lease.DeepCopy()
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
@@ -127,10 +127,10 @@ func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease, text str
 	now := metav1.NowMicro()
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &l.instance, &now
 	var err error
-	if lease.ResourceVersion == "" {
-		_, err = l.client.Create(ctx, lease, metav1.CreateOptions{})
-	} else {
+	if there {
 		_, err = l.client.Update(ctx, lease, metav1.UpdateOptions{})
+	} else {
+		_, err = l.client.Create(ctx, lease, metav1.CreateOptions{})
 	}
 	return err
 }

@@ -89,7 +89,7 @@ func (h *Healer) before(l loss, s *state, began, now time.Time) (why reason, say
 	}
 	if healed := s.healedAt(to); !healed.IsZero() {
 		w.missing[id]++
-		if began.Before(w.done[id]) || began.Unix() <= healed.Unix() {
+		if began.Before(w.done[id]) || began.Before(healed) {
 			w.missing[id] = 0
 		}
 		if w.missing[id] < confirmations {
@@ -101,7 +101,7 @@ func (h *Healer) before(l loss, s *state, began, now time.Time) (why reason, say
 		return stopped, h.stoppedNote(host, why)
 	}
 	if rest := w.restOf(host, to.Ref); now.Before(rest.until) {
-		return failed, rest.why
+		return rest.reason, "" // which was told
 	}
 	return none, ""
 }
@@ -115,9 +115,9 @@ func (h *Healer) stoppedNote(host string, s stop) string {
 
 // A rest is the time until something is tried again.
 type rest struct {
-	until time.Time
-	times int
-	why   string
+	until  time.Time
+	times  int
+	reason reason
 }
 
 // How long the first rest is, and the longest. Each is twice the one before.
@@ -150,9 +150,9 @@ func (w *work) restOf(host, place string) rest {
 }
 
 // fails has a registry or a place rest, longer each time.
-func (w *work) fails(what, why string, now time.Time) {
+func (w *work) fails(what string, why reason, now time.Time) {
 	r := w.rests[what]
-	r.until, r.why = now.Add(min(maxRest, firstRest<<min(r.times, 10))), why
+	r.until, r.reason = now.Add(min(maxRest, firstRest<<min(r.times, 10))), why
 	r.times++
 	w.rests[what] = r
 }

@@ -69,7 +69,7 @@ func (h *Healer) choose(latest losses, s *state, now time.Time) (todo []loss, wa
 			continue
 		}
 		waiting[why]++
-		if says != "" && why != failed {
+		if says != "" {
 			h.tell(l, why, says)
 		}
 	}
@@ -127,7 +127,7 @@ func (h *Healer) heal(ctx context.Context, settings Settings, s *state, todo []l
 	host := hostOf(todo[0].copied.To)
 	credentials, err := h.options.Credentials(ctx, settings.PushSecret)
 	if err != nil {
-		h.work.fails(host, err.Error(), time.Now())
+		h.work.fails(host, unusable, time.Now())
 		for _, l := range todo {
 			h.tell(l, unusable, err.Error())
 		}
@@ -138,7 +138,7 @@ func (h *Healer) heal(ctx context.Context, settings Settings, s *state, todo []l
 	defer pull.Close()
 	defer push.Close()
 	copier := copying.New(pull, push, copying.Options{Bare: true, Images: imagesAtOnce, Blobs: blobsAtOnce})
-	b := batches{healer: h, copier: copier, meter: m, settings: settings, left: map[reason]int{}}
+	b := batches{healer: h, host: host, copier: copier, meter: m, settings: settings, left: map[reason]int{}}
 	for len(todo) > 0 && ctx.Err() == nil {
 		if s.healed()+len(h.work.healed) >= maxHealed {
 			b.leave(todo, budget, fmt.Sprintf("%d copies are remembered, which is the most; a person is to look what happens there", maxHealed))
@@ -172,6 +172,7 @@ func (h *Healer) meter(limit Limit) *meter {
 // batches are copies to one registry, some at a time.
 type batches struct {
 	healer   *Healer
+	host     string
 	copier   *copying.Copier
 	meter    *meter
 	settings Settings
@@ -213,9 +214,9 @@ func (b *batches) copy(ctx context.Context, some []loss) bool {
 		b.why = budget
 	case bad != "" && good == 0:
 		b.why = failed
-		b.healer.work.fails(hostOf(some[0].copied.To), bad, time.Now())
+		b.healer.work.fails(b.host, failed, time.Now())
 	default:
-		delete(b.healer.work.rests, hostOf(some[0].copied.To))
+		delete(b.healer.work.rests, b.host)
 		return true
 	}
 	return false
@@ -249,7 +250,7 @@ func (h *Healer) healed(l loss, j *copying.Job) {
 	delete(h.work.rests, to.Ref)
 	delete(h.work.told, to.Ref)
 	if j.State == copying.There { // by its own account
-		h.work.fails(to.Ref, "the mirror says that it has all of it", time.Now())
+		h.work.fails(to.Ref, atOnce, time.Now())
 		return
 	}
 	h.work.healed = append(h.work.healed, to)
@@ -261,7 +262,7 @@ func (h *Healer) healed(l loss, j *copying.Job) {
 
 // failed notes that an image could not be copied.
 func (h *Healer) failed(l loss, j *copying.Job, why string) {
-	h.work.fails(l.copied.To.Ref, why, time.Now())
+	h.work.fails(l.copied.To.Ref, failed, time.Now())
 	h.metrics.images.WithLabelValues(Failed).Inc()
 	if h.tell(l, failed, why) {
 		h.record(l.document(Failed, j, why))

@@ -20,7 +20,7 @@ import (
 type state struct {
 	Version int      `json:"version"`
 	Spent   spending `json:"spent,omitempty"`
-	// Healed are the places to which something was copied back, and when (Unix time), by their registries.
+	// Healed are the places to which something was copied back, and when (Unix time in ms), by their registries.
 	Healed map[string]map[placeID]int64 `json:"healed,omitempty"`
 	// Stopped are the registries to which nothing more is copied.
 	Stopped map[string]stop `json:"stopped,omitempty"`
@@ -61,7 +61,7 @@ func hostOf(l mirrors.Location) string {
 // healedAt returns when something was copied to l; the zero time for never, as far as is remembered.
 func (s *state) healedAt(l mirrors.Location) time.Time {
 	if at, ok := s.Healed[hostOf(l)][idOf(l)]; ok {
-		return time.Unix(at, 0)
+		return time.UnixMilli(at)
 	}
 	return time.Time{}
 }
@@ -82,7 +82,7 @@ func (s *state) noteHealed(l mirrors.Location, now time.Time) {
 	if s.Healed[host] == nil {
 		s.Healed[host] = map[placeID]int64{}
 	}
-	s.Healed[host][idOf(l)] = now.Unix()
+	s.Healed[host][idOf(l)] = now.UnixMilli()
 }
 
 func (s *state) forgetHealed(l mirrors.Location) { delete(s.Healed[hostOf(l)], idOf(l)) }
@@ -90,7 +90,7 @@ func (s *state) forgetHealed(l mirrors.Location) { delete(s.Healed[hostOf(l)], i
 // forget forgets what is too old to count.
 func (s *state) forget(now time.Time) {
 	s.Spent = s.Spent.since(now)
-	oldest := now.Add(-rememberFor).Unix()
+	oldest := now.Add(-rememberFor).UnixMilli()
 	for host, places := range s.Healed {
 		maps.DeleteFunc(places, func(_ placeID, at int64) bool { return at < oldest })
 		if len(places) == 0 {

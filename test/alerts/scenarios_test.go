@@ -135,6 +135,11 @@ var scenarios = []scenario{
 	{"it is mended at once", both("mirrorset_guard_config_last_reload_successful", "1x20 0x4 1x100"), 25 * minute, nil, ""},
 	{"there is no file", both("mirrorset_guard_config_last_reload_successful", ""), hour, nil, ""},
 
+	{"a mirror loses what is copied back", world{"mirrorset_guard_heal_stopped_registries a": "0x20 1x100"}, 15 * minute, []string{"MirrorsetGuardHealStopped"}, "1 registries lost an image again"},
+	{"nothing is copied back, as it is off", world{"mirrorset_guard_heal_enabled a": "0x200"}, hour, nil, ""},
+	{"a mirror refuses what is copied back", world{`mirrorset_guard_heal_waiting_images{reason="failed"} a`: "0x20 3x200"}, 45 * minute, []string{"MirrorsetGuardHealFails"}, "30 minutes, 3 images"},
+	{"it refused it for some minutes", world{`mirrorset_guard_heal_waiting_images{reason="failed"} a`: "0x20 3x30 0x200"}, 45 * minute, nil, ""},
+	{"a tag is not copied back", world{`mirrorset_guard_heal_waiting_images{reason="tag"} a`: "0x20 3x200"}, 45 * minute, nil, ""},
 	{"two images are lost", world{`mirrorset_guard_standing_images{state="lost"} a`: "0x20 2x100"}, 20 * minute, []string{"MirrorsetGuardImagesLost"}, "mirror sets name: 2. Pods"},
 	{"they are back at once", world{`mirrorset_guard_standing_images{state="lost"} a`: "0x20 2x4 0x100"}, 20 * minute, nil, ""},
 	{"images could not be verified", world{`mirrorset_guard_standing_images{state="unverified"} a`: "0x20 2x100"}, hour, nil, ""},

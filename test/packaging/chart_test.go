@@ -64,6 +64,7 @@ func TestChartIsTheBase(t *testing.T) {
 	for folder, more := range map[string]map[string]any{
 		"base":                     {},
 		"overlays/all-kinds":       {"allKinds": true},
+		"overlays/heal":            {"heal": true},
 		"overlays/cert-manager":    {"tls": map[string]any{"source": "cert-manager"}},
 		"overlays/client-ca":       {"clientCA": map[string]any{"enabled": true}},
 		"overlays/console-link":    {"consoleLink": map[string]any{"host": "report.apps.example.com", "proxyImage": proxyImage}},
