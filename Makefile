@@ -127,7 +127,7 @@ alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine
 packaging: assets ## test the Helm chart, the OLM bundle and the kustomize overlays with their own tools (two minutes the first time)
 	@cd test/packaging && go test ./...
 
-browser: ## open the pages of all stories in Chromium (a minute; needs chromium and npm)
+browser: ## open the pages of all stories in Chromium (two minutes; needs chromium and npm)
 	@cd test/browser && npm ci --silent --no-audit --no-fund --ignore-scripts
 	@cd test/browser && go test -count=1 .
 

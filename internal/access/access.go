@@ -47,7 +47,7 @@ const (
 var retry = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 3}
 
 // ForwardedToken is the header in which a proxy passes its user's token on.
-const ForwardedToken = "X-Forwarded-Access-Token"
+const ForwardedToken = "X-Forwarded-Access-Token" //nolint:gosec // a name
 
 // A Resource stands for a path where rights are limited to a namespace. There need not be such objects.
 type Resource struct{ Namespace, Group, Resource string }

@@ -2,10 +2,16 @@
 package browser
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"log"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -194,7 +200,7 @@ func names() []string {
 	return all
 }
 
-// TestAccessible: axe-core finds no serious fault, in light and in dark.
+// TestAccessible: axe-core finds no serious fault, in light and in dark, at each width for the samples.
 func TestAccessible(t *testing.T) {
 	axe, err := os.ReadFile(filepath.Join("node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
@@ -208,8 +214,15 @@ func TestAccessible(t *testing.T) {
 			t.Run(name+"/"+scheme, func(t *testing.T) {
 				b := open(t, name, 1280, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
 				b.run(chromedp.Evaluate(unfoldAll, nil), chromedp.Evaluate(string(axe), nil))
-				for _, v := range of[[]violation](b, faults) {
-					t.Errorf("%s (%s): %s\n  %s", v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
+				at := []int64{1280}
+				if isSample(name) {
+					at = widths
+				}
+				for _, width := range at {
+					b.run(chromedp.EmulateViewport(width, 900))
+					for _, v := range of[[]violation](b, faults) {
+						t.Errorf("at %d pixels, %s (%s): %s\n  %s", width, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
+					}
 				}
 			})
 		}
@@ -254,13 +267,33 @@ func TestFilter(t *testing.T) {
 	}
 	b.run(chromedp.Click(".filters button[type=reset]"))
 	b.eventually(fmt.Sprintf("%s === %d", shown, all))
-	b.run(chromedp.Click(`.figures a[data-filter="result:fails"]`))
+	b.run(chromedp.Click(`.figures a[data-filter="result=fails"]`))
 	b.eventually(shown + " === 2")
 	if got := of[string](b, "location.hash"); got != "#images" {
 		t.Errorf("the figure leads to %q", got)
 	}
-	b.run(chromedp.Click(`#namespaces a[data-filter="namespace:payments"]`))
+	b.run(chromedp.Click(`#namespaces a[data-filter="namespace=payments"]`))
 	b.eventually(shown + " === 5")
+	b.run(chromedp.Click(`#namespaces a[data-filter="namespace=shop&result=fails"]`))
+	b.eventually(shown + " === 1")
+	b.run(chromedp.Evaluate(`document.querySelector("#flow details").open = true`, nil), chromedp.Click(`#flow a[data-filter="registry=cache.example.net"]`))
+	b.eventually(shown + " === 2")
+}
+
+// TestFiguresLead: each number that is a link leads to as many rows as it says, where a row is an image.
+func TestFiguresLead(t *testing.T) {
+	b := open(t, "review", 1280)
+	links := of[[]struct {
+		Filter string
+		N      int
+	}](b, `[...document.querySelectorAll(".figures a[data-filter], #namespaces td a[data-filter]")].map((a) => ({Filter: a.dataset.filter, N: Number((a.querySelector("b") || a).textContent.replaceAll(",", ""))}))`)
+	if len(links) < 12 {
+		t.Fatalf("there are only %d", len(links))
+	}
+	for _, l := range links {
+		b.run(chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll("a[data-filter]")].find((a) => a.dataset.filter === %q).click()`, l.Filter), nil))
+		b.eventually(fmt.Sprintf("%s === %d", shown, l.N))
+	}
 }
 
 // TestSort: by text and by number, in both directions, with the keyboard.
@@ -314,7 +347,7 @@ func TestCopy(t *testing.T) {
 
 // TestPrint: what is folded is printed, controls are not, and the paper is A4.
 func TestPrint(t *testing.T) {
-	for _, name := range []string{"review", "review-empty", "inventory", "rollout", "diagnosis"} {
+	for _, name := range []string{"review", "review-empty", "report", "explanation", "inventory", "rollout", "diagnosis"} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, name, 1280, emulation.SetEmulatedMedia().WithMedia("print"))
 			if n := of[int](b, `[...document.querySelectorAll("button, .filters, .contents")].filter((e) => e.getClientRects().length > 0).length`); n > 0 {
@@ -371,27 +404,122 @@ func TestManyImages(t *testing.T) {
 	b.eventually(fmt.Sprintf("%s === %d", shown, want))
 }
 
-// TestScreenshots makes the pictures that docs show: -screenshots ../../docs/images.
+// mostDiffers is the share of what a picture shows that may differ from the one in docs: versions of Chromium
+// and of fonts draw letters otherwise, and a part that is missing is more.
+const mostDiffers = 0.1
+
+// TestScreenshots: the pictures that docs show are of these pages. -screenshots ../../docs/images makes them
+// anew.
 func TestScreenshots(t *testing.T) {
 	for _, s := range []struct {
 		page, file, clip string
 		height           int64
 	}{{"review", "report.png", "", 980}, {"review", "report-rollout.png", "#rollout", 0}, {"review", "report-flow.png", "#flow", 0}} {
-		if *screenshots == "" {
-			return
-		}
 		b := open(t, s.page, 1180)
-		var png []byte
+		var data []byte
 		if s.clip != "" {
-			b.run(chromedp.Screenshot(s.clip, &png, chromedp.ByQuery))
+			b.run(chromedp.Screenshot(s.clip, &data, chromedp.ByQuery))
 		} else {
-			b.run(chromedp.EmulateViewport(1180, s.height), chromedp.CaptureScreenshot(&png))
+			b.run(chromedp.EmulateViewport(1180, s.height), chromedp.CaptureScreenshot(&data))
 		}
-		if err := os.WriteFile(filepath.Join(*screenshots, s.file), png, 0o600); err != nil {
+		if len(data) > 150_000 {
+			t.Errorf("%s has %d bytes", s.file, len(data))
+		}
+		if *screenshots != "" {
+			if err := os.WriteFile(filepath.Join(*screenshots, s.file), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		shown, err := os.ReadFile(filepath.Join("..", "..", "docs", "images", s.file))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if len(png) > 150_000 {
-			t.Errorf("%s has %d bytes", s.file, len(png))
+		share := differs(t, shown, data)
+		if t.Logf("%s: %.3f differ", s.file, share); share > mostDiffers {
+			t.Errorf("%s is of another page: %.0f %% of it differ; go test . -run TestScreenshots -screenshots ../../docs/images", s.file, 100*share)
 		}
+	}
+}
+
+// differs returns the share of the blocks of two pictures, of those that are not empty in both, which are of
+// another shade: 1 where the sizes differ by more than a line of text.
+func differs(t *testing.T, one, other []byte) float64 {
+	t.Helper()
+	a, b := blocks(t, one), blocks(t, other)
+	if abs(len(a)-len(b)) > 1 || abs(len(a[0])-len(b[0])) > 1 {
+		return 1
+	}
+	filled, unlike := 0, 0
+	for y := range min(len(a), len(b)) {
+		for x := range min(len(a[y]), len(b[y])) {
+			if empty := 0.99; a[y][x] > empty && b[y][x] > empty {
+				continue
+			}
+			filled++
+			if math.Abs(a[y][x]-b[y][x]) > 0.08 {
+				unlike++
+			}
+		}
+	}
+	return float64(unlike) / float64(max(1, filled))
+}
+
+// blocks returns how light the blocks of a picture are, from 0 to 1, by row and column. A block is as high
+// as a line of text, so that it matters little where in it a letter stands.
+func blocks(t *testing.T, data []byte) [][]float64 {
+	t.Helper()
+	img, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const side = 24
+	size := img.Bounds()
+	rows := make([][]float64, size.Dy()/side)
+	for y := range rows {
+		rows[y] = make([]float64, size.Dx()/side)
+		for x := range rows[y] {
+			sum := 0.0
+			for i := range side * side {
+				sum += float64(color.Gray16Model.Convert(img.At(size.Min.X+x*side+i%side, size.Min.Y+y*side+i/side)).(color.Gray16).Y)
+			}
+			rows[y][x] = sum / (side * side * 0xffff)
+		}
+	}
+	return rows
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// TestDiffers: the pictures in docs are alike to themselves, and not to each other or to one that lacks a part.
+func TestDiffers(t *testing.T) {
+	read := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join("..", "..", "docs", "images", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	page := read("report.png")
+	if share := differs(t, page, page); share != 0 {
+		t.Errorf("%.2f differ from themselves", share)
+	}
+	if share := differs(t, page, read("report-flow.png")); share != 1 {
+		t.Errorf("%.2f differ from another section", share)
+	}
+	whole, err := png.Decode(bytes.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := image.NewRGBA(whole.Bounds())
+	draw.Draw(without, whole.Bounds(), whole, image.Point{}, draw.Src)
+	third := image.Rect(0, 0, whole.Bounds().Dx(), whole.Bounds().Dy()/3)
+	draw.Draw(without, third, image.NewUniform(color.White), image.Point{}, draw.Src)
+	var b bytes.Buffer
+	if err := png.Encode(&b, without); err != nil {
+		t.Fatal(err)
+	}
+	if share := differs(t, page, b.Bytes()); share < mostDiffers {
+		t.Errorf("without its first third, only %.2f differ", share)
 	}
 }

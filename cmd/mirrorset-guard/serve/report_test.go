@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
 
 func newTestReporter(look func(context.Context) (review.Record, error)) *reporter {
@@ -73,6 +76,58 @@ func TestReportAtOnce(t *testing.T) {
 	r.readers.Add(-maxReaders)
 	close(gate)
 	all.Wait()
+	if n := looks.Load(); n != 1 {
+		t.Errorf("the page was made %d times", n)
+	}
+}
+
+// TestReportCostsNoReview: while a page is made, and fifty wait for it, reviews are answered as ever, and
+// page and reviews together ask registries for nothing that is known.
+func TestReportCostsNoReview(t *testing.T) {
+	var asked atomic.Int32
+	flags := clitest.RegistryAt(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		holdsAll(w, r)
+	})
+	g := guardOf(t, clitest.ShopMirror+","+deployments(100), io.Discard, flags...)
+	change := strings.Replace(clitest.ShopMirror, `"example.com/shop"`, `"example.com/shop","other.example.com/shop"`, 1)
+	if first := askGuard(t, g, change, 30*time.Second, dryRun); !first.Allowed {
+		t.Fatal(first.Result.Message)
+	}
+	verifier, err := standing.New(standing.Options{Reviewer: g.world.Reviewer(), Store: g.registries, Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	looking, looks, gate := make(chan struct{}), atomic.Int32{}, make(chan struct{})
+	r := newTestReporter(func(ctx context.Context) (review.Record, error) {
+		looks.Add(1)
+		close(looking)
+		<-gate
+		return verifier.Look(ctx)
+	})
+	cold := asked.Load()
+	var readers, reviews sync.WaitGroup
+	for range 50 {
+		readers.Go(func() {
+			if w := get(r, "/report"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "100 images that mirror objects cover") {
+				t.Errorf("%d\n%s", w.Code, w.Body)
+			}
+		})
+	}
+	<-looking
+	for range 50 { // none of which would end if it waited for the page
+		reviews.Go(func() {
+			if answer := askGuard(t, g, change, 30*time.Second, dryRun); !answer.Allowed {
+				t.Errorf("%v %q", answer.Result, answer.Warnings)
+			}
+		})
+	}
+	reviews.Wait()
+	close(gate)
+	readers.Wait()
+	if n := asked.Load() - cold; n > 0 {
+		t.Errorf("%d requests for what is known", n)
+	}
 	if n := looks.Load(); n != 1 {
 		t.Errorf("the page was made %d times", n)
 	}
