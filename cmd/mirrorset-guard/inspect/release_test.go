@@ -268,6 +268,20 @@ func (s *releaseStage) sign(t testing.TB, repository, source, digest string) {
 	}
 }
 
+// copyRelease mirrors the release image under a tag elsewhere, with its signature.
+func (s *releaseStage) copyRelease(tag string) error {
+	image, err := remote.Image(s.reference("openshift/release-images@" + s.digest))
+	if err != nil {
+		return err
+	}
+	path := strings.TrimPrefix(tag, s.mirror+"/")
+	if err := remote.Write(s.reference(path), image); err != nil {
+		return err
+	}
+	repository, _, _ := strings.Cut(path, ":")
+	return s.attach(repository, s.mirror+"/"+repository, s.digest)
+}
+
 func (s *releaseStage) attach(repository, source, digest string) error {
 	image, err := testregistries.NewAttached(signer.Attach(signer.Key("release").Sign(source+"@"+digest, digest)))
 	if err != nil {
