@@ -53,7 +53,7 @@ func reference(t *testing.T) string {
 	types := []reflect.Type{
 		reflect.TypeFor[Review](), reflect.TypeFor[Explanation](), reflect.TypeFor[Rendering](), reflect.TypeFor[Inventory](),
 		reflect.TypeFor[RolloutStatus](), reflect.TypeFor[Diagnosis](), reflect.TypeFor[Verification](), reflect.TypeFor[RolloutEvent](), reflect.TypeFor[SyncEvent](),
-		reflect.TypeFor[AuditSummary](), reflect.TypeFor[Replay](), reflect.TypeFor[Deletion](), reflect.TypeFor[KeepList](),
+		reflect.TypeFor[AuditSummary](), reflect.TypeFor[Replay](), reflect.TypeFor[Deletion](), reflect.TypeFor[KeepList](), reflect.TypeFor[ReleaseReview](),
 	}
 	known := map[reflect.Type]bool{}
 	for _, of := range types {

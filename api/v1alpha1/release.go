@@ -53,7 +53,7 @@ type ReleaseSignature struct {
 	Remedy string   `json:"remedy,omitempty"`
 }
 
-// A ReleaseProblem is what is wrong with a release as a whole.
+// A ReleaseProblem is a fault of a release as a whole.
 type ReleaseProblem struct {
 	// State is "NOT READY" or "UNKNOWN".
 	State  string   `json:"state"`

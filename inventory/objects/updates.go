@@ -22,7 +22,7 @@ const (
 	AcksName  = "admin-acks"
 )
 
-// An UpdateConfig is what ConfigMaps say of updates. They must not be changed.
+// An UpdateConfig holds the ConfigMaps that an update depends on. They must not be changed.
 type UpdateConfig struct {
 	// Signatures are the ConfigMaps with signatures of release images.
 	Signatures []*corev1.ConfigMap

@@ -15,7 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Payload is what a release consists of.
+// A Payload lists the images of a release.
 type Payload struct {
 	// Image is the release image, by digest.
 	Image string

@@ -98,21 +98,22 @@ func (f *files) layer(layer v1.Layer, left *budget) error {
 	defer content.Close()
 	l := &scan{files: f, found: map[string][]byte{}}
 	reader := &counted{content, left}
-	if err = l.archive(reader); err == nil {
-		_, err = io.Copy(io.Discard, reader) // to its end, where the digest is compared
-	}
-	if err == nil {
-		err = f.take(l)
-	}
-	if err != nil {
+	wrong := l.archive(reader)
+	if _, err = io.Copy(io.Discard, reader); err != nil { // to its end, where the digest is compared
 		return fmt.Errorf("%s: %w", name, err)
+	}
+	if wrong == nil {
+		wrong = f.take(l)
+	}
+	if wrong != nil { // for good: it is what the digest names
+		return fmt.Errorf("%w: %s: %s", ErrNoRelease, name, wrong.Error())
 	}
 	return nil
 }
 
 var errTooMuch = fmt.Errorf("its last layers have more than %d MiB until %s and %s are found, which no release has", maxScanned>>20, referencesFile, metadataFile)
 
-// A budget is how many bytes may still be read.
+// A budget is the number of bytes that may still be read.
 type budget struct{ left int }
 
 // A counted reader takes what it reads from a budget.

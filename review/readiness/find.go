@@ -206,11 +206,6 @@ func given(v *configv1.ClusterVersion, ref string) (Choice, error) {
 		return Choice{}, fmt.Errorf("want a version such as 4.21.3, %s, %s, or the reference of a release image", Next, Desired)
 	}
 	c := Choice{Image: ref, Why: "given by reference"}
-	for _, r := range releasesOf(v) {
-		if r.Image == ref {
-			c.Version = r.Version
-		}
-	}
 	c.Risks = risksOf(v, func(r configv1.Release) bool { return r.Image == ref })
 	if d := v.Spec.DesiredUpdate; d != nil && d.Image == ref {
 		c.Forced = d.Force

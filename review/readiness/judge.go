@@ -23,7 +23,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A Cluster is what has to be known of a cluster beside what a review of a change knows.
+// A Cluster provides what a review of a change does not need to know.
 type Cluster interface {
 	RolloutObjects() workloads.Objects
 	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
@@ -34,7 +34,7 @@ type Carrier interface {
 	Transfer(l mirrors.Location, pushes bool) (http.RoundTripper, error)
 }
 
-// A World is what a release is judged in.
+// A World is the cluster, with its registries, for which a release is judged.
 type World struct {
 	Cluster  Cluster
 	Reviewer *review.Reviewer

@@ -79,7 +79,7 @@ func (i Image) Title() string {
 	return i.Name
 }
 
-// A Problem is what is wrong with the release as a whole.
+// A Problem is a fault of the release as a whole.
 type Problem struct {
 	State  State // NotReady or Unknown
 	Reason string
