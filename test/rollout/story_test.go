@@ -38,6 +38,8 @@ type story struct {
 	away   string
 	// before are the mirror objects in force when the story begins.
 	before []mirrors.Object
+	// pins are images that nodes are to hold once the apps run, by pool.
+	pins map[string][]string
 	// prepare does what else comes before the change.
 	prepare func(context.Context, *stage.Nodes)
 	change  change
@@ -84,7 +86,7 @@ type telling struct {
 
 // tell plays a story and compares what happens with what is wanted and with what the
 // simulation said before.
-func tell(t *testing.T, s story) {
+func tell(t *testing.T, s story) *telling {
 	t.Helper()
 	told := begin(t, s)
 	ctx := t.Context()
@@ -103,6 +105,7 @@ func tell(t *testing.T, s story) {
 		told.check()
 	}
 	foreseen.compare()
+	return told
 }
 
 // begin sets the scene.
@@ -114,6 +117,7 @@ func begin(t *testing.T, s story) *telling {
 	told.makeBefore(ctx)
 	told.nodes = told.stage.AddNodes(ctx, told.registries, s.nodes...)
 	told.startApps(ctx)
+	told.pinImages(ctx)
 	if s.away != "" {
 		told.registries.Front.Set(s.away, registries.Down)
 	}
