@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
@@ -80,6 +81,8 @@ type telling struct {
 	nodes      *stage.Nodes
 	rest       stage.Rest
 	configs    map[string]string // what each pool is to have at the end
+	// result is that of the last simulation.
+	result simulation.Result
 	// ahead is by how much the simulation's clock is.
 	ahead time.Duration
 }
@@ -105,6 +108,7 @@ func tell(t *testing.T, s story) *telling {
 		told.check()
 	}
 	foreseen.compare()
+	told.result = foreseen.result
 	return told
 }
 
