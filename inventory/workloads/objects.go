@@ -70,12 +70,14 @@ func (o Objects) Cluster() rollout.Cluster {
 	c := rollout.Cluster{
 		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Controllers: o.Controllers, Budgets: o.Budgets, Quotas: o.Quotas,
 		Rendered:      o.Rendered,
-		PinnedSets:    o.Pinned,
 		OperatorNode:  operatorNode(o.Pods),
 		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version),
 		Namespaces:    labelsOf(o.Namespaces),
 		Volumes:       nodesOf(o.Volumes),
 		Unknown:       slices.Compact(slices.Sorted(slices.Values(o.Unknown))),
+	}
+	if len(o.Pinned) > 0 {
+		c.PinnedSets = o.Pinned
 	}
 	for _, n := range o.MachineNodes {
 		c.NodePins = append(c.NodePins, objects.PinsOf(n))

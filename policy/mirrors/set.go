@@ -82,7 +82,7 @@ var (
 	ClusterPolicyGVK   = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterImagePolicy"}
 	NamespacePolicyGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImagePolicy"}
 	PinnedSetGVK       = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "PinnedImageSet"}
-	// PinnedSetFormerGVK is served by OpenShift 4.16 to 4.19 alone. The fields are the same.
+	// PinnedSetFormerGVK is all that older clusters serve. The fields are the same.
 	PinnedSetFormerGVK = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1alpha1", Kind: "PinnedImageSet"}
 )
 

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -88,6 +89,11 @@ func Make(wants []Want, pools []*mcfgv1.MachineConfigPool) Pins {
 			leave(w, w.Asks)
 		}
 		byPool[w.Pool] = append(byPool[w.Pool], w.Image)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byPool)) {
+		if !slices.ContainsFunc(pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == name }) {
+			made.Left = append(made.Left, fmt.Sprintf("%s of pool %s: there is no such MachineConfigPool", text.Count(len(byPool[name]), "image"), name))
+		}
 	}
 	for _, pool := range pools {
 		images := slices.Compact(slices.Sorted(slices.Values(byPool[pool.Name])))

@@ -49,6 +49,7 @@ var advices = map[string]advice{
 	policy.NoEffect:            {"Correct the source, or leave the entry out.", ""},
 	policy.BroadSource:         {"Consider the narrower sources that the finding lists; `mirrorset-guard check -o narrowed` prints the objects with them.", ""},
 	policy.MirrorInCluster:     {"Mirror the mirror's own images elsewhere, or make sure that it is up on another node before each drain.", ""},
+	policy.PinnedImageMissing:  {"Mirror the image, or take it out of the set. A set needs a label that a pool's machineConfigSelector asks for, images by digest, and at most 500 of them; a pool takes 100 sets.", "What a set has named before, for the same pool, is never in the way of a change to it."},
 	policy.RolloutStalls:       {"Make the image pullable by its new route before nodes are drained, or give the budget room. `mirrorset-guard check --simulate` shows the rollout step by step.", ""},
 	policy.DrainLosesPod:       {"Mirror the image again, or copy it back to where its route leads. It is lost today; the drain only makes it felt.", ""},
 	policy.DrainBlocked:        {"Scale the workload up, or relax its budget for the time of the rollout.", ""},

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
@@ -38,6 +39,8 @@ type story struct {
 	away   string
 	// before are the mirror objects in force when the story begins.
 	before []mirrors.Object
+	// pins are images that nodes are to hold once the apps run, by pool.
+	pins map[string][]string
 	// prepare does what else comes before the change.
 	prepare func(context.Context, *stage.Nodes)
 	change  change
@@ -78,13 +81,15 @@ type telling struct {
 	nodes      *stage.Nodes
 	rest       stage.Rest
 	configs    map[string]string // what each pool is to have at the end
+	// result is that of the last simulation.
+	result simulation.Result
 	// ahead is by how much the simulation's clock is.
 	ahead time.Duration
 }
 
 // tell plays a story and compares what happens with what is wanted and with what the
 // simulation said before.
-func tell(t *testing.T, s story) {
+func tell(t *testing.T, s story) *telling {
 	t.Helper()
 	told := begin(t, s)
 	ctx := t.Context()
@@ -103,6 +108,8 @@ func tell(t *testing.T, s story) {
 		told.check()
 	}
 	foreseen.compare()
+	told.result = foreseen.result
+	return told
 }
 
 // begin sets the scene.
@@ -114,6 +121,7 @@ func begin(t *testing.T, s story) *telling {
 	told.makeBefore(ctx)
 	told.nodes = told.stage.AddNodes(ctx, told.registries, s.nodes...)
 	told.startApps(ctx)
+	told.pinImages(ctx)
 	if s.away != "" {
 		told.registries.Front.Set(s.away, registries.Down)
 	}

@@ -166,7 +166,7 @@ func (n *Nodes) pullAll(ctx context.Context, pod *corev1.Pod) *pullError {
 // pull pulls the image of a container to a node, unless the node has it and need not ask.
 func (n *Nodes) pull(ctx context.Context, node string, c corev1.Container) error {
 	n.mu.Lock()
-	config, has := n.nodes[node].disk, slices.Contains(n.nodes[node].images, c.Image)
+	config, has := n.nodes[node].disk, slices.Contains(n.nodes[node].images, c.Image) || slices.Contains(n.nodes[node].pinned, c.Image)
 	n.mu.Unlock()
 	if has && c.ImagePullPolicy != corev1.PullAlways {
 		return nil

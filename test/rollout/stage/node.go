@@ -67,6 +67,10 @@ type state struct {
 	disk   string   // the config whose files it has
 	down   bool     // it reboots
 	images []string // what it has pulled
+	// pinned are images that it holds by PinnedImageSets, and told of the generations that its
+	// MachineConfigNode tells. As on a node with many images, its status does not name them.
+	pinned []string
+	told   map[string]int64
 	faults
 }
 
@@ -159,7 +163,7 @@ func (n Node) Object() *corev1.Node {
 func (n *Nodes) play() {
 	ctx, stop := context.WithCancel(context.Background())
 	var playing sync.WaitGroup
-	for _, loop := range []func(context.Context) error{n.beat, n.runPods, func(ctx context.Context) error { return n.update(ctx, &playing) }} {
+	for _, loop := range []func(context.Context) error{n.beat, n.runPods, n.pin, func(ctx context.Context) error { return n.update(ctx, &playing) }} {
 		playing.Go(func() {
 			for ctx.Err() == nil {
 				if err := loop(ctx); err != nil && ctx.Err() == nil {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -68,11 +69,40 @@ func (r *Registries) Push(refs ...string) {
 
 // Copy makes the registries serve a reference, as a copy from elsewhere does.
 func (r *Registries) Copy(ref string) error {
-	image, err := registries.Image(ref)
+	image, err := registries.Image(nameOf(ref))
 	if err != nil {
 		return err
 	}
 	return r.Front.Push(ref, image)
+}
+
+// digested are the names of images that ByDigest was asked for, by digest.
+var digested sync.Map
+
+// ByDigest returns the reference by digest that Push then serves, at any place: of one image for all hosts, which
+// has the path and the tag of ref.
+func ByDigest(ref string) (string, error) {
+	_, path, _ := strings.Cut(ref, "/")
+	image, err := registries.Image(path)
+	if err != nil {
+		return "", err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return "", err
+	}
+	digested.Store(digest.String(), path)
+	repository, _, _ := strings.Cut(ref, ":")
+	return repository + "@" + digest.String(), nil
+}
+
+// nameOf returns the name by which the image of a reference is made.
+func nameOf(ref string) string {
+	_, digest, _ := strings.Cut(ref, "@")
+	if name, ok := digested.Load(digest); ok {
+		return name.(string)
+	}
+	return ref
 }
 
 // Mirror makes the registries serve a reference as a copy of another one, which has to be there.

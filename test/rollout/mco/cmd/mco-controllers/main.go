@@ -1,6 +1,6 @@
 // Mco-controllers runs those controllers of the Machine Config Operator that a mirror set
 // passes through on its way to the nodes (container-runtime-config, render, node and
-// drain), each as it is, with waiting times for tests.
+// drain), and the one that gives PinnedImageSets to pools, each as it is, with waiting times for tests.
 //
 //	mco-controllers -kubeconfig FILE -templates FOLDER
 //
@@ -32,6 +32,7 @@ import (
 	crc "github.com/openshift/machine-config-operator/pkg/controller/container-runtime-config"
 	"github.com/openshift/machine-config-operator/pkg/controller/drain"
 	"github.com/openshift/machine-config-operator/pkg/controller/node"
+	"github.com/openshift/machine-config-operator/pkg/controller/pinnedimageset"
 	"github.com/openshift/machine-config-operator/pkg/controller/render"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -148,6 +149,7 @@ func (s *stage) controllers(o options) []ctrlcommon.Controller {
 		node.NewWithCustomUpdateDelay(m.ControllerConfigs(), m.MachineConfigs(), m.MachineConfigPools(), nodes, s.cores.Core().V1().Pods(),
 			s.layers.Machineconfiguration().V1().MachineOSConfigs(), c.Schedulers(), s.kube, s.mcfg, o.delay, s.gates),
 		drain.New(drains, nodes, m.MachineConfigPools(), s.kube, s.mcfg, s.gates),
+		pinnedimageset.New(m.PinnedImageSets(), m.MachineConfigPools(), s.kube, s.mcfg),
 	}
 }
 

@@ -1,0 +1,229 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+)
+
+// pinnedPool is a pool of three nodes that run two pods of an image by digest, of which one has to be there.
+const pinnedPool = `apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata: {name: worker, labels: {machineconfiguration.openshift.io/mco-built-in: ""}}
+spec:
+  machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
+  configuration: {name: rendered-worker-1}
+  pinnedImageSets: [SETS]
+---
+apiVersion: config.openshift.io/v1
+kind: ImageDigestMirrorSet
+metadata: {name: shop}
+spec:
+  imageDigestMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: cart, namespace: shop}
+spec: {minAvailable: 1, selector: {matchLabels: {app: cart}}}
+---
+`
+
+const pinnedNode = `apiVersion: v1
+kind: Node
+metadata:
+  name: %[1]s
+  labels: {node-role.kubernetes.io/worker: "", kubernetes.io/hostname: %[1]s, kubernetes.io/os: linux, topology.kubernetes.io/zone: %[1]s}
+  annotations:
+    machineconfiguration.openshift.io/currentConfig: rendered-worker-1
+    machineconfiguration.openshift.io/desiredConfig: rendered-worker-1
+    machineconfiguration.openshift.io/state: Done
+---
+`
+
+const pinnedPod = `apiVersion: v1
+kind: Pod
+metadata:
+  name: cart-%[1]s
+  namespace: shop
+  labels: {app: cart}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: cart-7d4, uid: 00000000-0000-0000-0000-000000000001, controller: true}]
+spec:
+  nodeName: %[1]s
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - {labelSelector: {matchLabels: {app: cart}}, topologyKey: kubernetes.io/hostname}
+  containers: [{name: cart, image: "%[2]s", imagePullPolicy: IfNotPresent}]
+---
+`
+
+const pinnedMachine = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigNode
+metadata: {name: %[1]s}
+spec: {node: {name: %[1]s}, pool: {name: worker}, configVersion: {desired: rendered-worker-1}}
+---
+`
+
+// pinnedStatus is what MCO's daemon writes once its node holds a generation of a set.
+const pinnedStatus = `{"status": {"configVersion": {"desired": "rendered-worker-1"},
+"pinnedImageSets": [{"name": "pinned-worker-1", "currentGeneration": %[1]d, "desiredGeneration": %[1]d}],
+"conditions": [{"type": "PinnedImageSetsProgressing", "status": "False", "reason": "AsExpected", "message": "", "lastTransitionTime": "2099-01-01T00:00:00Z"},
+{"type": "PinnedImageSetsDegraded", "status": "False", "reason": "AsExpected", "message": "", "lastTransitionTime": "2099-01-01T00:00:00Z"}]}}`
+
+// TestPin: what --pin prints is taken by the API server, and once all nodes hold it, no drain needs a registry.
+func TestPin(t *testing.T) {
+	front := registries.Start(t, t.TempDir())
+	image, err := registries.Image("cart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := "quay.io/shop/cart@" + hash.String()
+	c := clitest.NewCluster(t)
+	installMachineConfigNodes(t, c)
+	nodes := []string{"node-a", "node-b", "node-c"}
+	manifests := strings.Replace(pinnedPool, "SETS", "", 1)
+	for _, n := range nodes {
+		manifests += fmt.Sprintf(pinnedNode, n)
+	}
+	manifests += fmt.Sprintf(pinnedPod, "node-b", ref) + fmt.Sprintf(pinnedPod, "node-c", ref)
+	for _, n := range nodes {
+		manifests += fmt.Sprintf(pinnedMachine, n)
+	}
+	c.Apply(t, manifests)
+	patch := func(resource, name, namespace, body string, args ...string) {
+		t.Helper()
+		if out, err := c.Kubectl(t.Context(), "", append([]string{"patch", resource, name, "-n", namespace, "--type=merge", "-p", body}, args...)...); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for _, n := range nodes {
+		patch("node", n, "", `{"spec": {"taints": null}}`) // of a node that is not ready
+		patch("node", n, "", `{"status": {"nodeInfo": {"architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": "v1.36.0"}, "allocatable": {"cpu": "4", "memory": "16Gi", "pods": "250"}, "conditions": [{"type": "Ready", "status": "True"}]}}`, "--subresource=status")
+	}
+	for _, n := range nodes[1:] {
+		patch("pod", "cart-"+n, "shop", `{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`, "--subresource=status")
+	}
+	patch("pdb", "cart", "shop", `{"status": {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}}`, "--subresource=status")
+	change := clitest.Written(t, "change.yaml", `apiVersion: config.openshift.io/v1
+kind: ImageDigestMirrorSet
+metadata: {name: shop}
+spec:
+  imageDigestMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop], mirrorSourcePolicy: NeverContactSource}]
+`)
+	check := func(args ...string) clitest.Outcome {
+		t.Helper()
+		args = append([]string{"check", "-f", change, "--kubeconfig", c.Kubeconfig, "--registry-ca", clitest.Written(t, "ca.pem", string(front.CA)), "--allow-loopback", "--pull-secret", clitest.Written(t, "pull-secret.json", `{"auths":{}}`)}, args...)
+		for _, host := range []string{"quay.io", "mirror.example.com"} {
+			args = append(args, "--resolve", host+"="+front.Addr("any"))
+		}
+		return invoke(t, "", args...)
+	}
+
+	if got := check("--pin"); got.Code != cli.ExitDenied || got.Out != "" || !strings.Contains(got.Err, "PinnedImageMissing: nodes would fail to pin it") {
+		t.Fatalf("no registry has the image: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	if err := front.Push("mirror.example.com/shop/cart:v1", image); err != nil {
+		t.Fatal(err)
+	}
+	got := check("--pin")
+	if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "# Pool worker: 1 image; ") || !strings.Contains(got.Out, "compressed") || !strings.Contains(got.Out, "- name: "+ref) {
+		t.Fatalf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	pins := clitest.Written(t, "pins.yaml", got.Out)
+	if out, err := c.Kubectl(t.Context(), "", "apply", "-f", pins); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wait := func(args ...string) clitest.Outcome {
+		t.Helper()
+		return clitest.Invoke(t, runBoth, "", append([]string{"rollout", "watch", "--wait-for", pins, "--kubeconfig", c.Kubeconfig}, args...)...)
+	}
+	if got := wait("--stall-after", "1s"); got.Code != cli.ExitDenied || !strings.Contains(got.Out+got.Err, "has not been told: MCO has not given the set to pool worker yet") {
+		t.Errorf("before MCO has looked: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	patch("machineconfigpool", "worker", "", `{"spec": {"pinnedImageSets": [{"name": "pinned-worker-1"}]}}`)
+	for _, n := range nodes {
+		if got := check(); strings.Contains(got.Out, "no drain of this needs a registry") {
+			t.Errorf("%s does not hold the image, and the check says\n%s", n, got.Out)
+		}
+		patch("machineconfignode", n, "", fmt.Sprintf(pinnedStatus, 1), "--subresource=status")
+	}
+	if got := wait("--timeout", "1m"); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "PinnedImageSet pinned-worker-1 reached the nodes: each of them holds the images.") {
+		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	if got := check(); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "no drain of this needs a registry") {
+		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	dump := filepath.Join(t.TempDir(), "cluster.json")
+	if got := invoke(t, "", "snapshot", "-f", dump, "--kubeconfig", c.Kubeconfig); got.Code != cli.ExitAdmitted {
+		t.Fatalf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	if got := check("--from", dump); !strings.Contains(got.Out, "no drain of this needs a registry") {
+		t.Errorf("the dump says less: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	if out, err := c.Kubectl(t.Context(), "", "delete", "pinnedimagesets", "-l", "app.kubernetes.io/managed-by=mirrorset-guard"); err != nil || !strings.Contains(out, "pinned-worker-1") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := check(); strings.Contains(got.Out, "no drain of this needs a registry") {
+		t.Errorf("nothing is pinned any more, and the check says\n%s", got.Out)
+	}
+}
+
+// runBoth runs the program with the commands of this package, and rollout.
+func runBoth(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr, append(Commands(), rollout.New())...)
+}
+
+// installMachineConfigNodes adds the definition, which test/cluster has no other use for.
+func installMachineConfigNodes(t *testing.T, c clitest.Cluster) {
+	t.Helper()
+	api, err := cluster.OpenShiftAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(api, filepath.FromSlash("machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfignodes-SelfManagedHA-Default.crd.yaml"))
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.Kubectl(t.Context(), "", "apply", "--server-side", "-f", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd/machineconfignodes.machineconfiguration.openshift.io", "--timeout=30s"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestPinMistakes: flags that do not go together, and clusters without pools.
+func TestPinMistakes(t *testing.T) {
+	change := clitest.Written(t, "change.yaml", houseMirrors)
+	dump := clitest.Written(t, "cluster.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\nspec: {containers: [{name: a, image: quay.io/a/b:v1}]}\n")
+	for _, tt := range []struct{ want, args string }{
+		{"--pin: not with --plan", "--plan sh"},
+		{"--pin: not with --delete", "--delete"},
+		{"--pin takes the place of --output", "-o json"},
+		{"--pin: no MachineConfigPool with nodes is known", ""},
+	} {
+		got := invoke(t, "", append([]string{"check", "-f", change, "--from", dump, "--pin"}, strings.Fields(tt.args)...)...)
+		if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, tt.want) || got.Out != "" {
+			t.Errorf("%s: exit code %d\n%s%s", tt.args, got.Code, got.Out, got.Err)
+		}
+	}
+}
