@@ -60,11 +60,11 @@ func rescueMissing(a *assessment) (Finding, bool) {
 	reason := ""
 	switch {
 	case a.After.Err != nil, a.After.Refused != "", a.after == Fails:
-		reason = "it is for the day something is wrong, and nodes could not pull it then"
+		reason = "nodes could not pull it on the day it is needed"
 	case a.after == Unsure:
-		reason = "it is for the day something is wrong, and it could not be verified that nodes can pull it then"
+		reason = "it could not be verified that nodes can pull it on the day it is needed"
 	case a.onlySourceHolds() && a.mirrors == Fails:
-		reason = "it is for the day something is wrong, and only the source has it"
+		reason = "only the source has it, which may be away on the day it is needed"
 	default:
 		return Finding{}, false
 	}

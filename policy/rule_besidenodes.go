@@ -46,7 +46,7 @@ func (a *assessment) lackBesideNodes() string {
 	case a.after == Unsure:
 		return fmt.Sprintf("it could not be verified that %s %s it on the new route", who, get)
 	case a.onlySourceHolds() && a.mirrors == Fails:
-		return fmt.Sprintf("%s %s it from its source only: no mirror on the new route has it", who, get)
+		return fmt.Sprintf("%s %s it from the source only: no mirror has it", who, get)
 	case a.onlySourceHolds():
 		return fmt.Sprintf("it could not be verified that %s %s it from a mirror on the new route; the source has it", who, get)
 	default:

@@ -54,11 +54,15 @@ type coverage struct {
 func (p Plan) coverage(e mirrors.Entry) coverage {
 	repositories, namespaces := map[string]bool{}, map[string]bool{}
 	var c coverage
+	last := ""
 	for _, r := range p.Reroutes {
 		if r.After.Entry != e.Source {
 			continue
 		}
-		c.images++
+		if r.Image.Ref != last {
+			c.images++
+		}
+		last = r.Image.Ref
 		repositories[repository(r.Image.Ref)] = true
 		for _, consumer := range r.Image.Consumers {
 			if consumer.Namespace != "" {

@@ -14,6 +14,7 @@ func addOns() []*apiextensionsv1.CustomResourceDefinition {
 		{"deploymentconfigs", "apps.openshift.io", "v1", "DeploymentConfig"},
 		{"builds", "build.openshift.io", "v1", "Build"},
 		{"imagestreams", "image.openshift.io", "v1", "ImageStream"},
+		{"clusterserviceversions", "operators.coreos.com", "v1alpha1", "ClusterServiceVersion"},
 		{"installplans", "operators.coreos.com", "v1alpha1", "InstallPlan"},
 		{"rollouts", "argoproj.io", "v1alpha1", "Rollout"},
 		{"virtualmachines", "kubevirt.io", "v1", "VirtualMachine"},
