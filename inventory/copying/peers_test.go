@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -38,7 +39,7 @@ const (
 func BenchmarkPeers(b *testing.B) {
 	source := newServer(b)
 	copies, blobs := pushPeers(b, source)
-	source.set(func(http.ResponseWriter, *http.Request) bool { time.Sleep(away); return false })
+	source.host = distant(b, source.real)
 	b.Run("floor", func(b *testing.B) {
 		for range b.N {
 			moveBytes(b, source, blobs)
@@ -47,7 +48,7 @@ func BenchmarkPeers(b *testing.B) {
 	b.Run("sync", func(b *testing.B) {
 		for range b.N {
 			b.StopTimer()
-			s := newStage(b, source, newServer(b))
+			s := newStage(b, source, near(b))
 			var to []policy.Copy
 			for _, c := range copies {
 				to = append(to, s.copy(c, ""))
@@ -67,7 +68,7 @@ func BenchmarkPeers(b *testing.B) {
 		}
 		for range b.N {
 			b.StopTimer()
-			mirror := newServer(b)
+			mirror := near(b)
 			b.StartTimer()
 			var group errgroup.Group
 			group.SetLimit(8)
@@ -86,8 +87,88 @@ func BenchmarkPeers(b *testing.B) {
 	})
 }
 
+// near returns a registry with nothing before it, which would take a processor's time.
+func near(b *testing.B) *server {
+	b.Helper()
+	s := newServer(b)
+	s.host = s.real
+	return s
+}
+
+// distant returns the address of what passes connections on to another, and each byte of a client after a time.
+func distant(b *testing.B, to string) string {
+	b.Helper()
+	listener := must[net.Listener](b)(net.Listen("tcp", "127.0.0.1:0"))
+	b.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go pass(client, to)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func pass(client net.Conn, to string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	type piece struct {
+		due  time.Time
+		data []byte
+	}
+	pieces := make(chan piece, 1024)
+	go func() {
+		defer close(pieces)
+		for {
+			data := make([]byte, 4096)
+			n, err := client.Read(data)
+			if err != nil {
+				return
+			}
+			pieces <- piece{time.Now().Add(away), data[:n]}
+		}
+	}()
+	go func() {
+		for p := range pieces {
+			time.Sleep(time.Until(p.due))
+			if _, err := server.Write(p.data); err != nil {
+				return
+			}
+		}
+		server.Close()
+	}()
+	_, _ = io.Copy(client, server) // either end may leave
+}
+
+// TestRequests bounds how many requests an image takes, where images of few repositories share layers.
+func TestRequests(t *testing.T) {
+	source, mirror := newServer(t), newServer(t)
+	copies, _ := pushPeers(t, source)
+	source.forget()
+	s := newStage(t, source, mirror)
+	var to []policy.Copy
+	for _, c := range copies {
+		to = append(to, s.copy(c, ""))
+	}
+	for _, j := range s.run(t.Context(), Options{}, to...) {
+		wantState(t, j, Copied)
+	}
+	read, written := float64(source.count())/peerImages, float64(mirror.count())/peerImages
+	t.Logf("for each image, %.2f requests to its source and %.2f to the mirror", read, written)
+	if read > 3.8 || written > 6.5 {
+		t.Errorf("for each image, %.2f requests to its source and %.2f to the mirror, want at most 3.8 and 6.5", read, written)
+	}
+}
+
 // pushPeers returns the names of the images, and where the blobs are.
-func pushPeers(b *testing.B, source *server) (images, blobs []string) {
+func pushPeers(b testing.TB, source *server) (images, blobs []string) {
 	b.Helper()
 	random := rand.NewChaCha8([32]byte{})
 	layer := func(n int) v1.Layer {
@@ -119,7 +200,7 @@ func pushPeers(b *testing.B, source *server) (images, blobs []string) {
 func moveBytes(b *testing.B, source *server, blobs []string) {
 	b.Helper()
 	b.StopTimer()
-	mirror := newServer(b)
+	mirror := near(b)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: blobsAtOnce}}
 	b.StartTimer()
 	var group errgroup.Group
