@@ -145,26 +145,39 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 			defer d.first.Unlock()
 		}
 	}
-	select {
-	case b.slots <- struct{}{}:
-		defer func() { <-b.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	origin := ""
-	switch {
-	case known:
-		origin = at.RepositoryStr()
-	case a.blobState == unasked:
-		origin = to.repo.RepositoryStr() // which asks for it, and begins to send it in the same request
-	}
 	layer := &remoteBlob{ctx: ctx, from: from, what: what, told: told}
-	if err := to.upload(ctx, layer, origin); err != nil {
+	var err error
+	if known {
+		// To mount it takes no slot, and nothing of what slots are for.
+		err = to.mount(ctx, layer, at.RepositoryStr(), b.slot)
+	} else {
+		err = b.upload(ctx, to, layer, a.blobState == unasked)
+	}
+	if err != nil {
 		layer.takeBack()
 		return err
 	}
 	d.arrived(a, to.repo, what.digest)
 	return nil
+}
+
+// slot waits until a blob may be sent. The function that it returns ends that.
+func (b *blobs) slot(ctx context.Context) (func(), error) {
+	select {
+	case b.slots <- struct{}{}:
+		return func() { <-b.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (b *blobs) upload(ctx context.Context, to place, layer *remoteBlob, mayBeThere bool) error {
+	done, err := b.slot(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return to.upload(ctx, layer, mayBeThere)
 }
 
 // A remoteBlob is a blob at a registry as a layer that the library can upload.

@@ -34,8 +34,8 @@ type Options struct {
 // a survey asks several places one after the other, so that it takes more of them to use what the pace of a
 // registry allows.
 const (
-	imagesAtOnce  = 32
-	blobsAtOnce   = 16
+	imagesAtOnce  = 48
+	blobsAtOnce   = 32
 	surveysAtOnce = 256
 )
 

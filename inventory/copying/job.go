@@ -144,6 +144,9 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 		return err
 	}
 	j.Registry = j.to.repo.RegistryStr()
+	var ahead sync.WaitGroup
+	ahead.Go(func() { j.to.list(ctx) })
+	defer ahead.Wait()
 	var failed []error
 	for _, l := range j.From {
 		if j.from, err = c.at(ctx, l, false); err == nil {

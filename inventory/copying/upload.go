@@ -3,10 +3,10 @@ package copying
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -28,14 +28,60 @@ func (p place) holds(ctx context.Context, digest v1.Hash) (bool, error) {
 	return err == nil, err
 }
 
-// upload brings a blob into p's repository, with two requests: it is mounted from another repository of the registry or,
-// where origin is "" or the registry does not do that, sent.
-func (p place) upload(ctx context.Context, layer *remoteBlob, origin string) error {
+// mount brings a blob into p's repository from another one of the registry. Where the registry does not do that, the
+// blob is sent, once there is a slot for it.
+func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot func(context.Context) (func(), error)) error {
+	what, done := layer.descriptor(), func() {}
+	defer func() { done() }()
+	begun := false
+	err := p.oras.Mount(ctx, what, from, func() (content io.ReadCloser, err error) {
+		begun = true
+		free, err := slot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		done = free
+		return layer.Compressed()
+	})
+	if begun {
+		return p.inPiecesIf(ctx, layer, err)
+	}
+	if refused := registry.Status(err); refused < 400 || refused >= 500 || refused == http.StatusTooManyRequests {
+		return err
+	}
+	// Some registries refuse to mount instead of beginning an upload.
+	free, err := slot(ctx)
+	if err != nil {
+		return err
+	}
+	done = free
+	return p.upload(ctx, layer, false)
+}
+
+// upload sends a blob to p's repository, with two requests, while it is already asked for at its source. If it may be there,
+// the first of the two asks for it: it mounts the blob from the repository itself.
+func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) error {
 	if layer.what.size <= 0 || p.inPieces.Load() {
 		return p.pusher.Upload(ctx, p.repo, layer)
 	}
-	err := p.uploadWhole(ctx, layer, origin)
-	if ctx.Err() != nil || !takesOnlyPieces(err) {
+	ahead := openAhead(layer)
+	defer ahead.Close()
+	var err error
+	if mayBeThere {
+		err = p.oras.Mount(ctx, layer.descriptor(), p.repo.RepositoryStr(), func() (io.ReadCloser, error) { return ahead, nil })
+	}
+	if refused := registry.Status(err); !mayBeThere || !ahead.begun.Load() && refused >= 400 && refused < 500 && refused != http.StatusTooManyRequests {
+		err = p.oras.Blobs().Push(ctx, layer.descriptor(), ahead)
+	}
+	if !ahead.begun.Load() {
+		return err
+	}
+	return p.inPiecesIf(ctx, layer, err)
+}
+
+// inPiecesIf sends a blob in pieces if err, of an upload in one request, is what a registry may say that takes only these.
+func (p place) inPiecesIf(ctx context.Context, layer *remoteBlob, err error) error {
+	if ctx.Err() != nil || !slices.Contains(refusesWhole, registry.Status(err)) {
 		return err
 	}
 	if inPieces := p.pusher.Upload(ctx, p.repo, layer); inPieces != nil {
@@ -45,59 +91,48 @@ func (p place) upload(ctx context.Context, layer *remoteBlob, origin string) err
 	return nil
 }
 
-// takesOnlyPieces reports whether err is what a registry may answer to a blob that comes in one request.
-func takesOnlyPieces(err error) bool {
-	var rejected *sendError
-	refusals := []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusLengthRequired, http.StatusRequestedRangeNotSatisfiable, http.StatusNotImplemented}
-	return errors.As(err, &rejected) && slices.Contains(refusals, registry.Status(err))
+// refusesWhole are the answers of a registry to a blob in one request that may take it in pieces.
+var refusesWhole = []int{
+	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusLengthRequired,
+	http.StatusRequestedRangeNotSatisfiable, http.StatusNotImplemented,
 }
 
-// A sendError says that a blob could not be sent after its upload had begun.
-type sendError struct{ error }
-
-// Unwrap returns the reason.
-func (e *sendError) Unwrap() error { return e.error }
-
-func (p place) uploadWhole(ctx context.Context, layer *remoteBlob, origin string) error {
-	what := ocispec.Descriptor{Digest: digest.Digest(layer.what.digest.String()), Size: layer.what.size}
-	begun := false
-	content := func() (io.ReadCloser, error) { begun = true; return layer.Compressed() }
-	var err error
-	if origin != "" {
-		err = p.oras.Mount(ctx, what, origin, content)
-	}
-	if refused := registry.Status(err); origin == "" || !begun && refused >= 400 && refused < 500 && refused != http.StatusTooManyRequests {
-		// Some registries refuse to mount instead of beginning an upload.
-		err = p.oras.Blobs().Push(ctx, what, &lazy{open: content})
-	}
-	if err != nil && begun {
-		return &sendError{err}
-	}
-	return err
+func (l *remoteBlob) descriptor() ocispec.Descriptor {
+	return ocispec.Descriptor{Digest: digest.Digest(l.what.digest.String()), Size: l.what.size}
 }
 
-// A lazy opens what it reads when it is first read.
-type lazy struct {
-	open func() (io.ReadCloser, error)
-	io.ReadCloser
+// An aheadReader is the content of a blob that is asked for before it is read.
+type aheadReader struct {
+	opened  chan struct{} // closed when content and err are set
+	content io.ReadCloser
+	err     error
+	begun   atomic.Bool
+}
+
+func openAhead(layer *remoteBlob) *aheadReader {
+	a := &aheadReader{opened: make(chan struct{})}
+	go func() {
+		defer close(a.opened)
+		a.content, a.err = layer.Compressed()
+	}()
+	return a
 }
 
 // Read implements io.Reader.
-func (l *lazy) Read(p []byte) (n int, err error) {
-	if l.ReadCloser == nil {
-		if l.ReadCloser, err = l.open(); err != nil {
-			return 0, err
-		}
+func (a *aheadReader) Read(p []byte) (int, error) {
+	a.begun.Store(true)
+	if <-a.opened; a.err != nil {
+		return 0, a.err
 	}
-	return l.ReadCloser.Read(p)
+	return a.content.Read(p)
 }
 
 // Close implements io.Closer.
-func (l *lazy) Close() error {
-	if l.ReadCloser == nil {
-		return nil
+func (a *aheadReader) Close() error {
+	if <-a.opened; a.err != nil {
+		return nil //nolint:nilerr // what is closed is the content, and there is none
 	}
-	return l.ReadCloser.Close()
+	return a.content.Close()
 }
 
 // put puts a manifest under ref.
