@@ -3,6 +3,7 @@ package copying
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,7 @@ func newEndpoint(ctx context.Context, r name.Registry, carrier http.RoundTripper
 	if err != nil {
 		return nil, err
 	}
-	e.client = &http.Client{Transport: carrier}
+	e.client = &http.Client{Transport: locations{carrier, e}}
 	if e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(jobs)); err != nil {
 		return nil, err
 	}
@@ -81,7 +82,6 @@ func (e *endpoint) repository(r name.Repository) *repository {
 		known = &repository{repo: r, oras: &oras.Repository{
 			Client:          e.client,
 			Reference:       orasregistry.Reference{Registry: r.RegistryStr(), Repository: r.RepositoryStr()},
-			PlainHTTP:       true, // so that any Location will do: what carries the requests knows the scheme
 			SkipReferrersGC: true, // nothing is deleted
 		}}
 		e.repositories[r.RepositoryStr()] = known
@@ -129,6 +129,33 @@ func (p place) lacks(ctx context.Context, tag string) bool {
 func (p place) isMissing(ctx context.Context) bool {
 	p.list(ctx)
 	return p.missing
+}
+
+// locations carries requests. What a registry says of where a blob is to be sent often has another scheme or port than
+// the one by which it is reached, as it does not know of the proxy before it; oras-go refuses that. What carries
+// the requests knows the scheme. A registry that names another host takes blobs by the other library.
+type locations struct {
+	http.RoundTripper
+	endpoint *endpoint
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l locations) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(req)
+	if err != nil || req.Method != http.MethodPost || resp.StatusCode != http.StatusAccepted {
+		return resp, err
+	}
+	to, err := url.Parse(resp.Header.Get("Location"))
+	switch {
+	case err != nil || to.Host == "":
+		return resp, nil // the library says so, or adds the host
+	case to.Hostname() == req.URL.Hostname() && (to.Port() == req.URL.Port() || to.Port() == "" || req.URL.Port() == ""):
+		to.Scheme, to.Host = req.URL.Scheme, req.URL.Host
+		resp.Header.Set("Location", to.String())
+	default:
+		l.endpoint.inPieces.Store(true)
+	}
+	return resp, nil
 }
 
 // A referrersWatch carries requests, and notes which repositories have no list of referrers. The library then

@@ -43,7 +43,7 @@ func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot f
 		done = free
 		return layer.Compressed()
 	})
-	if begun {
+	if begun || p.inPieces.Load() {
 		return p.inPiecesIf(ctx, layer, err)
 	}
 	if refused := registry.Status(err); refused < 400 || refused >= 500 || refused == http.StatusTooManyRequests {
@@ -73,7 +73,7 @@ func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) e
 	if refused := registry.Status(err); !mayBeThere || !ahead.begun.Load() && refused >= 400 && refused < 500 && refused != http.StatusTooManyRequests {
 		err = p.oras.Blobs().Push(ctx, layer.descriptor(), ahead)
 	}
-	if !ahead.begun.Load() {
+	if !ahead.begun.Load() && !p.inPieces.Load() {
 		return err
 	}
 	return p.inPiecesIf(ctx, layer, err)
@@ -81,7 +81,7 @@ func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) e
 
 // inPiecesIf sends a blob in pieces if err, of an upload in one request, is what a registry may say that takes only these.
 func (p place) inPiecesIf(ctx context.Context, layer *remoteBlob, err error) error {
-	if ctx.Err() != nil || !slices.Contains(refusesWhole, registry.Status(err)) {
+	if err == nil || ctx.Err() != nil || !p.inPieces.Load() && !slices.Contains(refusesWhole, registry.Status(err)) {
 		return err
 	}
 	if inPieces := p.pusher.Upload(ctx, p.repo, layer); inPieces != nil {
