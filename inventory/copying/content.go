@@ -299,7 +299,7 @@ func (r *reader) listReferrers(ctx context.Context, of v1.Hash) (index v1.ImageI
 	}
 	first := false
 	r.referring.Do(func() { first = true; ask() })
-	if !first && !(r.noReferrers.Load() && r.lacks(ctx, tagFor(of))) {
+	if !first && (!r.noReferrers.Load() || !r.lacks(ctx, tagFor(of))) {
 		ask()
 	}
 	return index, err

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 // The world in which peers are compared.
@@ -33,9 +36,9 @@ const (
 	away             = 20 * time.Millisecond
 )
 
-// BenchmarkPeers copies 200 images in 20 repositories that share layers, from a registry 20 ms away, once each, with
-// this package and with skopeo copy eight at once, which starts for each image as its users do; and moves the
-// bytes alone, as a floor.
+// BenchmarkPeers copies 200 images in 20 repositories that share layers, from a registry 20 ms away, once each: with
+// this package, and eight at once with skopeo copy (for each image) and skopeo sync (for each repository), which start as
+// their users start them, and with regclient and oras-go (test/peers); and moves the bytes alone, as a floor.
 func BenchmarkPeers(b *testing.B) {
 	source := newServer(b)
 	copies, blobs := pushPeers(b, source)
@@ -61,30 +64,66 @@ func BenchmarkPeers(b *testing.B) {
 			}
 		}
 	})
-	b.Run("skopeo", func(b *testing.B) {
-		program, err := exec.LookPath("skopeo")
-		if err != nil {
-			b.Skip(err) //nolint:forbidigo // a measurement, and no test
-		}
-		for range b.N {
-			b.StopTimer()
-			mirror := near(b)
-			b.StartTimer()
-			var group errgroup.Group
-			group.SetLimit(8)
-			for _, c := range copies {
-				group.Go(func() error {
-					out, err := exec.Command(program, "copy", "--quiet", "--all", "--preserve-digests", "--src-tls-verify=false", "--dest-tls-verify=false",
-						"docker://"+source.host+"/"+c, "docker://"+mirror.host+"/"+c).CombinedOutput()
-					if err != nil {
-						return fmt.Errorf("%w: %s", err, out)
-					}
-					return nil
-				})
+	for name, peer := range peers(b) {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				b.StopTimer()
+				mirror := near(b)
+				b.StartTimer()
+				var group errgroup.Group
+				group.SetLimit(8)
+				for _, cmd := range peer(source.host, mirror.host, copies) {
+					group.Go(func() error {
+						if out, err := cmd.CombinedOutput(); err != nil {
+							return fmt.Errorf("%w: %s", err, out)
+						}
+						return nil
+					})
+				}
+				check(b, group.Wait())
+				b.StopTimer()
+				for _, c := range copies {
+					check(b, headOf(b, mirror.host+"/"+c))
+				}
+				b.StartTimer()
 			}
-			check(b, group.Wait())
+		})
+	}
+}
+
+func headOf(b *testing.B, image string) error {
+	b.Helper()
+	_, err := remote.Head(ref(b, image))
+	return err
+}
+
+// peers returns the programs that are there, each with the commands by which it copies images, eight at once.
+func peers(b *testing.B) map[string]func(source, mirror string, images []string) []*exec.Cmd {
+	b.Helper()
+	found := map[string]func(source, mirror string, images []string) []*exec.Cmd{}
+	if skopeo, err := exec.LookPath("skopeo"); err == nil {
+		found["skopeo_copy"] = func(source, mirror string, images []string) (cmds []*exec.Cmd) {
+			for _, i := range images {
+				cmds = append(cmds, exec.Command(skopeo, "copy", "--quiet", "--all", "--preserve-digests", "--src-tls-verify=false", "--dest-tls-verify=false", "docker://"+source+"/"+i, "docker://"+mirror+"/"+i))
+			}
+			return cmds
 		}
-	})
+		found["skopeo_sync"] = func(source, mirror string, _ []string) (cmds []*exec.Cmd) {
+			for i := range peerRepositories {
+				cmds = append(cmds, exec.Command(skopeo, "sync", "--all", "--preserve-digests", "--src", "docker", "--dest", "docker", "--src-tls-verify=false", "--dest-tls-verify=false", fmt.Sprintf("%s/team/app%d", source, i), mirror+"/team"))
+			}
+			return cmds
+		}
+	}
+	libraries := filepath.Join(cluster.Root(), "bin", "peers")
+	if _, err := os.Stat(libraries); err == nil {
+		for _, library := range []string{"regclient", "oras"} {
+			found[library] = func(source, mirror string, images []string) []*exec.Cmd {
+				return []*exec.Cmd{exec.Command(libraries, append([]string{library, source, mirror}, images...)...)}
+			}
+		}
+	}
+	return found
 }
 
 // near returns a registry with nothing before it, which would take a processor's time.

@@ -65,7 +65,7 @@ func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) e
 		return p.pusher.Upload(ctx, p.repo, layer)
 	}
 	ahead := openAhead(layer)
-	defer ahead.Close()
+	defer func() { _ = ahead.Close() }() // what was read of it was compared with its digest
 	var err error
 	if mayBeThere {
 		err = p.oras.Mount(ctx, layer.descriptor(), p.repo.RepositoryStr(), func() (io.ReadCloser, error) { return ahead, nil })

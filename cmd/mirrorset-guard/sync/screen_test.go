@@ -76,7 +76,7 @@ func TestScreen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer master.Close()
+	defer func() { _ = master.Close() }() // the end of a terminal
 	if err := pty.Setsize(slave, &pty.Winsize{Cols: 100, Rows: 30}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestScreen(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		code <- run(t.Context(), []string{"sync", "--from", s.dump, "--allow-loopback", "-f", s.change, "--push-secret", s.secret}, strings.NewReader(""), slave, io.Discard)
-		slave.Close()
+		_ = slave.Close() // the end of a terminal
 	}()
 	screen := u.waits(t, `0 of 2 images, 0 B of [0-9.]+ KiB`)
 	for _, want := range []string{`(?m)^\[\.{60}\]`, `0 B of .* ` + regexp.QuoteMeta(s.mirror.host) + `/ocp/router@sha256:`, `0 B of .* ` + regexp.QuoteMeta(s.mirror.host) + `/team/shop/cart:v1`} {
