@@ -218,13 +218,38 @@ func (r *reader) attached(ctx context.Context, images []*manifest) (attached []*
 	return attached, notes, nil
 }
 
-// tagged returns what is attached to a digest under its tags.
-func (r *reader) tagged(ctx context.Context, of v1.Hash) ([]*manifest, error) {
-	found := make([]*manifest, len(attachedTags))
+// tagged returns what is attached to a digest under its tags. For the first digest of a repository, each tag is asked
+// for, for others what the list of tags has. Some proxies list only what they have in store; if the list lacks
+// a tag that the first digest has, it is not relied on.
+func (r *reader) tagged(ctx context.Context, of v1.Hash) (found []*manifest, err error) {
+	first := false
+	r.sampling.Do(func() {
+		first = true
+		found, err = r.attachedUnder(ctx, of, attachedTags)
+		r.sampleErr = err
+		for _, m := range found {
+			r.sampled = append(r.sampled, m.tag)
+		}
+	})
+	if first {
+		return found, err
+	}
+	suffixes := attachedTags
+	if r.sampleErr == nil && !slices.ContainsFunc(r.sampled, func(tag string) bool { return r.lacks(ctx, tag) }) {
+		suffixes = slices.DeleteFunc(slices.Clone(suffixes), func(s string) bool { return r.lacks(ctx, tagFor(of)+s) })
+	}
+	return r.attachedUnder(ctx, of, suffixes)
+}
+
+// tagFor returns a digest as what is attached to it has it in its tag.
+func tagFor(of v1.Hash) string { return of.Algorithm + "-" + of.Hex }
+
+func (r *reader) attachedUnder(ctx context.Context, of v1.Hash, suffixes []string) ([]*manifest, error) {
+	found := make([]*manifest, len(suffixes))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, suffix := range attachedTags {
+	for i, suffix := range suffixes {
 		group.Go(func() error {
-			tag := of.Algorithm + "-" + of.Hex + suffix
+			tag := tagFor(of) + suffix
 			m, err := r.read(ctx, r.repo.Tag(tag), 0)
 			if registry.IsAbsent(err) {
 				return nil
@@ -245,8 +270,8 @@ func (r *reader) tagged(ctx context.Context, of v1.Hash) ([]*manifest, error) {
 
 // referrers returns the manifests that say of themselves that they refer to a digest.
 func (r *reader) referrers(ctx context.Context, of v1.Hash) ([]*manifest, error) {
-	index, err := remote.Referrers(r.repo.Digest(of.String()), remote.Reuse(r.puller), remote.WithContext(ctx))
-	if err != nil {
+	index, err := r.listReferrers(ctx, of)
+	if index == nil || err != nil {
 		return nil, err
 	}
 	list, err := index.IndexManifest()
@@ -267,6 +292,20 @@ func (r *reader) referrers(ctx context.Context, of v1.Hash) ([]*manifest, error)
 		}
 	}
 	return found, nil
+}
+
+// listReferrers returns the list of what refers to a digest, nil for none. Where the registry has no such lists, the
+// tag under which there may be one instead is asked for unless it is known not to be there.
+func (r *reader) listReferrers(ctx context.Context, of v1.Hash) (index v1.ImageIndex, err error) {
+	ask := func() {
+		index, err = remote.Referrers(r.repo.Digest(of.String()), remote.Reuse(r.puller), remote.WithContext(ctx))
+	}
+	first := false
+	r.referring.Do(func() { first = true; ask() })
+	if !first && (!r.noReferrers.Load() || !r.lacks(ctx, tagFor(of))) {
+		ask()
+	}
+	return index, err
 }
 
 func (m *manifest) subject() string {

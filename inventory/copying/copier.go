@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -35,12 +33,17 @@ type Options struct {
 }
 
 // The default bounds. A blob that is under way takes some 100 kB, so these do not bound memory but the
-// load on a registry.
+// load on a registry. More images than blobs, so that blobs are under way while manifests are put; and
+// a survey asks several places one after the other, so that it takes more of them to use what the pace of a
+// registry allows.
 const (
-	imagesAtOnce  = 16
-	blobsAtOnce   = 16
-	surveysAtOnce = 64
+	imagesAtOnce  = 48
+	blobsAtOnce   = 32
+	surveysAtOnce = 256
 )
+
+// recently is for how long what a tag names is not asked again.
+const recently = 5 * time.Second
 
 // A Copier copies images. It is safe for concurrent use.
 type Copier struct {
@@ -51,6 +54,8 @@ type Copier struct {
 	remote map[remoteKey]*endpoint
 	blobs  blobs
 	events sync.Mutex
+	// recently is the constant, but in tests.
+	recently time.Duration
 }
 
 type remoteKey struct {
@@ -61,20 +66,7 @@ type remoteKey struct {
 // New returns a Copier that reads what it copies through pull, and everything at mirrors through push.
 func New(pull, push *registry.Client, o Options) *Copier {
 	o.Images, o.Blobs = cmp.Or(o.Images, imagesAtOnce), cmp.Or(o.Blobs, blobsAtOnce)
-	return &Copier{options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(o.Blobs)}
-}
-
-// An endpoint is a registry as go-containerregistry's client sees it.
-type endpoint struct {
-	puller *remote.Puller
-	pusher *remote.Pusher
-}
-
-// A place is a reference at a registry.
-type place struct {
-	*endpoint
-	ref  name.Reference
-	repo name.Repository
+	return &Copier{options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(o.Blobs), recently: recently}
 }
 
 // at returns the place of l, to be read or written.
@@ -84,7 +76,10 @@ func (c *Copier) at(ctx context.Context, l mirrors.Location, pushes bool) (place
 		return place{}, fmt.Errorf("the reference %q cannot be copied: %w", l.Ref, err)
 	}
 	e, err := c.endpoint(ctx, l, ref.Context().Registry, pushes)
-	return place{e, ref, ref.Context()}, err
+	if err != nil {
+		return place{}, err
+	}
+	return place{e, e.repository(ref.Context()), ref}, nil
 }
 
 func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Registry, pushes bool) (*endpoint, error) {
@@ -102,16 +97,8 @@ func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Regist
 	if err != nil {
 		return nil, err
 	}
-	// A Wrapper is taken as it is: neither repeated requests nor authorization are the library's business.
-	wrapped, err := transport.NewWithContext(ctx, r, authn.Anonymous, carrier, nil)
+	e, err := newEndpoint(ctx, r, carrier, c.options.Blobs)
 	if err != nil {
-		return nil, err
-	}
-	e := &endpoint{}
-	if e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(c.options.Blobs)); err != nil {
-		return nil, err
-	}
-	if e.pusher, err = remote.NewPusher(remote.WithTransport(wrapped), remote.WithJobs(c.options.Blobs)); err != nil {
 		return nil, err
 	}
 	c.remote[key] = e

@@ -63,6 +63,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = nil
+}
+
 // count returns how many requests had all of parts.
 func (s *server) count(parts ...string) int {
 	s.mu.Lock()
@@ -220,8 +226,8 @@ func wantState(t testing.TB, j *Job, want State) {
 // registries of two versions.
 func TestCopy(t *testing.T) {
 	source := newServer(t)
-	for name, mirror := range map[string]*server{"distribution 3": newServer(t), "distribution 2.8": olderServer(t)} {
-		t.Run(name, func(t *testing.T) {
+	for version, mirror := range map[string]*server{"distribution 3": newServer(t), "distribution 2.8": olderServer(t)} {
+		t.Run(version, func(t *testing.T) {
 			s := newStage(t, source, mirror)
 			f := pushFixture(t, source.host+"/team/nested/app")
 			jobs := s.run(t.Context(), Options{}, s.copy("team/nested/app@"+f.digest, f.digest), s.copy("team/nested/app:v1", f.digest))
@@ -229,7 +235,7 @@ func TestCopy(t *testing.T) {
 				wantState(t, j, Copied)
 			}
 			fallback := strings.Replace(f.digest, ":", "-", 1)
-			for _, at := range append(slices.Clone(f.tags), "v1", fallback+keepingTag, fallback) {
+			for _, at := range append(slices.Clone(f.tags), "v1", fallback+keepingTag) {
 				from := at
 				if at == fallback+keepingTag {
 					from = "v1"
@@ -237,6 +243,13 @@ func TestCopy(t *testing.T) {
 				if want, got := raw(t, source.host+"/team/nested/app:"+from), raw(t, mirror.host+"/team/nested/app:"+at); !bytes.Equal(want, got) {
 					t.Errorf("%s is not what it is at the source:\n%s\n%s", at, got, want)
 				}
+			}
+			at := func(s *server) v1.Hash {
+				list := must[v1.ImageIndex](t)(remote.Referrers(ref(t, s.host+"/team/nested/app@"+f.digest).(name.Digest)))
+				return must[*v1.IndexManifest](t)(list.IndexManifest()).Manifests[0].Digest
+			}
+			if want, got := at(source), at(mirror); got != want {
+				t.Errorf("what refers to the image is %s, want %s", got, want)
 			}
 			again := s.run(t.Context(), Options{}, s.copy("team/nested/app:v1", f.digest))
 			wantState(t, again[0], There)
@@ -264,7 +277,7 @@ func TestSharedBlobs(t *testing.T) {
 	if n := s.source.count("GET", "/blobs/"+base); n != 1 {
 		t.Errorf("the shared layer was read %d times", n)
 	}
-	if n := s.mirror.count("POST", "mount="+url.QueryEscape(base), "from="); n != 5 {
+	if n := s.mirror.count("POST", "mount="+base, "from="); n != 5 {
 		t.Errorf("it was mounted %d times, want 5", n)
 	}
 }
@@ -307,6 +320,7 @@ func TestTags(t *testing.T) {
 		t.Errorf("the reason is %q", got)
 	}
 	c := New(s.pull, s.push, Options{MoveTags: true})
+	c.recently = 0
 	jobs = c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", want.String())})
 	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), moved))
 	c.Run(t.Context(), jobs)
@@ -475,4 +489,110 @@ func TestTogether(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// TestSparseTaken: where the mirror takes an index without all of its parts, only those that are wanted are sent.
+func TestSparseTaken(t *testing.T) {
+	skip.IfShort(t, "it starts registries")
+	source := newServer(t)
+	t.Setenv("REGISTRY_VALIDATION_MANIFESTS_INDEXES_PLATFORMS", "none")
+	s := newStage(t, source, newServer(t))
+	f := pushFixture(t, s.source.host+"/app")
+	j := s.run(t.Context(), Options{Platforms: []string{"linux/amd64"}}, s.copy("app:v1", f.digest))[0]
+	wantState(t, j, Copied)
+	for _, d := range must[*v1.IndexManifest](t)(f.index.IndexManifest()).Manifests {
+		_, err := remote.Head(ref(t, s.mirror.host+"/app@"+d.Digest.String()))
+		if wanted := d.Platform.Architecture == "amd64"; wanted != (err == nil) {
+			t.Errorf("the part for %s: %v", d.Platform, err)
+		}
+	}
+	if got := raw(t, s.mirror.host+"/app:v1"); !bytes.Equal(got, raw(t, s.source.host+"/app:v1")) {
+		t.Errorf("the index is %s", got)
+	}
+	if n := s.mirror.count("DELETE"); n != 1 {
+		t.Errorf("the trial was deleted %d times, want 1", n)
+	}
+}
+
+// TestVanishedMeanwhile: what goes at the source between survey and run is said, and leaves nothing that can be pulled.
+func TestVanishedMeanwhile(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	f := pushFixture(t, s.source.host+"/app")
+	c := New(s.pull, s.push, Options{})
+	jobs := c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", f.digest)})
+	s.source.set(func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
+	c.Run(t.Context(), jobs)
+	wantState(t, jobs[0], Failed)
+	if got := jobs[0].Err.Error(); !strings.Contains(got, "not there") {
+		t.Errorf("the reason is %q", got)
+	}
+	if _, err := remote.Head(ref(t, s.mirror.host+"/app:v1")); err == nil {
+		t.Error("the image can be pulled")
+	}
+}
+
+// TestFull: a mirror that is full when most has come says so; what came stays, and the next run sends the rest.
+func TestFull(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	img := image(t, "one of the layers", "two of the layers", "three of them", "the layer for which there is no space")
+	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+	var sent atomic.Int64
+	s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || sent.Add(1) < 4 {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusInsufficientStorage)
+		_, _ = io.WriteString(w, `{"errors":[{"code":"UNKNOWN","message":"no space left on device"}]}`)
+		return true
+	})
+	c := New(s.pull, s.push, Options{Blobs: 1})
+	jobs := c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", "")})
+	if err := c.copy(t.Context(), jobs[0]); err == nil || !strings.Contains(registry.Reason(err), "no space left on device") {
+		t.Errorf("the reason is %v", err)
+	}
+	if _, err := remote.Head(ref(t, s.mirror.host+"/app:v1")); err == nil {
+		t.Error("the image can be pulled")
+	}
+	s.mirror.set(func(http.ResponseWriter, *http.Request) bool { return false })
+	s.source.forget()
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0], Copied)
+	if n := s.source.count("GET", "/blobs/"); n > 2 {
+		t.Errorf("%d blobs were read again, want those that had not come: at most 2", n)
+	}
+}
+
+// TestInPieces: a mirror that takes no blob in one request, or names another place to send it to, gets it in pieces.
+func TestInPieces(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), image(t, "a layer", "another one")))
+	s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/uploads/") || r.ContentLength == 0 {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return true
+	})
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0], Copied)
+	if n := s.mirror.count("PATCH"); n != 3 {
+		t.Errorf("%d blobs came in pieces, want 3", n)
+	}
+}
+
+// TestUnlisted: what is attached to images is found where the list of tags lacks it, as those of some proxies do.
+func TestUnlisted(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	f := pushFixture(t, s.source.host+"/app")
+	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/tags/list") {
+			return false
+		}
+		_, _ = io.WriteString(w, `{"name":"app","tags":["v1"]}`)
+		return true
+	})
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", f.digest))[0], Copied)
+	for _, tag := range f.tags {
+		raw(t, s.mirror.host+"/app:"+tag) // which fails if it is not there
+	}
 }

@@ -53,6 +53,8 @@ type Job struct {
 	sent     atomic.Int64
 	from, to place
 	origin   mirrors.Location
+	// asked is when the tag of the origin was last seen to name the image.
+	asked    time.Time
 	image    *manifest
 	attached []*manifest
 }
@@ -112,11 +114,11 @@ func (c *Copier) count(jobs []*Job) {
 			complete = complete && m.there
 			for _, b := range m.blobs {
 				key := blobKey{j.Registry, b.digest}
-				if d := c.blobs.delivery(j.to.repo, b.digest); !counted[key] && len(d.held) == 0 {
+				if _, there := c.blobs.delivery(j.to.repo, b.digest).source(); !counted[key] && !there {
 					counted[key] = true
 					j.Bytes += b.size
 				}
-				complete = complete && c.blobs.delivery(j.to.repo, b.digest).held[j.to.repo.RepositoryStr()]
+				complete = complete && c.blobs.has(j.to.repo, b.digest)
 			}
 		}
 		if complete {
@@ -145,6 +147,9 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 	if _, byTag := j.to.ref.(name.Tag); byTag && c.options.Bare {
 		return errors.New("its place is a tag, and tags are neither moved nor created")
 	}
+	var ahead sync.WaitGroup
+	ahead.Go(func() { j.to.list(ctx) })
+	defer ahead.Wait()
 	var failed []error
 	for _, l := range j.From {
 		if j.from, err = c.at(ctx, l, false); err == nil {
@@ -160,11 +165,7 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 
 func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) error {
 	r := &reader{j.from, o.Platforms}
-	ref := j.from.ref
-	if digest := j.Copy.Digest; digest != "" {
-		ref = j.from.repo.Digest(digest)
-	}
-	image, err := r.read(ctx, ref, 0)
+	image, err := j.readImage(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (j *Job) missesNoSignature(ctx context.Context, r *reader, image []*manifes
 		if m.mediaType.IsIndex() {
 			continue // nodes look for those of the part that they run
 		}
-		tag := m.digest.Algorithm + "-" + m.digest.Hex + signatureSuffix
+		tag := tagFor(m.digest) + signatureSuffix
 		there, err := j.digestAt(ctx, j.to.repo.Tag(tag))
 		if err != nil || (there != v1.Hash{}) {
 			if err != nil {
@@ -207,6 +208,22 @@ func (j *Job) missesNoSignature(ctx context.Context, r *reader, image []*manifes
 		}
 	}
 	return nil
+}
+
+// readImage reads the image by its tag, which then is known to name it still, or else by its digest.
+func (j *Job) readImage(ctx context.Context, r *reader) (*manifest, error) {
+	_, byTag := r.ref.(name.Tag)
+	if byTag || j.Copy.Digest == "" {
+		m, err := r.read(ctx, r.ref, 0)
+		switch {
+		case err == nil && (j.Copy.Digest == "" || m.digest.String() == j.Copy.Digest):
+			j.asked = time.Now()
+			return m, nil
+		case err != nil && (j.Copy.Digest == "" || !registry.IsAbsent(err)):
+			return nil, err
+		}
+	}
+	return r.read(ctx, r.repo.Digest(j.Copy.Digest), 0)
 }
 
 // surveyMirror finds out what the mirror has of j.
@@ -252,18 +269,54 @@ func (c *Copier) surveyManifest(ctx context.Context, j *Job, m *manifest) error 
 	if m.there, err = j.has(ctx, m); err != nil {
 		return err
 	}
-	for _, b := range m.blobs {
-		held := m.there && j.Rule != policy.BlobsMissing // a registry takes no manifest without its blobs
-		if !held {
-			if held, err = j.holds(ctx, b.digest); err != nil {
-				return err
-			}
-		}
-		if held {
+	if m.there && j.Rule != policy.BlobsMissing { // a registry takes no manifest without its blobs
+		for _, b := range m.blobs {
 			c.blobs.note(j.to.repo, b.digest)
 		}
+		return nil
 	}
-	return nil
+	return c.surveyBlobs(ctx, j, m.blobs)
+}
+
+// surveyBlobs finds out which of blobs the mirror has. A repository without a tag may have some, which came before
+// an interruption. If it has none of the first image, it is not asked for those of others, and what of them is
+// there is found out when they are sent.
+func (c *Copier) surveyBlobs(ctx context.Context, j *Job, blobs []blob) (err error) {
+	if !j.to.isMissing(ctx) {
+		_, err := c.askBlobs(ctx, j, blobs)
+		return err
+	}
+	first := false
+	j.to.blobSample.Do(func() {
+		first = true
+		var held int
+		held, err = c.askBlobs(ctx, j, blobs)
+		j.to.noBlobs = held == 0 && err == nil
+	})
+	if first || j.to.noBlobs {
+		return err
+	}
+	_, err = c.askBlobs(ctx, j, blobs)
+	return err
+}
+
+// askBlobs asks the mirror for blobs, each once, and returns how many it has.
+func (c *Copier) askBlobs(ctx context.Context, j *Job, blobs []blob) (held int, err error) {
+	answers := make([]bool, len(blobs))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, b := range blobs {
+		group.Go(func() (err error) {
+			answers[i], err = c.blobs.ask(ctx, j.to, b.digest)
+			return err
+		})
+	}
+	err = group.Wait()
+	for _, has := range answers {
+		if has {
+			held++
+		}
+	}
+	return held, err
 }
 
 // has reports whether the mirror has a manifest, under the tag that it is to have.
@@ -275,32 +328,44 @@ func (j *Job) has(ctx context.Context, m *manifest) (bool, error) {
 	case m == j.image && byTag:
 		ref = j.to.ref
 	}
+	if tag, byTag := ref.(name.Tag); j.to.isMissing(ctx) || byTag && j.to.lacks(ctx, tag.TagStr()) {
+		return false, nil
+	}
 	digest, err := j.digestAt(ctx, ref)
 	return digest == m.digest, err
 }
 
 // digestAt returns the digest of what the mirror has under a reference; the zero value for nothing.
 func (j *Job) digestAt(ctx context.Context, ref name.Reference) (v1.Hash, error) {
-	got, err := j.to.puller.Get(ctx, ref)
+	digest, err := digestOf(ctx, j.to.endpoint, ref)
 	if registry.IsAbsent(err) {
 		return v1.Hash{}, nil
 	}
+	return digest, err
+}
+
+// taggedNow returns the digest that a tag of the mirror names now, the zero value for none.
+func (c *Copier) taggedNow(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, error) {
+	if time.Since(j.to.listed) < c.recently && j.to.lacks(ctx, tag.TagStr()) {
+		return v1.Hash{}, nil
+	}
+	return j.digestAt(ctx, tag)
+}
+
+// digestOf asks for the digest of a manifest alone, and where the registry does not say, for the manifest.
+func digestOf(ctx context.Context, at *endpoint, ref name.Reference) (v1.Hash, error) {
+	head, err := at.puller.Head(ctx, ref)
+	if err == nil {
+		return head.Digest, nil
+	}
+	if registry.IsAbsent(err) || registry.Status(err) != 0 {
+		return v1.Hash{}, err
+	}
+	got, err := at.puller.Get(ctx, ref)
 	if err != nil {
 		return v1.Hash{}, err
 	}
 	return got.Digest, nil
-}
-
-// holds reports whether the mirror's repository has a blob.
-func (j *Job) holds(ctx context.Context, digest v1.Hash) (bool, error) {
-	layer, err := j.to.puller.Layer(ctx, j.to.repo.Digest(digest.String()))
-	if err != nil {
-		return false, err
-	}
-	if _, err = layer.Size(); registry.IsAbsent(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // Run copies what is Open of jobs, the first ones first, until all are done or ctx ends. What is not done then
@@ -395,10 +460,6 @@ func (c *Copier) copy(ctx context.Context, j *Job) error {
 	return c.finish(ctx, j)
 }
 
-func (j *Job) put(ctx context.Context, m *manifest, ref name.Reference) error {
-	return j.to.pusher.Put(ctx, ref, m)
-}
-
 // attach puts what is attached to the image. A tag that has something else stays as it is, unless tags may be moved:
 // it may be the house's own signature.
 func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
@@ -413,7 +474,7 @@ func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
 	if m.tag == "" {
 		return j.put(ctx, m, j.to.repo.Digest(m.digest.String()))
 	}
-	there, err := j.digestAt(ctx, j.to.repo.Tag(m.tag))
+	there, err := c.taggedNow(ctx, j, j.to.repo.Tag(m.tag))
 	switch {
 	case err != nil:
 		return err
@@ -440,10 +501,9 @@ func (c *Copier) finish(ctx context.Context, j *Job) error {
 		if c.options.Untagged || c.options.Bare {
 			return j.put(ctx, j.image, j.to.ref)
 		}
-		digest := j.image.digest
-		return j.put(ctx, j.image, j.to.repo.Tag(digest.Algorithm+"-"+digest.Hex+keepingTag))
+		return j.put(ctx, j.image, j.to.repo.Tag(tagFor(j.image.digest)+keepingTag))
 	}
-	there, err := j.digestAt(ctx, tag)
+	there, err := c.taggedNow(ctx, j, tag)
 	if err != nil {
 		return err
 	}
@@ -464,10 +524,10 @@ const keepingTag = ".image"
 
 // noteMoved says that the tag was moved at the source meanwhile.
 func (c *Copier) noteMoved(ctx context.Context, j *Job) {
-	if _, byTag := j.from.ref.(name.Tag); !byTag {
+	if _, byTag := j.from.ref.(name.Tag); !byTag || time.Since(j.asked) < c.recently {
 		return
 	}
-	if now, err := j.from.puller.Get(ctx, j.from.ref); err == nil && now.Digest != j.image.digest {
-		j.note("%s was moved to %s meanwhile; what was planned is copied, %s", j.origin.Ref, text.ShortDigests(now.Digest.String()), text.ShortDigests(j.image.digest.String()))
+	if now, err := digestOf(ctx, j.from.endpoint, j.from.ref); err == nil && now != j.image.digest {
+		j.note("%s was moved to %s meanwhile; what was planned is copied, %s", j.origin.Ref, text.ShortDigests(now.String()), text.ShortDigests(j.image.digest.String()))
 	}
 }

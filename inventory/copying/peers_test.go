@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 // The world in which peers are compared.
@@ -32,13 +36,13 @@ const (
 	away             = 20 * time.Millisecond
 )
 
-// BenchmarkPeers copies 200 images in 20 repositories that share layers, from a registry 20 ms away, once each, with
-// this package and with skopeo copy eight at once, which starts for each image as its users do; and moves the
-// bytes alone, as a floor.
+// BenchmarkPeers copies 200 images in 20 repositories that share layers, from a registry 20 ms away, once each: with
+// this package, and eight at once with skopeo copy (for each image) and skopeo sync (for each repository), which start as
+// their users start them, and with regclient and oras-go (test/peers); and moves the bytes alone, as a floor.
 func BenchmarkPeers(b *testing.B) {
 	source := newServer(b)
 	copies, blobs := pushPeers(b, source)
-	source.set(func(http.ResponseWriter, *http.Request) bool { time.Sleep(away); return false })
+	source.host = distant(b, source.real)
 	b.Run("floor", func(b *testing.B) {
 		for range b.N {
 			moveBytes(b, source, blobs)
@@ -47,7 +51,7 @@ func BenchmarkPeers(b *testing.B) {
 	b.Run("sync", func(b *testing.B) {
 		for range b.N {
 			b.StopTimer()
-			s := newStage(b, source, newServer(b))
+			s := newStage(b, source, near(b))
 			var to []policy.Copy
 			for _, c := range copies {
 				to = append(to, s.copy(c, ""))
@@ -60,34 +64,150 @@ func BenchmarkPeers(b *testing.B) {
 			}
 		}
 	})
-	b.Run("skopeo", func(b *testing.B) {
-		program, err := exec.LookPath("skopeo")
-		if err != nil {
-			b.Skip(err) //nolint:forbidigo // a measurement, and no test
-		}
-		for range b.N {
-			b.StopTimer()
-			mirror := newServer(b)
-			b.StartTimer()
-			var group errgroup.Group
-			group.SetLimit(8)
-			for _, c := range copies {
-				group.Go(func() error {
-					out, err := exec.Command(program, "copy", "--quiet", "--all", "--preserve-digests", "--src-tls-verify=false", "--dest-tls-verify=false",
-						"docker://"+source.host+"/"+c, "docker://"+mirror.host+"/"+c).CombinedOutput()
-					if err != nil {
-						return fmt.Errorf("%w: %s", err, out)
-					}
-					return nil
-				})
+	for name, peer := range peers(b) {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				b.StopTimer()
+				mirror := near(b)
+				b.StartTimer()
+				var group errgroup.Group
+				group.SetLimit(8)
+				for _, cmd := range peer(source.host, mirror.host, copies) {
+					group.Go(func() error {
+						if out, err := cmd.CombinedOutput(); err != nil {
+							return fmt.Errorf("%w: %s", err, out)
+						}
+						return nil
+					})
+				}
+				check(b, group.Wait())
+				b.StopTimer()
+				for _, c := range copies {
+					check(b, headOf(b, mirror.host+"/"+c))
+				}
+				b.StartTimer()
 			}
-			check(b, group.Wait())
+		})
+	}
+}
+
+func headOf(b *testing.B, image string) error {
+	b.Helper()
+	_, err := remote.Head(ref(b, image))
+	return err
+}
+
+// peers returns the programs that are there, each with the commands by which it copies images, eight at once.
+func peers(b *testing.B) map[string]func(source, mirror string, images []string) []*exec.Cmd {
+	b.Helper()
+	found := map[string]func(source, mirror string, images []string) []*exec.Cmd{}
+	if skopeo, err := exec.LookPath("skopeo"); err == nil {
+		found["skopeo_copy"] = func(source, mirror string, images []string) (cmds []*exec.Cmd) {
+			for _, i := range images {
+				cmds = append(cmds, exec.Command(skopeo, "copy", "--quiet", "--all", "--preserve-digests", "--src-tls-verify=false", "--dest-tls-verify=false", "docker://"+source+"/"+i, "docker://"+mirror+"/"+i))
+			}
+			return cmds
 		}
-	})
+		found["skopeo_sync"] = func(source, mirror string, _ []string) (cmds []*exec.Cmd) {
+			for i := range peerRepositories {
+				cmds = append(cmds, exec.Command(skopeo, "sync", "--all", "--preserve-digests", "--src", "docker", "--dest", "docker", "--src-tls-verify=false", "--dest-tls-verify=false", fmt.Sprintf("%s/team/app%d", source, i), mirror+"/team"))
+			}
+			return cmds
+		}
+	}
+	libraries := filepath.Join(cluster.Root(), "bin", "peers")
+	if _, err := os.Stat(libraries); err == nil {
+		for _, library := range []string{"regclient", "oras"} {
+			found[library] = func(source, mirror string, images []string) []*exec.Cmd {
+				return []*exec.Cmd{exec.Command(libraries, append([]string{library, source, mirror}, images...)...)}
+			}
+		}
+	}
+	return found
+}
+
+// near returns a registry with nothing before it, which would take a processor's time.
+func near(b *testing.B) *server {
+	b.Helper()
+	s := newServer(b)
+	s.host = s.real
+	return s
+}
+
+// distant returns the address of what passes connections on to another, and each byte of a client after a time.
+func distant(b *testing.B, to string) string {
+	b.Helper()
+	listener := must[net.Listener](b)(net.Listen("tcp", "127.0.0.1:0"))
+	b.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go pass(client, to)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func pass(client net.Conn, to string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	type piece struct {
+		due  time.Time
+		data []byte
+	}
+	pieces := make(chan piece, 1024)
+	go func() {
+		defer close(pieces)
+		for {
+			data := make([]byte, 4096)
+			n, err := client.Read(data)
+			if err != nil {
+				return
+			}
+			pieces <- piece{time.Now().Add(away), data[:n]}
+		}
+	}()
+	go func() {
+		for p := range pieces {
+			time.Sleep(time.Until(p.due))
+			if _, err := server.Write(p.data); err != nil {
+				return
+			}
+		}
+		server.Close()
+	}()
+	_, _ = io.Copy(client, server) // either end may leave
+}
+
+// TestRequests bounds how many requests an image takes, where images of few repositories share layers.
+func TestRequests(t *testing.T) {
+	source, mirror := newServer(t), newServer(t)
+	copies, _ := pushPeers(t, source)
+	source.forget()
+	s := newStage(t, source, mirror)
+	var to []policy.Copy
+	for _, c := range copies {
+		to = append(to, s.copy(c, ""))
+	}
+	for _, j := range s.run(t.Context(), Options{}, to...) {
+		wantState(t, j, Copied)
+	}
+	read, written := float64(source.count())/peerImages, float64(mirror.count())/peerImages
+	t.Logf("for each image, %.2f requests to its source and %.2f to the mirror", read, written)
+	if read > 3.8 || written > 6.5 {
+		t.Errorf("for each image, %.2f requests to its source and %.2f to the mirror, want at most 3.8 and 6.5", read, written)
+	}
 }
 
 // pushPeers returns the names of the images, and where the blobs are.
-func pushPeers(b *testing.B, source *server) (images, blobs []string) {
+func pushPeers(b testing.TB, source *server) (images, blobs []string) {
 	b.Helper()
 	random := rand.NewChaCha8([32]byte{})
 	layer := func(n int) v1.Layer {
@@ -119,7 +239,7 @@ func pushPeers(b *testing.B, source *server) (images, blobs []string) {
 func moveBytes(b *testing.B, source *server, blobs []string) {
 	b.Helper()
 	b.StopTimer()
-	mirror := newServer(b)
+	mirror := near(b)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: blobsAtOnce}}
 	b.StartTimer()
 	var group errgroup.Group

@@ -37,8 +37,8 @@ func (c *Client) derive(change func(*Options)) *Client {
 // Transfer returns what carries the requests of a library to the registry of l, to read images there or,
 // if it pushes, to write them. The library asks without credentials, and by https. Requests are authorized,
 // paced, repeated and bounded as those of a Client are, except for the time that a body takes: it may
-// take any, as long as something moves. Answers are those of success, redirects and 404; any other is an error
-// that Reason has words for. The content of answers is not looked at.
+// take any, as long as something moves. Answers are those of success, redirects and, where something is read, 404;
+// any other is an error that Reason has words for. The content of answers is not looked at.
 func (c *Client) Transfer(l mirrors.Location, pushes bool) (http.RoundTripper, error) {
 	t, err := parseTarget(l)
 	if err != nil {
@@ -271,11 +271,12 @@ func (r *transferred) send(out *http.Request, what string, cred credential) (*ht
 	}
 	resp.Request = r.request
 	body := &watched{ReadCloser: resp.Body, watch: w, last: true}
-	if what == "manifests" || what == "referrers" {
+	if what == "manifests" || what == "referrers" || what == "tags" {
 		body.left = maxManifest + 1
 	}
 	resp.Body = body
-	if resp.StatusCode < 400 || resp.StatusCode == http.StatusNotFound || what == "referrers" {
+	asks := out.Method == http.MethodGet || out.Method == http.MethodHead
+	if resp.StatusCode < 400 || asks && resp.StatusCode == http.StatusNotFound || what == "referrers" {
 		return resp, nil, nil
 	}
 	defer resp.Body.Close()
@@ -288,6 +289,8 @@ func (r *transferred) refusal(answer response, cred credential) *failure {
 	switch host := r.endpoint.api; {
 	case !r.isOfRegistry():
 		return unreachable("%s redirects to %s, which answers %s", host, text.OneLine(r.request.URL.Host, maxQuote), statusText(answer.status))
+	case answer.status == http.StatusNotFound:
+		return &failure{presence: policy.Unreachable, status: answer.status, detail: fmt.Sprintf("%s answers %s%s", host, statusText(answer.status), says(answer))}
 	case answer.status != http.StatusUnauthorized && answer.status != http.StatusForbidden:
 		return statusFailure(host, answer)
 	case !r.pushes:
@@ -392,6 +395,15 @@ func IsAbsent(err error) bool {
 	var f *failure
 	var answer *ggcr.Error
 	return errors.As(err, &f) && f.presence == policy.Absent || errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
+}
+
+// Status returns the status of the answer that err, from a library over a Transfer, is about; 0 if it is about none.
+func Status(err error) int {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.status
+	}
+	return 0
 }
 
 // Reason says in one short line, and in words that may be shown, what err from a library over a Transfer means.

@@ -55,13 +55,11 @@ type stage struct {
 	mirror  *registries.Process
 	ca      []byte
 	router  string // digest of the router image
-	// remedies are commands of a refusal, each with what it copies, and to where.
-	remedies [][]string
-	listen   string // where the guard answers the API server
-	health   string // where it answers /readyz
-	guard    *exec.Cmd
-	logs     *os.File
-	close    []func()
+	listen  string // where the guard answers the API server
+	health  string // where it answers /readyz
+	guard   *exec.Cmd
+	logs    *os.File
+	close   []func()
 }
 
 // setUp starts everything, up to the registered webhook.
@@ -203,23 +201,6 @@ func (s *stage) pushSignature(ctx context.Context, at string, signature signing.
 		return err
 	}
 	return remote.Write(ref, img, s.remote(ctx)...)
-}
-
-// copySignature does what skopeo copy does with the tag of a signature.
-func (s *stage) copySignature(ctx context.Context, from, to string) error {
-	source, err := name.ParseReference(from)
-	if err != nil {
-		return err
-	}
-	target, err := name.ParseReference(to)
-	if err != nil {
-		return err
-	}
-	img, err := remote.Image(source, s.remote(ctx)...)
-	if err != nil {
-		return err
-	}
-	return remote.Write(target, img, s.remote(ctx)...)
 }
 
 func (s *stage) push(ctx context.Context, image string) error {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -24,7 +23,7 @@ func (s *stage) tell(ctx context.Context) error {
 		{"a", "The ITMS of the story: all of quay.io from the mirror, never from the source. The routers are pulled by digest, which a tag mirror does not serve.", s.everything},
 		{"b", "An IDMS for the platform. The shop's images were mirrored; somebody forgot the routers.", s.platformTooEarly},
 		{"c", "The router image is copied, as the refusal says. What the copy leaves behind is its signature, and nodes look for that at the mirror alone.", s.platformUnsigned},
-		{"d", "The signature is copied as well. The same IDMS passes now.", s.platformInTime},
+		{"d", "One command copies whatever the mirror still lacks, signatures included, and reviews the change again. The same IDMS passes now.", s.platformInTime},
 		{"e", "The source goes away: this cluster is disconnected from now on. A narrow ITMS would take the routers' mirror away.", s.narrow},
 		{"f", "Deleting the IDMS would send the routers back to a source that is gone.", s.deletePlatform},
 		{"g", "The same question from the command line, before anybody types kubectl.", s.check},
@@ -54,39 +53,42 @@ func (s *stage) platformTooEarly(ctx context.Context) error {
 	return s.refused(ctx, "platform.yaml", "apply", "openshift-ingress/router-default (router)", "ImageMissing", s.copyCommand())
 }
 
-// platformUnsigned copies the image, and keeps the commands that the refusal says.
+// platformUnsigned copies the image, as the refusal says.
 func (s *stage) platformUnsigned(ctx context.Context) error {
 	fmt.Fprintf(s.out, "\n$ %s\n", s.copyCommand())
 	ref := "/" + routerRepo + "@" + s.router
 	if err := s.copyImage(ctx, sourceHost+ref, mirrorHost+ref); err != nil {
 		return err
 	}
-	out, err := s.kubectl(ctx, "platform.yaml", "apply")
-	if err == nil {
-		return errors.New("it was admitted")
-	}
-	s.remedies = signatureCopy.FindAllStringSubmatch(out, -1)
-	if len(s.remedies) == 0 {
-		return fmt.Errorf("the refusal names no command:\n%s", out)
-	}
-	return contains(out, "SignatureMissing", "required by ClusterImagePolicy openshift", "denied the request")
+	return s.refused(ctx, "platform.yaml", "apply", "SignatureMissing", "required by ClusterImagePolicy openshift")
 }
 
-// signatureCopy is the command that copies a signature.
-var signatureCopy = regexp.MustCompile(`skopeo copy --preserve-digests docker://(\S+\.sig) docker://(\S+\.sig)`)
-
+// platformInTime copies what is missing with the guard's own command.
 func (s *stage) platformInTime(ctx context.Context) error {
-	for _, remedy := range s.remedies {
-		fmt.Fprintf(s.out, "\n$ %s\n", remedy[0])
-		if err := s.copySignature(ctx, remedy[1], remedy[2]); err != nil {
-			return err
-		}
+	out, exit := s.types(ctx, "sync", "platform.yaml")
+	if exit != 0 {
+		return fmt.Errorf("sync ends with %d:\n%s", exit, out)
+	}
+	if err := contains(out, "ImageDigestMirrorSet platform is admitted"); err != nil {
+		return err
 	}
 	out, err := s.kubectl(ctx, "platform.yaml", "apply")
 	if err != nil {
 		return fmt.Errorf("refused: %w", err)
 	}
 	return contains(out, "Warning: ImageDigestMirrorSet platform reroutes 1 of 5 images: all verified", "imagedigestmirrorset.config.openshift.io/platform created")
+}
+
+// types types mirrorset-guard COMMAND -f FILE, and prints what comes back.
+func (s *stage) types(ctx context.Context, command, file string) (out string, exit int) {
+	fmt.Fprintf(s.out, "\n$ mirrorset-guard %s -f %s; echo $?\n", command, file)
+	cmd := exec.CommandContext(ctx, s.binary, command, "-f", filepath.Join(s.dir, file), "--kubeconfig", s.cluster.Kubeconfig,
+		"--registry-ca", filepath.Join(s.dir, "tls", "ca.crt"), "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr)
+	cmd.Env = s.env
+	said, _ := cmd.CombinedOutput() // the exit code says what became of it
+	exit = cmd.ProcessState.ExitCode()
+	fmt.Fprintf(s.out, "%s%d\n", said, exit)
+	return string(said), exit
 }
 
 func (s *stage) narrow(ctx context.Context) error {
@@ -113,20 +115,11 @@ func (s *stage) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(s.dir, "narrow.yaml") // as step e wrote it
-	fmt.Fprint(s.out, "\n$ mirrorset-guard check -f narrow.yaml; echo $?\n")
-	cmd := exec.CommandContext(ctx, s.binary, "check", "-f", file, "--kubeconfig", s.cluster.Kubeconfig,
-		"--registry-ca", filepath.Join(s.dir, "tls", "ca.crt"), "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr)
-	cmd.Env = s.env
-	out, err := cmd.CombinedOutput()
-	fmt.Fprintf(s.out, "%s%d\n", out, cmd.ProcessState.ExitCode())
-	if err == nil {
-		return errors.New("exit code 0, want 1")
+	out, exit := s.types(ctx, "check", "narrow.yaml") // as step e wrote it
+	if exit != 1 {
+		return fmt.Errorf("exit code %d, want 1", exit)
 	}
-	if cmd.ProcessState.ExitCode() != 1 {
-		return fmt.Errorf("exit code %d, want 1: %w", cmd.ProcessState.ExitCode(), err)
-	}
-	return contains(string(out), refusal)
+	return contains(out, refusal)
 }
 
 // dryRun returns the findings of a refusal, without the text around them.

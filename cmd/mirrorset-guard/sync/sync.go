@@ -82,7 +82,7 @@ Exit code 0: the change would be admitted now. 1: it would be denied, and why. 2
 	flags.BoolVar(&o.untagged, "untagged", false, "leave what is copied by digest without a tag; some registries, such as Quay, then delete it")
 	flags.BoolVar(&o.history, "history", false, "copy what only history names, too")
 	flags.BoolVar(&o.rescue, "rescue", false, "of what only history names, copy images for the day something is wrong, too (inventory --rescue)")
-	flags.IntVar(&o.images, "at-once", 0, "how many images to copy at once (default 16)")
+	flags.IntVar(&o.images, "at-once", 0, "how many images to copy at once (default 48)")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long each of the two reviews asks registries")
 	return cmd
 }

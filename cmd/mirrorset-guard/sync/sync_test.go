@@ -39,7 +39,8 @@ const (
 type mirror struct {
 	host string
 	mu   gosync.Mutex
-	sent []string // the authorizations seen
+	sent []string      // the authorizations seen
+	held chan struct{} // if not nil, blobs are read once it is closed
 }
 
 func (m *mirror) front(t *testing.T, real string, protected bool) *httptest.Server {
@@ -52,6 +53,9 @@ func (m *mirror) front(t *testing.T, real string, protected bool) *httptest.Serv
 		m.mu.Lock()
 		m.sent = append(m.sent, r.Header.Get("Authorization"))
 		m.mu.Unlock()
+		if m.held != nil && r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
+			<-m.held
+		}
 		user, password, _ := r.BasicAuth()
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 		if protected && (!reads || r.URL.Path == "/v2/") && (user != pusher || password != canary) {

@@ -1,0 +1,187 @@
+package copying
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	orasregistry "oras.land/oras-go/v2/registry"
+	oras "oras.land/oras-go/v2/registry/remote"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+)
+
+// An endpoint is a registry as the libraries' clients see it: go-containerregistry's reads, oras-go's writes, as it
+// asks half as many requests for that. The pusher is for registries that take blobs in pieces only.
+type endpoint struct {
+	puller *remote.Puller
+	pusher *remote.Pusher
+	client *http.Client
+	// inPieces is set if the registry does not take a blob in one request.
+	inPieces atomic.Bool
+
+	mu           sync.Mutex
+	repositories map[string]*repository
+}
+
+// A place is a reference at a registry.
+type place struct {
+	*endpoint
+	*repository
+	ref name.Reference
+}
+
+func newEndpoint(ctx context.Context, r name.Registry, carrier http.RoundTripper, jobs int) (*endpoint, error) {
+	e := &endpoint{repositories: map[string]*repository{}}
+	// A Wrapper is taken as it is: neither repeated requests nor authorization are the library's business.
+	wrapped, err := transport.NewWithContext(ctx, r, authn.Anonymous, referrersWatch{carrier, e}, nil)
+	if err != nil {
+		return nil, err
+	}
+	e.client = &http.Client{Transport: locations{carrier, e}}
+	if e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(jobs)); err != nil {
+		return nil, err
+	}
+	e.pusher, err = remote.NewPusher(remote.WithTransport(wrapped), remote.WithJobs(jobs))
+	return e, err
+}
+
+// A repository is one at a registry, and what is known of all of it.
+type repository struct {
+	repo name.Repository
+	oras *oras.Repository
+
+	listing     sync.Once
+	tags        map[string]bool // nil if they could not be listed
+	missing     bool            // by the list of its tags
+	listed      time.Time
+	sampling    sync.Once
+	sampled     []string // the tags of what is attached to the first manifest
+	sampleErr   error
+	referring   sync.Once
+	noReferrers atomic.Bool // it is not asked for referrers, as its registry does not know what they are
+	blobSample  sync.Once
+	noBlobs     bool // if missing is set, and of one image it had none
+}
+
+// repository returns the one of r at e.
+func (e *endpoint) repository(r name.Repository) *repository {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known := e.repositories[r.RepositoryStr()]
+	if known == nil {
+		known = &repository{repo: r, oras: &oras.Repository{
+			Client:          e.client,
+			Reference:       orasregistry.Reference{Registry: r.RegistryStr(), Repository: r.RepositoryStr()},
+			SkipReferrersGC: true, // nothing is deleted
+		}}
+		e.repositories[r.RepositoryStr()] = known
+	}
+	return known
+}
+
+// maxTags is how many tags are read of a repository at most. One that has more is asked for single tags.
+const maxTags = 20_000
+
+// list reads the tags of p's repository, once.
+func (p place) list(ctx context.Context) {
+	p.listing.Do(func() {
+		p.listed = time.Now()
+		lister, err := p.puller.Lister(ctx, p.repo)
+		tags := map[string]bool{}
+		for err == nil && lister.HasNext() {
+			var page *remote.Tags
+			if page, err = lister.Next(ctx); err != nil {
+				break
+			}
+			for _, t := range page.Tags {
+				tags[t] = true
+			}
+			if len(tags) > maxTags {
+				return
+			}
+		}
+		switch {
+		case registry.IsAbsent(err):
+			p.missing, p.tags = true, tags
+		case err == nil:
+			p.tags = tags
+		}
+	})
+}
+
+// lacks reports whether p's repository is known not to have tag.
+func (p place) lacks(ctx context.Context, tag string) bool {
+	p.list(ctx)
+	return p.tags != nil && !p.tags[tag]
+}
+
+// isMissing reports whether p's repository is known not to exist, as far as manifests go.
+func (p place) isMissing(ctx context.Context) bool {
+	p.list(ctx)
+	return p.missing
+}
+
+// locations carries requests. What a registry says of where a blob is to be sent often has another scheme or port than
+// the one by which it is reached, as it does not know of the proxy before it; oras-go refuses that. What carries
+// the requests knows the scheme. A registry that names another host takes blobs by the other library.
+type locations struct {
+	http.RoundTripper
+	endpoint *endpoint
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l locations) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(req)
+	if err != nil || req.Method != http.MethodPost || resp.StatusCode != http.StatusAccepted {
+		return resp, err
+	}
+	to, err := url.Parse(resp.Header.Get("Location"))
+	switch {
+	case err != nil || to.Host == "":
+		return resp, nil // the library says so, or adds the host
+	case to.Hostname() == req.URL.Hostname() && (to.Port() == req.URL.Port() || to.Port() == "" || req.URL.Port() == ""):
+		to.Scheme, to.Host = req.URL.Scheme, req.URL.Host
+		resp.Header.Set("Location", to.String())
+	default:
+		l.endpoint.inPieces.Store(true)
+	}
+	return resp, nil
+}
+
+// A referrersWatch carries requests, and notes which repositories have no list of referrers. The library then
+// looks for a tag, and does not say so.
+type referrersWatch struct {
+	http.RoundTripper
+	endpoint *endpoint
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w referrersWatch) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := w.RoundTripper.RoundTrip(req)
+	if repository, _, ok := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v2/"), "/referrers/"); ok && err == nil {
+		listed := resp.StatusCode == http.StatusOK && resp.Header.Get("Content-Type") == string(types.OCIImageIndex)
+		if !listed {
+			w.endpoint.note(repository)
+		}
+	}
+	return resp, err
+}
+
+// note remembers that a repository has no list of referrers.
+func (e *endpoint) note(repository string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r := e.repositories[repository]; r != nil {
+		r.noReferrers.Store(true)
+	}
+}
