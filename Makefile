@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-presence bench-scale fuzz clean
+.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-release bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -160,6 +160,9 @@ bench: ## run the benchmarks
 bench-sync: assets ## compare sync with skopeo, regclient and oras-go, eight at once, and with the bytes alone (two minutes)
 	cd test/peers && go build -o ../../bin/peers .
 	go test -run '^$$' -bench Peers -benchtime 3x ./inventory/copying
+
+bench-release: assets ## compare check --release with its bare requests (half a minute)
+	go test -run '^$$' -bench Release -benchtime 5x ./cmd/mirrorset-guard/inspect
 
 bench-presence: assets ## compare who asks registries (10 minutes or more; IMAGES=200,2000 DELAYS=20ms for less)
 	@go run ./test/presence $(if $(IMAGES),-images $(IMAGES)) $(if $(DELAYS),-delays $(DELAYS))

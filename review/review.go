@@ -231,7 +231,7 @@ type Pulls struct {
 func (r *Reviewer) ReadPulls(ctx context.Context) (Pulls, error) {
 	now, err := r.read(ctx)
 	now.cluster.Gaps = nil // the images in use do not matter
-	return Pulls{now.set, now.cluster}, err
+	return Pulls(now), err
 }
 
 // Nodes returns those of the cluster.

@@ -153,4 +153,3 @@ func (j *judging) fetch(ctx context.Context, at mirrors.Location, digest string)
 	}
 	return release.Read(ctx, img, j.Image)
 }
-

@@ -134,8 +134,8 @@ func (i *Image) level() string {
 
 // reason is what is wrong in a few words.
 func (i *Image) reason() string {
-	for _, f := range i.Findings {
-		reason := text.Line(f.Reason)
+	if len(i.Findings) > 0 {
+		reason := text.Line(i.Findings[0].Reason)
 		if len(i.Pools) > 0 {
 			reason += " (for the nodes of " + text.Names(i.Pools, maxNamed) + ")"
 		}

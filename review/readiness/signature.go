@@ -76,6 +76,8 @@ func (j *judging) withoutSignature(s Signature, wrong bool, digest string) Signa
 	case j.config.Unread != "" && len(j.config.Signatures) == 0:
 		s.Reason = "whether a ConfigMap has a signature of " + digest + " is not known"
 		s.Detail = append(s.Detail, j.config.Unread)
+	case j.config.Verification == nil:
+		s.Detail = append(s.Detail, "whether CVO wants one is not known: there is no ConfigMap "+objects.ManagedNamespace+"/"+objects.VerificationName)
 	case len(j.stores()) > 0:
 		s.Detail = append(s.Detail, "CVO would then ask "+text.Names(j.stores(), maxNamed)+", which was not asked here: only CVO reaches it as CVO does")
 	default:
@@ -108,7 +110,9 @@ type entry struct {
 	data    []byte
 }
 
-func (e entry) String() string { return "ConfigMap " + e.in + ", " + text.Line(text.Cut(e.key, maxShown)) }
+func (e entry) String() string {
+	return "ConfigMap " + e.in + ", " + text.Line(text.Cut(e.key, maxShown))
+}
 
 // entriesFor returns the signatures of a digest: under sha256-HEX-N, in order (library-go,
 // pkg/verify/store/configmap).
