@@ -50,7 +50,7 @@ func Needs(in Input) []Needed {
 				at := key{pool, w.images.names[pull.image]}
 				n := found[at]
 				if n == nil {
-					n = &Needed{Image: at.image, Pool: pool, Pod: w.podName(int32(i))} //nolint:gosec // an index of pods
+					n = &Needed{Image: at.image, Pool: pool, Pod: w.podName(int32(i))}
 					found[at] = n
 				}
 				n.Always = n.Always || pull.policy == corev1.PullAlways
