@@ -168,7 +168,7 @@ func also(names []string) string {
 // document returns the record of a copy that was made, or tried.
 func (l loss) document(result string, j *copying.Job, why string) auditv1alpha1.Healing {
 	d := auditv1alpha1.Healing{
-		Result: result, Image: l.Image.Ref, Rule: l.copied.Rule, Digest: j.Digest, Registry: hostOf(l.copied.To), To: l.copied.To.Ref, Bytes: j.Sent(), Reason: why,
+		Result: result, Image: l.Image.Ref, Rule: l.copied.Rule, Digest: j.Digest, Registry: hostOf(l.copied.To), To: l.copied.To.Ref, Bytes: int(j.Sent()), Reason: why,
 		MirrorSets: each.Of(l.Objects, mirrors.NameOf),
 	}
 	for _, from := range l.copied.From {

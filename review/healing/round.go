@@ -20,6 +20,9 @@ func (h *Healer) round(ctx context.Context, settings Settings, latest losses) {
 		s.forget(now)
 		return nil
 	})
+	if ctx.Err() != nil {
+		return
+	}
 	if err != nil {
 		h.options.Log.Error(err, "Cannot copy back what is lost: what was copied before is not known")
 		h.metrics.waits(map[reason]int{unusable: len(latest.all)})

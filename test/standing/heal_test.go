@@ -25,7 +25,7 @@ import (
 const healConfig = `apiVersion: config.mirrorset-guard.io/v1alpha1
 kind: GuardConfiguration
 heal: {enabled: %t, requestsPerHour: %d}
-lifetimes: {found: 1s, foundByTag: 1s}
+lifetimes: {found: %s, foundByTag: 1s}
 `
 
 // healCanary is in the password of the push secret.
@@ -37,7 +37,7 @@ func TestHeal(t *testing.T) {
 	s := setUp(t)
 	s.allowHealing(t)
 	config := filepath.Join(s.dir, "config.yaml")
-	must(t, os.WriteFile(config, fmt.Appendf(nil, healConfig, false, 5000), 0o600))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, healConfig, false, 5000, "1s"), 0o600))
 	g := s.start(t, "--config", config, "--leader-elect")
 	g.Eventually(t, "all images are held", func() bool { return g.images("held") == 3 })
 
@@ -46,7 +46,7 @@ func TestHeal(t *testing.T) {
 	if got := g.Value("mirrorset_guard_heal_requests_total", ""); got != 0 {
 		t.Errorf("%v requests while it is off", got)
 	}
-	must(t, os.WriteFile(config, fmt.Appendf(nil, healConfig, true, 5000), 0o600))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, healConfig, true, 5000, "1s"), 0o600))
 	healed := s.nextEvent(t, healing.MirrorHealed)
 	wantEvent(t, healed, corev1.EventTypeNormal, "ImageDigestMirrorSet",
 		fmt.Sprintf("1 image copied back, 0 bytes of layers sent: mirror.example.com/shop/report@%[1]s from quay.io/shop/report@%[1]s", s.digest))
@@ -86,12 +86,12 @@ func (s *stage) allowHealing(t *testing.T) {
 
 // TestHealMany: many of very many images, at once, within the budget.
 func TestHealMany(t *testing.T) {
-	const all, deleted, requests = 300, 50, 2000
+	const all, deleted, requests = 60, 10, 2000
 	s := setUp(t)
 	s.allowHealing(t)
 	digests := s.manyImages(t, all)
 	config := filepath.Join(s.dir, "config.yaml")
-	must(t, os.WriteFile(config, fmt.Appendf(nil, healConfig, true, requests), 0o600))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, healConfig, true, requests, "3s"), 0o600))
 	g := s.start(t, "--config", config, "--leader-elect")
 	g.Eventually(t, "all images are held", func() bool { return g.images("held") == all+3 })
 	began := time.Now()

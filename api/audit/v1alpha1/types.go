@@ -351,7 +351,7 @@ type Healing struct {
 	// To is the place at the mirror.
 	To string `json:"to,omitempty"`
 	// Bytes is how many bytes of layers were sent; what was there was not sent.
-	Bytes int64 `json:"bytes,omitempty"`
+	Bytes int `json:"bytes,omitempty"`
 	// MirrorSets are the objects that send the image to the mirror.
 	MirrorSets []string `json:"mirrorSets,omitempty"`
 	// Reason is why it failed, or was stopped.
