@@ -34,12 +34,6 @@ type manifest struct {
 	there bool
 }
 
-// RawManifest implements remote.Taggable.
-func (m *manifest) RawManifest() ([]byte, error) { return m.raw, nil }
-
-// MediaType tells the library which it is.
-func (m *manifest) MediaType() (types.MediaType, error) { return m.mediaType, nil }
-
 // A blob is a config or a layer.
 type blob struct {
 	digest v1.Hash
