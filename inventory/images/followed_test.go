@@ -54,11 +54,11 @@ status:
 		got[r.Container] = fmt.Sprint(c.Puller(), " ", r.Use)
 	}
 	want := map[string]string{
-		"spec.tags[scheduled].from": "imports referenced",
-		"spec.tags[ondemand].from":  "imports history",
-		"spec.tags[imported].from":  "imports history",
-		"spec.tags[waiting].from":   "imports referenced",
-		"spec.tags[local].from":     "imports history",
+		"spec.tags[scheduled].from":                           "imports referenced",
+		"spec.tags[ondemand].from":                            "imports history",
+		"spec.tags[imported].from":                            "imports history",
+		"spec.tags[waiting].from":                             "imports referenced",
+		"spec.tags[local].from":                               "imports history",
 		"status.tags[imported].items[0].dockerImageReference": "nodes history",
 		"status.tags[local].items[0].dockerImageReference":    "pull-through referenced",
 		"status.tags[local].items[1].dockerImageReference":    "nodes history",
