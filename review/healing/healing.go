@@ -44,7 +44,7 @@ type Settings struct {
 }
 
 // DefaultPushSecret is the name of the Secret that the manifests let the guard read.
-const DefaultPushSecret = "mirrorset-guard-push" //nolint:gosec // a name, not a secret
+const DefaultPushSecret = "mirrorset-guard-push"
 
 // Options are what New needs.
 type Options struct {
@@ -137,6 +137,7 @@ func (h *Healer) Lost(began time.Time, all []policy.Standing) {
 // Run copies back what is lost until ctx ends. Only one process should do so at a time.
 func (h *Healer) Run(ctx context.Context) {
 	h.work = newWork()
+	h.metrics.nothing()
 	defer h.metrics.idle()
 	for {
 		select {
@@ -167,7 +168,7 @@ func (h *Healer) protected(ctx context.Context) {
 	}
 	if !settings.Enabled {
 		h.work = newWork()
-		h.metrics.idle()
+		h.metrics.nothing()
 		return
 	}
 	h.round(ctx, settings, *latest)

@@ -84,6 +84,12 @@ func (m *metrics) state(s *state, now time.Time, limit Limit) {
 
 func share(used, limit int64) float64 { return float64(used) / float64(max(limit, 1)) }
 
+// nothing says that nothing waits and nothing was spent.
+func (m *metrics) nothing() {
+	m.waits(nil)
+	m.state(&state{}, time.Time{}, Limit{})
+}
+
 // idle removes what nothing would update.
 func (m *metrics) idle() {
 	m.waiting.Reset()

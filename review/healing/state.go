@@ -85,8 +85,6 @@ func (s *state) noteHealed(l mirrors.Location, now time.Time) {
 	s.Healed[host][idOf(l)] = now.UnixMilli()
 }
 
-func (s *state) forgetHealed(l mirrors.Location) { delete(s.Healed[hostOf(l)], idOf(l)) }
-
 // forget forgets what is too old to count.
 func (s *state) forget(now time.Time) {
 	s.Spent = s.Spent.since(now)

@@ -45,15 +45,15 @@ func pushSecrets(secrets clientcorev1.SecretInterface, namespace string) func(co
 	return func(ctx context.Context, name string) (registry.Credentials, error) {
 		secret, err := secrets.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return registry.Credentials{}, fmt.Errorf("Secret %s/%s with the credentials to push with cannot be read: %w", namespace, name, err)
+			return registry.Credentials{}, fmt.Errorf("secret %s/%s with the credentials to push with cannot be read: %w", namespace, name, err)
 		}
 		data := secret.Data[corev1.DockerConfigJsonKey]
 		if len(data) == 0 {
-			return registry.Credentials{}, fmt.Errorf("Secret %s/%s has no %s", namespace, name, corev1.DockerConfigJsonKey)
+			return registry.Credentials{}, fmt.Errorf("secret %s/%s has no %s", namespace, name, corev1.DockerConfigJsonKey)
 		}
 		credentials, err := registry.ParseCredentials(data)
 		if err != nil {
-			return credentials, fmt.Errorf("Secret %s/%s: %w", namespace, name, err)
+			return credentials, fmt.Errorf("secret %s/%s: %w", namespace, name, err)
 		}
 		return credentials, nil
 	}
