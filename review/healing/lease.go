@@ -28,7 +28,7 @@ const (
 	maxConflicts = 5
 )
 
-// A Lease is where the state is, in an object of that kind. Its holder is the replica that wrote it last, and
+// A Lease stores the state in an object of that kind. Its holder is the replica that wrote it last, and
 // excludes none of the others: each update is one of what was read.
 type Lease struct {
 	client              clientcoordinationv1.LeaseInterface

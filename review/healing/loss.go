@@ -18,7 +18,7 @@ type loss struct {
 	copied policy.Copy // what to copy
 }
 
-// A reason is why a loss is not made good at the moment: a value of the metric's label.
+// A reason says why a loss is not made good at the moment: a value of the metric's label.
 type reason string
 
 const (

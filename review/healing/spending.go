@@ -31,7 +31,7 @@ const (
 	shares = 64
 )
 
-// A grant is what may be spent without asking again.
+// A grant allows bytes and requests to be spent without asking again.
 type grant struct {
 	Bytes, Requests int64
 	minute          int64

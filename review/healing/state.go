@@ -15,7 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A state is what has to survive a restart and a change of the leader: what was spent, what was copied back,
+// A state holds what has to survive a restart and a change of the leader: what was spent, what was copied back,
 // and where nothing more is copied.
 type state struct {
 	Version int      `json:"version"`
