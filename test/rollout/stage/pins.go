@@ -45,7 +45,7 @@ func (n *Nodes) pinOn(ctx context.Context, node string, pool mcfgv1.MachineConfi
 		if i < 0 || n.hasTold(node, &sets[i]) {
 			continue
 		}
-		status := mcfgv1.MachineConfigNodeStatusPinnedImageSet{Name: ref.Name, DesiredGeneration: int32(sets[i].Generation)} //nolint:gosec // it is small
+		status := mcfgv1.MachineConfigNodeStatusPinnedImageSet{Name: ref.Name, DesiredGeneration: int32(sets[i].Generation)}
 		if err := n.pullSet(ctx, node, &sets[i]); err != nil {
 			failed = true
 			status.LastFailedGeneration, status.LastFailedGenerationError = status.DesiredGeneration, err.Error()
