@@ -259,6 +259,14 @@ func whenOf(img *v1alpha1.ReleaseImage) string {
 // Registries returns the numbers, among the filter's, of those of the image and of the place that serves it.
 func (r *releaseRow) Registries() string { return r.hostNumbers() }
 
+// From returns where it comes from as the row shows it: without the digest that the image has anyway.
+func (r *releaseRow) From() string {
+	if _, digest, found := strings.Cut(r.Image, "@"); found && !r.Brief {
+		return text.ShortDigest(strings.TrimSuffix(r.Served, "@"+digest))
+	}
+	return r.imageRow.From()
+}
+
 // Label returns the name as the grid has it.
 func (r *releaseRow) Label() string { return middle(cmp.Or(r.Name, "(no name)"), maxCell) }
 
