@@ -24,6 +24,8 @@ type ReleaseReview struct {
 	Problems []ReleaseProblem `json:"problems"`
 	// Images are the release image and those of its payload, in the order in which an update needs them.
 	Images []ReleaseImage `json:"images"`
+	// Remedy is the one command that copies all that is missing, "" if nothing is to be copied.
+	Remedy string `json:"remedy,omitempty"`
 	// Acknowledgement is the word about signatures that the cluster waits for before such an update; nil
 	// if it waits for none.
 	Acknowledgement *Acknowledgement `json:"acknowledgement,omitempty"`

@@ -87,14 +87,16 @@ func (r *imageRow) addRoute(route *v1alpha1.Route) {
 
 // signatureText sums up the signatures at the place that serves an image: one that is not accepted
 // counts for all. Of what is required and was not looked up, that is all there is to say.
-func signatureText(s *v1alpha1.Source) string {
+func signatureText(s *v1alpha1.Source) string { return signaturesText(s.Signatures, s.Required != nil) }
+
+func signaturesText(signatures []v1alpha1.Signature, required bool) string {
 	state := ""
-	for _, sig := range s.Signatures {
+	for _, sig := range signatures {
 		if state == "" || sig.State != "accepted" {
 			state = sig.State
 		}
 	}
-	if s.Required != nil && state == "" {
+	if required && state == "" {
 		return "required"
 	}
 	return state
@@ -163,6 +165,11 @@ func (r *imageRow) Registries() string {
 	if !slices.ContainsFunc(r.registries, func(host string) bool { return !slices.Contains(shown, host) }) {
 		return ""
 	}
+	return r.hostNumbers()
+}
+
+// hostNumbers returns the numbers of registries among those that the filter offers.
+func (r *imageRow) hostNumbers() string {
 	var numbers []string
 	for _, host := range r.registries[:min(len(r.registries), maxSearched)] {
 		if n := slices.Index(r.hosts, host); n >= 0 {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,9 @@ func samples() []written {
 	status.Whole = "mirrorset-guard rollout status -o json"
 	review := func(doc v1alpha1.Review) func(io.Writer) error {
 		return func(w io.Writer) error { return WriteReview(w, doc, c) }
+	}
+	release := func(doc v1alpha1.ReleaseReview) func(io.Writer) error {
+		return func(w io.Writer) error { return WriteRelease(w, doc, c) }
 	}
 	empty := v1alpha1.Review{Allowed: true, Subject: "ImageTagMirrorSet other", Summary: "ImageTagMirrorSet other is admitted: it reroutes 0 of 1 image, so there was nothing to verify.", Mode: "enforce"}
 	crowd := sampleReview()
@@ -74,6 +78,11 @@ func samples() []written {
 		{"decision-none", func(w io.Writer) error {
 			return WriteDecision(w, auditv1alpha1.Decision{Time: noon, UID: "1", Verdict: "none", Operation: "CREATE", Object: auditv1alpha1.Object{Kind: "ImageTagMirrorSet", Name: "shop"}, Reason: "the inventory has not been read yet"}, c)
 		}},
+		{"release", release(sampleRelease())},
+		{"release-ready", release(manyReleased(190, "READY"))},
+		{"release-unknown", release(manyReleased(190, "UNKNOWN"))},
+		{"release-empty", release(v1alpha1.ReleaseReview{})},
+		{"release-hostile", release(hostileRelease())},
 		{"diagnosis-well", func(w io.Writer) error { return WriteDiagnosis(w, v1alpha1.Diagnosis{}, c) }},
 	}
 }
@@ -156,7 +165,7 @@ func pageOf(t *testing.T, p written) string {
 // which a person can read the difference.
 func golden(t *testing.T, name, out string) {
 	t.Helper()
-	if name != "review" && name != "explanation" && name != "inventory" && name != "rollout" && name != "diagnosis" && name != "report" && name != "decision" {
+	if name != "review" && name != "explanation" && name != "inventory" && name != "rollout" && name != "diagnosis" && name != "report" && name != "decision" && name != "release" {
 		return
 	}
 	path := filepath.Join("testdata", name+".html")
@@ -225,17 +234,18 @@ func checkMarkup(t *testing.T, out string) {
 
 // TestHostile: nothing of what others write is markup, or does not print.
 func TestHostile(t *testing.T) {
-	var b bytes.Buffer
-	if err := WriteReview(&b, hostile(), sampleContext()); err != nil {
-		t.Fatal(err)
-	}
-	out := b.String()
-	if !strings.Contains(out, "&lt;script&gt;alert(1)&lt;/script&gt;") {
-		t.Error("the text is not there")
-	}
-	for _, bad := range []string{"<script>alert", "<img", "\u202e", "\x1b", "\x00", "ZgotmplZ"} {
-		if strings.Contains(out, bad) {
-			t.Errorf("%q is in the page", bad)
+	for _, p := range []written{
+		{"review", func(w io.Writer) error { return WriteReview(w, hostile(), sampleContext()) }},
+		{"release", func(w io.Writer) error { return WriteRelease(w, hostileRelease(), sampleContext()) }},
+	} {
+		out := pageOf(t, p)
+		if !strings.Contains(out, "&lt;script&gt;alert(1)&lt;/script&gt;") {
+			t.Errorf("%s: the text is not there", p.name)
+		}
+		for _, bad := range []string{"<script>alert", "<img", "\u202e", "\x1b", "\x00", "ZgotmplZ"} {
+			if strings.Contains(out, bad) {
+				t.Errorf("%s: %q is in the page", p.name, bad)
+			}
 		}
 	}
 }
@@ -282,6 +292,7 @@ func TestBounded(t *testing.T) {
 	var inventory v1alpha1.Inventory
 	var explanation v1alpha1.Explanation
 	var diagnosis v1alpha1.Diagnosis
+	release := manyReleased(2000, "NOT READY")
 	for i := range doc.Rerouted {
 		r := &doc.Rerouted[i]
 		r.Consumers[0].Namespace, r.After.Entry = long(i, "namespace"), long(i, "entry")
@@ -295,6 +306,10 @@ func TestBounded(t *testing.T) {
 		doc.Forecast.Pools[0].Nodes = append(doc.Forecast.Pools[0].Nodes, long(i, "node"))
 		inventory.Images = append(inventory.Images, v1alpha1.InventoryImage{Image: r.Image, Consumers: r.Consumers})
 		explanation.Images = append(explanation.Images, v1alpha1.Explained{Image: r.Image, After: r.After, Consumers: r.Consumers})
+		img := &release.Images[i]
+		img.Name, img.Image, img.At, img.Pools = long(i, "name"), r.Image, r.Image, []string{long(i, "pool")}
+		img.Findings = slices.Repeat([]v1alpha1.Finding{*f}, 20)
+		release.Problems = append(release.Problems, v1alpha1.ReleaseProblem{State: "NOT READY", Reason: long(i, "reason"), Detail: []string{long(i, "detail")}})
 		diagnosis.Findings = append(diagnosis.Findings, v1alpha1.HoldUp{Cause: "x", Chain: []string{long(i, "symptom"), long(i, "cause")}})
 	}
 	for _, p := range []written{
@@ -303,6 +318,7 @@ func TestBounded(t *testing.T) {
 		{"inventory", func(w io.Writer) error { return WriteInventory(w, inventory, sampleContext()) }},
 		{"explanation", func(w io.Writer) error { return WriteExplanation(w, explanation, sampleContext()) }},
 		{"diagnosis", func(w io.Writer) error { return WriteDiagnosis(w, diagnosis, sampleContext()) }},
+		{"release", func(w io.Writer) error { return WriteRelease(w, release, sampleContext()) }},
 	} {
 		if out := pageOf(t, p); len(out) > MaxBytes || len(out) < 100_000 {
 			t.Errorf("%s has %d bytes", p.name, len(out))

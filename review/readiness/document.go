@@ -19,7 +19,7 @@ func (r *Readiness) Document() v1alpha1.ReleaseReview {
 		Signature: v1alpha1.ReleaseSignature{
 			State: r.Signature.State.String(), Reason: r.Signature.Reason, Detail: r.Signature.Detail, Remedy: r.Signature.Remedy,
 		},
-		Problems: []v1alpha1.ReleaseProblem{}, Images: []v1alpha1.ReleaseImage{}, Risks: append([]string{}, r.Choice.Risks...), Unchecked: r.unchecked(),
+		Problems: []v1alpha1.ReleaseProblem{}, Images: []v1alpha1.ReleaseImage{}, Risks: append([]string{}, r.Choice.Risks...), Unchecked: r.unchecked(), Remedy: r.remedy(),
 		Notes: append([]string{}, r.Notes...), Seconds: r.Took.Seconds(),
 	}
 	for _, p := range r.Problems {

@@ -1,6 +1,7 @@
 package readiness
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // Title names the release: "Release 4.21.3 (quay.io/...@sha256:...)".
@@ -158,32 +160,33 @@ func (r *Readiness) reportSignature(b *strings.Builder) {
 
 // reportRemedy says how to copy all that is missing.
 func (r *Readiness) reportRemedy(b *strings.Builder) {
-	copies := r.Record.Verdict.Copies()
-	n := 0
-	for i := range copies {
-		if copies[i].Obstacle == "" {
-			n++
-		}
-	}
-	if n == 0 {
+	copies := r.copies()
+	if len(copies) == 0 {
 		return
 	}
-	asked := r.Choice.Image
-	if r.Choice.Version != "" {
-		asked = r.Choice.Version
-	}
-	fmt.Fprintf(b, "\nTo copy what is missing (%s):\n", text.Count(n, "image"))
-	writeList(b, []string{
-		"mirrorset-guard check --release " + asked + " --plan sh --missing > copy.sh && sh copy.sh",
-		"with oc-mirror: mirrorset-guard check --release " + asked + " --plan imageset > imageset.yaml" + r.stanza(),
-	})
-	if n <= maxCommands {
+	fmt.Fprintf(b, "\nTo copy what is missing (%s):\n", text.Count(len(copies), "image"))
+	writeList(b, []string{r.remedy(), "with oc-mirror: mirrorset-guard check --release " + r.asked() + " --plan imageset > imageset.yaml" + r.stanza()})
+	if len(copies) <= maxCommands {
 		for i := range copies {
-			if copies[i].Obstacle == "" {
-				writeList(b, copies[i].Commands())
-			}
+			writeList(b, copies[i].Commands())
 		}
 	}
+}
+
+// copies are those that can be made.
+func (r *Readiness) copies() []policy.Copy {
+	return slices.DeleteFunc(r.Record.Verdict.Copies(), func(c policy.Copy) bool { return c.Obstacle != "" })
+}
+
+// asked is what --release may be given to ask for the same release.
+func (r *Readiness) asked() string { return cmp.Or(r.Choice.Version, r.Choice.Image) }
+
+// remedy is the command that copies all that is missing, "" if nothing can be copied.
+func (r *Readiness) remedy() string {
+	if len(r.copies()) == 0 {
+		return ""
+	}
+	return "mirrorset-guard check --release " + r.asked() + " --plan sh --missing > copy.sh && sh copy.sh"
 }
 
 // maxCommands is how many images are copied by single commands.

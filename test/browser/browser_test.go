@@ -347,7 +347,7 @@ func TestCopy(t *testing.T) {
 
 // TestPrint: what is folded is printed, controls are not, and the paper is A4.
 func TestPrint(t *testing.T) {
-	for _, name := range []string{"review", "review-empty", "report", "explanation", "inventory", "rollout", "diagnosis"} {
+	for _, name := range []string{"review", "review-empty", "report", "explanation", "inventory", "rollout", "diagnosis", "release"} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, name, 1280, emulation.SetEmulatedMedia().WithMedia("print"))
 			if n := of[int](b, `[...document.querySelectorAll("button, .filters, .contents")].filter((e) => e.getClientRects().length > 0).length`); n > 0 {
@@ -385,12 +385,33 @@ func TestWithoutScript(t *testing.T) {
 
 // TestHostileText: nothing that others wrote has run or become an element.
 func TestHostileText(t *testing.T) {
-	for _, name := range []string{"review-hostile", "177_hostile_reference"} {
+	for _, name := range []string{"review-hostile", "release-hostile", "177_hostile_reference"} {
 		b := open(t, name, 1280)
 		if n := of[int](b, `document.querySelectorAll("main script, main img, main style, main iframe").length`); n > 0 {
 			t.Errorf("%s: %d elements are not ours", name, n)
 		}
 	}
+}
+
+// TestReleaseGrid: each figure leads to as many rows as it says, and each cell of the grid to its row, even if that was
+// filtered away.
+func TestReleaseGrid(t *testing.T) {
+	b := open(t, "release", 1280)
+	all := of[int](b, `document.querySelectorAll(".grid a").length`)
+	if rows := of[int](b, shown); rows != all || all < 40 {
+		t.Fatalf("%d cells, %d rows", all, rows)
+	}
+	for _, figure := range []struct {
+		filter string
+		want   int
+	}{{"not ready", 3}, {"unknown", 1}, {"ready", 44}} { // the last leaves image-48 hidden
+		b.run(chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll(".figures a")].find((a) => new URLSearchParams(a.dataset.filter).get("result") === %q).click()`, figure.filter), nil))
+		b.eventually(fmt.Sprintf("%s === %d", shown, figure.want))
+	}
+	b.run(chromedp.Click(`.grid .bad a[href="#image-48"]`))
+	b.eventually(`(() => { const r = document.querySelector("tr:target"); if (!r || r.id !== "image-48") return false; const at = r.getBoundingClientRect(); return at.height > 0 && at.top >= 0 && at.top < innerHeight; })()`)
+	b.run(chromedp.Click("#remedy .todo button"))
+	b.eventually(`document.querySelector("#remedy .todo button").textContent === "Copied"`)
 }
 
 // TestManyImages: 10,000 rows can be filtered.

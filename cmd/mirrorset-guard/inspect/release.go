@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
 
@@ -46,8 +47,10 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 		plan.Release = handover.Release{Version: r.Version, Channel: r.Channel}
 		return o.writePlan(streams.Out, targets[0], &plan)
 	}
+	about := o.world.PageContext("mirrorset-guard check --release " + o.release + " -o json")
+	about.Traffic = cli.Traffic(w.Registries.Client.Traffic())
 	for _, t := range targets {
-		if err := t.Print(streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r) }); err != nil {
+		if err := t.Print(streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r, about) }); err != nil {
 			return err
 		}
 	}
@@ -84,16 +87,19 @@ func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	formats := []string{"table", "json", "yaml", "junit", "markdown"}
+	formats := []string{"table", "json", "yaml", "junit", "markdown", "html"}
 	for _, t := range targets {
 		if !slices.Contains(formats, t.Format) {
 			return nil, fmt.Errorf("--output %s: with --release, choose one of %s", t.Format, text.Names(formats, len(formats)))
+		}
+		if o.ack && t.Format == "html" {
+			return nil, errors.New("--ack: the page is about the release as a whole, and the exit code would be about signatures alone: leave out --output html, or --ack")
 		}
 	}
 	return targets, o.checkPlan(targets)
 }
 
-func (o *checkOptions) printRelease(w io.Writer, output cli.Output, r *readiness.Readiness) error {
+func (o *checkOptions) printRelease(w io.Writer, output cli.Output, r *readiness.Readiness, about page.Context) error {
 	switch output.Format {
 	case "table":
 		answer := r.Report()
@@ -105,6 +111,8 @@ func (o *checkOptions) printRelease(w io.Writer, output cli.Output, r *readiness
 		return r.WriteJUnit(w)
 	case "markdown":
 		return r.WriteMarkdown(w)
+	case "html":
+		return page.WriteRelease(w, r.Document(), about)
 	default:
 		return output.Write(w, r.Document())
 	}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/json"
 	"encoding/xml"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +42,19 @@ func TestRelease(t *testing.T) {
 	}
 	markdown := s.check(t, dump, newVersion, "-o", "markdown")
 	wantOutcome(t, markdown, cli.ExitDenied, "## NOT READY: Release 4.21.3", "| last | rhel-coreos | NOT READY |")
+	file := filepath.Join(t.TempDir(), "release.html")
+	both := s.check(t, dump, newVersion, "-o", "json", "-o", "html="+file)
+	if doc := decodeRelease(t, both); doc.Remedy != "mirrorset-guard check --release 4.21.3 --plan sh --missing > copy.sh && sh copy.sh" {
+		t.Errorf("the remedy is %q", doc.Remedy)
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, clitest.Outcome{Code: both.Code, Out: string(page)}, cli.ExitDenied, "<h1>Release 4.21.3 is not ready: 12 of 13 images can be pulled by all nodes that need them, 1 cannot.</h1>",
+		"<dd>1: not ready</dd>", "dump.yaml</dd>", "<dd>"+releaseSource+"@"+s.digest+"</dd>", "rhel-coreos <span>not ready</span>", "--plan sh --missing &gt; copy.sh", "whether the operators are Upgradeable",
+		"<code>mirrorset-guard check --release 4.21.3 -o json</code>")
+	wantOutcome(t, s.check(t, dump, newVersion, "--ack", "-o", "html"), cli.ExitTrouble, "leave out --output html, or --ack")
 	var suite struct {
 		Tests    int `xml:"tests,attr"`
 		Failures int `xml:"failures,attr"`

@@ -109,7 +109,7 @@
         if (![...field.options].some((o) => o.value === value)) field.add(new Option(value, value));
         field.value = value;
       }
-      setTimeout(apply, 1);
+      apply(); // before the browser goes to a row, which may have been hidden
     });
   }
 })();
