@@ -201,8 +201,10 @@ func TestRequests(t *testing.T) {
 	}
 	read, written := float64(source.count())/peerImages, float64(mirror.count())/peerImages
 	t.Logf("for each image, %.2f requests to its source and %.2f to the mirror", read, written)
-	if read > 3.8 || written > 6.5 {
-		t.Errorf("for each image, %.2f requests to its source and %.2f to the mirror, want at most 3.8 and 6.5", read, written)
+	// Some 3.6 and 6.4. On a slow machine a tag is asked for once more at each end, as what was known of it is
+	// too old by then, and fewer layers are there in time to be mounted.
+	if read > 5 || written > 9 {
+		t.Errorf("for each image, %.2f requests to its source and %.2f to the mirror, want at most 5 and 9", read, written)
 	}
 }
 
