@@ -293,17 +293,35 @@ func (s *stage) look(t *testing.T) (policy.Plan, policy.Facts) {
 func (h *healer) round(t *testing.T) {
 	t.Helper()
 	began := time.Now()
+	h.pass(t, began, h.lost(t))
+}
+
+// lost returns what the standing verification finds to be lost.
+func (h *healer) lost(t *testing.T) (lost []policy.Standing) {
+	t.Helper()
 	plan, facts := h.stage.look(t)
 	h.Seen(plan, facts)
-	var lost []policy.Standing
 	for _, standing := range plan.Standings(facts) {
 		if standing.Outcome == policy.Fails {
 			lost = append(lost, standing)
 		}
 	}
+	return lost
+}
+
+// pass passes on losses, and waits until they were looked at.
+func (h *healer) pass(t *testing.T, began time.Time, lost []policy.Standing) {
+	t.Helper()
 	h.Lost(began, lost)
 	<-h.news
 	h.protected(t.Context())
+}
+
+// aMinuteLater has all rests be over.
+func (h *healer) aMinuteLater() {
+	for what, r := range h.work.rests {
+		h.work.rests[what] = rest{times: r.times}
+	}
 }
 
 // events returns what was told since, as "MirrorHealed: note".
