@@ -596,3 +596,69 @@ func TestUnlisted(t *testing.T) {
 		raw(t, s.mirror.host+"/app:"+tag) // which fails if it is not there
 	}
 }
+
+// TestBareLeavesNoSignature: an image is not copied without its tags where nodes would then miss a signature that
+// the source has: they stop at a mirror that has the image.
+func TestBareLeavesNoSignature(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	signed := pushFixture(t, s.source.host+"/signed")
+	ofPart := signed.tags[1]
+	plain := image(t, "nothing is attached to it")
+	digest := must[v1.Hash](t)(plain.Digest()).String()
+	check(t, remote.Write(ref(t, s.source.host+"/plain:v1").(name.Tag), plain))
+	asked := func(image, digest string) policy.Copy {
+		c := s.copy(image+"@"+digest, digest)
+		c.Signed = true
+		return c
+	}
+	jobs := s.run(t.Context(), Options{Bare: true}, asked("signed", signed.digest), asked("plain", digest))
+	wantState(t, jobs[0], Failed)
+	if want := "nodes require signatures of it, and the mirror lacks the tag " + ofPart; !strings.Contains(jobs[0].Err.Error(), want) {
+		t.Errorf("got %v, want %s", jobs[0].Err, want)
+	}
+	wantState(t, jobs[1], Copied) // of which the source has none either
+	if sent := s.mirror.count("PUT", "/v2/signed/") + s.mirror.count("POST", "/v2/signed/"); sent != 0 {
+		t.Errorf("%d requests send some of what is refused", sent)
+	}
+
+	t.Run("some of its signatures are there", func(t *testing.T) {
+		tag := ref(t, s.mirror.host+"/signed:"+ofPart).(name.Tag)
+		check(t, remote.Write(tag, must[v1.Image](t)(remote.Image(ref(t, s.source.host+"/signed:"+ofPart)))))
+		got := s.run(t.Context(), Options{Bare: true}, asked("signed", signed.digest))[0]
+		wantState(t, got, Failed)
+		if !strings.Contains(got.Err.Error(), signed.tags[2]) {
+			t.Errorf("got %v, want %s to be named", got.Err, signed.tags[2])
+		}
+	})
+	t.Run("the source does not say", func(t *testing.T) {
+		s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, signatureSuffix) {
+				return false
+			}
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		})
+		defer s.source.set(func(http.ResponseWriter, *http.Request) bool { return false })
+		got := s.run(t.Context(), Options{Bare: true}, asked("signed", signed.digest))[0]
+		wantState(t, got, Failed)
+		if !strings.Contains(got.Err.Error(), "403") {
+			t.Errorf("got %v, want what the source answers", got.Err)
+		}
+	})
+	t.Run("all of them are there", func(t *testing.T) {
+		tag := ref(t, s.mirror.host+"/signed:"+signed.tags[2]).(name.Tag)
+		check(t, remote.Write(tag, must[v1.Image](t)(remote.Image(ref(t, s.source.host+"/signed:"+signed.tags[2])))))
+		wantState(t, s.run(t.Context(), Options{Bare: true}, asked("signed", signed.digest))[0], Copied)
+		raw(t, s.mirror.host+"/signed@"+signed.digest)
+	})
+	t.Run("nodes require none", func(t *testing.T) {
+		other := pushFixture(t, s.source.host+"/other")
+		wantState(t, s.run(t.Context(), Options{Bare: true}, s.copy("other@"+other.digest, other.digest))[0], Copied)
+		raw(t, s.mirror.host+"/other@"+other.digest)
+		for _, tag := range append(slices.Clone(other.tags), "v1") {
+			if _, err := remote.Head(ref(t, s.mirror.host+"/other:"+tag)); !registry.IsAbsent(err) {
+				t.Errorf("the tag %s was created: %v", tag, err)
+			}
+		}
+	})
+}

@@ -22,7 +22,8 @@ func (e *meterError) Error() string { return e.err.Error() }
 func (e *meterError) Unwrap() error { return e.err }
 
 // Metered returns a Client that asks m before each request. It shows registries the credentials or, where
-// these are nil, those that c has at the moment, and shares the pace of c. It is to be closed.
+// these are nil, those that c has at the moment, and shares the pace of c. A registry that wants to be left alone
+// for longer than some seconds is not waited for. It is to be closed.
 func (c *Client) Metered(m Meter, credentials *Credentials) *Client {
 	return c.derive(func(o *Options) {
 		o.meter = m

@@ -111,6 +111,8 @@ func (r *transferred) answer() (*http.Response, error) {
 		case f.status == http.StatusUnauthorized && !anew:
 			anew = true // the token may have expired
 			continue
+		case f.after > r.patience():
+			return nil, err
 		case f.load == throttled && attempt < maxThrottled:
 		case f.again && attempt < maxAgain && r.endpoint.breaker.open() == nil:
 		default:
@@ -120,6 +122,15 @@ func (r *transferred) answer() (*http.Response, error) {
 			return nil, err
 		}
 	}
+}
+
+// patience is for how long a request waits for a registry that limits the rate of requests. Whoever has a Meter comes
+// back later, and has other registries to see to.
+func (r *transferred) patience() time.Duration {
+	if r.endpoint.transport.options.meter != nil {
+		return maxRetryWait
+	}
+	return maxRetryAfter
 }
 
 func (r *transferred) hasBody() bool { return r.request.Body != nil && r.request.Body != http.NoBody }
@@ -162,7 +173,7 @@ func (r *transferred) once(repository, what string, anew bool) (*http.Response, 
 	if err != nil {
 		return nil, err
 	}
-	slot, err := e.pace.acquireWithin(ctx, e.api, maxRetryAfter)
+	slot, err := e.pace.acquireWithin(ctx, e.api, r.patience())
 	if err != nil {
 		return nil, err
 	}

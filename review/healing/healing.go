@@ -71,7 +71,7 @@ type Healer struct {
 	settings atomic.Pointer[Settings]
 
 	mu     sync.Mutex
-	held   map[placeID]struct{} // places of the configuration in force that held their images
+	held   map[placeID]struct{} // places of the configuration in force that were seen to hold their images
 	losses *losses              // not looked at yet
 	cancel context.CancelFunc   // of what is under way
 	news   chan struct{}
@@ -105,7 +105,8 @@ func (h *Healer) Configure(s Settings) {
 	}
 }
 
-// Seen notes which places of the plan of the configuration in force hold their images.
+// Seen notes which places of the plan of the configuration in force hold their images, and forgets those that it does
+// not name any more.
 func (h *Healer) Seen(p policy.Plan, facts policy.Facts) {
 	held := map[placeID]struct{}{}
 	h.mu.Lock()
@@ -174,7 +175,8 @@ func (h *Healer) protected(ctx context.Context) {
 	h.round(ctx, settings, *latest)
 }
 
-// holds reports whether the place was seen to hold its image.
+// heldBefore reports whether a place was seen to hold its image since the process began, or since the configuration
+// in force last came to name the place.
 func (h *Healer) heldBefore(id placeID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -242,9 +242,7 @@ func TestRefusals(t *testing.T) {
 			if h.value(t, "mirrorset_guard_heal_waiting_images", string(failed)) != 2 {
 				t.Error("the metric does not say that it failed")
 			}
-			for what := range h.work.rests {
-				h.work.rests[what] = rest{times: 1} // a minute later
-			}
+			h.aMinuteLater()
 			s.mirror.set(nil)
 			h.round(t)
 			if !s.has(t, "app000") || !s.has(t, "app001") {

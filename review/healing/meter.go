@@ -15,7 +15,7 @@ var errSpent = errors.New("the budget of this hour is spent")
 // process that ended had set aside is spent for the one after it. It implements registry.Meter.
 type meter struct {
 	limit    Limit
-	setAside func(context.Context, Limit) (grant, error)
+	setAside func(ctx context.Context, least Limit) (grant, error) // writes the grant down first; errSpent for none
 	spent    func(bytes, requests int64)
 	now      func() time.Time
 

@@ -66,8 +66,9 @@ func (s spending) latest() (minute int64) {
 	return minute
 }
 
-// setAside takes a grant of at least so many bytes and requests out of a limit, and of what is wanted more in
-// advance where there is more. It reports false, and leaves s as it is, if the limit does not allow that.
+// setAside notes a grant as spent, and returns it. It has at least as many bytes and requests as least has, and of
+// those that least wants at all, a share of the limit, as far as that much is left. It reports false, and notes
+// nothing, if less than least is left.
 func (s *spending) setAside(now time.Time, least, limit Limit) (grant, bool) {
 	used := s.used(now)
 	left := Limit{Bytes: limit.Bytes - used.Bytes, Requests: limit.Requests - used.Requests}

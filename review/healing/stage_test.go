@@ -46,6 +46,8 @@ type server struct {
 	bytes    int64 // of bodies
 	puts     []string
 	quiet    bool // the test's own requests are not counted
+	login    string
+	shown    map[string]bool // the headers that name who asks
 }
 
 func newServer(t *testing.T) *server {
@@ -54,7 +56,7 @@ func newServer(t *testing.T) *server {
 	p, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
 	must(t, err)
 	t.Cleanup(func() { _ = p.Stop() }) // a registry that does not end fails no test of what it did
-	s := &server{proxy: httputil.ReverseProxy{
+	s := &server{shown: map[string]bool{}, proxy: httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: p.Addr})
 			r.Out.Host = r.In.Host
@@ -75,8 +77,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	before := s.before
 	if s.quiet {
 		before = nil
+		if s.login != "" && r.Header.Get("Authorization") == "" {
+			r.Header.Set("Authorization", s.login)
+		}
 	} else {
 		s.requests++
+		s.shown[r.Header.Get("Authorization")] = true
 		r.Body = &counting{r.Body, s}
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/manifests/") {
 			s.puts = append(s.puts, r.URL.Path)
@@ -140,6 +146,7 @@ type stage struct {
 	digests        map[string]string
 	kube           *fake.Clientset
 	registries     *registry.Client
+	pushWith       registry.Credentials
 	secretErr      error
 	settings       Settings
 
@@ -153,11 +160,8 @@ var plenty = Settings{Enabled: true, PushSecret: DefaultPushSecret, Limit: Limit
 
 func newStage(t *testing.T, n int) *stage {
 	t.Helper()
-	s := &stage{source: newServer(t), mirror: newServer(t), digests: map[string]string{}, kube: fake.NewClientset(), settings: plenty}
-	set := &configv1.ImageDigestMirrorSet{}
-	set.Name, set.UID = "shop", types.UID("shop")
-	set.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: s.source.host + "/shop", Mirrors: []configv1.ImageMirror{configv1.ImageMirror(s.mirror.host + "/shop")}}}
-	s.set = mirrors.Set{Objects: []mirrors.Object{set}, Registries: configv1.RegistrySources{InsecureRegistries: []string{s.source.host, s.mirror.host}}}
+	s := &stage{source: newServer(t), digests: map[string]string{}, kube: fake.NewClientset(), settings: plenty}
+	s.moveMirror(newServer(t))
 	nodes, err := registry.ParseCredentials([]byte(`{"auths":{"elsewhere.example.com":{"auth":"YTpi"}}}`))
 	must(t, err)
 	s.registries = registry.NewClient(registry.Options{AllowLoopback: true, Credentials: nodes})
@@ -166,6 +170,15 @@ func newStage(t *testing.T, n int) *stage {
 		s.add(t, fmt.Sprintf("app%03d", i))
 	}
 	return s
+}
+
+// moveMirror makes another registry the mirror.
+func (s *stage) moveMirror(to *server) {
+	s.mirror = to
+	set := &configv1.ImageDigestMirrorSet{}
+	set.Name, set.UID = "shop", types.UID("shop")
+	set.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: s.source.host + "/shop", Mirrors: []configv1.ImageMirror{configv1.ImageMirror(s.mirror.host + "/shop")}}}
+	s.set = mirrors.Set{Objects: []mirrors.Object{set}, Registries: configv1.RegistrySources{InsecureRegistries: []string{s.source.host, s.mirror.host}}}
 }
 
 // add has the source and the mirror hold an image of two platforms that the cluster pulls by digest.
@@ -250,7 +263,7 @@ func (s *stage) process(t *testing.T) *healer {
 	h.Healer, err = New(Options{
 		Registries: s.registries,
 		Credentials: func(context.Context, string) (registry.Credentials, error) {
-			return registry.Credentials{}, s.secretErr
+			return s.pushWith, s.secretErr
 		},
 		Lease: NewLease(s.kube.CoordinationV1(), "guard", "replica-"+fmt.Sprint(len(s.logged))),
 		Outlet: report.Outlet{Reporter: func(_ context.Context, r report.Report) error {
@@ -293,17 +306,35 @@ func (s *stage) look(t *testing.T) (policy.Plan, policy.Facts) {
 func (h *healer) round(t *testing.T) {
 	t.Helper()
 	began := time.Now()
+	h.pass(t, began, h.lost(t))
+}
+
+// lost returns what the standing verification finds to be lost.
+func (h *healer) lost(t *testing.T) (lost []policy.Standing) {
+	t.Helper()
 	plan, facts := h.stage.look(t)
 	h.Seen(plan, facts)
-	var lost []policy.Standing
 	for _, standing := range plan.Standings(facts) {
 		if standing.Outcome == policy.Fails {
 			lost = append(lost, standing)
 		}
 	}
+	return lost
+}
+
+// pass passes on losses, and waits until they were looked at.
+func (h *healer) pass(t *testing.T, began time.Time, lost []policy.Standing) {
+	t.Helper()
 	h.Lost(began, lost)
 	<-h.news
 	h.protected(t.Context())
+}
+
+// aMinuteLater has all rests be over.
+func (h *healer) aMinuteLater() {
+	for what, r := range h.work.rests {
+		h.work.rests[what] = rest{times: r.times}
+	}
 }
 
 // events returns what was told since, as "MirrorHealed: note".
