@@ -46,6 +46,9 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 		plan.Release = handover.Release{Version: r.Version, Channel: r.Channel}
 		return o.writePlan(streams.Out, targets[0], &plan)
 	}
+	if o.pin {
+		return o.printReleasePins(ctx, streams, targets[0], w, &reviewer, r)
+	}
 	for _, t := range targets {
 		if err := t.Print(streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r) }); err != nil {
 			return err
@@ -77,8 +80,8 @@ func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
 		return nil, errors.New("--ack: only with --release")
 	case len(o.change.Files) > 0, o.assume != "", o.simulate, o.asksOfMirror():
 		return nil, errors.New("--release is about the configuration in force: leave out -f, --assume, --simulate, --deletes and --keep")
-	case o.ack && o.plan != "":
-		return nil, errors.New("--ack and --plan are two questions: ask one at a time")
+	case o.ack && (o.plan != "" || o.pin):
+		return nil, errors.New("--ack is a question of its own: leave out --plan and --pin")
 	}
 	targets, err := o.outputs.Targets()
 	if err != nil {
@@ -90,7 +93,7 @@ func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
 			return nil, fmt.Errorf("--output %s: with --release, choose one of %s", t.Format, text.Names(formats, len(formats)))
 		}
 	}
-	return targets, o.checkPlan(targets)
+	return targets, errors.Join(o.checkPlan(targets), o.checkPin(targets))
 }
 
 func (o *checkOptions) printRelease(w io.Writer, output cli.Output, r *readiness.Readiness) error {
