@@ -1,6 +1,6 @@
 // Package pins makes PinnedImageSets of the images that pools need, so that drains need no registry.
 //
-//	made := pins.Make(pins.OfDrains(cluster, stop), cluster.Pools)
+//	made := pins.Make("pinned", pins.OfDrains(cluster, stop), cluster.Pools)
 //	record, err := reviewer.Review(ctx, made.Edit(), by) // can the nodes pull them?
 //	err = made.Write(os.Stdout, record)
 //
@@ -58,8 +58,9 @@ func OfDrains(cluster rollout.Cluster, stop func() bool) []Want {
 type Pins struct {
 	Sets []*mcfgv1.PinnedImageSet
 	// Left says what is not pinned, or of no use pinned, and why: a line each.
-	Left []string
-	pool map[string]string // of a set, by its name
+	Left   []string
+	prefix string            // of the names of sets
+	pool   map[string]string // of a set, by its name
 }
 
 // ManagedByLabel is set on all PinnedImageSets that are made here, to ManagedBy, so that they can be found again.
@@ -68,10 +69,10 @@ const (
 	ManagedBy      = "mirrorset-guard"
 )
 
-// Make makes the sets of what pools want. Pools are those of the cluster; what is wanted for one that takes no
-// sets is Left.
-func Make(wants []Want, pools []*mcfgv1.MachineConfigPool) Pins {
-	made := Pins{pool: map[string]string{}}
+// Make makes the sets of what pools want, with names that begin with prefix. Pools are those of the cluster; what is
+// wanted for one that takes no sets is Left.
+func Make(prefix string, wants []Want, pools []*mcfgv1.MachineConfigPool) Pins {
+	made := Pins{prefix: prefix, pool: map[string]string{}}
 	byPool, left := map[string][]string{}, map[string]bool{}
 	leave := func(w Want, why string) {
 		if line := fmt.Sprintf("%s (%s, pool %s): %s", w.Image, w.By, w.Pool, why); !left[w.Image+why] {
@@ -115,7 +116,7 @@ func (p *Pins) add(pool string, labels map[string]string, images []string) {
 	for n := 1; len(images) > 0; n++ {
 		set := &mcfgv1.PinnedImageSet{
 			TypeMeta:   metav1.TypeMeta{APIVersion: mirrors.PinnedSetGVK.GroupVersion().String(), Kind: mirrors.PinnedSetGVK.Kind},
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pinned-%s-%d", pool, n), Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", p.prefix, pool, n), Labels: labels},
 		}
 		of := min(len(images), rollout.MaxPinnedImages)
 		for _, image := range images[:of] {

@@ -40,7 +40,7 @@ func TestMake(t *testing.T) {
 			wants = append(wants, Want{Pool: "worker", Image: "quay.io/shop/many" + digest(n), By: "Pod shop/many"})
 		}
 	}
-	made := Make(wants, []*mcfgv1.MachineConfigPool{pool("infra", "worker"), pool("worker")})
+	made := Make("pinned", wants, []*mcfgv1.MachineConfigPool{pool("infra", "worker"), pool("worker")})
 	var got []string
 	for _, set := range made.Sets {
 		got = append(got, fmt.Sprintf("%s %d", set.Name, len(set.Spec.PinnedImages)))
@@ -68,7 +68,7 @@ func TestMake(t *testing.T) {
 
 // TestWrite: what is written is what an API server takes, size or not.
 func TestWrite(t *testing.T) {
-	made := Make([]Want{{Pool: "worker", Image: "quay.io/shop/cart" + digest(1), By: "Pod shop/cart"}}, []*mcfgv1.MachineConfigPool{pool("worker")})
+	made := Make("pinned", []Want{{Pool: "worker", Image: "quay.io/shop/cart" + digest(1), By: "Pod shop/cart"}}, []*mcfgv1.MachineConfigPool{pool("worker")})
 	var out strings.Builder
 	if err := made.Write(&out, review.Record{}); err != nil {
 		t.Fatal(err)

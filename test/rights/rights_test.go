@@ -140,7 +140,6 @@ func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
 		{"controllerconfigs", "machineconfiguration.openshift.io", "v1", "ControllerConfig"},
 		{"machineosbuilds", "machineconfiguration.openshift.io", "v1", "MachineOSBuild"},
 		{"machineosconfigs", "machineconfiguration.openshift.io", "v1", "MachineOSConfig"},
-		{"pinnedimagesets", "machineconfiguration.openshift.io", "v1", "PinnedImageSet"},
 		{"machineconfigurations", "operator.openshift.io", "v1", "MachineConfiguration"},
 		{"machineconfignodes", "machineconfiguration.openshift.io", "v1", "MachineConfigNode"},
 		{"infrastructures", "config.openshift.io", "v1", "Infrastructure"},

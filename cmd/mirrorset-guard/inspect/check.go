@@ -48,7 +48,7 @@ type checkOptions struct {
 	// an administrator's word.
 	release string
 	ack     bool
-	// pin asks for PinnedImageSets of what drains move, instead of the review.
+	// pin asks for PinnedImageSets of what drains move, or of a release, instead of the review.
 	pin bool
 }
 
@@ -78,6 +78,7 @@ be determined.
 
 --pin prints PinnedImageSets of what drains of any node move, for each pool, once all of it was
 found where nodes pull it from. Applied before the change, they spare its drains a registry.
+With --release, they have the nodes hold what they may run of a release that is READY.
 
 --deletes asks what a deletion at a mirror would break for this cluster, and --keep what
 one has to spare.
@@ -105,6 +106,7 @@ verdict, or wrong usage.`,
   mirrorset-guard check --keep mirror.example.com/shop -o refs
   mirrorset-guard check --release 4.21.3
   mirrorset-guard check --release next --ack
+  mirrorset-guard check --release 4.21.3 --pin > pins.yaml
   mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o html=report.html`,
 		Args: o.references,
 		RunE: func(cmd *cobra.Command, references []string) error {
@@ -127,7 +129,7 @@ verdict, or wrong usage.`,
 	cmd.Flags().StringVar(&o.assume, "assume", "", "file of lines SOURCE=DESTINATION, such as oc-mirror's dry-run/mapping.txt: count as present, and call assumed, what it would copy")
 	cmd.Flags().StringVar(&o.plan, "plan", "", "print what is to be copied to the mirrors for the change, instead of the review: "+strings.Join(handover.Formats(), ", "))
 	cmd.Flags().BoolVar(&o.missing, "missing", false, "with --plan: only what the mirrors lack")
-	cmd.Flags().BoolVar(&o.pin, "pin", false, "print PinnedImageSets that have the nodes of each pool hold what drains move, instead of the review")
+	cmd.Flags().BoolVar(&o.pin, "pin", false, "print PinnedImageSets that have the nodes of each pool hold what drains move, or with --release what they may run of it, instead of the review")
 	cmd.Flags().StringVar(&o.deletes, "deletes", "", "judge a deletion at registries instead of a change: oc-mirror's delete-images.yaml, a file of references, - (standard input), or references")
 	cmd.Flags().StringVar(&o.keep, "keep", "", "print what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare")
 	cmd.Flags().StringVar(&o.release, "release", "", "judge a release instead of a change: a version, next, desired, or the reference of a release image")

@@ -47,6 +47,9 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 		plan.Release = handover.Release{Version: r.Version, Channel: r.Channel}
 		return o.writePlan(streams.Out, targets[0], &plan)
 	}
+	if o.pin {
+		return o.printReleasePins(ctx, streams, targets[0], w, &reviewer, r)
+	}
 	about := o.world.PageContext("mirrorset-guard check --release " + o.release + " -o json")
 	about.Traffic = cli.Traffic(w.Registries.Client.Traffic())
 	for _, t := range targets {
@@ -80,8 +83,8 @@ func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
 		return nil, errors.New("--ack: only with --release")
 	case len(o.change.Files) > 0, o.assume != "", o.simulate, o.asksOfMirror():
 		return nil, errors.New("--release is about the configuration in force: leave out -f, --assume, --simulate, --deletes and --keep")
-	case o.ack && o.plan != "":
-		return nil, errors.New("--ack and --plan are two questions: ask one at a time")
+	case o.ack && (o.plan != "" || o.pin):
+		return nil, errors.New("--ack is a question of its own: leave out --plan and --pin")
 	}
 	targets, err := o.outputs.Targets()
 	if err != nil {
@@ -96,7 +99,7 @@ func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
 			return nil, errors.New("--ack: the page is about the release as a whole, and the exit code would be about signatures alone: leave out --output html, or --ack")
 		}
 	}
-	return targets, o.checkPlan(targets)
+	return targets, errors.Join(o.checkPlan(targets), o.checkPin(targets))
 }
 
 func (o *checkOptions) printRelease(w io.Writer, output cli.Output, r *readiness.Readiness, about page.Context) error {

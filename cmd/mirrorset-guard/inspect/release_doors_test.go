@@ -144,17 +144,7 @@ func TestReleaseBad(t *testing.T) {
 func TestReleaseDoors(t *testing.T) {
 	s := newReleaseStage(t, 8)
 	c := newCluster(t)
-	objects := s.objects(s.signed)
-	c.Apply(t, objects)
-	var withStatus []string
-	for _, document := range strings.Split(objects, "---\n") {
-		if strings.Contains(document, "\nstatus:") {
-			withStatus = append(withStatus, document)
-		}
-	}
-	if out, err := c.Kubectl(t.Context(), strings.Join(withStatus, "---\n"), "apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	s.apply(t, c.Cluster)
 	s.without()
 	live := invoke(t, "", "check", "--release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "-o", "json")
 	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" {
@@ -170,6 +160,22 @@ func TestReleaseDoors(t *testing.T) {
 	s.without(s.partOf("cluster-version-operator", "signature").path)
 	got := invoke(t, "", "check", "--release", newVersion, "--kubeconfig", c.Kubeconfig, "--allow-loopback")
 	wantOutcome(t, got, cli.ExitDenied, "cluster-version-operator  NOT READY", "SignatureMissing", "required by ClusterImagePolicy openshift")
+}
+
+// apply creates the objects, with their status.
+func (s *releaseStage) apply(t *testing.T, c clitest.Cluster) {
+	t.Helper()
+	objects := s.objects(s.signed)
+	c.Apply(t, objects)
+	var withStatus []string
+	for _, document := range strings.Split(objects, "---\n") {
+		if strings.Contains(document, "\nstatus:") {
+			withStatus = append(withStatus, document)
+		}
+	}
+	if out, err := c.Kubectl(t.Context(), strings.Join(withStatus, "---\n"), "apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 // same returns what does not depend on the way of asking.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -55,12 +56,16 @@ type releaseStage struct {
 	signed  []byte // its GPG signature
 	key     string // armored
 	payload int    // images
+	// releases and images are the repositories of the release image and of the payload where they are at home.
+	releases, images string
 	// parts are what can be taken away: the end of the path of requests for it, by what it belongs to.
 	parts []releasePart
 
-	mu    sync.Mutex
-	gone  map[string]bool
-	asked []string
+	mu   sync.Mutex
+	gone map[string]bool
+	// altered replaces a text in what is served under a path.
+	altered map[string][2]string
+	asked   []string
 }
 
 // A releasePart is a part of the image name.
@@ -68,6 +73,23 @@ type releasePart struct{ what, name, path string }
 
 // newReleaseStage puts a release of n images on a registry.
 func newReleaseStage(t testing.TB, n int) *releaseStage {
+	t.Helper()
+	s := newStage(t)
+	s.releases, s.images = releaseSource, payloadSource
+	s.push(t, n)
+	return s
+}
+
+// newReleaseHome puts a release of n images on a registry that is no mirror, but where they are at home.
+func newReleaseHome(t testing.TB, n int) *releaseStage {
+	t.Helper()
+	s := newStage(t)
+	s.releases, s.images = s.mirror+"/openshift/release-images", s.mirror+"/openshift/release"
+	s.push(t, n)
+	return s
+}
+
+func newStage(t testing.TB) *releaseStage {
 	t.Helper()
 	testregistries.Need(t)
 	process, err := testregistries.StartProcess(t.TempDir(), "", "", io.Discard)
@@ -79,7 +101,7 @@ func newReleaseStage(t testing.TB, n int) *releaseStage {
 			t.Error(err)
 		}
 	})
-	s := &releaseStage{payload: n, gone: map[string]bool{}}
+	s := &releaseStage{gone: map[string]bool{}, altered: map[string][2]string{}}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: process.Addr})
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +111,16 @@ func newReleaseStage(t testing.TB, n int) *releaseStage {
 		for path := range s.gone {
 			hidden = hidden || strings.HasSuffix(r.URL.Path, path)
 		}
+		altered, is := s.altered[r.URL.Path]
 		s.mu.Unlock()
+		if is && r.Method == http.MethodGet {
+			answer := httptest.NewRecorder()
+			proxy.ServeHTTP(answer, r)
+			maps.Copy(w.Header(), answer.Header())
+			w.WriteHeader(answer.Code)
+			io.WriteString(w, strings.ReplaceAll(answer.Body.String(), altered[0], altered[1]))
+			return
+		}
 		if !hidden {
 			proxy.ServeHTTP(w, r)
 			return
@@ -104,13 +135,13 @@ func newReleaseStage(t testing.TB, n int) *releaseStage {
 	}))
 	t.Cleanup(server.Close)
 	s.mirror = strings.TrimPrefix(server.URL, "http://")
-	s.push(t, n)
 	return s
 }
 
 // push makes the images of the payload, then the release image, all signed.
 func (s *releaseStage) push(t testing.TB, n int) {
 	t.Helper()
+	s.payload = n
 	stream := map[string]any{"kind": "ImageStream", "apiVersion": "image.openshift.io/v1", "metadata": map[string]string{"name": newVersion}}
 	var tags []any
 	manifests := map[string]string{}
@@ -119,7 +150,7 @@ func (s *releaseStage) push(t testing.TB, n int) {
 	for i := range n {
 		name := releaseImageName(i)
 		digest := s.pushImage(t, &group, i, name)
-		ref := payloadSource + "@" + digest
+		ref := s.images + "@" + digest
 		tags = append(tags, map[string]any{"name": name, "from": map[string]string{"kind": "DockerImage", "name": ref}})
 		if i%3 == 0 {
 			manifests[fmt.Sprintf("release-manifests/0000_%02d_%s.yaml", 10+i%80, name)] = "apiVersion: apps/v1\nkind: Deployment\nspec: {image: \"" + ref + "\"}\n"
@@ -132,7 +163,7 @@ func (s *releaseStage) push(t testing.TB, n int) {
 	}
 	manifests["release-manifests/image-references"] = string(references)
 	manifests["release-manifests/release-metadata"] = `{"kind":"cincinnati-metadata-v0","version":"` + newVersion + `","previous":["4.20.9"]}`
-	manifests["release-manifests/0000_10_clusterimagepolicy.yaml"] = newPolicy
+	manifests["release-manifests/0000_10_clusterimagepolicy.yaml"] = s.newPolicy()
 	image := releaseImage(t, archive(t, manifests))
 	hash, err := image.Digest()
 	if err != nil {
@@ -140,7 +171,7 @@ func (s *releaseStage) push(t testing.TB, n int) {
 	}
 	s.digest = hash.String()
 	s.write(t, "openshift/release-images", image)
-	s.sign(t, "openshift/release-images", releaseSource, s.digest)
+	s.sign(t, "openshift/release-images", s.releases, s.digest)
 	s.note(t, "release", "openshift/release-images", image)
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
@@ -149,13 +180,15 @@ func (s *releaseStage) push(t testing.TB, n int) {
 }
 
 // newPolicy is the image policy that the release brings, as 4.21 does.
-var newPolicy = `apiVersion: config.openshift.io/v1
+func (s *releaseStage) newPolicy() string {
+	return `apiVersion: config.openshift.io/v1
 kind: ClusterImagePolicy
 metadata: {name: openshift, annotations: {release.openshift.io/feature-set: Default}}
 spec:
-  scopes: [` + releaseSource + `, ` + payloadSource + `]
+  scopes: ["` + s.releases + `", "` + s.images + `"]
   policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: ` + base64.StdEncoding.EncodeToString(signer.Key("release").PEM()) + `}}}
 `
+}
 
 func releaseImageName(i int) string {
 	switch i {
@@ -209,7 +242,7 @@ func (s *releaseStage) pushImage(t testing.TB, group *errgroup.Group, i int, nam
 		if err := remote.WriteIndex(s.reference("openshift/release@"+hash.String()), index); err != nil {
 			return err
 		}
-		return s.attach("openshift/release", payloadSource, list.Manifests[0].Digest.String())
+		return s.attach("openshift/release", s.images, list.Manifests[0].Digest.String())
 	})
 	return hash.String()
 }
@@ -218,7 +251,7 @@ func (s *releaseStage) pushSigned(image v1.Image, digest string) error {
 	if err := remote.Write(s.reference("openshift/release@"+digest), image); err != nil {
 		return err
 	}
-	return s.attach("openshift/release", payloadSource, digest)
+	return s.attach("openshift/release", s.images, digest)
 }
 
 // note notes the parts of an image: its manifest, a layer, and its signature.
@@ -310,7 +343,7 @@ func (s *releaseStage) signGPG(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(w, `{"critical":{"image":{"docker-manifest-digest":%q},"type":"atomic container signature","identity":{"docker-reference":%q}},"optional":{}}`, s.digest, releaseSource+":"+newVersion)
+	fmt.Fprintf(w, `{"critical":{"image":{"docker-manifest-digest":%q},"type":"atomic container signature","identity":{"docker-reference":%q}},"optional":{}}`, s.digest, s.releases+":"+newVersion)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +381,7 @@ func releaseImage(t testing.TB, layer []byte) v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := mutate.AppendLayers(base, static.NewLayer(layer, types.OCIUncompressedLayer))
+	image, err := mutate.AppendLayers(base, static.NewLayer(layer, types.DockerUncompressedLayer))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +470,7 @@ kind: Secret
 metadata: {namespace: openshift-config, name: pull-secret}
 type: kubernetes.io/dockerconfigjson
 data: {.dockerconfigjson: e30=}
-`, releaseSource, newVersion, s.digest, "    "+strings.ReplaceAll(strings.TrimSpace(s.key), "\n", "\n    "), entry, s.mirror, strings.Repeat("a", 64), payloadSource)
+`, s.releases, newVersion, s.digest, "    "+strings.ReplaceAll(strings.TrimSpace(s.key), "\n", "\n    "), entry, s.mirror, strings.Repeat("a", 64), s.images)
 }
 
 // check runs check --release against a dump.
