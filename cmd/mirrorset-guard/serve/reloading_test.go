@@ -9,6 +9,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
 
@@ -25,6 +26,10 @@ func TestConfigure(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.options = &o
+	var err error
+	if g.healer, err = healing.New(healing.Options{Registries: g.registries.Client, Metrics: g.registry}); err != nil {
+		t.Fatal(err)
+	}
 	if err := g.prepareAudit(config.Default().AuditSettings()); err != nil {
 		t.Fatal(err)
 	}
