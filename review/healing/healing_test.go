@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -290,9 +291,9 @@ func TestBudgetAtTheRegistry(t *testing.T) {
 			s.source.quietly(func() { must(t, remote.Write(s.tag(t, s.source, app), img)) })
 			s.images = append(s.images, policy.Image{Ref: s.source.host + "/shop/" + app + "@" + digest.String(), Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: app}}})
 		}
-		n := 0
+		var n atomic.Int64
 		s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool { // now and then the mirror fails when all was sent
-			if n++; r.Method == http.MethodPatch && n%5 == 0 {
+			if now := n.Add(1); r.Method == http.MethodPatch && now%5 == 0 {
 				buffer := make([]byte, 2*layer)
 				for {
 					if _, err := r.Body.Read(buffer); err != nil {
