@@ -293,7 +293,7 @@ func TestBudgetAtTheRegistry(t *testing.T) {
 		}
 		var n atomic.Int64
 		s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool { // now and then the mirror fails when all was sent
-			if n.Add(1)%5 == 0 && r.Method == http.MethodPatch {
+			if now := n.Add(1); r.Method == http.MethodPatch && now%5 == 0 {
 				buffer := make([]byte, 2*layer)
 				for {
 					if _, err := r.Body.Read(buffer); err != nil {

@@ -14,7 +14,6 @@ var errSpent = errors.New("the budget of this hour is spent")
 // A meter takes what requests need out of the budget, which is written down before anything is sent. So what a
 // process that ended had set aside is spent for the one after it. It implements registry.Meter.
 type meter struct {
-	limit    Limit
 	setAside func(ctx context.Context, least Limit) (grant, error) // writes the grant down first; errSpent for none
 	spent    func(bytes, requests int64)
 	now      func() time.Time

@@ -43,7 +43,7 @@ func TestBudgetIsHard(t *testing.T) {
 		now := time.Unix(1_800_000_000, 0)
 		written := state{}
 		process := func() *meter {
-			return &meter{limit: limit, now: func() time.Time { return now }, spent: func(int64, int64) {}, setAside: func(_ context.Context, least Limit) (grant, error) {
+			return &meter{now: func() time.Time { return now }, spent: func(int64, int64) {}, setAside: func(_ context.Context, least Limit) (grant, error) {
 				g, ok := written.Spent.setAside(now, least, limit)
 				if !ok {
 					return g, errSpent

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -342,6 +343,9 @@ var reviewed = []mirrors.Object{
 	&operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 	&configv1.ClusterImagePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: configv1.ClusterImagePolicySpec{Scopes: nowhere, Policy: byKey}},
 	&configv1.ImagePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, Spec: configv1.ImagePolicySpec{Scopes: nowhere, Policy: byKey}},
+	&mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: mcfgv1.PinnedImageSetSpec{
+		PinnedImages: []mcfgv1.PinnedImageRef{{Name: mcfgv1.ImageDigestFormat("unused.example.com/a@sha256:" + strings.Repeat("a", 64))}},
+	}},
 }
 
 var (
@@ -359,8 +363,11 @@ func review(t *testing.T, client *http.Client, url string, o mirrors.Object) {
 		t.Fatal(err)
 	}
 	group, version := configv1.GroupVersion.Group, configv1.GroupVersion.Version
-	if _, isPolicy := o.(*operatorv1alpha1.ImageContentSourcePolicy); isPolicy {
+	switch o.(type) {
+	case *operatorv1alpha1.ImageContentSourcePolicy:
 		group, version = operatorv1alpha1.GroupVersion.Group, operatorv1alpha1.GroupVersion.Version
+	case *mcfgv1.PinnedImageSet:
+		group, version = mcfgv1.GroupVersion.Group, mcfgv1.GroupVersion.Version
 	}
 	request := fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
 		"kind": {"group": %q, "version": %q, "kind": %q}, "name": "a", "namespace": %q, "object": {"apiVersion": %q, "kind": %q, %s}}`,
