@@ -223,6 +223,7 @@ func (s *releaseStage) pushImage(t testing.TB, group *errgroup.Group, i int, nam
 	if err != nil {
 		t.Fatal(err)
 	}
+	index = mutate.IndexMediaType(index, types.DockerManifestList) // old versions of skopeo convert what is mixed
 	hash, err := index.Digest()
 	if err != nil {
 		t.Fatal(err)
