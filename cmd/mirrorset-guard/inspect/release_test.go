@@ -118,7 +118,7 @@ func newStage(t testing.TB) *releaseStage {
 			proxy.ServeHTTP(answer, r)
 			maps.Copy(w.Header(), answer.Header())
 			w.WriteHeader(answer.Code)
-			io.WriteString(w, strings.ReplaceAll(answer.Body.String(), altered[0], altered[1]))
+			fmt.Fprint(w, strings.ReplaceAll(answer.Body.String(), altered[0], altered[1]))
 			return
 		}
 		if !hidden {
