@@ -26,7 +26,7 @@ func TestReleaseAltered(t *testing.T) {
 	s.altered["/v2/"+s.partOf("release", "layer").path] = [2]string{"component-003", "component-004"}
 	s.mu.Unlock()
 	got := s.check(t, dump, newVersion)
-	wantOutcome(t, got, cli.ExitTrouble, "sha256")
+	wantOutcome(t, got, cli.ExitTrouble, "error verifying sha256 checksum")
 	if strings.Contains(got.Out+got.Err, "component-004") || strings.Contains(got.Out, "READY: Release") {
 		t.Errorf("what was altered counts:\n%s%s", got.Out, got.Err)
 	}
