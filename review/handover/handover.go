@@ -68,7 +68,7 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": its name is not safe to be given to a tool")
 			continue
 		}
-		if !c.Found {
+		if !c.Found && facts.At(manifestAt(c)).Presence != policy.Present {
 			plan.Unknown = append(plan.Unknown, "whether "+c.From[0].Ref+" has what is to be copied")
 		}
 		signatures, known := signaturesOf(c, facts)

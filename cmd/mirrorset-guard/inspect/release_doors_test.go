@@ -144,7 +144,7 @@ func TestReleaseBad(t *testing.T) {
 func TestReleaseDoors(t *testing.T) {
 	s := newReleaseStage(t, 8)
 	c := newCluster(t)
-	s.apply(t, c.Cluster)
+	apply(t, c.Cluster, s.objects(s.signed))
 	s.without()
 	live := invoke(t, "", "check", "--release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "-o", "json")
 	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" {
@@ -162,10 +162,9 @@ func TestReleaseDoors(t *testing.T) {
 	wantOutcome(t, got, cli.ExitDenied, "cluster-version-operator  NOT READY", "SignatureMissing", "required by ClusterImagePolicy openshift")
 }
 
-// apply creates the objects, with their status.
-func (s *releaseStage) apply(t *testing.T, c clitest.Cluster) {
+// apply creates objects, with their status.
+func apply(t *testing.T, c clitest.Cluster, objects string) {
 	t.Helper()
-	objects := s.objects(s.signed)
 	c.Apply(t, objects)
 	var withStatus []string
 	for _, document := range strings.Split(objects, "---\n") {

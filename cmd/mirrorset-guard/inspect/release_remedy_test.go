@@ -26,7 +26,7 @@ func TestReleaseAltered(t *testing.T) {
 	s.altered["/v2/"+s.partOf("release", "layer").path] = [2]string{"component-003", "component-004"}
 	s.mu.Unlock()
 	got := s.check(t, dump, newVersion)
-	wantOutcome(t, got, cli.ExitTrouble, "sha256")
+	wantOutcome(t, got, cli.ExitTrouble, "error verifying sha256 checksum")
 	if strings.Contains(got.Out+got.Err, "component-004") || strings.Contains(got.Out, "READY: Release") {
 		t.Errorf("what was altered counts:\n%s%s", got.Out, got.Err)
 	}
@@ -60,19 +60,23 @@ func TestReleaseAsksNobodyElse(t *testing.T) {
 		return all
 	}
 	objects := strings.ReplaceAll(strings.ReplaceAll(s.objects(s.signed), s.mirror, mirror), "NeverContactSource", "AllowContactingSource")
-	dump := clitest.Written(t, "dump.yaml", objects+`---
+	c := clitest.NewCluster(t)
+	apply(t, c, objects+`---
 apiVersion: config.openshift.io/v1
 kind: Proxy
 metadata: {name: cluster}
 spec: {httpProxy: "`+proxy.URL+`", httpsProxy: "`+proxy.URL+`"}
 status: {httpProxy: "`+proxy.URL+`", httpsProxy: "`+proxy.URL+`"}
 `)
-	wantOutcome(t, s.check(t, dump, newVersion), cli.ExitAdmitted, "READY: Release 4.21.3")
+	check := func() clitest.Outcome {
+		return invoke(t, "", "check", "--release", newVersion, "--kubeconfig", c.Kubeconfig, "--allow-loopback")
+	}
+	wantOutcome(t, check(), cli.ExitAdmitted, "READY: Release 4.21.3")
 	if got := seen(); !slices.Equal(got, []string{mirror}) {
 		t.Errorf("the mirror has everything, and these were asked: %q", got)
 	}
 	s.without(s.partOf("component-004", "image").path)
-	s.check(t, dump, newVersion)
+	check()
 	if got := seen(); !slices.Equal(got, []string{mirror, "quay.io:443"}) {
 		t.Errorf("the mirror lacks an image, and these were asked: %q", got)
 	}
@@ -107,7 +111,7 @@ func TestReleaseRemedy(t *testing.T) {
 func TestReleasePin(t *testing.T) {
 	s := newReleaseStage(t, 8)
 	c := clitest.NewCluster(t)
-	s.apply(t, c)
+	apply(t, c, s.objects(s.signed))
 	s.without()
 	pin := func() clitest.Outcome {
 		return invoke(t, "", "check", "--release", newVersion, "--pin", "--kubeconfig", c.Kubeconfig, "--allow-loopback")

@@ -118,7 +118,7 @@ func newStage(t testing.TB) *releaseStage {
 			proxy.ServeHTTP(answer, r)
 			maps.Copy(w.Header(), answer.Header())
 			w.WriteHeader(answer.Code)
-			io.WriteString(w, strings.ReplaceAll(answer.Body.String(), altered[0], altered[1]))
+			fmt.Fprint(w, strings.ReplaceAll(answer.Body.String(), altered[0], altered[1]))
 			return
 		}
 		if !hidden {
@@ -223,6 +223,7 @@ func (s *releaseStage) pushImage(t testing.TB, group *errgroup.Group, i int, nam
 	if err != nil {
 		t.Fatal(err)
 	}
+	index = mutate.IndexMediaType(index, types.DockerManifestList) // old versions of skopeo convert what is mixed
 	hash, err := index.Digest()
 	if err != nil {
 		t.Fatal(err)
