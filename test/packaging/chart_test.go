@@ -97,8 +97,8 @@ func TestChartIsTheBase(t *testing.T) {
 		})
 	}
 	overlays, err := os.ReadDir(filepath.Join(root, "manifests", "overlays"))
-	if err != nil || len(overlays) != 9 {
-		t.Errorf("%d overlays (%v), of which the chart is compared with 9", len(overlays), err)
+	if err != nil || len(overlays) != 10 {
+		t.Errorf("%d overlays (%v), of which the chart is compared with 10", len(overlays), err)
 	}
 }
 
