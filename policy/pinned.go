@@ -64,7 +64,10 @@ func (c Cluster) pinning(refs []string) Cluster {
 	}
 	c.pins = map[string]bool{}
 	for _, ref := range refs {
-		brought[ref], c.pins[ref] = true, true
+		if !brought[ref] { // else something else that is brought needs it too, and its rule may not be weakened by that for pins
+			c.pins[ref] = true
+		}
+		brought[ref] = true
 	}
 	c.brought = brought
 	return c
@@ -133,14 +136,16 @@ func (p *pinPlacements) of(set *mcfgv1.PinnedImageSet) *Placement {
 	if placement, known := p.nodes[set.Name]; known || !p.known {
 		return placement
 	}
-	nodes := &corev1.NodeSelector{}
+	nodes, every := &corev1.NodeSelector{}, false
 	for _, pool := range p.all {
 		if rollout.TakesPinnedSet(pool, set) && pool.Spec.NodeSelector != nil {
+			// Without conditions a selector of labels takes every node, and a term of a NodeSelector none.
+			every = every || len(pool.Spec.NodeSelector.MatchLabels)+len(pool.Spec.NodeSelector.MatchExpressions) == 0
 			nodes.NodeSelectorTerms = append(nodes.NodeSelectorTerms, nodeTerm(pool.Spec.NodeSelector))
 		}
 	}
 	placement := &Placement{NodeAffinity: nodes}
-	if len(nodes.NodeSelectorTerms) == 0 {
+	if every || len(nodes.NodeSelectorTerms) == 0 {
 		placement = nil
 	}
 	p.nodes[set.Name] = placement

@@ -8,11 +8,14 @@ import (
 )
 
 // Puller says who pulls an image for c. A build pulls what its strategy, its sources and its Dockerfile name
-// by itself; its pod, which nodes pull for, names only the builder. An ImageStream's tag is imported, and
+// by itself; its pod, which nodes pull for, names only the builder. But that of a custom build is the image of
+// its pod (openshift-controller-manager, pkg/build/controller/strategy/custom.go). An ImageStream's tag is imported, and
 // what it stands for may be pulled through by the integrated registry: where that is so, the consumer is
 // no history.
 func (c Consumer) Puller() mirrors.Puller {
 	switch {
+	case c.Container == customBuild:
+		return mirrors.Nodes
 	case c.Kind == "BuildConfig", c.Kind == "Build" && c.Use != History:
 		return mirrors.Builds
 	case c.Kind != "ImageStream":
@@ -25,6 +28,9 @@ func (c Consumer) Puller() mirrors.Puller {
 		return mirrors.Nodes // nothing pulls it
 	}
 }
+
+// customBuild is the field in which a BuildConfig or Build names the image of the build's own pod.
+const customBuild = "spec.strategy.customStrategy.from"
 
 // isTag reports whether an ImageStream names the image as what a tag is imported from.
 func (c Consumer) isTag() bool { return strings.HasPrefix(c.Container, "spec.tags[") }

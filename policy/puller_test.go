@@ -8,6 +8,7 @@ import (
 
 var (
 	buildOf   = Consumer{Kind: "BuildConfig", Namespace: "shop", Name: "app", Container: "spec.strategy.sourceStrategy.from"}
+	customOf  = Consumer{Kind: "BuildConfig", Namespace: "shop", Name: "app", Container: "spec.strategy.customStrategy.from"}
 	importOf  = Consumer{Kind: "ImageStream", Namespace: "shop", Name: "app", Container: "spec.tags[1].from"}
 	offered   = Consumer{Kind: "ImageStream", Namespace: "shop", Name: "app", Container: "spec.tags[2].from", Use: History}
 	throughOf = Consumer{Kind: "ImageStream", Namespace: "shop", Name: "app", Container: "status.tags[1].items[0].dockerImageReference"}
@@ -31,6 +32,7 @@ func TestPullers(t *testing.T) {
 		{"nor is what could not be asked", []Consumer{buildOf}, facts("m.local/x:1 unreachable"), Settings{}, "warn BuildFails"},
 		{"nor what was not", []Consumer{buildOf}, facts(), Settings{}, "warn BuildFails"},
 		{"a build that gets it", []Consumer{buildOf}, facts("m.local/x:1 present"), Settings{}, ""},
+		{"a custom build, whose image nodes pull for its pod", []Consumer{customOf}, facts("m.local/x:1 absent"), Settings{}, "deny NotFullySynced"},
 		{"a Deployment of the same image denies as ever", []Consumer{buildOf, deployed}, facts("m.local/x:1 absent"), Settings{}, "deny NotFullySynced"},
 		{"an import asks the source, whatever the policy says", []Consumer{importOf}, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "warn ImportFails"},
 		{"and fails without it", []Consumer{importOf}, facts("m.local/x:1 absent", "quay.io/x:1 absent"), Settings{}, "warn ImportFails"},

@@ -597,6 +597,30 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
+// TestEndlessTags: a list of tags that never ends is given up, and single tags are asked for.
+func TestEndlessTags(t *testing.T) {
+	for _, tags := range []string{`[]`, `["v1"]`} {
+		s := newStage(t, newServer(t), newServer(t))
+		f := pushFixture(t, s.source.host+"/app")
+		var pages atomic.Int64
+		s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/tags/list") {
+				return false
+			}
+			w.Header().Set("Link", fmt.Sprintf(`</v2/app/tags/list?n=1000&last=%d>; rel="next"`, pages.Add(1)))
+			_, _ = io.WriteString(w, `{"name":"app","tags":`+tags+`}`)
+			return true
+		})
+		wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", f.digest))[0], Copied)
+		for _, tag := range f.tags {
+			raw(t, s.mirror.host+"/app:"+tag) // which fails if it is not there
+		}
+		if n := pages.Load(); n > maxTags/pageCost {
+			t.Errorf("%d pages of tags were read", n)
+		}
+	}
+}
+
 // TestBareLeavesNoSignature: an image is not copied without its tags where nodes would then miss a signature that
 // the source has: they stop at a mirror that has the image.
 func TestBareLeavesNoSignature(t *testing.T) {

@@ -92,12 +92,15 @@ func (e *endpoint) repository(r name.Repository) *repository {
 // maxTags is how many tags are read of a repository at most. One that has more is asked for single tags.
 const maxTags = 20_000
 
+// pageCost is what a page of them counts for beside its tags: a registry may give empty ones without end.
+const pageCost = 100
+
 // list reads the tags of p's repository, once.
 func (p place) list(ctx context.Context) {
 	p.listing.Do(func() {
 		p.listed = time.Now()
 		lister, err := p.puller.Lister(ctx, p.repo)
-		tags := map[string]bool{}
+		tags, read := map[string]bool{}, 0
 		for err == nil && lister.HasNext() {
 			var page *remote.Tags
 			if page, err = lister.Next(ctx); err != nil {
@@ -106,7 +109,7 @@ func (p place) list(ctx context.Context) {
 			for _, t := range page.Tags {
 				tags[t] = true
 			}
-			if len(tags) > maxTags {
+			if read += pageCost + len(page.Tags); read > maxTags { // tags that are named again count, too
 				return
 			}
 		}
