@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A ledgerEntry is what was really spent at a moment.
+// A ledgerEntry notes what was really spent, and when.
 type ledgerEntry struct {
 	at   time.Time
 	what Limit
