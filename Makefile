@@ -105,15 +105,17 @@ truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (
 # Stages mostly wait: three at once take little longer than one on two cores. The guard as it is
 # deployed has a package of its own, and is under load.
 rollout: assets rollout-assets ## compare forecasts with MCO's own code, ROLLOUT_PAIRS (100000) and ROLLOUT_SETS (3000) of them, and with its controllers; drain the guard under load
-	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 $(TEST) -race -count=1 -p 1 -parallel 3 ./...
+	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 $(TEST) -race -count=1 -p 1 -parallel 4 ./...
 
 rollout-full: assets rollout-assets ## make three changes in a cluster of 30 nodes and 300 pods, and hold rollout watch and Events to what happens (4 minutes)
 	@cd test/rollout && ROLLOUT_FULL=1 CGO_ENABLED=1 go test -race -count=1 -timeout 20m -run '^TestFullSize$$' .
 
 # No race detector: memory and times are what is measured. BEFORE names the program of an earlier
 # version, to compare how long changes take.
-campaign: assets ## attack two guards from inside a cluster, as often as it takes to find rare faults (half an hour; BEFORE=program compares times)
+campaign: assets ## attack two guards from inside a cluster, take a release apart, and have a mirror lose images, as often as it takes to find rare faults (half an hour; BEFORE=program compares times)
 	@CAMPAIGN=1 go test -count=1 -v -run 'TestInterrupted|TestMemory' ./inventory/copying | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
+	@go test -count=1 -v -timeout 60m -run 'TestReleaseLacks|TestReleaseCatalog$$' ./cmd/mirrorset-guard/inspect -release-worlds 100 | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
+	@CAMPAIGN=1 go test -count=1 -v -run TestHealMany ./test/standing | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
 	@CAMPAIGN=1 go test -count=1 -v -timeout 120m ./test/attack | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
 
 mutations: ## take the defences against attacks away, one at a time, and see that a test notices (some minutes)

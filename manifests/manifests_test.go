@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	configv1 "github.com/openshift/api/config/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -190,12 +193,28 @@ func TestWebhookConfigurationMatchesTheCode(t *testing.T) {
 		hook(webhook.DeletionsWebhook, admissionregistrationv1.Ignore, admissionregistrationv1.Delete),
 	}
 	want[0].Rules = append(want[0].Rules, pinnedRule())
+	want = append(want, updatesHook(hook(webhook.UpdatesWebhook, admissionregistrationv1.Ignore)))
 	if diff := gocmp.Diff(want, got.Webhooks); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got.Annotations["service.beta.openshift.io/inject-cabundle"] != "true" {
 		t.Error("nobody fills in caBundle")
 	}
+}
+
+// updatesHook returns hook as the one for updates of the cluster, about which the API server asks as seldom as it can.
+func updatesHook(hook admissionregistrationv1.ValidatingWebhook) admissionregistrationv1.ValidatingWebhook {
+	hook.Rules = []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{"config.openshift.io"}, APIVersions: []string{"v1"}, Resources: []string{"clusterversions"}, Scope: new(admissionregistrationv1.ClusterScope),
+		},
+	}}
+	hook.MatchConditions = []admissionregistrationv1.MatchCondition{
+		{Name: "asks-for-another-release", Expression: "has(object.spec.desiredUpdate) && (!has(oldObject.spec.desiredUpdate) || object.spec.desiredUpdate != oldObject.spec.desiredUpdate)"},
+		{Name: "not-by-the-cluster-version-operator", Expression: "request.userInfo.username != '" + policy.VersionOperator + "'"},
+	}
+	return hook
 }
 
 func TestWebhookConfigurationAt(t *testing.T) {
@@ -506,6 +525,11 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		want = append(want, grant{"", verb, "config.openshift.io", "apiservers", "cluster"}, // what package serving follows
 			grant{"", verb, "admissionregistration.k8s.io", "validatingwebhookconfigurations", ""})
 	}
+	want = append(want, // what an update depends on: signatures by their label, and the others by their names
+		grant{"openshift-config-managed", "list", "", "configmaps", ""},
+		grant{"openshift-config-managed", "get", "", "configmaps", "admin-gates"},
+		grant{"openshift-config-managed", "get", "", "configmaps", "release-verification"},
+		grant{"openshift-config", "get", "", "configmaps", "admin-acks"})
 	want = append(want, grants("", []rbacv1.PolicyRule{live.DefinitionsRule()})...)
 	want = append(want, grants(events.Namespace, []rbacv1.PolicyRule{events.Rule()})...)
 	want = append(want, // the Lease that replicas share
@@ -537,11 +561,13 @@ func TestOverrideRole(t *testing.T) {
 		}
 		want[rule.APIGroups[0]] = rule.Resources
 	}
-	if diff := gocmp.Diff(want, mirrors.Resources()); diff != "" {
+	all := maps.Clone(mirrors.Resources())
+	all[configv1.GroupName] = append(slices.Clone(all[configv1.GroupName]), "clusterversions")
+	if diff := gocmp.Diff(want, all); diff != "" {
 		t.Errorf("(-role +reviewed):\n%s", diff)
 	}
 	reviewed := map[string]bool{}
-	for _, names := range mirrors.Resources() {
+	for _, names := range all {
 		for _, name := range names {
 			reviewed[name] = true
 		}

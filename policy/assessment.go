@@ -108,9 +108,7 @@ func (a *assessment) pending() bool {
 // awaited reports whether a mirror has not answered. It may have all of an image of which
 // another has only a part.
 func (a *assessment) awaited() bool {
-	return a.newRoute.any(true, func(f *Fact) bool {
-		return f.Presence == Unknown || f.Presence == Unreachable || f.Presence == Inconclusive
-	})
+	return a.newRoute.any(true, (*Fact).isUndetermined)
 }
 
 // running returns the digests that run under the reference, sorted.
@@ -135,6 +133,8 @@ func (a *assessment) verifyRemedy() []string {
 	}
 	for _, at := range a.newRoute.open() {
 		switch found := a.found.At(at.Location); {
+		case found.Never:
+			return []string{"copy it first, then check without --assume: what its origin has cannot be asked"}
 		case found.Presence != Denied && found.Presence != Absent:
 		case !found.AsNodes:
 			return []string{giveSecret}

@@ -32,21 +32,15 @@ func (c Cluster) Bringing(images []Image) Cluster {
 	return c
 }
 
-// brought returns a Reroute for each image that the change brings and does not reroute, and those that no
-// node can parse.
-func (c Change) brought(r resolution, known *Cluster, s *Settings, rerouted []Reroute) (reroutes []Reroute, malformed []Image) {
+// brought returns a Reroute for each image that the change brings, and those that no node can parse. An image that the
+// change reroutes too has one of its own for that: that pods, or history, do without it today is no reason to pin it, or
+// to run a catalog of it.
+func (c Change) brought(r resolution, known *Cluster, s *Settings) (reroutes []Reroute, malformed []Image) {
 	if r.after == nil {
 		return nil, nil
 	}
-	is := map[string]bool{}
-	for i := range rerouted {
-		is[rerouted[i].Image.Ref] = true
-	}
 	never := neverContact(c.After)
 	for _, ref := range slices.Sorted(maps.Keys(known.brought)) {
-		if is[ref] {
-			continue
-		}
 		img := known.Images.find(ref)
 		parts := r.byPolicy(img, r.ownPolicies())
 		for _, namespace := range slices.Sorted(maps.Keys(parts)) {
@@ -87,7 +81,7 @@ func (c Change) OCMirrorNotes() []string {
 		before, after := sourcesOfObject(c.Before, name), sourcesOfObject(c.After, name)
 		gone := slices.DeleteFunc(slices.Clone(before), func(s string) bool { return slices.Contains(after, s) })
 		if len(after) > 0 && len(gone) > 0 {
-			notes = append(notes, fmt.Sprintf("%s REPLACES the one in force, which was made of another image set: oc-mirror gives both the same name. %s: %s. To keep both, rename one",
+			notes = append(notes, fmt.Sprintf("%s REPLACES the one in force, which may have been made of another image set: oc-mirror gives both the same name. %s: %s. To keep both, rename one",
 				name, oneOrMany(gone, "This source goes", "These sources go"), text.Names(gone, maxGone)))
 		}
 		wide := slices.DeleteFunc(slices.Clone(after), func(s string) bool { return strings.Contains(s, "/") })

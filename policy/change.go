@@ -46,6 +46,14 @@ func without(objects, others []mirrors.Object) []mirrors.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o mirrors.Object) bool { return known[o] })
 }
 
+// onlyDeletes reports whether c takes objects away, and alters none.
+func (c Change) onlyDeletes() bool {
+	less := func(of, than mirrors.Set) int {
+		return len(without(of.Objects, than.Objects)) + len(differing(of.Policies, than.Policies)) + len(differing(of.Pinned, than.Pinned))
+	}
+	return c.keepsLists() && less(c.After, c.Before) == 0 && less(c.Before, c.After) > 0
+}
+
 // onlyShrinks reports whether c only removes entries, or mirrors from entries.
 func (c Change) onlyShrinks() bool {
 	before := map[string][][]string{}

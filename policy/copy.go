@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -37,7 +39,8 @@ type Copy struct {
 	Signed bool
 	// Moves is set if To has another image under the tag, which a copy would replace.
 	Moves bool
-	// Denied is set if To does not let nodes in. Some registries say so of what they do not have.
+	// Denied is set if To does not let nodes in, which is then all that Obstacle says. Some registries say so of what
+	// they do not have.
 	Denied bool
 	// Obstacle says what to do instead of a copy, or before one; "" if the copy is all.
 	Obstacle string
@@ -54,16 +57,17 @@ func (c *Copy) Commands() []string {
 	case c.Obstacle != "":
 		return []string{c.Obstacle}
 	case !c.OnlyAttachments:
-		return []string{copyCommand("--all --preserve-digests", c.From[0], c.To)}
+		return []string{CopyCommand("--all --preserve-digests", c.From[0], c.To)}
 	}
 	var commands []string
 	for _, a := range c.Attachments {
-		commands = append(commands, copyCommand("--preserve-digests", a.From, a.To))
+		commands = append(commands, CopyCommand("--preserve-digests", a.From, a.To))
 	}
 	return commands
 }
 
-func copyCommand(flags string, from, to mirrors.Location) string {
+// CopyCommand returns the command that copies from one place to another, with flags first.
+func CopyCommand(flags string, from, to mirrors.Location) string {
 	return "skopeo copy " + CopyArguments(flags, from, to)
 }
 
@@ -129,8 +133,12 @@ func (a *assessment) copyToMirror() *Copy {
 		return nil
 	}
 	c := a.copyTo(targets[0].Location)
-	if host := a.mirrorsDeny(); host != "" {
+	switch host := a.mirrorsDeny(); {
+	case host == "":
+	case c.Obstacle == "":
 		c.Denied, c.Obstacle = true, credentialsFor(host)
+	default: // which a copy does not remove, whether the mirror has the image or not
+		c.Obstacle += "; and " + credentialsFor(host)
 	}
 	return c
 }
@@ -143,16 +151,25 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	}
 	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: plain(to), ToSource: !a.isMirror(to)}
 	c.From, c.Digest, c.Found = a.origins(to)
+	c.Moves = a.holdsAnother(to, c.Digest)
 	c.Signed = slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
+	met := slices.IndexFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref })
 	switch {
-	case slices.ContainsFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref }):
-		c.Obstacle = ownPlace
+	case met >= 0:
+		c.Obstacle = fmt.Sprintf("%s: at %s nodes look for %s, too", ownPlace, to.Ref, text.Names(each.Of(a.meetings[met].others, func(i Image) string { return i.Ref }), maxConsumers))
 	case c.From[0].Ref == to.Ref && a.brought:
 		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
 	case c.From[0].Ref == to.Ref:
 		c.Obstacle = "put the image back where it was: " + to.Ref
 	}
 	return c
+}
+
+// holdsAnother reports whether a place on the new route is a tag that is known to name another manifest than digest.
+func (a *assessment) holdsAnother(l mirrors.Location, digest string) bool {
+	return digest != "" && !mirrors.ByDigest(l.Ref) && slices.ContainsFunc(a.newRoute.open(), func(at place) bool {
+		return at.Ref == l.Ref && at.fact.Presence == Present && at.fact.Digest != "" && at.fact.Digest != digest
+	})
 }
 
 // isMirror reports whether a place on the new route is a mirror.
@@ -194,7 +211,7 @@ func (a *assessment) copySignatures(at place) *Copy {
 		return nil
 	}
 	c := a.copyTo(at.Location)
-	c.OnlyAttachments, c.Obstacle, c.Digest = true, "", at.fact.Digest
+	c.OnlyAttachments, c.Obstacle, c.Digest, c.Moves = true, "", at.fact.Digest, false
 	if at.Trust != nil && !at.Attachments {
 		c.Obstacle = "let nodes look for signatures there: use-sigstore-attachments for " + repository(at.Ref) + " in registries.d"
 		return c
@@ -231,10 +248,7 @@ func (v Verdict) copyAll(denials []Finding) string {
 	for i := range denials {
 		if f := &denials[i]; f.isCopied() {
 			if copied[f.Copy.To.Ref] = true; len(copied) > maxCopyCommands {
-				if v.Brings {
-					return "mirrorset-guard sync -f FILE"
-				}
-				return "mirrorset-guard sync -f FILE --delete"
+				return v.command("sync")
 			}
 		}
 	}

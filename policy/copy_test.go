@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -32,5 +33,82 @@ func TestCopies(t *testing.T) {
 	obstacle := Copy{Obstacle: ownPlace, From: []mirrors.Location{at("a/b")}}
 	if got := obstacle.Commands(); len(got) != 1 || got[0] != ownPlace {
 		t.Errorf("with an obstacle: %q", got)
+	}
+}
+
+// TestDeniedAndShared: that a mirror lets nobody in does not hide that two images would have to share a place there.
+func TestDeniedAndShared(t *testing.T) {
+	change := Change{set(), set(itms("a", "quay.io", never, "m.local"), itms("b", "other.io", never, "m.local"), itms("c", "third.io", never, "m.local/own"))}
+	plan := shallow(change, []Image{{"quay.io/x:1", running}, {"other.io/x:1", running}, {"third.io/x:1", running}}, Settings{})
+	copies := plan.Decide(facts("m.local/x:1 denied", "m.local/own/x:1 denied", "quay.io/x:1 present", "other.io/x:1 present", "third.io/x:1 present")).Copies()
+	if len(copies) != 2 {
+		t.Fatalf("%+v", copies)
+	}
+	for _, c := range copies {
+		denied, shared := strings.Contains(c.Obstacle, "add credentials for m.local"), strings.HasPrefix(c.Obstacle, ownPlace)
+		if isShared := c.To.Ref == "m.local/x:1"; !denied || shared != isShared || c.Denied == isShared {
+			t.Errorf("%+v", c)
+		}
+		other := map[string]string{"quay.io/x:1": "other.io/x:1", "other.io/x:1": "quay.io/x:1"}[c.Image.Ref]
+		if other != "" && !strings.Contains(c.Obstacle, ": at m.local/x:1 nodes look for "+other+", too; and ") {
+			t.Errorf("the obstacle of %s does not name %s: %s", c.Image.Ref, other, c.Obstacle)
+		}
+	}
+}
+
+// TestMoves: a copy that would replace what a tag of the mirror names says so, whatever the copy is for.
+func TestMoves(t *testing.T) {
+	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
+	plan := shallow(change, []Image{{tag, []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}}, Settings{})
+	at := func(mirror, source string) Facts {
+		return Facts{
+			{Ref: "m.local/x:1"}: {Presence: Present, Digest: mirror, AsNodes: true}, {Ref: tag}: {Presence: Present, Digest: source, AsNodes: true},
+		}
+	}
+	for _, row := range []struct {
+		mirror, source string
+		moves          bool
+	}{{"sha256:old", "sha256:new", true}, {"sha256:old", "sha256:old", false}, {"sha256:old", "", false}} {
+		found := at(row.mirror, row.source)
+		all, _, _ := plan.AllCopies(plan.Decide(found), found)
+		if len(all) != 1 || all[0].Moves != row.moves {
+			t.Errorf("%+v: %+v", row, all)
+		}
+	}
+}
+
+// TestManyMissing: a denial that lacks up to three images has their commands, and one that lacks more the one that copies all.
+func TestManyMissing(t *testing.T) {
+	wide, narrow := itms("a", "quay.io", never, "m.local"), itms("b", "quay.io/team", never, "n.local")
+	elsewhere := itms("b", "quay.io/other", never, "n.local")
+	for _, row := range []struct {
+		name   string
+		change Change
+		want   string // the flags of either command
+	}{
+		{"a creation", Change{set(), set(wide)}, "-f FILE"},
+		{"a deletion", Change{set(wide, narrow), set(wide)}, "-f FILE --delete"},
+		{"an entry that is taken out", Change{set(wide, narrow), set(wide, elsewhere)}, "-f FILE"},
+	} {
+		for missing := 1; missing <= 5; missing++ {
+			var images []Image
+			var lines []string
+			for i := range missing {
+				path := fmt.Sprintf("team/app%d:1", i)
+				images = append(images, Image{"quay.io/" + path, running})
+				lines = append(lines, "m.local/"+path+" absent", "quay.io/"+path+" present", "n.local"+strings.TrimPrefix(path, "team")+" present")
+			}
+			verdict := shallow(row.change, images, Settings{}).Decide(facts(lines...))
+			message := verdict.Message("it")
+			for _, got := range []string{message, verdict.Report("it")} {
+				commands, all := strings.Count(got, "skopeo copy"), strings.Count(got, "\n\nTo copy to the mirrors what they lack: mirrorset-guard sync "+row.want+"\n")
+				if few := missing <= 3; few && (commands != missing || strings.Contains(got, "sync -f")) || !few && (commands != 0 || all != 1) {
+					t.Errorf("%s, %d missing:\n%s", row.name, missing, got)
+				}
+			}
+			if !strings.HasSuffix(message, " For the full list: mirrorset-guard check "+row.want) {
+				t.Errorf("%s, %d missing:\n%s", row.name, missing, message)
+			}
+		}
 	}
 }

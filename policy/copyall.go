@@ -1,5 +1,11 @@
 package policy
 
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
 // AllCopies returns what Copies does, and after it what the mirrors have already: all that a mirror has to
 // be given for the images of the change to be there. Open are the references of images about which it
 // could not be determined whether the mirrors have them; they are among those that are not missing.
@@ -30,6 +36,31 @@ func (p Plan) AllCopies(v Verdict, facts Facts) (all []Copy, missing int, open [
 		all = append(all, *a.copyTo(at.Location))
 	}
 	return all, missing, open
+}
+
+// An Undetermined is an image of which it could not be determined whether the mirrors on its new route have it.
+type Undetermined struct {
+	Image Image
+	// At is the first mirror that may have it, and Why says what is known of that.
+	At  mirrors.Location
+	Why string
+}
+
+// Undetermined returns those of p, each once, protected images first.
+func (p Plan) Undetermined(facts Facts) []Undetermined {
+	var open []Undetermined
+	seen := map[string]bool{}
+	for _, i := range p.ranking() {
+		a := p.settings.assess(&p.Reroutes[i], facts)
+		if a.After.Err != nil || a.mirrors != Unsure || seen[a.Image.Ref] {
+			continue
+		}
+		places := a.newRoute.mirrors()
+		at := places[max(0, slices.IndexFunc(places, func(at place) bool { return at.fact.isUndetermined() }))]
+		seen[a.Image.Ref] = true
+		open = append(open, Undetermined{a.Image, plain(at.Location), describe(at.fact)})
+	}
+	return open
 }
 
 // LooksForSignatures reports whether nodes look for signatures of the images of c at its place.

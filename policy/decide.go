@@ -18,7 +18,9 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 	v := Verdict{
 		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
 		Brings:   len(p.Added) > 0 || p.ListsChanged || p.addsPolicies() || p.change.onlyPins(),
+		Deletes:  p.change.onlyDeletes(),
 		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(), OnlyPins: p.change.onlyPins(),
+		Standing: p.standing,
 	}
 	images := p.byImage()
 	brief := len(images) > n
@@ -27,8 +29,12 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 		v.Counts.Rerouted++
 		v.Results = append(v.Results, v.Counts.add(seen, findings))
 		for i := range findings {
-			if f := &findings[i]; brief {
+			f := &findings[i]
+			if brief {
 				f.Detail, f.Remedy, f.Copy = nil, nil, nil
+			}
+			if p.inForce {
+				f.Reason = inForce.Replace(f.Reason)
 			}
 		}
 		if v.Findings == nil && len(findings) > 0 {
@@ -46,6 +52,9 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 	}
 	return v
 }
+
+// inForce puts what rules say of the route after a change in the words for one that stays.
+var inForce = strings.NewReplacer("its new route", "its route", "the new route", "its route")
 
 // detail gives findings the Detail and Remedy that they have when images are judged again.
 func (s *Settings) detail(findings []Finding, images [][]Reroute, facts Facts) {

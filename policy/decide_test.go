@@ -247,7 +247,7 @@ func TestMessage(t *testing.T) {
    - quay.io/shop/cart:1: blocked by the entry quay.io
    To do: skopeo copy --all --preserve-digests docker://quay.io/shop/cart:1 docker://m.local/shop/cart:1
 
-Nothing was changed. For the full list: mirrorset-guard check`
+Nothing was changed. For the full list: mirrorset-guard check -f FILE`
 	if diff := cmp.Diff(want, v.Message("ImageTagMirrorSet everything")); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
@@ -284,7 +284,7 @@ To copy to the mirrors what they lack: mirrorset-guard sync -f FILE
 
 Only images in namespaces team-0, team-1, team-2 and 4 more block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.
 
-Nothing was changed. For the full list: mirrorset-guard check`
+Nothing was changed. For the full list: mirrorset-guard check -f FILE`
 	if !strings.HasSuffix(got, want) {
 		t.Errorf("message ends with:\n%s\nwant:\n%s", got[max(0, len(got)-len(want)-100):], want)
 	}

@@ -13,15 +13,27 @@ import (
 // NewDeletion returns the plan of deleting something at registries, under set, the configuration in
 // force: it has the images for whose routes concerned holds, whether mirrors or their own sources are on
 // them. The routes stay as they are; what was deleted is for facts to say. Nothing counts as broken
-// today, so that no denial is weakened by it: compare what Decide says of the facts with what it says
-// of those without the deletion.
+// today, so that no denial is weakened by it: see DecideDeletion.
 //
 // Nodes that do not have the objects in force yet pull by what they have (Cluster.Current), and so each
-// of their routes has a Reroute of its own.
-func NewDeletion(set mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
-	p := newPulls(set, known, s, concerned)
+// of their routes has a Reroute of its own. So have those of builds, imports and pull-through, and those by later, the
+// configuration as it will be one day; it may be set itself.
+func NewDeletion(set, later mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
+	p := newPulls(set, later, known, s, concerned)
 	p.raiseDepths(mirrors.DepthManifest)
 	return p
+}
+
+// HasMirror reports whether is holds of a mirror in force, as an entry writes it.
+func (p Plan) HasMirror(is func(string) bool) bool {
+	for _, entries := range p.entries {
+		for _, e := range entries {
+			if slices.ContainsFunc(e.Mirrors, is) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // NewPulls returns the plan of pulling all images of known under set, the configuration in force, on nodes
@@ -30,19 +42,26 @@ func NewDeletion(set mirrors.Set, known Cluster, s Settings, concerned func(*mir
 //
 // Nodes that do not have the objects in force yet pull by what they have, as in NewDeletion.
 func NewPulls(set mirrors.Set, known Cluster, s Settings) Plan {
-	return newPulls(set, known, s, func(*mirrors.Route) bool { return true })
+	return newPulls(set, set, known, s, func(*mirrors.Route) bool { return true })
 }
 
-func newPulls(set mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
+func newPulls(set, later mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
 	s = s.forNoChange()
-	p := Plan{Total: known.Images.Len(), Gaps: slices.Concat(known.Gaps, known.unreadConfigs()), settings: s, entries: bySource(set), site: siteOf(known.Nodes)}
+	p := Plan{Total: known.Images.Len(), Gaps: slices.Concat(known.Gaps, known.unreadConfigs()), settings: s, entries: bySource(set), site: siteOf(known.Nodes), inForce: true}
 	if len(p.Gaps) > 0 {
 		p.Unseen = UnseenMoved
 	}
 	tables, rejected := tablesInForce(set, known)
 	p.Rejected, p.RejectedBefore, p.unjudged = rejected, rejected, len(tables) == 0
+	if !later.Equal(set) {
+		known := known
+		known.InForce, known.Current = nil, nil
+		next, _ := tablesInForce(later, known)
+		tables = append(tables, next...)
+	}
+	followed := tablesFollowed(set, known.Images)
 	for img := range known.Images.All() {
-		for _, r := range reroutesInForce(img, tables, concerned) {
+		for _, r := range append(reroutesOfNodes(img, followed, tables, concerned), reroutesFollowed(img, followed, concerned)...) {
 			r.Image = s.asPulled(r.Image, &r.After, &known)
 			if known.OtherCredentials != nil {
 				r.OtherCredentials = known.OtherCredentials(img.Ref)
@@ -95,6 +114,48 @@ func (c *Cluster) unreadConfigs() []Gap {
 	return gaps
 }
 
+// tablesFollowed returns the routes that the objects in the API give those who are no nodes and pull some of images. Where they
+// cannot be computed, there is none.
+func tablesFollowed(set mirrors.Set, images Images) map[mirrors.Puller]*mirrors.Table {
+	if !images.HasOtherPullers() {
+		return nil
+	}
+	tables := map[mirrors.Puller]*mirrors.Table{}
+	for _, p := range mirrors.OtherPullers {
+		if table, err := mirrors.ResolveFor(p, set); err == nil {
+			tables[p] = table
+		}
+	}
+	return tables
+}
+
+// reroutesOfNodes is reroutesInForce for what nodes pull, and for consumers whose own routes are not known.
+func reroutesOfNodes(img Image, followed map[mirrors.Puller]*mirrors.Table, tables []*mirrors.Table, concerned func(*mirrors.Route) bool) []Reroute {
+	has := func(c Consumer) bool { return followed[c.Puller()] != nil }
+	if slices.ContainsFunc(img.Consumers, has) {
+		img.Consumers = slices.DeleteFunc(slices.Clone(img.Consumers), has)
+		if len(img.Consumers) == 0 {
+			return nil
+		}
+	}
+	return reroutesInForce(img, tables, concerned)
+}
+
+// reroutesFollowed returns the routes for which concerned holds of those who are no nodes and pull img.
+func reroutesFollowed(img Image, followed map[mirrors.Puller]*mirrors.Table, concerned func(*mirrors.Route) bool) []Reroute {
+	var reroutes []Reroute
+	for _, p := range mirrors.OtherPullers {
+		part, ok := pulledBy(p, img)
+		if !ok || followed[p] == nil {
+			continue
+		}
+		if route, err := followed[p].Route(img.Ref, ""); err == nil && concerned(&route) {
+			reroutes = append(reroutes, Reroute{Image: part, Puller: p, BeforeUnknown: true, After: route})
+		}
+	}
+	return reroutes
+}
+
 // reroutesInForce returns the different routes of an image for which concerned holds.
 func reroutesInForce(img Image, tables []*mirrors.Table, concerned func(*mirrors.Route) bool) []Reroute {
 	var reroutes []Reroute
@@ -127,20 +188,70 @@ func (p *Plan) raiseDepths(least mirrors.Depth) {
 	}
 }
 
-// Beyond returns the findings of v that were not in before, as severe: what a deletion brings about.
-// That not all of the cluster could be read, or judged, remains, and so do the findings about images that
-// are open: of these it is not known whether the deletion concerns them.
-func (v Verdict) Beyond(before Verdict, open map[string]bool) []Finding {
-	type key struct{ rule, image string }
-	was := map[key]Severity{}
-	for _, f := range before.Findings {
-		if f.Image.Ref != "" {
-			k := key{f.Rule, f.Image.Ref}
-			was[k] = max(was[k], f.Severity)
+// DecideDeletion returns what a deletion brings about: the findings of p, of NewDeletion, by the facts after it that are not
+// those by the facts of today. That not all of the cluster could be read, or judged, remains.
+//
+// Each route is compared with itself, as what is wrong with another one says nothing about it. A finding of today on
+// the very same route is none of the deletion only if that takes nothing from it: takes reports whether something of
+// an image is taken, or may be, from a place. An index that lacks a part today may lose another one.
+func (p Plan) DecideDeletion(today, after Facts, takes func(*mirrors.PullSource) bool) []Finding {
+	s := &p.settings
+	var findings []Finding
+	for _, reroutes := range p.byImage() {
+		var worst []Finding
+		most := -1
+		for i := range reroutes {
+			r := &reroutes[i]
+			then := s.assess(r, after)
+			found := s.judge(then)
+			if len(found) > 0 && !r.losesToday(today, takes) {
+				was := s.judgeInBrief(r, today)
+				found = only(found, func(f *Finding) bool {
+					return !slices.ContainsFunc(was, func(w Finding) bool { return w.Rule == f.Rule && w.Severity >= f.Severity })
+				})
+			}
+			if w := weight(then, found); len(found) > 0 && w > most {
+				worst, most = found, w
+			}
+		}
+		for i := range worst {
+			worst[i].Reason = inForce.Replace(worst[i].Reason)
+		}
+		findings = append(findings, worst...)
+	}
+	for _, r := range planRules {
+		findings = append(findings, r.find(p, after)...)
+	}
+	s.sort(findings)
+	return findings
+}
+
+// judgeInBrief judges r by facts; the findings lack Detail and Remedy.
+func (s *Settings) judgeInBrief(r *Reroute, facts Facts) []Finding {
+	a := s.assess(r, facts)
+	a.brief = true
+	return s.judge(a)
+}
+
+// losesToday reports whether takes holds of a place that nodes may get to today, unless it is proved that they
+// get the image from none.
+func (r *Reroute) losesToday(today Facts, takes func(*mirrors.PullSource) bool) bool {
+	route := r.weigh(&r.After, today, true)
+	if route.pull(false) == Fails {
+		return false
+	}
+	ended := -1
+	for k, f := range route.facts {
+		at := &r.After.Sources[k]
+		if !at.Tried() || at.Candidate == ended {
+			continue
+		}
+		if takes(at) {
+			return true
+		}
+		if f.Presence.endsPull() {
+			ended = at.Candidate
 		}
 	}
-	return only(v.Findings, func(f *Finding) bool {
-		severity, known := was[key{f.Rule, f.Image.Ref}]
-		return !known || f.Severity > severity || open[f.Image.Ref]
-	})
+	return false
 }

@@ -60,6 +60,11 @@ func (p Presence) endsPull() bool {
 	return p == Present || p >= Mismatch
 }
 
+// isUndetermined reports whether the location may have the image: it has not said so, and not that it has none.
+func (f *Fact) isUndetermined() bool {
+	return f.Presence == Unknown || f.Presence == Unreachable || f.Presence == Inconclusive
+}
+
 // A Fact is the answer of a location, with its time.
 type Fact struct {
 	Presence Presence
@@ -102,6 +107,8 @@ type Fact struct {
 	// the global pull secret, or none as that has none for the place. If it is not set, the
 	// guard knows less than nodes do, and no refusal proves anything.
 	AsNodes bool
+	// Never is set where asking again tells no more: what is to be copied there comes from where registries are not asked.
+	Never bool
 	// Time is when the answer came; zero if Unknown.
 	Time time.Time
 	// Recalled is set for a miss (Absent) that an earlier lookup found, a minute or so ago.

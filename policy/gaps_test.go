@@ -89,7 +89,7 @@ func TestGapText(t *testing.T) {
 - InventoryStale: pods: out of reach for 5m0s: connection refused; jobs.batch: not heard from for 3m0s; 1 of the images it reroutes is known only from there
 To do: make sure that the guard reaches the API server (its /readyz says what is missing), then try again.
 
-Nothing was changed. For the full list: mirrorset-guard check`
+Nothing was changed. For the full list: mirrorset-guard check -f FILE`
 	if diff := cmp.Diff(alone, verdict.Message("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -111,7 +111,7 @@ Nothing was changed. For the full list: mirrorset-guard check`
    - jobs.batch: not heard from for 3m0s
    To do: make sure that the guard reaches the API server (its /readyz says what is missing), then try again
 
-Nothing was changed. For the full list: mirrorset-guard check`
+Nothing was changed. For the full list: mirrorset-guard check -f FILE`
 	if diff := cmp.Diff(both, verdict.Message("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

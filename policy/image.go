@@ -19,11 +19,14 @@ const (
 	// is offered (an old revision, a finished pod, an available update, a tag of an
 	// image stream). It is reported, and never a reason to refuse.
 	History
+	// NextRelease means that an update to a release will have nodes pull the image. Only those know who were
+	// told of the release.
+	NextRelease
 )
 
 // String implements fmt.Stringer.
 func (u Use) String() string {
-	return [...]string{"referenced", "running", "history"}[u]
+	return [...]string{"referenced", "running", "history", "next release"}[u]
 }
 
 // A Consumer is one thing in the cluster that depends on an image.
@@ -82,6 +85,10 @@ func (i Image) Use() Use {
 			return Running
 		case Referenced:
 			best = Referenced
+		case NextRelease:
+			if best == History {
+				best = NextRelease
+			}
 		}
 	}
 	return best

@@ -13,9 +13,21 @@ import (
 // fact if there was no answer) and calls Lookups again, until there is nothing left to
 // look up or time is up. The mirrors of the new routes come first, and the rest only for
 // images that no mirror holds: a good change then costs one request per image.
-func (p Plan) Lookups(facts Facts) []mirrors.Location {
-	q := lookups{facts: facts, most: len(p.Reroutes)}
-	order := p.ranking()
+func (p Plan) Lookups(facts Facts) []mirrors.Location { return p.lookupsOf(p.ranking(), facts) }
+
+// LookupParts returns functions that together name what Lookups does, each for at most most reroutes. The order is the same. What the
+// answers to one part lead to need not wait for those to the others.
+func (p Plan) LookupParts(most int) []func(Facts) []mirrors.Location {
+	var parts []func(Facts) []mirrors.Location
+	for order := range slices.Chunk(p.ranking(), most) {
+		parts = append(parts, func(facts Facts) []mirrors.Location { return p.lookupsOf(order, facts) })
+	}
+	return parts
+}
+
+// lookupsOf returns the locations on which the decision about some of the reroutes still depends.
+func (p Plan) lookupsOf(order []int, facts Facts) []mirrors.Location {
+	q := lookups{facts: facts, most: len(order)}
 	for _, i := range order {
 		q.askOn(&p.Reroutes[i].After, true)
 	}

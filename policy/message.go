@@ -31,11 +31,24 @@ func (v Verdict) Message(subject string) string {
 	}
 	var b strings.Builder
 	v.writeDenial(&b, text.Line(subject), maxDetailed)
-	b.WriteString("\nNothing was changed. For the full list: mirrorset-guard check")
+	b.WriteString("\nNothing was changed. For the full list: " + v.command("check"))
 	return b.String()
 }
 
-// Report gives every finding in full, warnings included, in the words of Message and
+// command returns a command of the program that is about the same change.
+func (v Verdict) command(name string) string {
+	switch {
+	case v.Release != nil && name == "check":
+		return v.Release.check()
+	case v.Standing:
+		return "mirrorset-guard " + name
+	case v.Deletes:
+		return "mirrorset-guard " + name + " -f FILE --delete"
+	}
+	return "mirrorset-guard " + name + " -f FILE"
+}
+
+// Report gives every finding, warnings included, in the words of Message and
 // Warnings.
 func (v Verdict) Report(subject string) string {
 	var b strings.Builder
@@ -67,6 +80,8 @@ func (v Verdict) writeAnswer(b *strings.Builder, subject string, limit int) {
 		v.writeDenial(b, subject, limit)
 	case v.Unjudged:
 		fmt.Fprintf(b, "%s is admitted: %s.\n", subject, v.unjudged())
+	case v.Standing:
+		fmt.Fprintf(b, "%s %s %s of %s: %s.\n", subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.served())
 	default:
 		fmt.Fprintf(b, "%s is admitted: it %s %s of %s, %s%s.\n",
 			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed})
@@ -80,6 +95,10 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		fmt.Fprintf(b, "%s is refused because there is no verdict.\n", subject)
 		return
 	}
+	if v.Release != nil {
+		v.writeRelease(b, subject, denials)
+		return
+	}
 	if len(whole) == len(denials) {
 		v.writeInvalid(b, subject, whole)
 		return
@@ -90,9 +109,9 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		if limit == maxDetailed {
 			f.Detail = text.First(f.Detail, maxPlaces, "place")
-			if copyAll != "" {
-				f = f.withoutCopy()
-			}
+		}
+		if copyAll != "" {
+			f = f.withoutCopy()
 		}
 		writeFinding(b, f)
 	}
@@ -146,6 +165,23 @@ func (v Verdict) lost(denials []Finding) string {
 	}
 }
 
+// served says of how many images in force it is verified that nodes get them, and what is wrong with the others.
+func (v Verdict) served() string {
+	served, fail := v.verified(), 0
+	for _, r := range v.Results {
+		if r == ResultFails || r == ResultFailsAlready {
+			fail++
+		}
+	}
+	if fail > 0 {
+		served += ", " + text.Number(fail) + " not there as nodes need it"
+	}
+	if v.Counts.Unverified > 0 {
+		served += fmt.Sprintf(", %s that could not be looked up", text.Number(v.Counts.Unverified))
+	}
+	return served
+}
+
 func (v Verdict) lostOf(rerouted map[string]bool) string {
 	which := "it reroutes"
 	switch {
@@ -154,7 +190,11 @@ func (v Verdict) lostOf(rerouted map[string]bool) string {
 	case v.OnlyPins:
 		which = "that it pins"
 	}
-	return outOf(len(rerouted), v.Counts.Rerouted) + " " + which + " could not be pulled safely afterwards"
+	which = outOf(len(rerouted), v.Counts.Rerouted) + " " + which
+	if v.Standing {
+		return which + " could not be pulled safely"
+	}
+	return which + " could not be pulled safely afterwards"
 }
 
 // does is what a change does to images, before their number.
@@ -363,6 +403,9 @@ func namespaces(findings []*Finding, limit int) string {
 func (v Verdict) Warnings(subject string) []string {
 	if v.Mode == ModeAudit {
 		return nil
+	}
+	if v.Release != nil {
+		return v.releaseWarnings(subject)
 	}
 	var warnings []string
 	switch {

@@ -28,7 +28,7 @@ func TestManyPlaces(t *testing.T) {
 // TestNoVerdict: a Verdict that nobody has decided refuses.
 func TestNoVerdict(t *testing.T) {
 	var v Verdict
-	const want = "ImageTagMirrorSet a is refused because there is no verdict.\n\nNothing was changed. For the full list: mirrorset-guard check"
+	const want = "ImageTagMirrorSet a is refused because there is no verdict.\n\nNothing was changed. For the full list: mirrorset-guard check -f FILE"
 	if got := v.Message("ImageTagMirrorSet a"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -51,7 +51,7 @@ func TestHostileReference(t *testing.T) {
    - ab c
    To do: oc image mirror	x
 
-Nothing was changed. For the full list: mirrorset-guard check`
+Nothing was changed. For the full list: mirrorset-guard check -f FILE`
 	if diff := cmp.Diff(want, v.Message("X")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

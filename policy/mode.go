@@ -55,6 +55,9 @@ func (v Verdict) waivedWarnings(subject string) []string {
 
 // answer says whether v refuses a change, after its subject.
 func (v Verdict) answer() string {
+	if v.Standing {
+		return "has faults"
+	}
 	if v.Allowed {
 		return fmt.Sprintf("is admitted in mode %s, and would be refused in mode enforce", v.Mode)
 	}

@@ -1,11 +1,14 @@
 package policy
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -45,5 +48,52 @@ func TestPinsWeakenNothing(t *testing.T) {
 	}
 	if !c.brought["quay.io/both@sha256:a"] || !c.brought["quay.io/pin@sha256:b"] {
 		t.Errorf("brought: %v", c.brought)
+	}
+}
+
+// TestPinnedAndRerouted: a change that pins an image and sends its pulls elsewhere is refused wherever the
+// PinnedImageSet alone would be, with the mirrors as they are afterwards. That nothing gets the image today either is an
+// excuse for mirrors, and none for a set that is sure to fail on every node.
+func TestPinnedAndRerouted(t *testing.T) {
+	worker := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: mcfgv1.MachineConfigPoolSpec{
+		MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{mcfgv1.MachineConfigRoleLabelKey: "worker"}},
+	}}
+	rng := rand.New(rand.NewPCG(7, 8))
+	refused, excused := 0, 0
+	for range 1500 {
+		w := randomWorld(rng)
+		said := map[string]Presence{}
+		for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
+			said[h] = []Presence{Present, Absent, Absent, Denied, Unreachable}[rng.IntN(5)]
+		}
+		users := consumers()
+		users[0].Use, users[0].OwnPullSecret = []Use{Referenced, History, Running}[rng.IntN(3)], rng.IntN(4) == 0
+		known := Cluster{Images: NewImages(Image{dig, users}), Rollout: &rollout.Cluster{Pools: []*mcfgv1.MachineConfigPool{worker}}}
+		judge := func(c Change) Verdict {
+			p := shallower(NewPlan(c, known, Settings{}))
+			found := Facts{}
+			for _, l := range p.Locations() {
+				found[l] = &Fact{Presence: said[host(l.Ref)], AsNodes: true}
+			}
+			return p.Decide(found)
+		}
+		mirrorsOnly := judge(w.change)
+		w.change.After.Pinned = []mirrors.Object{pinSet("shop", "worker", 0, dig)}
+		pinOnly := Change{Before: w.change.After, After: w.change.After}
+		pinOnly.Before.Pinned = nil
+		alone, both := judge(pinOnly), judge(w.change)
+		if alone.Allowed || !slices.ContainsFunc(alone.Findings, func(f Finding) bool { return f.Rule == PinnedImageMissing && f.Severity == Deny }) {
+			continue
+		}
+		refused++
+		if mirrorsOnly.Allowed && mirrorsOnly.Counts.Rerouted > 0 {
+			excused++
+		}
+		if both.Allowed {
+			t.Fatalf("admitted with the mirrors: %s; alone: %s\n%s %v", summary(both), summary(alone), w, said)
+		}
+	}
+	if refused < 150 || excused < 15 {
+		t.Errorf("%d sets are refused, %d of them with mirrors that are not: too few", refused, excused)
 	}
 }

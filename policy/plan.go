@@ -84,6 +84,8 @@ type Plan struct {
 	order    []int                      // see ranking
 	unjudged bool                       // whether the new configuration has no routes
 	shrinks  bool                       // see resolution.shrinksTooMuch
+	standing bool                       // whether it is of NewStanding
+	inForce  bool                       // whether the routes are those in force, and not of a change
 	entries  map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
 
@@ -109,7 +111,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		p.routes = append(p.routes, poolRoutes{variant.Pools, r, r.ownPolicies()})
 		reroutes, malformed := on.reroutes(r, &known, known.currentIn(k, variants), &s, on.touched(r, known.Images))
 		if len(known.brought) > 0 {
-			brought, unread := on.brought(r, &known, &s, reroutes)
+			brought, unread := on.brought(r, &known, &s)
 			reroutes, malformed = append(reroutes, brought...), append(malformed, unread...)
 			slices.SortStableFunc(reroutes, byRef)
 		}
@@ -157,8 +159,9 @@ func (c Change) reroutes(r resolution, known *Cluster, current []*CurrentConfig,
 	reroutes = make([]Reroute, 0, countUpTo(most, touched))
 	add := func(img Image, namespace string) bool {
 		img, ok := pulledBy(mirrors.Nodes, img)
-		if !ok {
-			return true
+		if !ok { // of its own routes, atOnce knows
+			_, _, _, err := r.compare(img.Ref, namespace)
+			return err == nil
 		}
 		reroute, changed, err := maker.reroute(img, namespace)
 		if changed {
@@ -247,7 +250,7 @@ func (p *Plan) addPools(reroutes []Reroute, pools []string) {
 	}
 	for _, reroute := range reroutes {
 		same := slices.IndexFunc(known[reroute.Image.Ref], func(i int) bool {
-			return p.Reroutes[i].Namespace == reroute.Namespace && p.Reroutes[i].Before.Equal(reroute.Before) && p.Reroutes[i].After.Equal(reroute.After) &&
+			return p.Reroutes[i].Namespace == reroute.Namespace && p.Reroutes[i].brought == reroute.brought && p.Reroutes[i].Before.Equal(reroute.Before) && p.Reroutes[i].After.Equal(reroute.After) &&
 				slices.EqualFunc(p.Reroutes[i].current, reroute.current, currentRoute.equal)
 		})
 		if same >= 0 {

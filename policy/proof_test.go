@@ -259,7 +259,7 @@ func TestUnverifiedInFrontText(t *testing.T) {
    - quay.io/x:1: blocked by the entry quay.io
    To do: make m.local answer, then try again, or put it behind the others
 
-Nothing was changed. For the full list: mirrorset-guard check`
+Nothing was changed. For the full list: mirrorset-guard check -f FILE`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -55,6 +55,17 @@ func TestPullers(t *testing.T) {
 	}
 }
 
+// TestMalformedForBuilds: what no node can parse, no build can either.
+func TestMalformedForBuilds(t *testing.T) {
+	mirrored := Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}
+	for _, consumers := range [][]Consumer{{buildOf}, {importOf}, {deployed}, {buildOf, deployed}} {
+		v := shallow(mirrored, []Image{{"Quay.io/X:1", consumers}}, Settings{}).Decide(facts())
+		if got := summary(v); got != "warn MalformedReference" || v.Counts.Malformed != 1 {
+			t.Errorf("%v: got %q, %d malformed", consumers, got, v.Counts.Malformed)
+		}
+	}
+}
+
 // TestRejectedAtOnce: where MCO rejects the objects no route of nodes changes, and those of builds do.
 func TestRejectedAtOnce(t *testing.T) {
 	rejected := Change{Before: set(itms("a", "quay.io", allow, "m.local")), After: set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "n.local"))}
@@ -121,6 +132,9 @@ func TestIsRescue(t *testing.T) {
 	past.Container = "status.tags[latest].items[1].dockerImageReference"
 	tenants := gathering
 	tenants.Namespace = "shop"
+	clusters := deployed
+	clusters.Namespace = "openshift-cnv"
+	version := Consumer{Kind: "ClusterServiceVersion", Namespace: "cnv", Name: "cnv", Container: "spec.relatedImages[x].image"}
 	own := Consumer{Kind: "Deployment", Namespace: OwnNamespace, Name: "mirrorset-guard"}
 	for _, test := range []struct {
 		reason string
@@ -131,7 +145,12 @@ func TestIsRescue(t *testing.T) {
 		{"the release's before the last", Image{"quay.io/x@y", []Consumer{past}}, false},
 		{"a tenant's ImageStream of that name", Image{"quay.io/x@y", []Consumer{tenants}}, false},
 		{"an operator's", Image{"quay.io/x@y", []Consumer{related}}, true},
-		{"by its name", Image{"registry.redhat.io/cnv/cnv-must-gather-rhel9:v4", []Consumer{deployed}}, true},
+		{"by its name, in a tenant's Deployment", Image{"registry.redhat.io/cnv/cnv-must-gather-rhel9:v4", []Consumer{deployed}}, false},
+		{"by its name, in a tenant's ImageStream", Image{"example.com/x/must-gather@y", []Consumer{tenants}}, false},
+		{"by its name, in a Deployment of the cluster's", Image{"registry.redhat.io/cnv/cnv-must-gather-rhel9:v4", []Consumer{deployed, clusters}}, true},
+		{"by its name, in an operator's version", Image{"registry.redhat.io/cnv/cnv-must-gather-rhel9:v4", []Consumer{version}}, true},
+		{"by its name, in what has no namespace", Image{"registry.redhat.io/cnv/cnv-must-gather-rhel9:v4", []Consumer{{Kind: "Console", Name: "cluster"}}}, true},
+		{"by its name, in a report on all namespaces", Image{"example.com/x/must-gather@y", []Consumer{{Kind: "ClusterReport", Name: "today", Guessed: true}}}, false},
 		{"what toolbox starts", Image{"registry.redhat.io/rhel9/support-tools", nil}, true},
 		{"a namespace of that name", Image{"quay.io/must-gather/app:1", []Consumer{deployed}}, false},
 		{"the guard's own", Image{"quay.io/x:1", []Consumer{own}}, true},

@@ -27,6 +27,7 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
 		f.Severity = a.fallbackSeverity()
 		f.Reason += "; only the source does"
+		f.OnlySource = true
 	default:
 		return Finding{}, false
 	}

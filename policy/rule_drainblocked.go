@@ -33,10 +33,12 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 		reason = fmt.Sprintf("%s (and %s more)", reason, text.Number(n))
 	}
 	return []Finding{{
-		Severity: Warn, Reason: reason, Detail: text.First(detail, maxObstacles, "line"),
-		Remedy: []string{"check --simulate shows each step, and what would help"},
+		Severity: Warn, Reason: reason, Detail: text.First(detail[1:], maxObstacles, "line"), Remedy: []string{simulate},
 	}}
 }
+
+// simulate is what shows more of a rollout than a finding.
+const simulate = "mirrorset-guard check -f FILE --simulate shows each step, and what would help"
 
 // isHarmless reports whether a drain gets past an obstacle by itself; only the simulation shows it. A pod
 // that fits one node only is evicted all the same, unless a budget holds it.

@@ -20,10 +20,11 @@ func imageMissing(a *assessment) (Finding, bool) {
 		}, true
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
 		return Finding{
-			Severity: a.fallbackSeverity(),
-			Reason:   "no mirror on its new route " + a.without(true) + "; only the source has it",
-			Detail:   a.places(),
-			Copy:     a.copyToMirror(),
+			Severity:   a.fallbackSeverity(),
+			Reason:     "no mirror on its new route " + a.without(true) + "; only the source has it",
+			OnlySource: true,
+			Detail:     a.places(),
+			Copy:       a.copyToMirror(),
 		}, true
 	case a.after == Unsure && a.newRoute.hasOpenMirror() && a.mirrors == Fails:
 		return Finding{

@@ -38,6 +38,8 @@ const hubAPI = "registry-1.docker.io"
 func idle(e mirrors.Entry) (why, remedy string) {
 	h := host(e.Source)
 	switch {
+	case !e.HasMirror() && len(e.Mirrors) > 0:
+		return "its only mirror is the source itself, so that the generator drops it, and its mirrorSourcePolicy too", "name another place as the mirror, or remove the entry"
 	case !e.HasMirror():
 		return "without a mirror the generator drops it, and its mirrorSourcePolicy too", "name a mirror, or remove the entry"
 	case h == "index.docker.io":

@@ -22,3 +22,15 @@ Warnings:
    To do: name a mirror, or remove the entry
 `)
 }
+
+func TestNoEffectOfItselfText(t *testing.T) {
+	testText(t, decision{"the source as its own mirror: no effect", set(), set(itms("a", "quay.io", allow, "quay.io")), tag, nil, Settings{}, "warn NoEffect"}, `ImageTagMirrorSet a is admitted: it reroutes 0 of 1 image, so there was nothing to verify.
+
+Warnings:
+
+1. the configuration as a whole
+   NoEffect: the entry for quay.io does nothing: its only mirror is the source itself, so that the generator drops it, and its mirrorSourcePolicy too
+   - ImageTagMirrorSet a
+   To do: name another place as the mirror, or remove the entry
+`)
+}

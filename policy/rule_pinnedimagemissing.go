@@ -18,18 +18,17 @@ import (
 func pinnedImageMissing(p Plan, _ Facts) []Finding {
 	var findings []Finding
 	placed := newPinPlacements(p.rollout)
-	counts := map[string]int{}
-	for _, set := range pinnedSetsOf(p.change.After) {
-		for _, pool := range placed.pools(set) {
-			counts[pool]++
-		}
+	counts, before := placed.counts(p.change.After), placed.counts(p.change.Before)
+	was := map[string]*mcfgv1.PinnedImageSet{}
+	for _, set := range pinnedSetsOf(p.change.Before) {
+		was[set.Name] = set
 	}
 	for _, o := range differing(p.change.After.Pinned, p.change.Before.Pinned) {
 		set, ok := o.(*mcfgv1.PinnedImageSet)
 		if !ok {
 			continue
 		}
-		findings = append(findings, invalidPins(set)...)
+		findings = append(findings, invalidPins(set, was[set.Name])...)
 		pools := placed.pools(set)
 		switch {
 		case !placed.known:
@@ -39,7 +38,7 @@ func pinnedImageMissing(p Plan, _ Facts) []Finding {
 		}
 		for _, pool := range pools {
 			if placed.known && counts[pool] > rollout.MaxPinnedSets {
-				findings = append(findings, pinFinding(Deny, set, fmt.Sprintf("pool %s would have %d sets, and a pool takes %d: MCO could add none any more", pool, counts[pool], rollout.MaxPinnedSets),
+				findings = append(findings, pinFinding(denyIf(counts[pool] > before[pool]), set, fmt.Sprintf("pool %s would have %d sets, and a pool takes %d: MCO could add none any more", pool, counts[pool], rollout.MaxPinnedSets),
 					nil, "put the images of several sets into one"))
 			}
 		}
@@ -47,20 +46,45 @@ func pinnedImageMissing(p Plan, _ Facts) []Finding {
 	return findings
 }
 
-// invalidPins objects to what an API server refuses of a set, unless its definition is an older one.
-func invalidPins(set *mcfgv1.PinnedImageSet) []Finding {
+// counts says how many sets each pool takes.
+func (p *pinPlacements) counts(s mirrors.Set) map[string]int {
+	counts := map[string]int{}
+	for _, set := range pinnedSetsOf(s) {
+		for _, pool := range p.pools(set) {
+			counts[pool]++
+		}
+	}
+	return counts
+}
+
+func denyIf(worse bool) Severity {
+	if worse {
+		return Deny
+	}
+	return Warn
+}
+
+// invalidPins objects to what an API server refuses of a set, unless its definition is an older one. What is so
+// of the set as it was, nil for none, only warns.
+func invalidPins(set, was *mcfgv1.PinnedImageSet) []Finding {
+	if was == nil {
+		was = &mcfgv1.PinnedImageSet{}
+	}
 	var findings []Finding
 	if n := len(set.Spec.PinnedImages); n > rollout.MaxPinnedImages {
-		findings = append(findings, pinFinding(Deny, set, fmt.Sprintf("it names %s, and a set takes %d", text.Count(n, "image"), rollout.MaxPinnedImages), nil, "divide it into several sets"))
+		findings = append(findings, pinFinding(denyIf(n > len(was.Spec.PinnedImages)), set,
+			fmt.Sprintf("spec.pinnedImages names %s, and a set takes %d", text.Count(n, "image"), rollout.MaxPinnedImages), nil, "divide it into several sets"))
 	}
 	var tags []string
+	worse := false
 	for i, image := range set.Spec.PinnedImages {
 		if !mirrors.ByDigest(string(image.Name)) {
 			tags = append(tags, fmt.Sprintf("spec.pinnedImages[%d].name: %s", i, image.Name))
+			worse = worse || !slices.Contains(was.Spec.PinnedImages, image)
 		}
 	}
 	if len(tags) > 0 {
-		findings = append(findings, pinFinding(Deny, set, text.Plural(len(tags), "image is not named by digest", "images are not named by digest")+", and nodes pin nothing else",
+		findings = append(findings, pinFinding(denyIf(worse), set, text.Plural(len(tags), "image is not named by digest", "images are not named by digest")+", and nodes pin nothing else",
 			text.First(tags, maxNamed, "image"), "name them by digest"))
 	}
 	return findings

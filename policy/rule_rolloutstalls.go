@@ -39,6 +39,10 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 		Detail: []string{stall.String()},
 		Remedy: []string{"make it pullable by its new route before nodes are drained for the change"},
 	}
+	if stall.Image == "" { // none of them alone is known to hold it up
+		finding.Reason = fmt.Sprintf("the rollout would stall%s, and would not if every image could be pulled everywhere", f.where(stall))
+		finding.Remedy = []string{simulate}
+	}
 	if a := f.pulls.worst(stall); a != nil {
 		finding.Image, finding.Moved = p.settings.sortConsumers(a.Image), a.settled
 		if a.settled {
@@ -63,7 +67,7 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 		finding.Detail = append(finding.Detail, "the scheduler's choice of nodes decides: "+atBest)
 	}
 	if n := len(f.Simulation.Worst.Stalls) - 1; n > 0 {
-		finding.Detail = append(finding.Detail, text.Plural(n, "other drain stalls", "other drains stall")+" as well: see check --simulate")
+		finding.Detail = append(finding.Detail, text.Plural(n, "other drain stalls", "other drains stall")+" as well: "+simulate)
 	}
 	return finding
 }

@@ -19,6 +19,7 @@ func unverified(a *assessment) (Finding, bool) {
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Unsure:
 		f.Severity = a.fallbackSeverity()
 		f.Reason = "it could not be verified that a mirror has the image; the source has it"
+		f.OnlySource = true
 	default:
 		return Finding{}, false
 	}

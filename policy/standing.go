@@ -24,7 +24,7 @@ import (
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	s = s.forNoChange()
 	known = known.withPins(Change{Before: set, After: set})
-	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set), site: siteOf(known.Nodes)}
+	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set), site: siteOf(known.Nodes), standing: true, inForce: true}
 	bare := set
 	bare.Objects = nil
 	before, _ := mirrors.ResolveUnchecked(bare)
@@ -94,6 +94,7 @@ func (p Plan) Standings(facts Facts) []Standing {
 		}
 		standing := s.standing(a)
 		standing.Reroute, standing.Objects = *r, objects[key]
+		standing.Finding.Reason = inForce.Replace(standing.Finding.Reason)
 		standings = append(standings, standing)
 	}
 	return standings

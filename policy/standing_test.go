@@ -141,3 +141,30 @@ func TestStandingSignatures(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsForWhatIsInForce: where nothing changes, no route is new, and that the source has an image is said.
+func TestWordsForWhatIsInForce(t *testing.T) {
+	known, inForce := Cluster{Images: NewImages(Image{tag, running})}, set(itms("apps", "quay.io", allow, "m.local"))
+	found := facts("m.local/x:1 absent", tag+" present")
+	standing := shallower(NewStanding(inForce, known, Settings{}))
+	for name, got := range map[string]Finding{
+		"verdict": standing.Decide(found).Findings[0], "standing": standing.Standings(found)[0].Finding,
+		"pulls": shallower(NewPulls(inForce, known, Settings{})).Decide(found).Findings[0],
+	} {
+		if want := "no mirror on its route has the image; only the source has it"; got.Reason != want || !got.OnlySource {
+			t.Errorf("%s: %q, want %q, and only the source has it", name, got.Reason, want)
+		}
+	}
+}
+
+// TestNeverAnswers: no registry is to be made to answer where none could be asked.
+func TestNeverAnswers(t *testing.T) {
+	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{tag, running}}, Settings{})
+	at := mirrors.Location{Ref: "m.local/x:1"}
+	for _, never := range []bool{true, false} {
+		got := plan.Decide(Facts{at: {Presence: Inconclusive, Never: never}}).Findings[0].Remedy
+		if len(got) != 1 || strings.Contains(got[0], "copy it first") != never {
+			t.Errorf("never %t: %q", never, got)
+		}
+	}
+}

@@ -28,6 +28,8 @@ type Finding struct {
 	// Moved is set where the change leaves the image on its route, and what it does to the nodes
 	// has the image pulled again.
 	Moved bool
+	// OnlySource is set where nodes get the image all the same, from its source.
+	OnlySource bool
 	// Exemptions are the names of those without which the finding would be a denial.
 	Exemptions []string
 }
@@ -65,6 +67,8 @@ type Verdict struct {
 	// Brings is set if the change brings or alters an entry or a registry list, and does
 	// not only take objects away.
 	Brings bool
+	// Deletes is set if all that the change does is to take objects away.
+	Deletes bool
 	// OnlySignatures is set if the change leaves all images where they are, and alters only
 	// what nodes require of their signatures, or where they look for them.
 	OnlySignatures bool
@@ -73,6 +77,10 @@ type Verdict struct {
 	// Unjudged is set if the new configuration could not be resolved, and it is not known
 	// which images it reroutes.
 	Unjudged bool
+	// Standing is set if the verdict is not about a change, but about what is in force (NewStanding).
+	Standing bool
+	// Release is set if the verdict is not about a change of mirrors, but about an update of the cluster.
+	Release *Release
 }
 
 // A Result says whether nodes get a rerouted image by its new route. The zero value is ResultUnverified.

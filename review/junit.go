@@ -20,8 +20,6 @@ type junitSuite struct {
 	Failures int         `xml:"failures,attr"`
 	Time     string      `xml:"time,attr"`
 	Cases    []junitCase `xml:"testcase"`
-
-	waived bool // whether the mode admits what is denied
 }
 
 type junitCase struct {
@@ -41,7 +39,6 @@ type junitFailure struct {
 // configuration as a whole, and for the rollout if there is a forecast of it; a denial is a
 // failure, a warning is output, and so is what the mode admits.
 func (r Record) WriteJUnit(w io.Writer) error {
-	suite := junitSuite{Name: "mirrorset-guard: " + text.Line(r.Subject), Time: fmt.Sprintf("%.3f", r.Took.Seconds()), waived: r.Verdict.Waived()}
 	found := map[string][]policy.Finding{}
 	var ofRollout []policy.Finding
 	for _, f := range r.Verdict.Findings {
@@ -51,23 +48,25 @@ func (r Record) WriteJUnit(w io.Writer) error {
 		}
 		found[f.Image.Ref] = append(found[f.Image.Ref], f)
 	}
-	suite.add("configuration", "the merged configuration", found[""])
+	waived := r.Verdict.Waived()
+	cases := []TestCase{CaseOf("configuration", "the merged configuration", found[""], waived)}
 	if r.Forecast != nil {
-		suite.add("rollout", "the rollout", ofRollout)
-		last := &suite.Cases[len(suite.Cases)-1]
-		last.Output = "Forecast: it " + text.Line(r.Forecast.String()) + ".\n" + last.Output
+		c := CaseOf("rollout", "the rollout", ofRollout, waived)
+		c.Output = "Forecast: it " + text.Line(r.Forecast.String()) + ".\n" + c.Output
+		cases = append(cases, c)
 	}
 	_, assumed := r.assumed()
 	for i, reroute := range r.Plan.Reroutes {
 		if i > 0 && reroute.Image.Ref == r.Plan.Reroutes[i-1].Image.Ref {
 			continue // the same image on the nodes of other pools
 		}
-		suite.add("image", reroute.Image.Ref, found[reroute.Image.Ref])
+		c := CaseOf("image", reroute.Image.Ref, found[reroute.Image.Ref], waived)
 		if why := assumed[reroute.Image.Ref]; why != "" {
-			suite.Cases[len(suite.Cases)-1].Output += "Assumed: " + text.Line(why) + "\n"
+			c.Output += "Assumed: " + text.Line(why) + "\n"
 		}
+		cases = append(cases, c)
 	}
-	return suite.write(w)
+	return WriteTestCases(w, "mirrorset-guard: "+r.Subject, r.Took, cases)
 }
 
 // A TestCase is one of a suite that is written by WriteTestCases.
@@ -105,18 +104,17 @@ func (s *junitSuite) write(w io.Writer) error {
 	return err
 }
 
-func (s *junitSuite) add(class, name string, findings []policy.Finding) {
-	c := junitCase{Class: class, Name: text.Line(name)}
+// CaseOf returns the test case of something with findings: a denial fails it, unless the mode admits what is denied (waived);
+// everything else is output.
+func CaseOf(class, name string, findings []policy.Finding, waived bool) TestCase {
+	c := TestCase{Class: class, Name: name}
 	for _, f := range findings {
 		lines := text.Lines(strings.Join(append(append([]string{}, f.Detail...), f.Remedy...), "\n"))
-		if f.Severity == policy.Deny && !s.waived {
-			c.Failure = &junitFailure{Type: f.Rule, Message: text.Line(f.Reason), Text: lines}
+		if f.Severity == policy.Deny && !waived {
+			c.Failed, c.Message, c.Text = f.Rule, f.Reason, lines
 		} else {
 			c.Output += f.Rule + ": " + text.Line(f.Reason) + "\n" + lines + "\n"
 		}
 	}
-	if s.Tests++; c.Failure != nil {
-		s.Failures++
-	}
-	s.Cases = append(s.Cases, c)
+	return c
 }

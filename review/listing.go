@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -78,14 +79,18 @@ func (s Selection) wants(img policy.Image) bool {
 }
 
 // StreamInventory writes what the command inventory does with -o json, image by image: all of it, for
-// 100,000 references, is hundreds of megabytes.
-func StreamInventory(to io.Writer, images []policy.Image) error {
+// 100,000 references, is hundreds of megabytes. Before the images comes the next release, unless that is nil.
+func StreamInventory(to io.Writer, release *v1alpha1.NextRelease, images []policy.Image) error {
 	w := bufio.NewWriterSize(to, 64<<10)
-	empty, err := json.MarshalIndent(InventoryDocument(nil), "", "  ")
+	doc := InventoryDocument(nil)
+	doc.Release = release
+	empty, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
 		return err
 	}
-	head, tail, _ := bytes.Cut(empty, []byte("[]")) // the list of images, which comes last
+	empty = text.JSON(empty)
+	list := bytes.LastIndex(empty, []byte("[]")) // of images, which comes last
+	head, tail := empty[:list], empty[list+len("[]"):]
 	fmt.Fprintf(w, "%s[", head)
 	separator := "\n    "
 	for i := range images {

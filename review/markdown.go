@@ -21,35 +21,60 @@ const (
 	maxFoldedConsumers = 5
 )
 
-// WriteMarkdown writes r as GitHub Flavored Markdown, to be put into a merge request: the verdict, a
+// WriteMarkdown writes r as a Comment.
+func (r Record) WriteMarkdown(w io.Writer) error {
+	v := r.Verdict
+	c := Comment{Outcome: r.outcome(), Subject: r.Subject, Notes: r.Notes, Findings: v.Findings}
+	c.Lines = []string{fmt.Sprintf("%s of %s change their route: %s verified, %s%s not verified.", text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"),
+		text.Number(v.Counts.Verified), v.Counts.AssumedToo(), text.Number(v.Counts.Unverified))}
+	if r.Forecast != nil {
+		c.Lines = append(c.Lines, fmt.Sprintf("Forecast: it %s.", r.Forecast))
+	}
+	if lines := r.assumedLines(); len(lines) > 0 {
+		c.Fold, c.Folded = "Assumed, not found", lines
+	}
+	return c.Write(w)
+}
+
+// A Comment is an answer as GitHub Flavored Markdown, to be put into a merge request: the verdict, a
 // table of findings, and what is behind each, folded. What users of the cluster may choose, such as the
 // names of images, is in code spans and code blocks, where it means nothing.
-func (r Record) WriteMarkdown(w io.Writer) error {
+type Comment struct {
+	// Outcome is the verdict in a word or two, and Subject what it is about.
+	Outcome, Subject string
+	// Lines are the answer in short, a paragraph each.
+	Lines    []string
+	Notes    []string
+	Findings []policy.Finding
+	// Fold is the title of Folded, which are shown on demand; "" for none.
+	Fold   string
+	Folded []string
+}
+
+// Write writes c, with no more than a comment may have.
+func (c Comment) Write(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s: %s\n\n", r.outcome(), code(r.Subject))
-	v := r.Verdict
-	fmt.Fprintf(&b, "%s of %s change their route: %s verified, %s%s not verified.\n", text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"),
-		text.Number(v.Counts.Verified), v.Counts.AssumedToo(), text.Number(v.Counts.Unverified))
-	if r.Forecast != nil {
-		fmt.Fprintf(&b, "\nForecast: it %s.\n", escape(r.Forecast.String()))
+	fmt.Fprintf(&b, "### %s: %s\n", c.Outcome, code(c.Subject))
+	for _, line := range c.Lines {
+		fmt.Fprintf(&b, "\n%s\n", escape(line))
 	}
-	for _, note := range r.Notes {
+	for _, note := range c.Notes {
 		writeWithin(&b, maxTable/2, "\n> "+escape(note)+"\n")
 	}
-	if len(v.Findings) > 0 {
+	if len(c.Findings) > 0 {
 		b.WriteString("\n| | rule | image | reason |\n|---|---|---|---|\n")
 	}
-	for i, f := range v.Findings {
+	for i, f := range c.Findings {
 		if !writeWithin(&b, maxTable, fmt.Sprintf("| %s | %s | %s | %s |\n", f.Severity, f.Rule, cell(code(f.Image.Ref)), cell(escape(f.Reason)))) {
-			more := len(v.Findings) - i
+			more := len(c.Findings) - i
 			fmt.Fprintf(&b, "\nAnd %s.\n", text.Plural(more, "1 more finding", text.Number(more)+" more findings"))
 			break
 		}
 	}
-	if lines := r.assumedLines(); len(lines) > 0 {
-		writeWithin(&b, maxComment, fmt.Sprintf("\n<details><summary>Assumed, not found</summary>\n\n%s\n</details>\n", block(strings.Join(lines, "\n"))))
+	if c.Fold != "" {
+		writeWithin(&b, maxComment, fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n</details>\n", html.Replace(c.Fold), block(strings.Join(c.Folded, "\n"))))
 	}
-	for _, f := range v.Findings {
+	for _, f := range c.Findings {
 		if !writeWithin(&b, maxComment, folded(f)) {
 			break
 		}

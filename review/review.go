@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -211,14 +212,26 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	return record, nil
 }
 
-// PlanDeletion returns the plan of deleting something at registries under the configuration in force: see
-// policy.NewDeletion.
-func (r *Reviewer) PlanDeletion(ctx context.Context, concerned func(*mirrors.Route) bool) (policy.Plan, error) {
+// A Coming has the images that a cluster will pull beside those of today, as by an update. The zero value has none.
+type Coming struct {
+	Images []policy.Image
+	// Policies are the image policies that will be in force.
+	Policies mirrors.Edit
+	// Gaps are what could not be read of it.
+	Gaps  []policy.Gap
+	Notes []string
+}
+
+// PlanDeletion returns the plan of deleting something at registries under the configuration in force, if the cluster
+// will pull what is coming: see policy.NewDeletion.
+func (r *Reviewer) PlanDeletion(ctx context.Context, coming Coming, concerned func(*mirrors.Route) bool) (policy.Plan, error) {
 	now, err := r.read(ctx)
 	if err != nil {
 		return policy.Plan{}, err
 	}
-	return policy.NewDeletion(now.set, now.cluster, r.settings(), concerned), nil
+	known := now.cluster.Bringing(coming.Images)
+	known.Gaps = slices.Concat(known.Gaps, coming.Gaps)
+	return policy.NewDeletion(now.set, coming.Policies.Apply(now.set), known, r.settings(), concerned), nil
 }
 
 // Pulls are what has to be known of a cluster to judge images that its nodes are to pull one day.
@@ -252,6 +265,14 @@ func (r *Reviewer) PlanPulls(p Pulls, images policy.Images, edit mirrors.Edit) p
 	}
 	return policy.NewPulls(set, known, settings)
 }
+
+// DecideRelease judges an update of the cluster, for which a user asks: see policy.Settings.DecideRelease.
+func (r *Reviewer) DecideRelease(release policy.Release, by policy.Requester) policy.Verdict {
+	return r.settings().For(by).DecideRelease(release)
+}
+
+// Mode returns the treatment of changes that are denied, as it is now.
+func (r *Reviewer) Mode() policy.Mode { return r.settings().Mode }
 
 // Renew returns record, which is that of Review, as of now: it judges edit again unless the
 // configuration in force is still the one of record.
@@ -403,6 +424,39 @@ func (r *Reviewer) decide(plan policy.Plan, facts policy.Facts) policy.Verdict {
 // answer is Unknown, and is not looked up twice.
 func (r *Reviewer) LookUp(ctx context.Context, next NextLookups) (policy.Facts, []mirrors.Location) {
 	return r.lookUp(ctx, r.Registries, next, renewal{})
+}
+
+// LookUpParts does what LookUp does for several functions at once, none of which waits for the answers to another.
+func (r *Reviewer) LookUpParts(ctx context.Context, parts []NextLookups) (policy.Facts, []mirrors.Location) {
+	facts, asked := make([]policy.Facts, len(parts)), make([][]mirrors.Location, len(parts))
+	failed := make([]error, len(parts))
+	var group sync.WaitGroup
+	for i, next := range parts {
+		group.Go(func() {
+			failed[i] = panics.Recovered(func() error {
+				facts[i], asked[i] = r.LookUp(ctx, next)
+				return nil
+			})
+		})
+	}
+	group.Wait()
+	if err := cmp.Or(failed...); err != nil {
+		panic(err) // where the caller can recover
+	}
+	all := policy.Facts{}
+	var order []mirrors.Location
+	for i := range parts {
+		for _, l := range asked[i] {
+			known := all[l]
+			if known == nil {
+				order = append(order, l)
+			}
+			if known == nil || known.Presence == policy.Unknown {
+				all[l] = facts[i][l]
+			}
+		}
+	}
+	return all, order
 }
 
 // lookUp also repeats the lookups that a renewal names, if there is one, once next names

@@ -3,6 +3,8 @@ package review
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,4 +160,65 @@ func TestAfterKeepsGaps(t *testing.T) {
 	if now, err := inventory.Mirrors(t.Context()); err != nil || len(now.Objects) != 1 {
 		t.Errorf("%v; objects %v", err, now.Objects)
 	}
+}
+
+// TestLookUpParts: a part goes on while another waits, and what both have asked for is there once.
+func TestLookUpParts(t *testing.T) {
+	slow, quick, then := mirrors.Location{Ref: "m.local/slow:1"}, mirrors.Location{Ref: "m.local/quick:1"}, mirrors.Location{Ref: "m.local/then:1"}
+	released := make(chan struct{})
+	r := Reviewer{Registries: RegistriesFunc(func(ctx context.Context, locs []mirrors.Location) policy.Facts {
+		facts := policy.Facts{}
+		for _, l := range locs {
+			switch l {
+			case then:
+				close(released)
+			case slow:
+				select {
+				case <-released:
+				case <-ctx.Done():
+					return nil
+				}
+			}
+			facts[l] = &policy.Fact{Presence: policy.Present}
+		}
+		return facts
+	})}
+	next := func(rounds ...[]mirrors.Location) NextLookups {
+		return func(facts policy.Facts) []mirrors.Location {
+			for _, round := range rounds {
+				if _, known := facts[round[0]]; !known {
+					return round
+				}
+			}
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	facts, asked := r.LookUpParts(ctx, []NextLookups{next([]mirrors.Location{slow}), next([]mirrors.Location{quick}, []mirrors.Location{then}), next([]mirrors.Location{quick})})
+	if want := []mirrors.Location{slow, quick, then}; !slices.Equal(asked, want) || len(facts) != 3 || facts.At(slow).Presence != policy.Present {
+		t.Errorf("asked %v, want %v; facts %v", asked, want, facts)
+	}
+}
+
+// TestLookUpPartsPanics: a panic of a part is one of whoever asked, who may recover from it, after all parts have ended.
+func TestLookUpPartsPanics(t *testing.T) {
+	ended := false
+	defer func() {
+		if p := recover(); p == nil || !ended || !strings.Contains(fmt.Sprint(p), "a fault") {
+			t.Errorf("got %v, with the other part ended: %v", p, ended)
+		}
+	}()
+	one := []mirrors.Location{{Ref: "m.local/one:1"}}
+	r := Reviewer{Registries: RegistriesFunc(func(context.Context, []mirrors.Location) policy.Facts { return policy.Facts{} })}
+	r.LookUpParts(t.Context(), []NextLookups{
+		func(policy.Facts) []mirrors.Location { panic("a fault") },
+		func(facts policy.Facts) []mirrors.Location {
+			if _, known := facts[one[0]]; !known {
+				return one
+			}
+			ended = true
+			return nil
+		},
+	})
 }

@@ -165,6 +165,15 @@ func (o *overrideCheck) mayMatter() bool {
 		(o.change.hasCode(o.override.code, false) || o.change.hasCode(o.override.code, true))
 }
 
+// keepBack returns a context that leaves the time for deciding, and for asking where that may be necessary.
+func (o *overrideCheck) keepBack(ctx context.Context) (context.Context, context.CancelFunc) {
+	reserve := decidingTime
+	if o.mayMatter() {
+		reserve += authorizationTime
+	}
+	return review.KeepBack(ctx, reserve)
+}
+
 // honours reports whether the annotation covers the refusal r. A user who accepts
 // that MCO rejects the configuration accepts a lesser danger as well.
 func (o *overrideCheck) honours(ctx context.Context, r review.Record) bool {

@@ -213,11 +213,7 @@ func (j *judgement) admits(ctx context.Context, r review.Record) bool {
 // askAlone reviews the change in the time of ctx, less the time that is needed afterwards: registries
 // that do not answer use up all they are given.
 func (j *judgement) askAlone(ctx context.Context) (review.Record, error) {
-	reserve := decidingTime
-	if j.o.mayMatter() {
-		reserve += authorizationTime
-	}
-	ctx, cancel := review.KeepBack(ctx, reserve)
+	ctx, cancel := j.o.keepBack(ctx)
 	defer cancel()
 	return j.reviewer().Review(ctx, j.edit, j.request.requester())
 }

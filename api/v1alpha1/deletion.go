@@ -36,8 +36,11 @@ type NeededPlace struct {
 	// Entry is the scope of registries.conf that leads there, "" where the image itself names the place.
 	Entry string `json:"entry,omitempty"`
 	Image string `json:"image"`
-	// Use is the most important one: "running", "referenced" or "history".
-	Use       string     `json:"use"`
+	// Use is the most important one: "running", "referenced", "next release" or "history".
+	Use string `json:"use"`
+	// Puller is who pulls it for the consumers, if not nodes: "builds", "imports" or "pull-through". These have routes of
+	// their own.
+	Puller    string     `json:"puller,omitempty"`
 	Consumers []Consumer `json:"users"` // so called in this version of the format
 	// Broken is set if a finding denies the deletion for this image.
 	Broken bool `json:"broken"`
@@ -61,7 +64,7 @@ type KeptReference struct {
 	Reference string `json:"reference"`
 	// Signature is set for a tag under which nodes look for signatures.
 	Signature bool `json:"signature,omitempty"`
-	// Use is the most important one: "running", "referenced" or "history".
+	// Use is the most important one: "running", "referenced", "next release" or "history".
 	Use    string           `json:"use"`
 	Images []InventoryImage `json:"images"`
 }

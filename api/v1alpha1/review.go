@@ -48,7 +48,7 @@ type Consumer struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Container string `json:"container,omitempty"`
-	Use       string `json:"use"` // "running", "referenced" or "history"
+	Use       string `json:"use"` // "running", "referenced", "next release" or "history"
 	Digest    string `json:"digest,omitempty"`
 	Guessed   bool   `json:"guessed,omitempty"` // only by the look of the object
 }

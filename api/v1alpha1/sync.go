@@ -25,8 +25,7 @@ type SyncEvent struct {
 	// Bytes is how many there are to be sent, of the image or, without one, of all. Sent is how many were.
 	Bytes int64 `json:"bytes,omitempty"`
 	Sent  int64 `json:"sent,omitempty"`
-	// Images is how many there are to be copied, Done how many of them are no longer under way; Failed is how
-	// many of these have failed.
+	// Images is how many there are to be copied, Done how many of them were, and Failed how many cannot be.
 	Images int `json:"images,omitempty"`
 	Done   int `json:"done,omitempty"`
 	Failed int `json:"failed,omitempty"`

@@ -22,10 +22,13 @@ import (
 var ErrMore = errors.New("more follows the first value: a line with --- has to stand between documents")
 
 // JSON returns text, which is one document of YAML or JSON, as JSON. It fails if a
-// part of text would be left out.
+// part of text would be left out, or if its aliases make a small text a large one.
 func JSON(text []byte) ([]byte, error) {
 	if trimmed := bytes.TrimSpace(text); json.Valid(trimmed) {
 		return bytes.Clone(trimmed), nil // ten times as fast
+	}
+	if err := checkAliases(text); err != nil {
+		return nil, err
 	}
 	data, err := yaml.YAMLToJSON(text)
 	isMapping := err == nil && data[0] == '{'

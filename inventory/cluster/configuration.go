@@ -21,12 +21,20 @@ type configuration struct {
 	version  table[*configv1.ClusterVersion]
 
 	infrastructure table[*configv1.Infrastructure]
-	operator       table[*configv1.ClusterOperator] // that of MCO
+	operator       table[*configv1.ClusterOperator] // that of MCO; nil for the others
 	controller     table[*mcfgv1.ControllerConfig]
 }
 
 // machineConfigOperator is the ClusterOperator of MCO.
 const machineConfigOperator = "machine-config"
+
+// trimOperator keeps MCO's, and of the others nothing.
+func trimOperator(o runtime.Object) any {
+	if operator := follow.Typed[configv1.ClusterOperator](o); operator.Name == machineConfigOperator {
+		return objects.TrimClusterOperator(operator)
+	}
+	return (*configv1.ClusterOperator)(nil)
+}
 
 // machineConfigController is the ControllerConfig of a cluster.
 const machineConfigController = "machine-config-controller"
@@ -36,14 +44,13 @@ const machineConfigController = "machine-config-controller"
 func (c *Inventory) Proxy() *configv1.Proxy { return c.configuration.proxy.named("cluster") }
 
 // sources returns the sources of what is not followed for its images already, which
-// is all but ClusterVersion and ControllerConfig.
+// is all but ClusterVersion, ControllerConfig and ClusterOperator.
 func (c *configuration) sources(dyn dynamic.Interface) []*source {
 	return []*source{
 		single(dyn, resourceOf(operatorv1.GroupName, "v1", workloads.Machines), "cluster", objects.TrimMachineConfiguration, &c.machines),
 		single(dyn, resourceOf(configv1.GroupName, "v1", "images"), "cluster", objects.TrimImageConfig, &c.images),
 		single(dyn, resourceOf(configv1.GroupName, "v1", "proxies"), "cluster", objects.TrimProxy, &c.proxy),
 		single(dyn, resourceOf(configv1.GroupName, "v1", workloads.Infrastructures), "cluster", objects.TrimInfrastructure, &c.infrastructure),
-		single(dyn, resourceOf(configv1.GroupName, "v1", workloads.Operators), machineConfigOperator, objects.TrimClusterOperator, &c.operator),
 	}
 }
 

@@ -67,7 +67,10 @@ func TestInventoryReadsImagePolicies(t *testing.T) {
 	if err != nil || !stored.Equal(mirrors.Set{Policies: set.Policies}) {
 		t.Errorf("read one by one: %v, %v", err, stored)
 	}
-	create(t, dyn, "config.openshift.io/v1", "FeatureGate", "featuregates", "cluster", map[string]any{})
+	create(t, dyn, "config.openshift.io/v1", "FeatureGate", "featuregates", "cluster", map[string]any{"featureSet": "TechPreviewNoUpgrade"})
+	if u, err := c.UpdateConfig(t.Context()); err != nil || u.FeatureGate == nil || u.FeatureGate.Spec.FeatureSet != configv1.TechPreviewNoUpgrade {
+		t.Errorf("the feature set: %+v, %v", u, err)
+	}
 	off := []byte(`{"status": {"featureGates": [{"version": "4.20.0", "disabled": [{"name": "SigstoreImageVerification"}], "enabled": []}]}}`)
 	if _, err := dyn.Resource(resourceOf(configv1.GroupName, "v1", "featuregates")).Patch(t.Context(), "cluster", types.MergePatchType, off, metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)

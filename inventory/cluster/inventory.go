@@ -153,6 +153,11 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.configuration.controller)
 		case "clusterversions.config.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
+		case "clusteroperators.config.openshift.io":
+			s.AlsoKeep(trimOperator, &c.configuration.operator)
+			if o.OnlyRollout || o.OnlyProgress { // the others have images, if anything
+				s.Object = machineConfigOperator
+			}
 		case "pinnedimagesets.machineconfiguration.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimPinnedImageSet), &c.pinned)
 		case "imagestreams.image.openshift.io":

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"path"
@@ -205,28 +206,32 @@ type listOf[T any] struct {
 // readAll lists a collection page by page. A page that has expired because the
 // list took minutes fails the whole; the next call starts over.
 func readAll[T any](ctx context.Context, r mirrorReader, path string) ([]*T, error) {
-	return readSelected[T](ctx, r, path, "")
+	var all []*T
+	err := readPages(ctx, r, path, nil, follow.DefaultPageSize, func(page []T) bool {
+		for i := range page {
+			all = append(all, &page[i])
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
-// readSelected is readAll for objects with certain labels.
-func readSelected[T any](ctx context.Context, r mirrorReader, path, labels string) ([]*T, error) {
-	var all []*T
-	query := map[string]string{"limit": strconv.Itoa(follow.DefaultPageSize)}
-	if labels != "" {
-		query["labelSelector"] = labels
-	}
+// readPages reads what is at path page by page, until visit wants no more.
+func readPages[T any](ctx context.Context, r mirrorReader, path string, query map[string]string, size int, visit func(page []T) bool) error {
+	asked := map[string]string{"limit": strconv.Itoa(size)}
+	maps.Copy(asked, query)
 	for {
 		var page listOf[T]
-		if err := r.get(ctx, path, query, &page); err != nil {
-			return nil, err
+		if err := r.get(ctx, path, asked, &page); err != nil {
+			return err
 		}
-		for i := range page.Items {
-			all = append(all, &page.Items[i])
+		if !visit(page.Items) || page.Continue == "" {
+			return nil
 		}
-		if page.Continue == "" {
-			return all, nil
-		}
-		query["continue"] = page.Continue
+		asked["continue"] = page.Continue
 	}
 }
 

@@ -2,9 +2,13 @@ package cluster
 
 import (
 	"context"
+	"path"
+	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -21,4 +25,23 @@ func (r mirrorReader) pinnedSets(ctx context.Context) ([]mirrors.Object, error) 
 		return nil, nil
 	}
 	return asObjects(sets), err
+}
+
+// PinnedSetGVK returns the kind PinnedImageSet in the version that the cluster serves: the former one if that is all.
+func (c *Inventory) PinnedSetGVK(ctx context.Context) (schema.GroupVersionKind, error) {
+	current, err := c.serves(ctx, pinnedSets)
+	if err != nil || current {
+		return mirrors.PinnedSetGVK, err
+	}
+	if former, err := c.serves(ctx, formerPinnedSets); err != nil || !former {
+		return mirrors.PinnedSetGVK, err
+	}
+	return mirrors.PinnedSetFormerGVK, nil
+}
+
+// serves reports whether the API server has a collection at folder.
+func (c *Inventory) serves(ctx context.Context, folder string) (bool, error) {
+	var served metav1.APIResourceList
+	err := c.mirrors.get(ctx, path.Dir(folder), nil, &served)
+	return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == path.Base(folder) }), err
 }

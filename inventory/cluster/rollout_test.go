@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,8 @@ func TestRolloutFollowsPods(t *testing.T) {
 	eventually(t, "and is gone", func() bool { return podNamed(c, ns, "other") == nil })
 }
 
+const storageGather = "quay.io/storage/gather:v4"
+
 // fillRollout makes objects of all kinds that a rollout depends on.
 func fillRollout(t *testing.T, cfg *rest.Config, ns string) {
 	t.Helper()
@@ -149,7 +152,9 @@ func fillRollout(t *testing.T, cfg *rest.Config, ns string) {
 	status(config, "ClusterOperator", "clusteroperators", "machine-config", nil, map[string]any{"conditions": []any{
 		map[string]any{"type": "Degraded", "status": "True", "reason": "RequiredPoolsFailed", "message": "a long story", "lastTransitionTime": then},
 	}})
-	status(config, "ClusterOperator", "clusteroperators", "etcd", nil, map[string]any{})
+	createWith(t, dyn, config, "ClusterOperator", "clusteroperators", "", map[string]any{"metadata": map[string]any{
+		"name": "storage", "annotations": map[string]any{policy.MustGatherAnnotation: storageGather},
+	}})
 	status(config, "ClusterVersion", "clusterversions", "version", nil, map[string]any{"desired": map[string]any{"version": "4.18.1"}})
 	status("machineconfiguration.openshift.io/v1", "ControllerConfig", "controllerconfigs", "machine-config-controller", nil, map[string]any{"controllerCertificates": []any{
 		map[string]any{"subject": "CN=other", "notAfter": then},
@@ -288,8 +293,8 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	live := inOrder(c.Rollout())
 	if live.Topology != configv1.HighlyAvailableTopologyMode || !live.OverrideDrain || live.OperatorNode != "rollout-0" || live.Machines == nil ||
 		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "a long story" || len(live.Updates) != 1 || len(live.Certificates) != 1 || len(live.Rendered) != 1 ||
-		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || !slices.Contains(live.Controllers, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "StatefulSet", Name: "db"}, Parallel: true, First: 5}) ||
-		!slices.Contains(live.Controllers, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "ReplicaSet", Name: "web"}, Failure: "exceeded quota"}) || len(live.Quotas) != 1 || len(live.Unknown) != 0 {
+		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || !hasController(live, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "StatefulSet", Name: "db"}, Parallel: true, First: 5, Template: []rollout.Container{{Name: "a", Image: "quay.io/db:1", Pull: corev1.PullIfNotPresent}}}) ||
+		!hasController(live, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "ReplicaSet", Name: "web"}, Failure: "exceeded quota"}) || len(live.Quotas) != 1 || len(live.Unknown) != 0 {
 		t.Errorf("got %+v", live)
 	}
 	dump, err := snapshot.ReadFrom(strings.NewReader(dumped(t, cfg)), "dump")
@@ -299,6 +304,8 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	if diff := cmp.Diff(live, inOrder(dump.Rollout())); diff != "" {
 		t.Errorf("-live +dump:\n%s", diff)
 	}
+	wantGather(t, c)
+	wantGather(t, dump)
 	for name, source := range map[string]snapshot.Source{"the cluster": c, "its dump": dump} {
 		var out bytes.Buffer
 		if err := snapshot.Write(t.Context(), &out, source, trust.Settings{}); err != nil {
@@ -311,11 +318,28 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 		if diff := cmp.Diff(live, inOrder(written.Rollout())); diff != "" {
 			t.Errorf("of %s: -live +snapshot:\n%s", name, diff)
 		}
+		wantGather(t, written)
 	}
 	web0, web1 := podNamed(c, ns, "web-0"), podNamed(c, ns, "web-1")
 	if web0.Spec != web1.Spec {
 		t.Error("equal pods do not share their spec")
 	}
+}
+
+// wantGather tests that the must-gather image that a ClusterOperator names is in the rescue set.
+func wantGather(t *testing.T, source snapshot.Source) {
+	t.Helper()
+	images, err := source.Images(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []policy.Consumer{{Kind: "ClusterOperator", Name: "storage", Container: "annotation " + policy.MustGatherAnnotation, Use: policy.History}}
+	for _, img := range images.ByReference() {
+		if img.Ref == storageGather && img.IsRescue() && cmp.Equal(img.Consumers, want) {
+			return
+		}
+	}
+	t.Errorf("%s is not in the rescue set of %T", storageGather, source)
 }
 
 // What may not be read is unknown to a rollout, and otherwise does no harm.
@@ -338,6 +362,9 @@ func TestRolloutWithoutRights(t *testing.T) {
 		}
 	}
 	c := impatient(t, as(t, kube, cfg, "no-rollout", rules), Options{ForbiddenAfter: time.Second})
+	if notes := c.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "no permission to read clusteroperators.config.openshift.io, ") {
+		t.Errorf("that must-gather images may be missing is not said: %q", notes)
+	}
 	want := []string{workloads.Operators, workloads.ConfigMaps, workloads.Infrastructures, workloads.Namespaces, workloads.Volumes, workloads.Budgets, workloads.Quotas}
 	if diff := cmp.Diff(want, c.Rollout().Unknown); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -379,4 +406,8 @@ func TestRolloutSaysWhatIsStale(t *testing.T) {
 			t.Error("what was known is gone")
 		}
 	})
+}
+
+func hasController(o rollout.Cluster, want rollout.Controller) bool {
+	return slices.ContainsFunc(o.Controllers, func(c rollout.Controller) bool { return reflect.DeepEqual(c, want) })
 }

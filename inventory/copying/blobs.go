@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // blobs are those that are at mirrors, or on the way to one. Each is sent to a registry once, and mounted into
@@ -37,15 +36,17 @@ type delivery struct {
 
 // An arrival is a blob at a repository.
 type arrival struct {
-	mu sync.Mutex // held while the repository is asked for it, or it is being brought there
-	blobState
+	busy  sync.Mutex // held while the repository is asked for it, or it is being brought there
+	state blobState  // guarded by delivery.mu, so that a survey does not wait for what is under way
 }
 
+// A blobState is the knowledge of a blob at a repository.
 type blobState int
 
 const (
 	unasked blobState = iota
 	lacking
+	coming // it is being brought there
 	held
 )
 
@@ -81,39 +82,48 @@ func (d *delivery) source() (from name.Digest, known bool) {
 	return d.from, d.from != name.Digest{}
 }
 
-// arrived notes that the blob is at a repository, whose arrival is locked.
+// arrived notes that the blob is at a repository.
 func (d *delivery) arrived(a *arrival, to name.Repository, digest v1.Hash) {
-	a.blobState = held
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.from = to.Digest(digest.String())
+	a.state, d.from = held, to.Digest(digest.String())
+}
+
+func (d *delivery) state(a *arrival) blobState {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return a.state
+}
+
+func (d *delivery) set(a *arrival, state blobState) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a.state = state
 }
 
 // note remembers that a repository has a blob.
 func (b *blobs) note(to name.Repository, digest v1.Hash) {
 	d := b.delivery(to, digest)
-	a := d.arrival(to)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	d.arrived(a, to, digest)
+	d.arrived(d.arrival(to), to, digest)
 }
 
 // has reports whether a repository is known to have a blob.
 func (b *blobs) has(to name.Repository, digest v1.Hash) bool {
-	a := b.delivery(to, digest).arrival(to)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.blobState == held
+	d := b.delivery(to, digest)
+	return d.state(d.arrival(to)) == held
 }
 
-// ask asks a repository for a blob, unless that is known.
+// ask asks a repository for a blob, unless that is known. What is being brought there is not there yet.
 func (b *blobs) ask(ctx context.Context, at place, digest v1.Hash) (bool, error) {
 	d := b.delivery(at.repo, digest)
 	a := d.arrival(at.repo)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.blobState != unasked {
-		return a.blobState == held, nil
+	if known := d.state(a); known != unasked {
+		return known == held, nil
+	}
+	a.busy.Lock()
+	defer a.busy.Unlock()
+	if known := d.state(a); known != unasked {
+		return known == held, nil
 	}
 	there, err := at.holds(ctx, digest)
 	switch {
@@ -121,7 +131,7 @@ func (b *blobs) ask(ctx context.Context, at place, digest v1.Hash) (bool, error)
 	case there:
 		d.arrived(a, at.repo, digest)
 	default:
-		a.blobState = lacking
+		d.set(a, lacking)
 	}
 	return there, err
 }
@@ -131,11 +141,13 @@ func (b *blobs) ask(ctx context.Context, at place, digest v1.Hash) (bool, error)
 func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(int64)) error {
 	d := b.delivery(to.repo, what.digest)
 	a := d.arrival(to.repo)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.blobState == held {
+	a.busy.Lock()
+	defer a.busy.Unlock()
+	before := d.state(a)
+	if before == held {
 		return nil
 	}
+	d.set(a, coming)
 	at, known := d.source()
 	if !known {
 		d.first.Lock()
@@ -151,10 +163,11 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 		// To mount it takes no slot, and nothing of what slots are for.
 		err = to.mount(ctx, layer, at.RepositoryStr(), b.slot)
 	} else {
-		err = b.upload(ctx, to, layer, a.blobState == unasked)
+		err = b.upload(ctx, to, layer, before == unasked)
 	}
 	if err != nil {
 		layer.takeBack()
+		d.set(a, before)
 		return err
 	}
 	d.arrived(a, to.repo, what.digest)
@@ -180,7 +193,7 @@ func (b *blobs) upload(ctx context.Context, to place, layer *remoteBlob, mayBeTh
 	return to.upload(ctx, layer, mayBeThere)
 }
 
-// A remoteBlob is a blob at a registry as a layer that the library can upload.
+// A remoteBlob is a blob at the registry that it is copied from.
 type remoteBlob struct {
 	ctx  context.Context
 	from place
@@ -189,24 +202,8 @@ type remoteBlob struct {
 	read atomic.Int64 // the library may still read when it has failed
 }
 
-// Digest implements v1.Layer.
-func (l *remoteBlob) Digest() (v1.Hash, error) { return l.what.digest, nil }
-
-// DiffID implements v1.Layer. It is not asked for.
-func (l *remoteBlob) DiffID() (v1.Hash, error) { return v1.Hash{}, errors.ErrUnsupported }
-
-// Uncompressed implements v1.Layer. It is not asked for.
-func (l *remoteBlob) Uncompressed() (io.ReadCloser, error) { return nil, errors.ErrUnsupported }
-
-// Size implements v1.Layer.
-func (l *remoteBlob) Size() (int64, error) { return l.what.size, nil }
-
-// MediaType implements v1.Layer. The library leaves blobs of some types out; which those are was
-// decided when the manifest was read.
-func (l *remoteBlob) MediaType() (types.MediaType, error) { return types.OCILayer, nil }
-
-// Compressed implements v1.Layer. The library compares what it reads with the digest.
-func (l *remoteBlob) Compressed() (io.ReadCloser, error) {
+// open returns the content from its beginning. It is compared with the digest as it is read.
+func (l *remoteBlob) open() (io.ReadCloser, error) {
 	l.takeBack()
 	source, err := l.from.puller.Layer(l.ctx, l.from.repo.Digest(l.what.digest.String()))
 	if err != nil {

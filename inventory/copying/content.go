@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -40,13 +42,38 @@ type blob struct {
 	size   int64
 }
 
-// The limits of what one image may consist of, some times what real ones do.
+// The limits of what one image may consist of, some times what real ones do. Who builds an image chooses all of this.
 const (
 	maxParts    = 200
 	maxBlobs    = 1000
 	maxAttached = 100
 	maxNesting  = 3
+	// maxManifests and maxBytes are for all manifests of an image, with what is attached to it. They are in memory
+	// until it is copied.
+	maxManifests = 1000
+	maxBytes     = 8 << 20
 )
+
+// The bounds of what is under way for one image. More would wait for the registry, and each waits in memory.
+const (
+	readsAtOnce = 32
+	sendsAtOnce = 2 * blobsAtOnce // some only wait until another image has sent the blob
+)
+
+// A quota is the manifests that have been read of one image, with what is attached to it.
+type quota struct{ manifests, bytes atomic.Int64 }
+
+// take counts a manifest.
+func (q *quota) take(raw []byte) error {
+	switch {
+	case q.manifests.Add(1) > maxManifests:
+		return fmt.Errorf("it has more than %d manifests, with what is attached to it; no more are read", maxManifests)
+	case q.bytes.Add(int64(len(raw))) > maxBytes:
+		return fmt.Errorf("its manifests have more than %d MiB, with what is attached to it; no more are read", maxBytes>>20)
+	default:
+		return nil
+	}
+}
 
 // attachedTags are the suffixes of the tags under which cosign attaches to an image what belongs to it.
 var attachedTags = []string{signatureSuffix, ".att", ".sbom"}
@@ -54,28 +81,45 @@ var attachedTags = []string{signatureSuffix, ".att", ".sbom"}
 // signatureSuffix is that of signatures.
 const signatureSuffix = ".sig"
 
-// A reader reads images at one place.
+// A reader reads an image at one place.
 type reader struct {
 	place
 	platforms []string
+	quota     *quota
 }
 
-// read reads the manifest of ref, and those below it.
-func (r *reader) read(ctx context.Context, ref name.Reference, depth int) (*manifest, error) {
-	got, err := r.puller.Get(ctx, ref)
-	if err != nil {
+// read reads the manifest of ref, and those below it, each once however often it is named.
+func (r *reader) read(ctx context.Context, ref name.Reference) (*manifest, error) {
+	top := &manifest{}
+	if err := r.readOne(ctx, ref, top); err != nil {
 		return nil, err
 	}
-	m := &manifest{digest: got.Digest, mediaType: mediaTypeOf(got), raw: got.Manifest}
+	known := map[v1.Hash]*manifest{}
+	var err error
+	for level, nesting := []*manifest{top}, 0; len(level) > 0; nesting++ {
+		if level, err = r.readParts(ctx, level, nesting, known); err != nil {
+			return nil, err
+		}
+	}
+	return top, nil
+}
+
+func (r *reader) readOne(ctx context.Context, ref name.Reference, m *manifest) error {
+	got, err := r.puller.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if err := r.quota.take(got.Manifest); err != nil {
+		return err
+	}
+	m.digest, m.mediaType, m.raw = got.Digest, mediaTypeOf(got), got.Manifest
 	switch {
 	case m.mediaType.IsSchema1():
-		return nil, errors.New("it is an image of schema 1, which is not copied; build it anew")
-	case m.mediaType.IsIndex():
-		return m, r.readParts(ctx, m, depth)
-	default:
+		return errors.New("it is an image of schema 1, which is not copied; build it anew")
+	case !m.mediaType.IsIndex():
 		m.blobs, err = blobsOf(m.raw)
-		return m, err
 	}
+	return err
 }
 
 // mediaTypeOf goes by what the registry says, without parameters.
@@ -103,8 +147,10 @@ func blobsOf(raw []byte) ([]blob, error) {
 	}
 	var blobs []blob
 	for _, d := range all {
-		elsewhere := slices.ContainsFunc(d.URLs, isWeb)
-		if d.Digest.Hex == "" || elsewhere || slices.ContainsFunc(blobs, func(b blob) bool { return b.digest == d.Digest }) {
+		if d.Size < 0 {
+			return nil, fmt.Errorf("its manifest says that %s has %d bytes", d.Digest, d.Size)
+		}
+		if d.Digest.Hex == "" || slices.ContainsFunc(d.URLs, isWeb) || slices.ContainsFunc(blobs, func(b blob) bool { return b.digest == d.Digest }) {
 			continue // what nodes fetch elsewhere is in no copy
 		}
 		blobs = append(blobs, blob{d.Digest, d.Size})
@@ -117,27 +163,57 @@ func isWeb(address string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-func (r *reader) readParts(ctx context.Context, m *manifest, depth int) error {
-	index, err := v1.ParseIndexManifest(bytes.NewReader(m.raw))
-	switch {
-	case err != nil:
-		return errors.New("its index cannot be read")
-	case len(index.Manifests) > maxParts || depth > maxNesting:
-		return errors.New("its index has more parts than any image")
+// readParts reads the parts of those of manifests that are indexes, and returns the ones that were not known.
+func (r *reader) readParts(ctx context.Context, manifests []*manifest, nesting int, known map[v1.Hash]*manifest) ([]*manifest, error) {
+	var parts []*manifest
+	var listed []v1.Descriptor // as what the first index has each of parts
+	for _, m := range manifests {
+		wanted, err := r.partsOf(m, nesting)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range wanted {
+			if known[d.Digest] == nil {
+				known[d.Digest] = &manifest{}
+				parts, listed = append(parts, known[d.Digest]), append(listed, d)
+			}
+			m.parts = append(m.parts, known[d.Digest])
+		}
 	}
-	wanted := r.wanted(index.Manifests)
-	m.parts = make([]*manifest, len(wanted))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, d := range wanted {
-		group.Go(func() (err error) {
-			m.parts[i], err = r.read(ctx, r.repo.Digest(d.Digest.String()), depth+1)
+	group, reading := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	for i, d := range listed {
+		if reading.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			err := r.readOne(reading, r.repo.Digest(d.Digest.String()), parts[i])
 			if registry.IsAbsent(err) {
 				return fmt.Errorf("its index names a part for %s (%s) that is gone there; --platforms leaves out what nodes do not need", platformOf(d), d.Digest)
 			}
 			return err
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return parts, ctx.Err() // which ends the loop, too
+}
+
+// partsOf returns the parts of m that are to be copied, none if it is not an index.
+func (r *reader) partsOf(m *manifest, nesting int) ([]v1.Descriptor, error) {
+	if !m.mediaType.IsIndex() {
+		return nil, nil
+	}
+	index, err := v1.ParseIndexManifest(bytes.NewReader(m.raw))
+	switch {
+	case err != nil:
+		return nil, errors.New("its index cannot be read")
+	case len(index.Manifests) > maxParts || nesting > maxNesting:
+		return nil, errors.New("its index has more parts than any image")
+	default:
+		return r.wanted(index.Manifests), nil
+	}
 }
 
 func platformOf(d v1.Descriptor) string {
@@ -172,50 +248,85 @@ func (r *reader) wanted(all []v1.Descriptor) []v1.Descriptor {
 	return chosen
 }
 
-// all returns m and the manifests below it, those first that others name.
+// all returns m and the manifests below it, each once, those first that others name.
 func (m *manifest) all() []*manifest {
 	var all []*manifest
-	for _, p := range m.parts {
-		all = append(all, p.all()...)
+	seen := map[*manifest]bool{}
+	var add func(*manifest)
+	add = func(m *manifest) {
+		if seen[m] {
+			return
+		}
+		seen[m] = true
+		for _, p := range m.parts {
+			add(p)
+		}
+		all = append(all, m)
 	}
-	return append(all, m)
+	add(m)
+	return all
 }
 
-// attached returns what is attached to the manifests of images: under tags of theirs, and by referring to them.
-// The notes say what could not be read of the latter, which nodes do not look at.
-func (r *reader) attached(ctx context.Context, images []*manifest) (attached []*manifest, notes []string, err error) {
-	found := make([][]*manifest, len(images))
-	said := make([]string, len(images))
+// attachments are what is attached to a manifest: under tags of its digest, and by referring to it. Note says what could
+// not be read of the latter, which nodes do not look at.
+type attachments struct {
+	of    v1.Hash
+	found []*manifest
+	note  string
+	err   error
+}
+
+// attached returns what is attached to the manifests of images, of which some may be known.
+func (r *reader) attached(ctx context.Context, images []*manifest, known attachments) (attached []*manifest, notes []string, err error) {
+	all := make([]attachments, len(images))
 	group, ctx := errgroup.WithContext(ctx)
-	referring := make([][]*manifest, len(images))
+	group.SetLimit(readsAtOnce)
 	for i, m := range images {
-		group.Go(func() (err error) {
-			found[i], err = r.tagged(ctx, m.digest)
-			return err
-		})
-		group.Go(func() (err error) {
-			if referring[i], err = r.referrers(ctx, m.digest); err != nil && ctx.Err() == nil {
-				said[i] = fmt.Sprintf("what refers to %s could not be read: %s", m.digest, registry.Reason(err))
+		group.Go(func() error {
+			if all[i] = known; m.digest != known.of {
+				all[i] = r.attachedTo(ctx, m.digest)
 			}
-			return ctx.Err()
+			return all[i].err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, nil, err
 	}
-	for i := range images {
-		attached = append(append(attached, found[i]...), referring[i]...)
-		if said[i] != "" {
-			notes = append(notes, said[i])
+	for _, a := range all {
+		attached = append(attached, a.found...)
+		if a.note != "" {
+			notes = append(notes, a.note)
 		}
 	}
 	return attached, notes, nil
+}
+
+func (r *reader) attachedTo(ctx context.Context, of v1.Hash) attachments {
+	a := attachments{of: of}
+	var group sync.WaitGroup
+	var referring []*manifest
+	group.Go(func() {
+		var err error
+		if referring, err = r.referrers(ctx, of); err != nil {
+			a.note = fmt.Sprintf("not all of what refers to %s could be read: %s", of, registry.Reason(err))
+		}
+	})
+	a.found, a.err = r.tagged(ctx, of)
+	group.Wait()
+	if a.err == nil {
+		a.err = ctx.Err()
+	}
+	a.found = append(a.found, referring...)
+	return a
 }
 
 // tagged returns what is attached to a digest under its tags. For the first digest of a repository, each tag is asked
 // for, for others what the list of tags has. Some proxies list only what they have in store; if the list lacks
 // a tag that the first digest has, it is not relied on.
 func (r *reader) tagged(ctx context.Context, of v1.Hash) (found []*manifest, err error) {
+	if r.isSampled.Swap(true) {
+		r.list(ctx) // while the sample is taken
+	}
 	first := false
 	r.sampling.Do(func() {
 		first = true
@@ -244,7 +355,7 @@ func (r *reader) attachedUnder(ctx context.Context, of v1.Hash, suffixes []strin
 	for i, suffix := range suffixes {
 		group.Go(func() error {
 			tag := tagFor(of) + suffix
-			m, err := r.read(ctx, r.repo.Tag(tag), 0)
+			m, err := r.read(ctx, r.repo.Tag(tag))
 			if registry.IsAbsent(err) {
 				return nil
 			}
@@ -273,8 +384,15 @@ func (r *reader) referrers(ctx context.Context, of v1.Hash) ([]*manifest, error)
 		return nil, err
 	}
 	var found []*manifest
-	for _, d := range list.Manifests[:min(len(list.Manifests), maxAttached)] {
-		m, err := r.read(ctx, r.repo.Digest(d.Digest.String()), 0)
+	named := map[v1.Hash]bool{}
+	for _, d := range list.Manifests {
+		if named[d.Digest] {
+			continue
+		}
+		if named[d.Digest] = true; len(named) > maxAttached {
+			return found, fmt.Errorf("more than %d do, and no more are read", maxAttached)
+		}
+		m, err := r.read(ctx, r.repo.Digest(d.Digest.String()))
 		if registry.IsAbsent(err) {
 			continue // the list outlives what it names
 		}

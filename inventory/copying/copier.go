@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -33,13 +34,12 @@ type Options struct {
 }
 
 // The default bounds. A blob that is under way takes some 100 kB, so these do not bound memory but the
-// load on a registry. More images than blobs, so that blobs are under way while manifests are put; and
-// a survey asks several places one after the other, so that it takes more of them to use what the pace of a
-// registry allows.
+// load on a registry. More blobs than images, so that blobs are under way while manifests are put; and no more surveys than
+// blobs: with more, the last image would be surveyed before the first is sent.
 const (
-	imagesAtOnce  = 48
-	blobsAtOnce   = 32
-	surveysAtOnce = 256
+	ImagesAtOnce  = 48
+	blobsAtOnce   = 64
+	surveysAtOnce = 64
 )
 
 // recently is for how long what a tag names is not asked again.
@@ -53,9 +53,12 @@ type Copier struct {
 	mu     sync.Mutex
 	remote map[remoteKey]*endpoint
 	blobs  blobs
+	images *fair.Queue // of the images that are copied at once, those first that come first
 	events sync.Mutex
-	// recently is the constant, but in tests.
-	recently time.Duration
+	// sparse has by registry whether it takes an index without all of its parts.
+	sparse map[string]func() error
+	// recently and firstRest are the constants, but in tests.
+	recently, firstRest time.Duration
 }
 
 type remoteKey struct {
@@ -65,8 +68,11 @@ type remoteKey struct {
 
 // New returns a Copier that reads what it copies through pull, and everything at mirrors through push.
 func New(pull, push *registry.Client, o Options) *Copier {
-	o.Images, o.Blobs = cmp.Or(o.Images, imagesAtOnce), cmp.Or(o.Blobs, blobsAtOnce)
-	return &Copier{options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(o.Blobs), recently: recently}
+	o.Images, o.Blobs = cmp.Or(o.Images, ImagesAtOnce), cmp.Or(o.Blobs, blobsAtOnce)
+	return &Copier{
+		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(o.Blobs),
+		images: fair.New(int64(o.Images)), sparse: map[string]func() error{}, recently: recently, firstRest: firstRest,
+	}
 }
 
 // at returns the place of l, to be read or written.

@@ -3,6 +3,7 @@ package copying
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -26,6 +28,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -136,16 +139,15 @@ func (s *stage) copy(image, digest string) policy.Copy {
 }
 
 func (s *stage) run(ctx context.Context, o Options, copies ...policy.Copy) []*Job {
-	c := New(s.pull, s.push, o)
-	jobs := c.Survey(ctx, copies)
-	c.Run(ctx, jobs)
-	return jobs
+	return New(s.pull, s.push, o).Copy(ctx, copies, func([]*Job) {})
 }
 
-// An attached image of two platforms: signatures of each part and of the index, an attestation and a referrer.
+// An attached image of two platforms: signatures of each part and of the index, attestations and SBOMs of the index and of a part,
+// and what refers to either.
 type fixture struct {
 	index  v1.ImageIndex
 	digest string
+	part   string   // the digest of the first part
 	tags   []string // what is attached to it under tags
 }
 
@@ -196,12 +198,17 @@ func pushFixture(t testing.TB, repository string) fixture {
 		f.tags = append(f.tags, tag)
 		check(t, remote.Write(ref(t, repository+":"+tag).(name.Tag), must[v1.Image](t)(registries.NewAttached(signer.Attach(signer.Key("release").Sign(repository+":v1", digest))))))
 	}
-	att := strings.TrimSuffix(f.tags[0], ".sig") + ".att"
-	f.tags = append(f.tags, att)
-	check(t, remote.Write(ref(t, repository+":"+att).(name.Tag), image(t, "attestation "+repository)))
-	desc := must[*v1.Descriptor](t)(remote.Head(ref(t, repository+"@"+f.digest)))
-	referrer := mutate.Subject(mutate.MediaType(image(t, "sbom of "+repository), types.OCIManifestSchema1), *desc).(v1.Image)
-	check(t, remote.Write(ref(t, repository+"@"+must[v1.Hash](t)(referrer.Digest()).String()), referrer))
+	f.part = list.Manifests[0].Digest.String()
+	for n, of := range []string{f.digest, f.part} {
+		for _, suffix := range []string{".att", ".sbom"} {
+			tag := strings.TrimSuffix(f.tags[n], signatureSuffix) + suffix
+			f.tags = append(f.tags, tag)
+			check(t, remote.Write(ref(t, repository+":"+tag).(name.Tag), image(t, suffix+" of "+of+" in "+repository)))
+		}
+		desc := must[*v1.Descriptor](t)(remote.Head(ref(t, repository+"@"+of)))
+		referrer := mutate.Subject(mutate.MediaType(image(t, "refers to "+of+" in "+repository), types.OCIManifestSchema1), *desc).(v1.Image)
+		check(t, remote.Write(ref(t, repository+"@"+must[v1.Hash](t)(referrer.Digest()).String()), referrer))
+	}
 	return f
 }
 
@@ -230,12 +237,13 @@ func TestCopy(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			s := newStage(t, source, mirror)
 			f := pushFixture(t, source.host+"/team/nested/app")
-			jobs := s.run(t.Context(), Options{}, s.copy("team/nested/app@"+f.digest, f.digest), s.copy("team/nested/app:v1", f.digest))
+			check(t, remote.WriteIndex(ref(t, source.host+"/team/nested/app:latest").(name.Tag), f.index))
+			jobs := s.run(t.Context(), Options{}, s.copy("team/nested/app@"+f.digest, f.digest), s.copy("team/nested/app:v1", f.digest), s.copy("team/nested/app:latest", f.digest))
 			for _, j := range jobs {
 				wantState(t, j, Copied)
 			}
 			fallback := strings.Replace(f.digest, ":", "-", 1)
-			for _, at := range append(slices.Clone(f.tags), "v1", fallback+keepingTag) {
+			for _, at := range append(slices.Clone(f.tags), "v1", "latest", fallback+keepingTag) {
 				from := at
 				if at == fallback+keepingTag {
 					from = "v1"
@@ -244,12 +252,14 @@ func TestCopy(t *testing.T) {
 					t.Errorf("%s is not what it is at the source:\n%s\n%s", at, got, want)
 				}
 			}
-			at := func(s *server) v1.Hash {
-				list := must[v1.ImageIndex](t)(remote.Referrers(ref(t, s.host+"/team/nested/app@"+f.digest).(name.Digest)))
-				return must[*v1.IndexManifest](t)(list.IndexManifest()).Manifests[0].Digest
-			}
-			if want, got := at(source), at(mirror); got != want {
-				t.Errorf("what refers to the image is %s, want %s", got, want)
+			for _, of := range []string{f.digest, f.part} {
+				at := func(s *server) []v1.Hash {
+					list := must[v1.ImageIndex](t)(remote.Referrers(ref(t, s.host+"/team/nested/app@"+of).(name.Digest)))
+					return each.Of(must[*v1.IndexManifest](t)(list.IndexManifest()).Manifests, func(d v1.Descriptor) v1.Hash { return d.Digest })
+				}
+				if want, got := at(source), at(mirror); len(want) != 1 || !slices.Equal(got, want) {
+					t.Errorf("what refers to %s is %s, want %s", of, got, want)
+				}
 			}
 			again := s.run(t.Context(), Options{}, s.copy("team/nested/app:v1", f.digest))
 			wantState(t, again[0], There)
@@ -277,31 +287,89 @@ func TestSharedBlobs(t *testing.T) {
 	if n := s.source.count("GET", "/blobs/"+base); n != 1 {
 		t.Errorf("the shared layer was read %d times", n)
 	}
-	if n := s.mirror.count("POST", "mount="+base, "from="); n != 5 {
+	n := s.mirror.count("POST", "mount="+base, "from=")
+	for i := range 6 {
+		n -= s.mirror.count("POST", fmt.Sprintf("/v2/app%d/", i), "mount="+base, fmt.Sprintf("from=app%d", i)) // which asks whether it is there
+	}
+	if n != 5 {
 		t.Errorf("it was mounted %d times, want 5", n)
+	}
+}
+
+// TestNoCrossMount: where a registry mounts nothing from another repository, each gets the layer sent.
+func TestNoCrossMount(t *testing.T) {
+	refuses := func(status int) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPost || !r.URL.Query().Has("mount") {
+				return false
+			}
+			w.WriteHeader(status)
+			return true
+		}
+	}
+	for how, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"404": refuses(http.StatusNotFound), "405": refuses(http.StatusMethodNotAllowed),
+		"202": func(_ http.ResponseWriter, r *http.Request) bool { // as the specification has it: an upload begins instead
+			if r.Method == http.MethodPost {
+				r.URL.RawQuery = ""
+			}
+			return false
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			s := newStage(t, newServer(t), newServer(t))
+			s.mirror.set(answer)
+			var copies []policy.Copy
+			for i := range 4 {
+				repository := fmt.Sprintf("app%d:v1", i)
+				check(t, remote.Write(ref(t, s.source.host+"/"+repository).(name.Tag), image(t, "the base of all images", "own "+strconv.Itoa(i))))
+				copies = append(copies, s.copy(repository, ""))
+			}
+			base := must[v1.Hash](t)(static.NewLayer([]byte("the base of all images"), types.DockerLayer).Digest()).String()
+			for i, j := range s.run(t.Context(), Options{}, copies...) {
+				wantState(t, j, Copied)
+				at := fmt.Sprintf("/app%d:v1", i)
+				if got, want := raw(t, s.mirror.host+at), raw(t, s.source.host+at); !bytes.Equal(got, want) {
+					t.Errorf("%s is %s, want %s", at, got, want)
+				}
+			}
+			if n := s.source.count("GET", "/blobs/"+base); n != len(copies) {
+				t.Errorf("the shared layer was read %d times, want %d", n, len(copies))
+			}
+		})
 	}
 }
 
 // TestWrongLayer: what is not what its digest says is refused, and nothing of the image can be pulled.
 func TestWrongLayer(t *testing.T) {
-	s := newStage(t, newServer(t), newServer(t))
-	img := image(t, "what it should be")
-	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
-	layer := must[v1.Hash](t)(must[[]v1.Layer](t)(img.Layers())[0].Digest()).String()
-	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+layer) {
-			_, _ = io.WriteString(w, "what it shouldn't") // of the same length
-			return true
-		}
-		return false
-	})
-	jobs := s.run(t.Context(), Options{}, s.copy("app:v1", must[v1.Hash](t)(img.Digest()).String()))
-	wantState(t, jobs[0], Failed)
-	if got := jobs[0].Err.Error(); !strings.Contains(got, "sha256") {
-		t.Errorf("the reason is %q", got)
-	}
-	if _, err := remote.Head(ref(t, s.mirror.host+"/app:v1")); err == nil {
-		t.Error("the image can be pulled")
+	for _, row := range []struct{ what, content, want string }{
+		{"another one", "what it shouldn't", "sha256"}, // of the same length
+		{"a longer one", "what it should be, and more", "a blob has more bytes than its manifest says"},
+		{"a shorter one", "what it", "sha256"},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			s := newStage(t, newServer(t), newServer(t))
+			img := image(t, "what it should be")
+			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+			layer := must[v1.Hash](t)(must[[]v1.Layer](t)(img.Layers())[0].Digest()).String()
+			s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+layer) {
+					_, _ = io.WriteString(w, row.content)
+					return true
+				}
+				return false
+			})
+			jobs := s.run(t.Context(), Options{}, s.copy("app:v1", must[v1.Hash](t)(img.Digest()).String()))
+			wantState(t, jobs[0], Failed)
+			if got := jobs[0].Err.Error(); !strings.Contains(got, row.want) {
+				t.Errorf("the reason is %q", got)
+			}
+			for _, at := range []string{"app:v1", "app@" + must[v1.Hash](t)(img.Digest()).String()} {
+				if _, err := remote.Head(ref(t, s.mirror.host+"/"+at)); err == nil {
+					t.Errorf("%s can be pulled", at)
+				}
+			}
+		})
 	}
 }
 
@@ -335,9 +403,9 @@ func TestTags(t *testing.T) {
 
 // TestRefusals: what a mirror says when it does not take an image is in the reason, in one line.
 func TestRefusals(t *testing.T) {
-	said := func(status int, body string) func(http.ResponseWriter, *http.Request) bool {
+	said := func(at string, status int, body string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
-			if r.Method != http.MethodPost && r.Method != http.MethodPut {
+			if r.Method != http.MethodPost && r.Method != http.MethodPut || !strings.Contains(r.URL.Path, at) {
 				return false
 			}
 			w.WriteHeader(status)
@@ -345,16 +413,18 @@ func TestRefusals(t *testing.T) {
 			return true
 		}
 	}
+	const manifests = "/manifests/"
 	for _, row := range []struct {
 		name   string
 		answer func(http.ResponseWriter, *http.Request) bool
 		want   string
 	}{
-		{"read-only", said(405, `{"errors":[{"code":"UNSUPPORTED","message":"the registry is read-only"}]}`), `405 Method Not Allowed, saying "the registry is read-only"`},
-		{"immutable", said(409, `{"errors":[{"code":"TAG_INVALID","message":"tag is immutable\u001b[31m"}]}`), `409 Conflict, saying "tag is immutable"`},
-		{"a media type", said(415, `{"errors":[{"code":"MANIFEST_INVALID","message":"manifest type is not supported"}]}`), `415 Unsupported Media Type, saying "manifest type is not supported"`},
-		{"full", said(507, `{"errors":[{"code":"UNKNOWN","message":"no space left on device"}]}`), `507 Insufficient Storage, saying "no space left on device"`},
-		{"no credentials", said(401, ``), "no credentials to push to it with"},
+		{"read-only", said("", 405, `{"errors":[{"code":"UNSUPPORTED","message":"the registry is read-only"}]}`), `405 Method Not Allowed, saying "the registry is read-only"`},
+		{"immutable", said(manifests, 409, `{"errors":[{"code":"TAG_INVALID","message":"tag is immutable\u001b[31m"}]}`), `409 Conflict, saying "tag is immutable"`},
+		{"a media type", said(manifests, 415, `{"errors":[{"code":"MANIFEST_INVALID","message":"manifest type is not supported"}]}`), `415 Unsupported Media Type, saying "manifest type is not supported"`},
+		{"full", said("", 507, `{"errors":[{"code":"UNKNOWN","message":"no space left on device"}]}`), `507 Insufficient Storage, saying "no space left on device"`},
+		{"failing", said("", 500, `{"errors":[{"code":"UNKNOWN","message":"unknown error"}]}`), `500 Internal Server Error, saying "unknown error"; try again when it has recovered`},
+		{"no credentials", said("", 401, ``), "no credentials to push to it with"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -362,16 +432,29 @@ func TestRefusals(t *testing.T) {
 			img := image(t, "an image")
 			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
 			s.mirror.set(row.answer)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			c := New(s.pull, s.push, Options{})
-			jobs := c.Survey(ctx, []policy.Copy{s.copy("app:v1", "")})
-			err := c.copy(ctx, jobs[0])
-			if err == nil || !strings.Contains(registry.Reason(err), row.want) {
-				t.Errorf("the reason is %v, want %q in it", err, row.want)
+			j := s.impatient().Copy(t.Context(), []policy.Copy{s.copy("app:v1", "")}, func([]*Job) {})[0]
+			wantState(t, j, Failed)
+			if got := j.Err.Error(); !strings.HasPrefix(got, s.mirror.host+" ") || !strings.Contains(got, row.want) || strings.Contains(got, "\n") {
+				t.Errorf("the reason is %q, want %q in it", got, row.want)
+			}
+			if _, err := remote.Head(ref(t, s.mirror.host+"/app:v1")); err == nil {
+				t.Error("the image can be pulled")
+			}
+			if n := s.mirror.count("PUT", manifests); (n > 0) != (row.name == "immutable" || row.name == "a media type") {
+				t.Errorf("%d manifests were put", n)
+			}
+			if n := s.mirror.count("POST"); row.name == "failing" && n < maxAttempts || row.name == "full" && n >= maxAttempts {
+				t.Errorf("%d uploads were tried", n)
 			}
 		})
 	}
+}
+
+// impatient returns a Copier that does not rest for long before it tries again.
+func (s *stage) impatient() *Copier {
+	c := New(s.pull, s.push, Options{})
+	c.firstRest = time.Millisecond
+	return c
 }
 
 // TestThrottled: a registry that answers 429 is asked when it says.
@@ -403,8 +486,52 @@ func TestSparse(t *testing.T) {
 	if got := jobs[0].Err.Error(); !strings.Contains(got, "does not take an index without all of its parts") || !strings.Contains(got, "saying") {
 		t.Errorf("the reason is %q", got)
 	}
-	if n := s.mirror.count("PATCH"); n != 0 {
+	if n := s.mirror.count("PUT", "/uploads/") + s.mirror.count("PATCH"); n != 0 {
 		t.Errorf("%d blobs were sent", n)
+	}
+}
+
+// TestFirstThingsFirst: an image is sent while others are still surveyed, but none before the survey of a more
+// important one has ended.
+func TestFirstThingsFirst(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	var copies []policy.Copy
+	for rank, repository := range []string{"router", "cart", "last"} {
+		check(t, remote.Write(ref(t, s.source.host+"/"+repository+":v1").(name.Tag), image(t, "the image of "+repository)))
+		c := s.copy(repository+":v1", "")
+		c.Rank = rank
+		copies = append(copies, c)
+	}
+	started, planned := make(chan struct{}), make(chan struct{})
+	var answered, early atomic.Bool
+	s.source.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		switch path := r.URL.Path; {
+		case strings.HasPrefix(path, "/v2/router/blobs/"):
+			<-planned
+		case strings.HasPrefix(path, "/v2/cart/manifests/v1"):
+			<-started
+			answered.Store(true)
+		case strings.HasPrefix(path, "/v2/last/blobs/") && !answered.Load():
+			early.Store(true)
+		}
+		return false
+	})
+	c := New(s.pull, s.push, Options{On: func(e Event) {
+		if e.Job.Rank == 0 && e.Job.State == Started {
+			close(started)
+		}
+	}})
+	jobs := c.Copy(t.Context(), copies, func(jobs []*Job) {
+		if !jobs[1].Wanted || jobs[1].Bytes == 0 {
+			t.Error("the cart was not surveyed when the plan was told")
+		}
+		close(planned)
+	})
+	for _, j := range jobs {
+		wantState(t, j, Copied)
+	}
+	if early.Load() {
+		t.Error("the last image was sent before it was known what the cart needs")
 	}
 }
 
@@ -489,6 +616,11 @@ func TestTogether(t *testing.T) {
 		})
 	}
 	group.Wait()
+	for _, tag := range append(slices.Clone(f.tags), "v1") {
+		if got, want := raw(t, s.mirror.host+"/app:"+tag), raw(t, s.source.host+"/app:"+tag); !bytes.Equal(got, want) {
+			t.Errorf("%s is %s, want %s", tag, got, want)
+		}
+	}
 }
 
 // TestSparseTaken: where the mirror takes an index without all of its parts, only those that are wanted are sent.
@@ -531,52 +663,204 @@ func TestVanishedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestFull: a mirror that is full when most has come says so; what came stays, and the next run sends the rest.
+// TestFull: a mirror that is full when nine tenths have come says so; what came stays, and the next run sends the rest.
 func TestFull(t *testing.T) {
 	s := newStage(t, newServer(t), newServer(t))
-	img := image(t, "one of the layers", "two of the layers", "three of them", "the layer for which there is no space")
-	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
-	var sent atomic.Int64
+	var copies []policy.Copy
+	var all int64
+	for i := range 10 {
+		img := image(t, fmt.Sprintf("one of the layers of %d", i), strings.Repeat(fmt.Sprintf("the layer of %d that is large", i), 10_000))
+		repository := fmt.Sprintf("app%d", i)
+		check(t, remote.Write(ref(t, s.source.host+"/"+repository+":v1").(name.Tag), img))
+		copies = append(copies, s.copy(repository+":v1", ""))
+		for _, l := range must[[]v1.Layer](t)(img.Layers()) {
+			all += must[int64](t)(l.Size())
+		}
+	}
+	space := all * 9 / 10
+	var taken atomic.Int64
 	s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPut || sent.Add(1) < 4 {
+		if r.Method != http.MethodPut || taken.Add(r.ContentLength) <= space {
 			return false
 		}
+		taken.Add(-r.ContentLength)
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusInsufficientStorage)
 		_, _ = io.WriteString(w, `{"errors":[{"code":"UNKNOWN","message":"no space left on device"}]}`)
 		return true
 	})
-	c := New(s.pull, s.push, Options{Blobs: 1})
-	jobs := c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", "")})
-	if err := c.copy(t.Context(), jobs[0]); err == nil || !strings.Contains(registry.Reason(err), "no space left on device") {
-		t.Errorf("the reason is %v", err)
+	failed := 0
+	for _, j := range s.impatient().Copy(t.Context(), copies, func([]*Job) {}) {
+		if j.State == Copied {
+			continue
+		}
+		failed++
+		wantState(t, j, Failed)
+		if want := s.mirror.host + ` answers 507 Insufficient Storage, saying "no space left on device"`; j.Err.Error() != want {
+			t.Errorf("the reason is %q, want %q", j.Err, want)
+		}
+		if _, err := remote.Head(ref(t, j.To.Ref)); err == nil {
+			t.Errorf("%s can be pulled", j.To.Ref)
+		}
 	}
-	if _, err := remote.Head(ref(t, s.mirror.host+"/app:v1")); err == nil {
-		t.Error("the image can be pulled")
+	if failed == 0 || failed > 5 {
+		t.Errorf("%d of %d images failed, want some of the last", failed, len(copies))
 	}
 	s.mirror.set(func(http.ResponseWriter, *http.Request) bool { return false })
 	s.source.forget()
-	wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0], Copied)
-	if n := s.source.count("GET", "/blobs/"); n > 2 {
-		t.Errorf("%d blobs were read again, want those that had not come: at most 2", n)
+	var sent int64
+	for _, j := range s.run(t.Context(), Options{}, copies...) {
+		sent += j.Sent()
+		if j.State != Copied && j.State != There {
+			t.Errorf("%s is %s: %v", j.To.Ref, j.State, j.Err)
+		}
+	}
+	if sent > all/3 {
+		t.Errorf("%d of %d bytes were sent again, want those that had not come", sent, all)
 	}
 }
 
-// TestInPieces: a mirror that takes no blob in one request, or names another place to send it to, gets it in pieces.
+// TestInPieces: a mirror that takes no blob in one request gets it in pieces, and is not tried again.
 func TestInPieces(t *testing.T) {
 	s := newStage(t, newServer(t), newServer(t))
-	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), image(t, "a layer", "another one")))
-	s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/uploads/") || r.ContentLength == 0 {
-			return false
-		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return true
-	})
-	wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0], Copied)
+	for i := range 3 {
+		check(t, remote.Write(ref(t, fmt.Sprintf("%s/app%d:v1", s.source.host, i)).(name.Tag), image(t, "a layer", fmt.Sprintf("another one of %d", i))))
+	}
+	s.mirror.set(refusesWholeBlobs)
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app0:v1", ""))[0], Copied)
 	if n := s.mirror.count("PATCH"); n != 3 {
 		t.Errorf("%d blobs came in pieces, want 3", n)
+	}
+	s.mirror.forget()
+	c := New(s.pull, s.push, Options{Images: 1, Blobs: 1})
+	for _, j := range c.Copy(t.Context(), []policy.Copy{s.copy("app1:v1", ""), s.copy("app2:v1", "")}, func([]*Job) {}) {
+		wantState(t, j, Copied)
+	}
+	// A registry may refuse a blob for other reasons, so that the first one is tried as a whole.
+	if n := s.mirror.count("PUT", "/uploads/"); n != 6 {
+		t.Errorf("%d requests ended an upload, want 6: one that was refused, and one for each of five blobs", n)
+	}
+}
+
+func refusesWholeBlobs(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/uploads/") || r.ContentLength == 0 {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.WriteHeader(http.StatusMethodNotAllowed)
+	return true
+}
+
+// TestUploadElsewhere: blobs go where the registry says, if that is another host, and its credentials do not.
+func TestUploadElsewhere(t *testing.T) {
+	for how, refuses := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"whole": func(http.ResponseWriter, *http.Request) bool { return false }, "in pieces": refusesWholeBlobs,
+	} {
+		t.Run(how, func(t *testing.T) {
+			mirror := newServer(t)
+			storage := &server{real: mirror.real}
+			storage.set(refuses)
+			front := httptest.NewServer(storage)
+			t.Cleanup(front.Close)
+			elsewhere := strings.Replace(strings.TrimPrefix(front.URL, "http://"), "127.0.0.1", "localhost", 1)
+			mirror.set(func(w http.ResponseWriter, r *http.Request) bool {
+				if user, password, _ := r.BasicAuth(); user != "pusher" || password != "secret" {
+					w.Header().Set("WWW-Authenticate", `Basic realm="mirror"`)
+					w.WriteHeader(http.StatusUnauthorized)
+					return true
+				}
+				if r.Method != http.MethodPost {
+					return false
+				}
+				proxy := httputil.ReverseProxy{
+					Rewrite: func(p *httputil.ProxyRequest) {
+						p.SetURL(&url.URL{Scheme: "http", Host: mirror.real})
+						p.Out.Host = elsewhere
+					},
+					ModifyResponse: func(resp *http.Response) error {
+						if to := resp.Header.Get("Location"); !strings.HasPrefix(to, "http://"+elsewhere) {
+							return fmt.Errorf("the location is %q", to)
+						}
+						return nil
+					},
+					ErrorLog: quiet,
+				}
+				proxy.ServeHTTP(w, r)
+				return true
+			})
+			s := newStage(t, newServer(t), mirror)
+			credentials := must[registry.Credentials](t)(registry.ParseCredentials([]byte(fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, mirror.host, base64.StdEncoding.EncodeToString([]byte("pusher:secret"))))))
+			push := s.pull.With(credentials)
+			t.Cleanup(push.Close)
+			s.push = push
+			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), image(t, "a layer", "another one")))
+			wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0], Copied)
+			if sent := mirror.count("PUT", "/uploads/") + mirror.count("PATCH"); sent != 0 {
+				t.Errorf("%d requests went to the registry instead of the storage", sent)
+			}
+			if n := storage.count("PUT", "/uploads/"); n < 3 {
+				t.Errorf("%d uploads ended at the storage, want 3", n)
+			}
+			if n := storage.count("Basic "); n != 0 {
+				t.Errorf("%d requests to the storage had the credentials of the registry", n)
+			}
+			if n := mirror.count("Basic "); n == 0 {
+				t.Error("the registry has not seen its credentials")
+			}
+		})
+	}
+}
+
+// TestEmptyBlob: a layer without a byte is copied as others are.
+func TestEmptyBlob(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	img := image(t, "one layer", "")
+	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0], Copied)
+	if got, want := raw(t, s.mirror.host+"/app:v1"), raw(t, s.source.host+"/app:v1"); !bytes.Equal(got, want) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestWebLayers: layers that are elsewhere on the web are in no copy, and the manifest that names them is.
+func TestWebLayers(t *testing.T) {
+	t.Setenv("REGISTRY_VALIDATION_MANIFESTS_URLS_ALLOW_0", ".*")
+	s := newStage(t, newServer(t), newServer(t))
+	img := image(t, "a layer of ours")
+	const elsewhere = "the layer of another house"
+	web := static.NewLayer([]byte(elsewhere), types.DockerForeignLayer)
+	img = must[v1.Image](t)(mutate.Append(img, mutate.Addendum{Layer: web, URLs: []string{"https://layers.example.com/base"}, MediaType: types.DockerForeignLayer}))
+	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+	j := s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0]
+	wantState(t, j, Copied)
+	got := raw(t, s.mirror.host+"/app:v1")
+	if !bytes.Equal(got, raw(t, s.source.host+"/app:v1")) || !bytes.Contains(got, []byte("https://layers.example.com/base")) {
+		t.Errorf("the manifest is %s", got)
+	}
+	digest := must[v1.Hash](t)(web.Digest()).String()
+	if n := s.source.count("GET", "/blobs/"+digest) + s.mirror.count("PUT", "/uploads/", digest[7:]); n != 0 {
+		t.Errorf("%d requests are about the layer of the web", n)
+	}
+}
+
+// TestSchema1: an image of schema 1 is not copied, which is said.
+func TestSchema1(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/manifests/v1") {
+			return false
+		}
+		w.Header().Set("Content-Type", string(types.DockerManifestSchema1Signed))
+		_, _ = io.WriteString(w, `{"schemaVersion":1,"name":"app","tag":"v1","architecture":"amd64","fsLayers":[],"history":[],"signatures":[]}`)
+		return true
+	})
+	j := s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0]
+	wantState(t, j, Failed)
+	if got := j.Err.Error(); !strings.Contains(got, "it is an image of schema 1, which is not copied; build it anew") {
+		t.Errorf("the reason is %q", got)
+	}
+	if n := s.mirror.count("POST") + s.mirror.count("PUT"); n != 0 {
+		t.Errorf("%d requests send something", n)
 	}
 }
 
@@ -685,4 +969,18 @@ func TestBareLeavesNoSignature(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLost: what is sent again after an interruption is counted apart from what an attempt sends again that failed by itself.
+func TestLost(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var j Job
+	j.count(ctx, 5)
+	j.count(ctx, -2)
+	cancel()
+	j.count(ctx, -3)
+	if j.Sent() != 0 || j.Lost() != 3 {
+		t.Errorf("%d bytes were sent and %d are lost, want 0 and 3", j.Sent(), j.Lost())
+	}
 }

@@ -1,6 +1,10 @@
 // Package copying copies images to mirrors, as a policy.Copy says.
 //
 //	copier := copying.New(pull, push, copying.Options{})
+//	jobs := copier.Copy(ctx, copies, planned)
+//
+// or, where something is to be decided in between,
+//
 //	jobs := copier.Survey(ctx, copies)  // what is to be sent of each, and how many bytes
 //	copier.Run(ctx, jobs)
 //

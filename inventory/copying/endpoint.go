@@ -3,7 +3,6 @@ package copying
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,10 +20,9 @@ import (
 )
 
 // An endpoint is a registry as the libraries' clients see it: go-containerregistry's reads, oras-go's writes, as it
-// asks half as many requests for that. The pusher is for registries that take blobs in pieces only.
+// asks half as many requests for that.
 type endpoint struct {
 	puller *remote.Puller
-	pusher *remote.Pusher
 	client *http.Client
 	// inPieces is set if the registry does not take a blob in one request.
 	inPieces atomic.Bool
@@ -47,11 +45,8 @@ func newEndpoint(ctx context.Context, r name.Registry, carrier http.RoundTripper
 	if err != nil {
 		return nil, err
 	}
-	e.client = &http.Client{Transport: locations{carrier, e}}
-	if e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(jobs)); err != nil {
-		return nil, err
-	}
-	e.pusher, err = remote.NewPusher(remote.WithTransport(wrapped), remote.WithJobs(jobs))
+	e.client = &http.Client{Transport: uploads{carrier, e}}
+	e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(jobs))
 	return e, err
 }
 
@@ -65,7 +60,8 @@ type repository struct {
 	missing     bool            // by the list of its tags
 	listed      time.Time
 	sampling    sync.Once
-	sampled     []string // the tags of what is attached to the first manifest
+	isSampled   atomic.Bool // or is being sampled
+	sampled     []string    // the tags of what is attached to the first manifest
 	sampleErr   error
 	referring   sync.Once
 	noReferrers atomic.Bool // it is not asked for referrers, as its registry does not know what they are
@@ -132,33 +128,6 @@ func (p place) lacks(ctx context.Context, tag string) bool {
 func (p place) isMissing(ctx context.Context) bool {
 	p.list(ctx)
 	return p.missing
-}
-
-// locations carries requests. What a registry says of where a blob is to be sent often has another scheme or port than
-// the one by which it is reached, as it does not know of the proxy before it; oras-go refuses that. What carries
-// the requests knows the scheme. A registry that names another host takes blobs by the other library.
-type locations struct {
-	http.RoundTripper
-	endpoint *endpoint
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l locations) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := l.RoundTripper.RoundTrip(req)
-	if err != nil || req.Method != http.MethodPost || resp.StatusCode != http.StatusAccepted {
-		return resp, err
-	}
-	to, err := url.Parse(resp.Header.Get("Location"))
-	switch {
-	case err != nil || to.Host == "":
-		return resp, nil // the library says so, or adds the host
-	case to.Hostname() == req.URL.Hostname() && (to.Port() == req.URL.Port() || to.Port() == "" || req.URL.Port() == ""):
-		to.Scheme, to.Host = req.URL.Scheme, req.URL.Host
-		resp.Header.Set("Location", to.String())
-	default:
-		l.endpoint.inPieces.Store(true)
-	}
-	return resp, nil
 }
 
 // A referrersWatch carries requests, and notes which repositories have no list of referrers. The library then

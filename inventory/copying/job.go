@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -44,29 +46,41 @@ type Job struct {
 	State State
 	Err   error
 	Notes []string
-	// Bytes is how many have to be sent for it, those not counted that a job before it sends to the same
-	// registry, too.
-	Bytes int64
+	// Wanted is set by a survey that finds something to be sent, and Bytes is how many have to be, those not counted
+	// that another job sends to the same registry, too.
+	Wanted bool
+	Bytes  int64
 	// Digest is that of the image, and Registry where it is copied to.
 	Digest, Registry string
 
 	sent     atomic.Int64
+	lost     atomic.Int64
 	from, to place
 	origin   mirrors.Location
 	// asked is when the tag of the origin was last seen to name the image.
 	asked    time.Time
 	image    *manifest
 	attached []*manifest
+	read     *quota
 }
 
 // Sent returns how many bytes were sent.
 func (j *Job) Sent() int64 { return j.sent.Load() }
 
+// Lost returns how many bytes were sent of blobs that were under way when Run ended early. Registries do not keep them.
+func (j *Job) Lost() int64 { return j.lost.Load() }
+
+// count counts bytes that were sent, or if n is negative those of an attempt that failed.
+func (j *Job) count(ctx context.Context, n int64) {
+	j.sent.Add(n)
+	if n < 0 && ctx.Err() != nil {
+		j.lost.Add(-n)
+	}
+}
+
 // An Event is something that happened to a Job: its State is another.
 type Event struct {
 	Job *Job
-	// Surveyed is set if the state is what the survey found.
-	Surveyed bool
 }
 
 func (j *Job) end(state State, err error) {
@@ -77,53 +91,126 @@ func (j *Job) end(state State, err error) {
 // platforms are copied, it asks each mirror whether it takes an index without all of its parts, by a
 // trial that it deletes again. The jobs are in the order of copies. Those that cannot be copied are Failed.
 func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
-	jobs := make([]*Job, len(copies))
-	var group sync.WaitGroup
-	slots := make(chan struct{}, surveysAtOnce)
-	for i, copied := range copies {
-		j := &Job{Copy: copied, State: Open}
-		jobs[i] = j
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			if err := c.survey(ctx, j); err != nil {
-				j.end(Failed, err)
-			}
-		})
-	}
-	group.Wait()
-	c.count(jobs)
-	c.askSparse(ctx, jobs)
+	jobs := jobsOf(copies)
+	c.surveyEach(ctx, jobs, func(int) {})
+	counted := newTally()
 	for _, j := range jobs {
+		c.count(j, counted)
 		if j.State != Open {
-			c.tell(Event{j, true})
+			c.tell(Event{j})
 		}
 	}
 	return jobs
 }
 
-// count sets the bytes of jobs, and which have nothing to be sent.
-func (c *Copier) count(jobs []*Job) {
-	counted := map[blobKey]bool{}
-	for _, j := range jobs {
-		if j.State != Open {
-			continue
+// Copy copies each of copies as soon as it is known what is to be sent for it, and the more important ones have been
+// surveyed, as Survey and Run would do it one after the other. Planned is called once all of them are surveyed, unless ctx
+// has ended; it may read Wanted and Bytes of each, and State of those that are not Wanted, for others may be under way. What is not done when ctx ends is Open, or Failed if it was being surveyed.
+func (c *Copier) Copy(ctx context.Context, copies []policy.Copy, planned func([]*Job)) []*Job {
+	jobs, counted, surveys := jobsOf(copies), newTally(), surveysOf(copies)
+	var planning sync.WaitGroup
+	planning.Go(func() {
+		surveys.wait(math.MaxInt)
+		if ctx.Err() == nil {
+			planned(jobs)
 		}
-		complete := true
-		for _, m := range j.manifests() {
-			complete = complete && m.there
-			for _, b := range m.blobs {
-				key := blobKey{j.Registry, b.digest}
-				if _, there := c.blobs.delivery(j.to.repo, b.digest).source(); !counted[key] && !there {
-					counted[key] = true
-					j.Bytes += b.size
-				}
-				complete = complete && c.blobs.has(j.to.repo, b.digest)
+	})
+	c.surveyEach(ctx, jobs, func(i int) {
+		j := jobs[i]
+		c.count(j, counted)
+		surveys[j.Rank].Done()
+		surveys.wait(j.Rank)
+		switch {
+		case ctx.Err() != nil:
+		case j.State != Open:
+			c.tell(Event{j})
+		case c.images.Acquire(ctx, i, 1) == nil:
+			defer c.images.Release(1)
+			c.runJob(ctx, j)
+		}
+	})
+	planning.Wait()
+	return jobs
+}
+
+func jobsOf(copies []policy.Copy) []*Job {
+	return each.Of(copies, func(copied policy.Copy) *Job { return &Job{Copy: copied, State: Open} })
+}
+
+// surveyEach surveys jobs, and calls then with the index of each that is surveyed, while others are.
+func (c *Copier) surveyEach(ctx context.Context, jobs []*Job, then func(i int)) {
+	var group sync.WaitGroup
+	slots := make(chan struct{}, surveysAtOnce)
+	for i, j := range jobs {
+		slots <- struct{}{}
+		group.Go(func() {
+			if err := c.survey(ctx, j); err != nil {
+				j.end(Failed, err)
 			}
+			<-slots
+			then(i)
+		})
+	}
+	group.Wait()
+}
+
+// surveys are those that are not done yet, by the rank of what is copied.
+type surveys map[int]*sync.WaitGroup
+
+func surveysOf(copies []policy.Copy) surveys {
+	s := surveys{}
+	for _, copied := range copies {
+		if s[copied.Rank] == nil {
+			s[copied.Rank] = &sync.WaitGroup{}
 		}
-		if complete {
-			j.end(There, nil)
+		s[copied.Rank].Add(1)
+	}
+	return s
+}
+
+// wait waits for those of all ranks below one.
+func (s surveys) wait(rank int) {
+	for other, group := range s {
+		if other < rank {
+			group.Wait()
 		}
+	}
+}
+
+// A tally has the blobs that count for one of the jobs that need them.
+type tally struct {
+	mu      sync.Mutex
+	counted map[blobKey]bool
+}
+
+func newTally() *tally { return &tally{counted: map[blobKey]bool{}} }
+
+// add reports whether a blob counts for the job that asks.
+func (t *tally) add(key blobKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.counted[key]
+	t.counted[key] = true
+	return !before
+}
+
+// count counts the bytes of j, and finds out whether there is something to be sent.
+func (c *Copier) count(j *Job, t *tally) {
+	if j.State != Open {
+		return
+	}
+	complete := true
+	for _, m := range j.manifests() {
+		complete = complete && m.there
+		for _, b := range m.blobs {
+			if _, there := c.blobs.delivery(j.to.repo, b.digest).source(); !there && t.add(blobKey{j.Registry, b.digest}) {
+				j.Bytes += b.size
+			}
+			complete = complete && c.blobs.has(j.to.repo, b.digest)
+		}
+	}
+	if j.Wanted = !complete; complete {
+		j.end(There, nil)
 	}
 }
 
@@ -164,8 +251,14 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 }
 
 func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) error {
-	r := &reader{j.from, o.Platforms}
+	r := &reader{j.from, o.Platforms, &quota{}}
+	var known attachments
+	var ahead sync.WaitGroup
+	if of, err := v1.NewHash(j.Copy.Digest); err == nil && !o.Bare {
+		ahead.Go(func() { known = r.attachedTo(ctx, of) }) // while the manifest is read
+	}
 	image, err := j.readImage(ctx, r)
+	ahead.Wait()
 	if err != nil {
 		return err
 	}
@@ -173,14 +266,14 @@ func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) erro
 	var notes []string
 	switch {
 	case !o.Bare:
-		attached, notes, err = r.attached(ctx, image.all())
+		attached, notes, err = r.attached(ctx, image.all(), known)
 	case j.Signed:
 		err = j.missesNoSignature(ctx, r, image.all())
 	}
 	if err != nil {
 		return err
 	}
-	j.image, j.attached, j.Notes, j.origin, j.Digest = image, attached, notes, l, image.digest.String()
+	j.image, j.attached, j.Notes, j.origin, j.Digest, j.read = image, attached, notes, l, image.digest.String(), r.quota
 	return nil
 }
 
@@ -214,7 +307,7 @@ func (j *Job) missesNoSignature(ctx context.Context, r *reader, image []*manifes
 func (j *Job) readImage(ctx context.Context, r *reader) (*manifest, error) {
 	_, byTag := r.ref.(name.Tag)
 	if byTag || j.Copy.Digest == "" {
-		m, err := r.read(ctx, r.ref, 0)
+		m, err := r.read(ctx, r.ref)
 		switch {
 		case err == nil && (j.Copy.Digest == "" || m.digest.String() == j.Copy.Digest):
 			j.asked = time.Now()
@@ -223,7 +316,7 @@ func (j *Job) readImage(ctx context.Context, r *reader) (*manifest, error) {
 			return nil, err
 		}
 	}
-	return r.read(ctx, r.repo.Digest(j.Copy.Digest), 0)
+	return r.read(ctx, r.repo.Digest(j.Copy.Digest))
 }
 
 // surveyMirror finds out what the mirror has of j.
@@ -231,11 +324,15 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 	if err := c.addSignatures(ctx, j); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, surveying := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
 	for _, m := range j.manifests() {
-		group.Go(func() error { return c.surveyManifest(ctx, j, m) })
+		group.Go(func() error { return c.surveyManifest(surveying, j, m) })
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return errors.New(registry.Reason(err)) // which names the registry: the library's words before it are no help
+	}
+	return c.askSparse(ctx, j)
 }
 
 // addSignatures adds those that nodes accept and that are at other places than the image.
@@ -249,9 +346,9 @@ func (c *Copier) addSignatures(ctx context.Context, j *Job) error {
 		if err != nil {
 			return err
 		}
-		m, err := (&reader{place: from}).read(ctx, from.ref, 0)
+		m, err := (&reader{place: from, quota: j.read}).read(ctx, from.ref)
 		if err != nil {
-			return fmt.Errorf("its signature at %s could not be read: %w", a.From.Ref, err)
+			return fmt.Errorf("its signature at %s could not be read: %s", a.From.Ref, registry.Reason(err))
 		}
 		m.tag, m.elsewhere = tag, &from
 		j.attached = append(j.attached, m)
@@ -279,44 +376,31 @@ func (c *Copier) surveyManifest(ctx context.Context, j *Job, m *manifest) error 
 }
 
 // surveyBlobs finds out which of blobs the mirror has. A repository without a tag may have some, which came before
-// an interruption. If it has none of the first image, it is not asked for those of others, and what of them is
-// there is found out when they are sent.
+// an interruption. If it has not the config of the first image, which is among the first blobs to come, it is not asked for
+// others, and what of them is there is found out when they are sent.
 func (c *Copier) surveyBlobs(ctx context.Context, j *Job, blobs []blob) (err error) {
-	if !j.to.isMissing(ctx) {
-		_, err := c.askBlobs(ctx, j, blobs)
-		return err
+	if len(blobs) == 0 {
+		return nil
 	}
-	first := false
-	j.to.blobSample.Do(func() {
-		first = true
-		var held int
-		held, err = c.askBlobs(ctx, j, blobs)
-		j.to.noBlobs = held == 0 && err == nil
-	})
-	if first || j.to.noBlobs {
-		return err
+	if j.to.isMissing(ctx) {
+		j.to.blobSample.Do(func() {
+			var held bool
+			held, err = c.blobs.ask(ctx, j.to, blobs[len(blobs)-1].digest) // which is where blobsOf puts the config
+			j.to.noBlobs = !held && err == nil
+		})
+		if err != nil || j.to.noBlobs {
+			return err
+		}
 	}
-	_, err = c.askBlobs(ctx, j, blobs)
-	return err
-}
-
-// askBlobs asks the mirror for blobs, each once, and returns how many it has.
-func (c *Copier) askBlobs(ctx context.Context, j *Job, blobs []blob) (held int, err error) {
-	answers := make([]bool, len(blobs))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, b := range blobs {
-		group.Go(func() (err error) {
-			answers[i], err = c.blobs.ask(ctx, j.to, b.digest)
+	group.SetLimit(readsAtOnce)
+	for _, b := range blobs {
+		group.Go(func() error {
+			_, err := c.blobs.ask(ctx, j.to, b.digest)
 			return err
 		})
 	}
-	err = group.Wait()
-	for _, has := range answers {
-		if has {
-			held++
-		}
-	}
-	return held, err
+	return group.Wait()
 }
 
 // has reports whether the mirror has a manifest, under the tag that it is to have.
@@ -372,19 +456,15 @@ func digestOf(ctx context.Context, at *endpoint, ref name.Reference) (v1.Hash, e
 // is Open.
 func (c *Copier) Run(ctx context.Context, jobs []*Job) {
 	var group sync.WaitGroup
-	slots := make(chan struct{}, c.options.Images)
-	for _, j := range jobs {
+	for i, j := range jobs {
 		if j.State != Open {
 			continue
 		}
-		slots <- struct{}{} // here, so that they start in their order
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || c.images.Acquire(ctx, i, 1) != nil { // here, so that they start in their order
 			break
 		}
-		j.State = Started
-		c.tell(Event{j, false})
 		group.Go(func() {
-			defer func() { <-slots }()
+			defer c.images.Release(1)
 			c.runJob(ctx, j)
 		})
 	}
@@ -392,6 +472,8 @@ func (c *Copier) Run(ctx context.Context, jobs []*Job) {
 }
 
 func (c *Copier) runJob(ctx context.Context, j *Job) {
+	j.State = Started
+	c.tell(Event{j})
 	err := c.copyAgain(ctx, j)
 	switch {
 	case err == nil:
@@ -402,7 +484,7 @@ func (c *Copier) runJob(ctx context.Context, j *Job) {
 	default:
 		j.end(Failed, errors.New(registry.Reason(err)))
 	}
-	c.tell(Event{j, false})
+	c.tell(Event{j})
 }
 
 const (
@@ -417,7 +499,7 @@ func (c *Copier) copyAgain(ctx context.Context, j *Job) error {
 		if err == nil || attempt == maxAttempts || !registry.IsTemporary(err) {
 			return err
 		}
-		timer := time.NewTimer(firstRest << (attempt - 1))
+		timer := time.NewTimer(c.firstRest << (attempt - 1))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -430,6 +512,7 @@ func (c *Copier) copyAgain(ctx context.Context, j *Job) error {
 // copy sends the blobs of j, and then puts its manifests.
 func (c *Copier) copy(ctx context.Context, j *Job) error {
 	group, sending := errgroup.WithContext(ctx)
+	group.SetLimit(sendsAtOnce)
 	for _, m := range j.manifests() {
 		from := j.from
 		if m.elsewhere != nil {
@@ -437,7 +520,7 @@ func (c *Copier) copy(ctx context.Context, j *Job) error {
 		}
 		for _, b := range m.blobs {
 			group.Go(func() error {
-				return c.blobs.send(sending, from, j.to, b, func(n int64) { j.sent.Add(n) })
+				return c.blobs.send(sending, from, j.to, b, func(n int64) { j.count(ctx, n) })
 			})
 		}
 	}
@@ -449,27 +532,30 @@ func (c *Copier) copy(ctx context.Context, j *Job) error {
 			return err
 		}
 	}
-	for _, part := range j.image.all() {
-		if part == j.image || part.there {
+	if err := j.putParts(ctx, j.image); err != nil {
+		return err
+	}
+	return c.finish(ctx, j)
+}
+
+// putParts puts the manifests below m that the mirror lacks.
+func (j *Job) putParts(ctx context.Context, m *manifest) error {
+	for _, part := range m.all() {
+		if part == m || part.there {
 			continue
 		}
 		if err := j.put(ctx, part, j.to.repo.Digest(part.digest.String())); err != nil {
 			return err
 		}
 	}
-	return c.finish(ctx, j)
+	return nil
 }
 
 // attach puts what is attached to the image. A tag that has something else stays as it is, unless tags may be moved:
 // it may be the house's own signature.
 func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
-	if m.there {
-		return nil
-	}
-	for _, part := range m.parts {
-		if err := j.put(ctx, part, j.to.repo.Digest(part.digest.String())); err != nil {
-			return err
-		}
+	if err := j.putParts(ctx, m); err != nil || m.there {
+		return err
 	}
 	if m.tag == "" {
 		return j.put(ctx, m, j.to.repo.Digest(m.digest.String()))

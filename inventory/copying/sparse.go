@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -11,26 +12,20 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 )
 
-// askSparse asks each mirror that is to get an index without all of its parts whether it takes one, before
-// anything is sent. Of one that does not, such jobs fail.
-func (c *Copier) askSparse(ctx context.Context, jobs []*Job) {
-	if len(c.options.Platforms) == 0 {
-		return
+// askSparse asks the mirror of j, unless another job has, whether it takes an index without all of its parts, if j is to
+// bring it one. If it does not, that is the error.
+func (c *Copier) askSparse(ctx context.Context, j *Job) error {
+	if len(c.options.Platforms) == 0 || j.image.there || !j.image.isSparse() {
+		return nil
 	}
-	answers := map[string]error{}
-	for _, j := range jobs {
-		if j.State != Open || !j.image.isSparse() {
-			continue
-		}
-		answer, asked := answers[j.Registry]
-		if !asked {
-			answer = j.askSparse(ctx)
-			answers[j.Registry] = answer
-		}
-		if answer != nil {
-			j.end(Failed, answer)
-		}
+	c.mu.Lock()
+	ask := c.sparse[j.Registry]
+	if ask == nil {
+		ask = sync.OnceValue(func() error { return j.askSparse(ctx) })
+		c.sparse[j.Registry] = ask
 	}
+	c.mu.Unlock()
+	return ask()
 }
 
 // isSparse reports whether m is an index of which not all parts are copied.
@@ -55,7 +50,7 @@ func (j *Job) askSparse(ctx context.Context) error {
 	if err := j.put(ctx, trial, ref); err != nil {
 		return fmt.Errorf("%s does not take an index without all of its parts, which --platforms asks for: %s", j.Registry, registry.Reason(err))
 	}
-	if err := j.to.pusher.Delete(ctx, ref); err != nil {
+	if err := j.to.oras.Delete(ctx, trial.descriptor()); err != nil {
 		j.note("the mirror keeps a trial of 300 bytes, %s: %s", ref, registry.Reason(err))
 	}
 	return nil

@@ -31,7 +31,7 @@ func (p place) holds(ctx context.Context, digest v1.Hash) (bool, error) {
 // mount brings a blob into p's repository from another one of the registry. Where the registry does not do that, the
 // blob is sent, once there is a slot for it.
 func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot func(context.Context) (func(), error)) error {
-	what, done := layer.descriptor(), func() {}
+	what, whole, done := layer.descriptor(), !p.inPieces.Load(), func() {}
 	defer func() { done() }()
 	begun := false
 	err := p.oras.Mount(ctx, what, from, func() (content io.ReadCloser, err error) {
@@ -41,10 +41,10 @@ func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot f
 			return nil, err
 		}
 		done = free
-		return layer.Compressed()
+		return layer.open()
 	})
-	if begun || p.inPieces.Load() {
-		return p.inPiecesIf(ctx, layer, err)
+	if begun {
+		return p.inPiecesIf(ctx, layer, whole, err)
 	}
 	if refused := registry.Status(err); refused < 400 || refused >= 500 || refused == http.StatusTooManyRequests {
 		return err
@@ -61,9 +61,7 @@ func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot f
 // upload sends a blob to p's repository, with two requests, while it is already asked for at its source. If it may be there,
 // the first of the two asks for it: it mounts the blob from the repository itself.
 func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) error {
-	if layer.what.size <= 0 || p.inPieces.Load() {
-		return p.pusher.Upload(ctx, p.repo, layer)
-	}
+	whole := !p.inPieces.Load()
 	ahead := openAhead(layer)
 	defer func() { _ = ahead.Close() }() // what was read of it was compared with its digest
 	var err error
@@ -73,19 +71,24 @@ func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) e
 	if refused := registry.Status(err); !mayBeThere || !ahead.begun.Load() && refused >= 400 && refused < 500 && refused != http.StatusTooManyRequests {
 		err = p.oras.Blobs().Push(ctx, layer.descriptor(), ahead)
 	}
-	if !ahead.begun.Load() && !p.inPieces.Load() {
+	if !ahead.begun.Load() {
 		return err
 	}
-	return p.inPiecesIf(ctx, layer, err)
+	return p.inPiecesIf(ctx, layer, whole, err)
 }
 
-// inPiecesIf sends a blob in pieces if err, of an upload in one request, is what a registry may say that takes only these.
-func (p place) inPiecesIf(ctx context.Context, layer *remoteBlob, err error) error {
-	if err == nil || ctx.Err() != nil || !p.inPieces.Load() && !slices.Contains(refusesWhole, registry.Status(err)) {
+// inPiecesIf sends a blob in pieces if err, of an upload that was whole, is what a registry may say that takes only these.
+func (p place) inPiecesIf(ctx context.Context, layer *remoteBlob, whole bool, err error) error {
+	if err == nil || ctx.Err() != nil || !whole || !slices.Contains(refusesWhole, registry.Status(err)) {
 		return err
 	}
-	if inPieces := p.pusher.Upload(ctx, p.repo, layer); inPieces != nil {
-		return inPieces
+	content, err := layer.open()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	if err := p.oras.Blobs().Push(withPieces(ctx), layer.descriptor(), content); err != nil {
+		return err
 	}
 	p.inPieces.Store(true)
 	return nil
@@ -113,7 +116,7 @@ func openAhead(layer *remoteBlob) *aheadReader {
 	a := &aheadReader{opened: make(chan struct{})}
 	go func() {
 		defer close(a.opened)
-		a.content, a.err = layer.Compressed()
+		a.content, a.err = layer.open()
 	}()
 	return a
 }
@@ -137,6 +140,9 @@ func (a *aheadReader) Close() error {
 
 // put puts a manifest under ref.
 func (j *Job) put(ctx context.Context, m *manifest, ref name.Reference) error {
-	what := ocispec.Descriptor{MediaType: string(m.mediaType), Digest: digest.Digest(m.digest.String()), Size: int64(len(m.raw))}
-	return j.to.oras.Manifests().PushReference(ctx, what, bytes.NewReader(m.raw), ref.Identifier())
+	return j.to.oras.Manifests().PushReference(ctx, m.descriptor(), bytes.NewReader(m.raw), ref.Identifier())
+}
+
+func (m *manifest) descriptor() ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: string(m.mediaType), Digest: digest.Digest(m.digest.String()), Size: int64(len(m.raw))}
 }

@@ -2,6 +2,7 @@ package images
 
 import (
 	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -66,11 +67,11 @@ type dockerfile struct {
 	global map[string]string // the arguments above the first FROM, with their values
 	local  map[string]string // those of the stage that is read; nil above the first FROM
 	stages map[string]bool   // the names of the stages so far, in lower case
-	found  []string
+	found  map[string]bool
 }
 
 func (d *dockerfile) images(text string) []string {
-	d.global = map[string]string{}
+	d.global, d.found = map[string]string{}, map[string]bool{}
 	last := "" // the image of the stage that is read
 	for instruction := range instructions(text) {
 		words := instruction[1:]
@@ -87,13 +88,20 @@ func (d *dockerfile) images(text string) []string {
 	if !d.replacesLast {
 		d.add(last)
 	}
-	slices.Sort(d.found)
-	return slices.Compact(d.found)
+	return slices.Sorted(maps.Keys(d.found))
 }
 
+// maxInDockerfile is how many images of one Dockerfile are read, each once. In 1 MiB may be 70,000, for 28 MiB of memory: no object names
+// as many in fewer bytes. A build that names more is not known in full, for which a gap of the inventory would let any tenant have
+// all changes refused; what a build cannot pull refuses none.
+const maxInDockerfile = 1000
+
 func (d *dockerfile) add(image string) {
+	if d.found[image] || len(d.found) >= maxInDockerfile {
+		return
+	}
 	if image != "" && image != "scratch" && isReference(image) && !d.others[image] {
-		d.found = append(d.found, image)
+		d.found[image] = true
 	}
 }
 

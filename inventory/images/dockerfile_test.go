@@ -2,6 +2,7 @@ package images
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,5 +115,17 @@ func TestDockerfileIsBounded(t *testing.T) {
 		if len(value) > maxExpanded {
 			t.Errorf("%s has %d bytes", name, len(value))
 		}
+	}
+}
+
+// TestDockerfileBound: a Dockerfile of 1 MB does not fill the inventory, and the same image is read once.
+func TestDockerfileBound(t *testing.T) {
+	var b strings.Builder
+	for n := 0; b.Len() < 1_000_000; n++ {
+		fmt.Fprintf(&b, "FROM q.io/%x\nFROM q.io/same\n", n)
+	}
+	d := dockerfile{given: map[string]string{}, others: map[string]bool{}, stages: map[string]bool{}}
+	if got := d.images(b.String()); len(got) != maxInDockerfile || !slices.Contains(got, "q.io/same") || !slices.Contains(got, "q.io/0") {
+		t.Errorf("%d images", len(got))
 	}
 }

@@ -43,6 +43,8 @@ type CustomKind struct {
 	stages     []string
 	// tags is set if ImageStreamTags are named besides images.
 	tags bool
+	// gathers is set if policy.MustGatherAnnotation may name an image.
+	gathers bool
 	// Large is set for objects that may come near 1 MiB.
 	Large bool
 }
@@ -149,7 +151,15 @@ var customKinds = []CustomKind{
 		fields:    referenced("spec.relatedImages[].image"),
 		templates: []string{"spec.install.spec.deployments[].spec.template"},
 		Without:   "olm.copiedFrom",
+		gathers:   true,
 		Large:     true,
+	},
+	{
+		// oc adm must-gather --all-images starts what these name as well, and nothing else in them is an image
+		// (openshift/oc, pkg/cli/admin/mustgather/mustgather.go).
+		Resource: resourceOf("config.openshift.io", "v1", "clusteroperators"),
+		Kind:     "ClusterOperator",
+		gathers:  true,
 	},
 	{
 		// The bundle is unpacked by a Job. A plan that has come to an end is never taken up
@@ -292,7 +302,7 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 			h.add(r)
 		})
 	}
-	if k.Kind == "ClusterServiceVersion" {
+	if k.gathers {
 		h.add(Reference{Image: o.GetAnnotations()[policy.MustGatherAnnotation], Container: "annotation " + policy.MustGatherAnnotation, Use: policy.History})
 	}
 	if k.dockerfile != "" {

@@ -159,6 +159,19 @@ spec:
 			}},
 		},
 		{
+			"an operator's own must-gather image, and nothing of its status",
+			"config.openshift.io",
+			`
+apiVersion: config.openshift.io/v1
+kind: ClusterOperator
+metadata: {name: storage, annotations: {operators.openshift.io/must-gather-image: "quay.io/storage/gather:v4", other/image: "quay.io/other:v4"}}
+status: {extension: {image: "quay.io/reported:v4"}}
+`,
+			Holder{"ClusterOperator", "", "storage", []Reference{
+				{Image: "quay.io/storage/gather:v4", Container: "annotation operators.openshift.io/must-gather-image", Use: policy.History},
+			}},
+		},
+		{
 			"a copy says nothing that the original does not",
 			"operators.coreos.com",
 			`

@@ -49,6 +49,7 @@ func withoutUser(address string) string {
 // before it and those that may come next, where their signatures are, and whether it is being changed.
 func TrimClusterVersion(v *configv1.ClusterVersion) *configv1.ClusterVersion {
 	t := &configv1.ClusterVersion{ObjectMeta: names(v)}
+	t.UID = v.UID // Events are about it
 	t.Spec.Channel = v.Spec.Channel
 	t.Spec.DesiredUpdate = v.Spec.DesiredUpdate
 	t.Spec.SignatureStores = v.Spec.SignatureStores
@@ -73,7 +74,7 @@ func TrimClusterVersion(v *configv1.ClusterVersion) *configv1.ClusterVersion {
 }
 
 func trimRelease(r configv1.Release) configv1.Release {
-	return configv1.Release{Version: r.Version, Image: r.Image}
+	return configv1.Release{Version: r.Version, Image: r.Image, Architecture: r.Architecture}
 }
 
 // TrimInfrastructure returns what is kept of an Infrastructure: how many nodes the control

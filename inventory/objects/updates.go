@@ -1,8 +1,10 @@
 package objects
 
 import (
+	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -22,14 +24,30 @@ const (
 	AcksName  = "admin-acks"
 )
 
-// An UpdateConfig holds the ConfigMaps that an update depends on. They must not be changed.
+// An UpdateConfig holds the ConfigMaps that an update depends on, and the FeatureGate. They must not be changed.
 type UpdateConfig struct {
 	// Signatures are the ConfigMaps with signatures of release images.
 	Signatures []*corev1.ConfigMap
+	// SignaturesUnread says why there may be more of them; "" if these are all.
+	SignaturesUnread string
 	// Verification, Gates and Acks are nil if there are none.
 	Verification, Gates, Acks *corev1.ConfigMap
+	// GatesUnread says why there may be Gates where there are none; "" if that is known.
+	GatesUnread string
+	// StoreCAs are the ConfigMaps that the signature stores of ClusterVersion name, as trust.TrimBundle leaves them.
+	StoreCAs []*corev1.ConfigMap
+	// FeatureGate has the feature set of the cluster, by which CVO chooses manifests. It is nil if that is not known, and empty if the
+	// cluster has none.
+	FeatureGate *configv1.FeatureGate
 	// Unread says why some of them could not be read, or may be missing; "" if all are known.
 	Unread string
+}
+
+// TrimFeatureGate returns what is kept of a FeatureGate: its feature set.
+func TrimFeatureGate(g *configv1.FeatureGate) *configv1.FeatureGate {
+	t := &configv1.FeatureGate{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
+	t.Spec.FeatureSet = g.Spec.FeatureSet
+	return t
 }
 
 // IsOfUpdates reports whether a ConfigMap is part of an UpdateConfig.
@@ -61,6 +79,20 @@ func (u *UpdateConfig) Add(cm *corev1.ConfigMap) {
 	default:
 		u.Signatures = append(u.Signatures, cm)
 	}
+}
+
+// StoreCANames returns the ConfigMaps of ConfigNamespace with the CAs of the signature stores that v names, each once.
+func StoreCANames(v *configv1.ClusterVersion) []string {
+	if v == nil {
+		return nil
+	}
+	var names []string
+	for _, s := range v.Spec.SignatureStores {
+		if s.CA.Name != "" && !slices.Contains(names, s.CA.Name) {
+			names = append(names, s.CA.Name)
+		}
+	}
+	return names
 }
 
 // TrimUpdateConfig returns what is kept of a ConfigMap of which IsOfUpdates holds: its data, and its label.

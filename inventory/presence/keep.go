@@ -3,6 +3,7 @@ package presence
 import (
 	"cmp"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,8 +18,16 @@ import (
 type keeper struct {
 	most       int // locations
 	topics     map[string]topic
-	due        map[mirrors.Location]time.Time
-	generation uint64 // under which due was set
+	due        map[mirrors.Location]due
+	generation uint64               // under which due was set
+	searches   map[queueKey]*search // of registries that have lost something of late
+	losses     chan struct{}        // see Store.Losses
+}
+
+// due is when a location is to be looked up again.
+type due struct {
+	at      time.Time
+	lasting bool // kept without end
 }
 
 // A topic is one reason to keep facts fresh, and the locations it is about.
@@ -41,7 +50,10 @@ const (
 )
 
 func newKeeper(most int) *keeper {
-	return &keeper{most: most, topics: map[string]topic{}, due: map[mirrors.Location]time.Time{}}
+	return &keeper{
+		most: most, topics: map[string]topic{}, due: map[mirrors.Location]due{},
+		searches: map[queueKey]*search{}, losses: make(chan struct{}),
+	}
 }
 
 // set makes locs the locations of a topic, or ends it if there are none.
@@ -104,37 +116,54 @@ func (k *keeper) byWeight() []string {
 // collect schedules what the topics name, up to the bound. What was scheduled before
 // keeps its time.
 func (k *keeper) collect(now time.Time) {
-	due := make(map[mirrors.Location]time.Time, len(k.due))
+	all := make(map[mirrors.Location]due, len(k.due))
 	for _, name := range k.byWeight() {
+		lasting := k.topics[name].until.IsZero()
 		for _, l := range k.topics[name].locations {
-			if len(due) == k.most {
+			if len(all) == k.most {
 				break
 			}
-			at, ok := k.due[l]
+			before, ok := k.due[l]
 			if !ok {
-				at = now
+				before.at = now
 			}
-			due[l] = at
+			all[l] = due{before.at, lasting || all[l].lasting}
 		}
 	}
-	k.due = due
+	k.due = all
 }
 
-// learned sets when a location is due again, if it is one to keep fresh.
-func (k *keeper) learned(m *memo, life time.Duration) {
-	if _, kept := k.due[m.location]; kept {
-		k.due[m.location] = m.learned.Add(refreshAfter(m.location.Ref, m.fact, life))
+// learned sets when a location is due again, if it is one to keep fresh. Regular is whether it was due now.
+func (k *keeper) learned(m *memo, life time.Duration, regular bool) {
+	if kept, ok := k.due[m.location]; ok {
+		kept.at = m.learned.Add(refreshAfter(m.location.Ref, m.fact, life, regular))
+		k.due[m.location] = kept
 	}
 }
 
 // refreshAfter returns the time after which a fact is looked up again. A good one is
 // looked up at a random time before it expires; otherwise facts learned within one
-// second would be looked up within one second forever.
-func refreshAfter(ref string, f *policy.Fact, life time.Duration) time.Duration {
-	if isGood(f) && !mayImprove(ref, f) {
+// second would be looked up within one second forever. What was not due when it was learned, such as
+// all locations at the start, is looked up again when it would have been if it had been
+// kept for long. So at any time, as many are looked up each second as at any other, and there is no
+// long while after the start in which a loss goes unnoticed.
+func refreshAfter(ref string, f *policy.Fact, life time.Duration, regular bool) time.Duration {
+	good := isGood(f) && !mayImprove(ref, f)
+	switch {
+	case good && regular:
 		return life/2 + jitter(life*2/5)
+	case good:
+		return jitter(lengthBiased(life/2, life*9/10, rand.Float64())) //nolint:gosec // not a secret
+	default:
+		return max(life, keepRetry*3/4+jitter(keepRetry/2))
 	}
-	return max(life, keepRetry*3/4+jitter(keepRetry/2))
+}
+
+// lengthBiased returns how long an interval is in which a random moment falls, u of 1, where intervals are uniformly between
+// two lengths: the long ones hold more moments.
+func lengthBiased(least, most time.Duration, u float64) time.Duration {
+	a, b := least.Seconds(), most.Seconds()
+	return time.Duration(math.Sqrt(a*a+u*(b*b-a*a)) * float64(time.Second))
 }
 
 // isGood reports whether f says that an image is there in full.
@@ -164,9 +193,9 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.set(topic, locs, ttl, now)
-	for l, at := range s.keeper.due {
-		if m := s.memory.get(l); m != nil && at.Equal(now) && !m.inherited {
-			s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(l, m.fact))
+	for l, due := range s.keeper.due {
+		if m := s.memory.get(l); m != nil && due.at.Equal(now) && !m.inherited {
+			s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(l, m.fact), false)
 		}
 	}
 }
@@ -193,7 +222,7 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 }
 
 // refresh looks up what is due, no more than KeepRate for each registry, and leaves the
-// rest to the next tick.
+// rest to the next tick. Searches come first.
 func (s *Store) refresh() {
 	generation := s.prober.Generation() // it may take a lock that probes hold
 	now := time.Now()
@@ -202,14 +231,20 @@ func (s *Store) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.renew(generation, now)
-	for l, at := range s.keeper.due {
+	for key, in := range s.keeper.searches {
+		s.keeper.proceed(key, in, now)
+		asked[key] = s.search(in, now)
+	}
+	for l, due := range s.keeper.due {
 		key := keyOf(l)
-		if now.Before(at) || asked[key] == most || !s.queueRefresh(l, now) {
+		if now.Before(due.at) || asked[key] >= most || !s.queueRefresh(l, now) {
 			continue
 		}
 		asked[key]++
+		s.jobs[l].regular = true
 		// Until there is an answer, which sets another time; there may be none.
-		s.keeper.due[l] = now.Add(refreshAfter("", &policy.Fact{}, 0))
+		due.at = now.Add(refreshAfter("", &policy.Fact{}, 0, false))
+		s.keeper.due[l] = due
 	}
 	s.schedule()
 }
@@ -224,8 +259,10 @@ func (k *keeper) renew(generation uint64, now time.Time) {
 		return
 	}
 	k.generation = generation
-	for l := range k.due {
-		k.due[l] = now
+	clear(k.searches)
+	for l, due := range k.due {
+		due.at = now
+		k.due[l] = due
 	}
 }
 

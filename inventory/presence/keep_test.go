@@ -67,7 +67,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeepWhatIsKnown: facts that are fresh are not asked for again at once, however
+// TestKeepWhatIsKnown: facts that are fresh are not asked for again any sooner, however
 // often they are named.
 func TestKeepWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -82,8 +82,9 @@ func TestKeepWhatIsKnown(t *testing.T) {
 			s.Keep("refused: ImageDigestMirrorSet apps", known[:50], time.Hour)
 			time.Sleep(time.Minute)
 		}
-		if n := p.probed.Load(); n != 100 {
-			t.Errorf("%d probes, want 100", n)
+		// One in 42 minutes, at a random time of the first.
+		if n := p.probed.Load(); n < 110 || n > 200 {
+			t.Errorf("%d probes, want 100 and about 69", n)
 		}
 	})
 }
@@ -165,14 +166,15 @@ func TestKeepForAWhile(t *testing.T) {
 		s := newTestStore(p)
 		defer running(t, s)()
 		s.Keep("refused: ImageTagMirrorSet apps", digests(10, "h.io/a%d"), 30*time.Minute)
-		time.Sleep(29 * time.Minute)
-		if n := p.probed.Load(); n != 10 {
-			t.Errorf("%d probes, want 10", n)
+		time.Sleep(31 * time.Minute)
+		before := p.probed.Load()
+		if before < 10 || before > 20 {
+			t.Errorf("%d probes, want 10 and about 7", before)
 		}
 		time.Sleep(5 * time.Hour)
 		synctest.Wait() // Run wakes at the same instant
-		if topics, due := held(s); p.probed.Load() != 10 || topics != 0 || due != 0 {
-			t.Errorf("%d probes, %d topics, %d due after the end", p.probed.Load(), topics, due)
+		if topics, due := held(s); p.probed.Load() != before || topics != 0 || due != 0 {
+			t.Errorf("%d probes, %d topics, %d due after the end", p.probed.Load()-before, topics, due)
 		}
 	})
 }
@@ -255,8 +257,8 @@ func TestKeepAfterARotation(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		p.generation.Add(1)
 		time.Sleep(10 * time.Second)
-		if n := p.probed.Load(); n != 200 {
-			t.Errorf("%d probes, want 200", n)
+		if n := p.probed.Load(); n < 200 || n > 210 {
+			t.Errorf("%d probes, want 200 and few others", n)
 		}
 	})
 }

@@ -19,6 +19,7 @@ type job struct {
 	waiting  int32         // how often callers named it that still wait
 	started  bool
 	ended    bool
+	regular  bool // see keeper.learned
 }
 
 // always is closed.
@@ -238,6 +239,9 @@ func (s *Store) forget(j *job) {
 		close(j.done)
 	}
 	delete(s.jobs, j.location)
+	if in := s.keeper.searches[keyOf(j.location)]; in != nil {
+		delete(in.open, j.location)
+	}
 	if len(s.jobs) == 0 {
 		s.jobs = map[mirrors.Location]*job{} // what was large does not shrink
 	}
@@ -292,9 +296,7 @@ func (s *Store) run(q *queue, j *job) {
 	fact := s.refusals.shared(found)
 	j.fact = fact
 	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
-		m := &memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
-		s.memory.put(*m)
-		s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(m.location, m.fact))
+		s.learn(j, fact, b)
 	}
 	if q.state == silent && fact.Presence != policy.Unreachable && fact.Presence != policy.Unknown {
 		q.state = opened
@@ -302,4 +304,16 @@ func (s *Store) run(q *queue, j *job) {
 	q.running--
 	s.forget(j)
 	s.finish(q)
+}
+
+// learn remembers what j has found. It is called with the lock held.
+func (s *Store) learn(j *job, fact *policy.Fact, b basis) {
+	before := s.memory.get(j.location)
+	known := before != nil && b.carries(before)
+	m := &memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
+	s.memory.put(*m)
+	s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(m.location, m.fact), j.regular && known)
+	if known && s.keeper.due[m.location].lasting && isLoss(before.fact, fact) {
+		s.keeper.lost(m.location, m.learned)
+	}
 }

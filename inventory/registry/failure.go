@@ -77,7 +77,7 @@ func statusFailure(host string, r response) *failure {
 	case r.status == http.StatusTooManyRequests:
 		f.load, f.again, f.after = throttled, true, retryAfter(r.header, time.Now())
 		f.detail = fmt.Sprintf("%s limits the rate of requests (429); try again %s", host, inAWhile(f.after))
-	case r.status >= 500 && r.status != http.StatusNotImplemented:
+	case r.status >= 500 && r.status != http.StatusNotImplemented && r.status != http.StatusInsufficientStorage: // which do not pass
 		f.load, f.again, f.after = overloaded, true, retryAfter(r.header, time.Now())
 		f.detail = fmt.Sprintf("%s is failing: it answers %s%s; try again when it has recovered", host, statusText(r.status), says(r))
 	case r.redirected != "" && (r.status == http.StatusUnauthorized || r.status == http.StatusForbidden):

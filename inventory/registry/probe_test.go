@@ -138,6 +138,7 @@ func TestTroubledAnswers(t *testing.T) {
 		{429, "", "mirror.example.com limits the rate of requests (429); try again later"},
 		{429, "30", "mirror.example.com limits the rate of requests (429); try again in 30s"},
 		{500, "", "mirror.example.com is failing: it answers 500 Internal Server Error; try again when it has recovered"},
+		{507, "", "mirror.example.com answers 507 Insufficient Storage"},
 		{503, "", "mirror.example.com is failing: it answers 503 Service Unavailable; try again when it has recovered"},
 	} {
 		t.Run(fmt.Sprint(tc.status, " ", tc.header), func(t *testing.T) {

@@ -38,7 +38,8 @@ func (c *Client) derive(change func(*Options)) *Client {
 // if it pushes, to write them. The library asks without credentials, and by https. Requests are authorized,
 // paced, repeated and bounded as those of a Client are, except for the time that a body takes: it may
 // take any, as long as something moves. Answers are those of success, redirects and, where something is read, 404;
-// any other is an error that Reason has words for. The content of answers is not looked at.
+// any other is an error that Reason has words for. The content of answers is not looked at. A request whose Response is set, as that of
+// a redirect is, belongs to the repository of the request that was answered so.
 func (c *Client) Transfer(l mirrors.Location, pushes bool) (http.RoundTripper, error) {
 	t, err := parseTarget(l)
 	if err != nil {
@@ -96,9 +97,13 @@ func (r *transferred) answer() (*http.Response, error) {
 	if r.session, err = r.endpoint.open(r.request.Context()); err != nil {
 		return nil, err
 	}
-	repository, what := splitPath(r.request.URL.Path)
-	if repository == "" { // the library's GET /v2/, for which the session stands
+	repository, what := splitPath(origin(r.request).URL.Path)
+	switch method := r.request.Method; {
+	case repository != "":
+	case r.request.URL.Path == "/v2/" && (method == http.MethodGet || method == http.MethodHead): // for which the session stands
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r.request, ProtoMajor: 1, ProtoMinor: 1}, nil
+	default:
+		return nil, unreachable("%s is not asked with %s for %s, which belongs to no repository", r.endpoint.api, method, quote(r.request.URL.Path))
 	}
 	anew := false
 	for attempt := 0; ; attempt++ {
@@ -149,9 +154,21 @@ func hubAPI(host string) string {
 	return host
 }
 
+// origin returns the request that led to req by the answers of registries. Theirs are the paths that these name, of storage or of
+// an upload that has begun; the first one has that of the repository.
+func origin(req *http.Request) *http.Request {
+	for req.Response != nil && req.Response.Request != nil {
+		req = req.Response.Request
+	}
+	return req
+}
+
 // splitPath splits the path of a request into the repository and what is asked of it ("manifests").
 func splitPath(path string) (repository, what string) {
-	path = strings.TrimPrefix(path, "/v2/")
+	path, isAPI := strings.CutPrefix(path, "/v2/")
+	if !isAPI {
+		return "", ""
+	}
 	for _, what := range []string{"/manifests/", "/blobs/", "/referrers/", "/tags/"} {
 		if at := strings.LastIndex(path, what); at > 0 {
 			return path[:at], strings.Trim(what, "/")
@@ -248,7 +265,8 @@ func (k *keychain) tokenFor(ctx context.Context, s *session, anew bool, scopes .
 func (r *transferred) elsewhere() (*http.Response, error) {
 	out := r.request.Clone(r.request.Context())
 	out.Header.Del("Authorization")
-	resp, f, err := r.send(out, "", credential{})
+	_, what := splitPath(origin(r.request).URL.Path)
+	resp, f, err := r.send(out, what, credential{})
 	if f != nil {
 		return nil, f
 	}
@@ -299,7 +317,9 @@ func (r *transferred) send(out *http.Request, what string, cred credential) (*ht
 func (r *transferred) refusal(answer response, cred credential) *failure {
 	switch host := r.endpoint.api; {
 	case !r.isOfRegistry():
-		return unreachable("%s redirects to %s, which answers %s", host, text.OneLine(r.request.URL.Host, maxQuote), statusText(answer.status))
+		f := unreachable("%s redirects to %s, which answers %s", host, text.OneLine(r.request.URL.Host, maxQuote), statusText(answer.status))
+		f.status = answer.status
+		return f
 	case answer.status == http.StatusNotFound:
 		return &failure{presence: policy.Unreachable, status: answer.status, detail: fmt.Sprintf("%s answers %s%s", host, statusText(answer.status), says(answer))}
 	case answer.status != http.StatusUnauthorized && answer.status != http.StatusForbidden:

@@ -11,6 +11,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	imagev1 "github.com/openshift/api/image/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -25,8 +26,12 @@ type Payload struct {
 	// by their run levels, those in no manifest, and the nodes' own last. The release image is not
 	// among them.
 	Images []Image
-	// Policies are the image policies that the release brings. CVO applies them before nodes are updated.
+	// Policies are the image policies that the release brings, those of all feature sets among them. CVO applies them before nodes are
+	// updated.
 	Policies []*configv1.ClusterImagePolicy
+	// Unread is why layers below that of the payload could not be read, in which there may be further image
+	// policies; nil if all were read.
+	Unread error
 }
 
 // An Image is one of a Payload.
@@ -37,6 +42,8 @@ type Image struct {
 	Ref string
 	// Level is the lowest run level of the manifests that name it, and NoLevel if none does.
 	Level int
+	// ControlPlane is set if the manifests that name it run it on the control plane, and do nothing else with it.
+	ControlPlane bool
 	// OS is set for the images of the nodes' system and of its extensions. Every pool needs them.
 	OS bool
 }
@@ -73,9 +80,22 @@ func (i Image) rank() int {
 	}
 }
 
+// PoliciesFor returns the image policies that CVO applies to a cluster with a feature set, "" for the default one (library-go,
+// pkg/manifest). Its other conditions, as profiles and capabilities are, are taken to hold.
+func (p *Payload) PoliciesFor(set configv1.FeatureSet) []*configv1.ClusterImagePolicy {
+	var policies []*configv1.ClusterImagePolicy
+	for _, policy := range p.Policies {
+		sets, limited := policy.Annotations[featureSets]
+		if !limited || slices.Contains(strings.Split(sets, ","), cmp.Or(string(set), "Default")) {
+			policies = append(policies, policy)
+		}
+	}
+	return policies
+}
+
 // payload makes a Payload of the files of a release image.
 func (f *files) payload(image string) (*Payload, error) {
-	p := &Payload{Image: image, Policies: f.policies}
+	p := &Payload{Image: image, Policies: f.policies, Unread: f.unread}
 	var err error
 	if p.Version, err = versionOf(f.metadata); err != nil {
 		return nil, fmt.Errorf("%s: %w", metadataFile, err)
@@ -111,10 +131,16 @@ const (
 	maxShown = 100
 	// maxImages is ten times what releases have.
 	maxImages = 2_000
+	// maxValues bounds the values of image-references, counted before it is decoded: an empty tag takes a hundred times its
+	// text. Those of releases have less than twenty values.
+	maxValues = 50 * maxImages
 )
 
 // images reads image-references.
 func (f *files) images() ([]Image, error) {
+	if rawjson.Values(f.references, maxValues+1) > maxValues {
+		return nil, fmt.Errorf("it has more than %s values, which no release has", text.Number(maxValues))
+	}
 	var stream imagev1.ImageStream
 	if err := json.Unmarshal(f.references, &stream); err != nil {
 		return nil, fmt.Errorf("it cannot be read: %w", err)
@@ -139,7 +165,7 @@ func (f *files) images() ([]Image, error) {
 			return nil, fmt.Errorf("tag %q: it has no name, or another has it too", name)
 		}
 		seen[name] = true
-		images = append(images, Image{Name: name, Ref: ref, Level: f.levelOf(ref), OS: isOS(name)})
+		images = append(images, Image{Name: name, Ref: ref, Level: f.levelOf(ref), ControlPlane: f.onControlPlane(ref), OS: isOS(name)})
 	}
 	return images, nil
 }
@@ -158,6 +184,11 @@ func referenceOf(tag imagev1.TagReference) (string, error) {
 
 // maxReference is more than any registry accepts.
 const maxReference = 1_024
+
+func (f *files) onControlPlane(ref string) bool {
+	_, digest, _ := strings.Cut(ref, "@")
+	return f.unread == nil && f.control[digest] && !f.elsewhere[digest]
+}
 
 func (f *files) levelOf(ref string) int {
 	_, digest, _ := strings.Cut(ref, "@")

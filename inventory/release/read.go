@@ -1,8 +1,6 @@
 package release
 
 import (
-	"archive/tar"
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -16,20 +14,27 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	configv1 "github.com/openshift/api/config/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/layers"
 )
 
 // The limits of what is read of a release image. Real ones have some 20 MiB of manifests.
 const (
-	// maxScanned bounds what layers have, unpacked, until everything is found.
+	// maxScanned bounds what layers have, unpacked, until the two files are found that make a release.
 	maxScanned = 64 << 20
+	// maxBelow bounds what the layers below have, which are those of CVO's own image: half of this, in real releases.
+	// They are read for manifests in them.
+	maxBelow = 1 << 30
 	// maxFile bounds a file that is read.
 	maxFile = 4 << 20
-	// maxPolicies bounds the image policies of a release, which has one.
+	// maxManifests bounds what the manifests of a layer have together, which are kept until the layer ends.
+	maxManifests = 64 << 20
+	// maxPolicies bounds the image policies of a release, which has one; all together have no more than maxFile.
 	maxPolicies = 100
+	// maxDigests bounds the digests in manifests. It is ten times as many as images are read.
+	maxDigests = 10 * maxImages
 )
 
 const (
@@ -42,25 +47,75 @@ const (
 var ErrNoRelease = errors.New("it is no release image")
 
 // Read reads the payload of a release image, which is called reference. The error wraps ErrNoRelease if the image
-// was read and is none.
+// was read and is none. Once the two files that make a release are found, what is wrong with a layer below is
+// Payload.Unread.
 func Read(ctx context.Context, image v1.Image, reference string) (*Payload, error) {
-	layers, err := image.Layers()
+	reader, err := layers.New(image, folder, maxScanned)
 	if err != nil {
-		return nil, fmt.Errorf("reading its manifest: %w", err)
+		return nil, err
 	}
-	f := &files{levels: map[string]int{}, hidden: map[string]bool{}}
-	left := &budget{left: maxScanned}
-	for _, layer := range slices.Backward(layers) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := f.layer(layer, left); err != nil {
-			return nil, err
-		}
-		if f.references != nil && f.metadata != nil {
+	f := &files{levels: map[string]int{}, placement: placement{map[string]bool{}, map[string]bool{}}}
+	for {
+		whole := f.isWhole()
+		err := f.next(ctx, reader)
+		switch {
+		case errors.Is(err, io.EOF) && !whole:
+			return nil, f.missing()
+		case errors.Is(err, io.EOF):
 			return f.payload(reference)
+		case err != nil && ctx.Err() == nil && whole:
+			f.unread = err
+			return f.payload(reference)
+		case err != nil:
+			return nil, wrong(err)
+		case f.isWhole() && !whole:
+			reader.Budget = maxBelow
 		}
 	}
+}
+
+// next reads a layer.
+func (f *files) next(ctx context.Context, reader *layers.Reader) error {
+	found := found{files: map[string][]byte{}}
+	if err := reader.Next(ctx, found.keep); err != nil {
+		return err
+	}
+	switch err := f.take(ctx, found.files); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrNoRelease, err)
+	default:
+		return nil
+	}
+}
+
+// wrong says what is wrong with a layer before the payload was found.
+func wrong(err error) error {
+	fault := new(layers.Fault)
+	switch {
+	case errors.Is(err, layers.ErrTooMuch):
+		return fmt.Errorf("its last layers have more than %d MiB until %s and %s are found, which no release has: %w", maxScanned>>20, referencesFile, metadataFile, err)
+	case errors.As(err, &fault): // for good: it is what the digest names
+		return fmt.Errorf("%w: %w", ErrNoRelease, err)
+	default:
+		return err
+	}
+}
+
+// files are what is kept of the files of a release image.
+type files struct {
+	references, metadata []byte
+	levels               map[string]int // by digest
+	placement
+	policies   []*configv1.ClusterImagePolicy
+	policySize int
+	unread     error
+}
+
+func (f *files) isWhole() bool { return f.references != nil && f.metadata != nil }
+
+func (f *files) missing() error {
 	var missing []string
 	for name, data := range map[string][]byte{referencesFile: f.references, metadataFile: f.metadata} {
 		if data == nil {
@@ -68,152 +123,52 @@ func Read(ctx context.Context, image v1.Image, reference string) (*Payload, erro
 		}
 	}
 	slices.Sort(missing)
-	return nil, fmt.Errorf("%w: none of its layers has %s", ErrNoRelease, strings.Join(missing, " and "))
+	return fmt.Errorf("%w: none of its layers has %s", ErrNoRelease, strings.Join(missing, " and "))
 }
 
-// files are what is kept of the files of a release image.
-type files struct {
-	references, metadata []byte
-	levels               map[string]int // by digest
-	policies             []*configv1.ClusterImagePolicy
-	// hidden are files, and folders, that a later layer has or has removed.
-	hidden map[string]bool
+// A found is the files of a layer, by their names.
+type found struct {
+	files map[string][]byte
+	size  int
 }
 
-// layer reads a layer that is below those read before. Nothing of it counts unless its digest is right, which
-// shows at its end.
-func (f *files) layer(layer v1.Layer, left *budget) error {
-	digest, err := layer.Digest()
-	if err != nil {
-		return fmt.Errorf("reading its manifest: %w", err)
-	}
-	name := "its layer " + text.ShortDigest(digest.String())
-	if size, err := layer.Size(); err != nil || size > int64(left.left) {
-		return fmt.Errorf("%s: %w", name, errTooMuch)
-	}
-	content, err := layer.Uncompressed()
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	defer content.Close()
-	l := &scan{files: f, found: map[string][]byte{}}
-	reader := &counted{content, left}
-	wrong := l.archive(reader)
-	if _, err = io.Copy(io.Discard, reader); err != nil { // to its end, where the digest is compared
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if wrong == nil {
-		wrong = f.take(l)
-	}
-	if wrong != nil { // for good: it is what the digest names
-		return fmt.Errorf("%w: %s: %s", ErrNoRelease, name, wrong.Error())
-	}
-	return nil
-}
-
-var errTooMuch = fmt.Errorf("its last layers have more than %d MiB until %s and %s are found, which no release has", maxScanned>>20, referencesFile, metadataFile)
-
-// A budget is the number of bytes that may still be read.
-type budget struct{ left int }
-
-// A counted reader takes what it reads from a budget.
-type counted struct {
-	io.Reader
-	*budget
-}
-
-// Read implements io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p[:min(len(p), c.left+1)])
-	if c.left -= n; c.left < 0 {
-		return 0, errTooMuch
-	}
-	return n, err
-}
-
-// A scan is one layer.
-type scan struct {
-	*files
-	found   map[string][]byte
-	removed []string
-}
-
-// archive keeps the files of a layer that are of use.
-func (s *scan) archive(r io.Reader) error {
-	for archive := tar.NewReader(r); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading its archive: %w", err)
-		}
-		name := path.Clean(strings.TrimLeft(header.Name, "/"))
-		if slices.Contains(strings.Split(header.Name, "/"), "..") {
-			return fmt.Errorf("it has a path that leads out of it: %q", text.Cut(text.Line(header.Name), maxShown))
-		}
-		if err := s.entry(name, header, archive); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *scan) entry(name string, header *tar.Header, content io.Reader) error {
-	base := path.Base(name)
+// keep keeps a file of a layer if it is of use.
+func (f *found) keep(file layers.File, content io.Reader) error {
 	switch {
-	case base == opaque:
-		s.removed = append(s.removed, path.Dir(name))
+	case path.Dir(file.Name) != folder:
 		return nil
-	case strings.HasPrefix(base, whiteout):
-		s.removed = append(s.removed, path.Join(path.Dir(name), strings.TrimPrefix(base, whiteout)))
-		return nil
-	case path.Dir(name) != folder || s.isHidden(name) || header.Typeflag == tar.TypeDir:
-		return nil
-	case header.Typeflag != tar.TypeReg:
-		if name == referencesFile || name == metadataFile {
-			return fmt.Errorf("%s is no file but a link", name)
+	case file.IsLink:
+		if file.Name == referencesFile || file.Name == metadataFile {
+			return fmt.Errorf("%s is no file but a link", file.Name)
 		}
 		return nil
-	case header.Size > maxFile:
-		return fmt.Errorf("%s has %d MiB, more than any release (%d)", text.Line(text.Cut(name, maxShown)), header.Size>>20, maxFile>>20)
+	case file.Size > maxFile:
+		return fmt.Errorf("%s has %d MiB, more than any release (%d)", file.Shown(), file.Size>>20, maxFile>>20)
 	}
 	data, err := io.ReadAll(content)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", text.Line(text.Cut(name, maxShown)), err)
+		return fmt.Errorf("reading %s: %w", file.Shown(), err)
 	}
-	s.found[name] = data
+	if f.size += len(data); f.size > maxManifests {
+		return fmt.Errorf("/%s has more than %d MiB, which no release has", folder, maxManifests>>20)
+	}
+	f.files[file.Name] = data
 	return nil
 }
 
-// What layers call a file that they remove, and a folder of which they hide what is below
-// (github.com/opencontainers/image-spec, layer.md).
-const (
-	whiteout = ".wh."
-	opaque   = ".wh..wh..opq"
-)
-
-// isHidden reports whether a later layer has the file, or has removed it or the folder.
-func (f *files) isHidden(name string) bool {
-	return f.hidden[name] || f.hidden[folder] || f.hidden["."]
-}
-
-// take keeps what a layer has, and what it hides of those below.
-func (f *files) take(s *scan) error {
-	for name, data := range s.found {
+// take keeps what a layer has.
+func (f *files) take(ctx context.Context, found map[string][]byte) error {
+	for name, data := range found {
 		switch name {
 		case referencesFile:
 			f.references = data
 		case metadataFile:
 			f.metadata = data
 		default:
-			if err := f.manifest(name, data); err != nil {
+			if err := f.manifest(ctx, name, data); err != nil {
 				return err
 			}
 		}
-		f.hidden[name] = true
-	}
-	for _, name := range s.removed {
-		f.hidden[name] = true
 	}
 	return nil
 }
@@ -223,9 +178,10 @@ var (
 	digests  = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
 )
 
-// manifest notes which images a manifest names, and the image policies in it.
-func (f *files) manifest(name string, data []byte) error {
+// manifest notes which images a manifest names, where it runs them, and the image policies in it.
+func (f *files) manifest(ctx context.Context, name string, data []byte) error {
 	base := path.Base(name)
+	f.note(ctx, data)
 	if match := runLevel.FindStringSubmatch(base); match != nil {
 		level, _ := strconv.Atoi(match[1])
 		for _, digest := range digests.FindAll(data, -1) {
@@ -234,35 +190,38 @@ func (f *files) manifest(name string, data []byte) error {
 			}
 		}
 	}
+	if len(f.levels)+len(f.control)+len(f.elsewhere) > maxDigests {
+		return fmt.Errorf("its manifests name more than %s images, more than those of any release", text.Number(maxDigests))
+	}
 	if !bytes.Contains(data, []byte("ClusterImagePolicy")) {
 		return nil
 	}
-	return f.imagePolicies(text.Line(text.Cut(base, maxShown)), data)
+	return f.imagePolicies(ctx, text.Line(text.Cut(base, maxShown)), data)
 }
 
-// featureSets is the annotation by which CVO leaves a manifest out of clusters with another feature set.
-const featureSets = "release.openshift.io/feature-set"
+// Annotations of manifests by which CVO applies one only to clusters of some feature sets, and removes what one names.
+const (
+	featureSets = "release.openshift.io/feature-set"
+	deletes     = "release.openshift.io/delete"
+)
 
-// imagePolicies keeps the image policies of a manifest that are for all clusters.
-func (f *files) imagePolicies(name string, data []byte) error {
-	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+// imagePolicies keeps the image policies of a manifest, without those that CVO removes.
+func (f *files) imagePolicies(ctx context.Context, name string, data []byte) error {
+	for document, err := range documents(ctx, data) {
 		var p configv1.ClusterImagePolicy
 		if err == nil {
-			err = sigsyaml.Unmarshal(document, &p)
+			err = onedoc.Unmarshal(document, &p)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: it cannot be read: %w", name, err)
 		}
-		sets, limited := p.Annotations[featureSets]
-		if p.Kind != "ClusterImagePolicy" || limited && !slices.Contains(strings.Split(sets, ","), "Default") {
+		if p.Kind != "ClusterImagePolicy" || p.Annotations[deletes] == "true" {
 			continue
 		}
-		if f.policies = append(f.policies, &p); len(f.policies) > maxPolicies {
+		f.policies = append(f.policies, &p)
+		if f.policySize += len(document); len(f.policies) > maxPolicies || f.policySize > maxFile {
 			return fmt.Errorf("%s: more image policies than any release has", name)
 		}
 	}
+	return nil
 }

@@ -5,8 +5,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +18,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/layers"
 )
 
 // A member is an entry of a layer.
@@ -112,6 +118,7 @@ func TestReadRefuses(t *testing.T) {
 		{"none of its layers has /release-manifests/image-references and", [][]byte{layerOf(t, whole()...), layerOf(t, member{name: ".wh.release-manifests"})}},
 		{"none of its layers has /release-manifests/image-references", [][]byte{layerOf(t, whole()...), layerOf(t, member{name: "release-manifests/.wh.image-references"})}},
 		{"it names 30000 images, more than any release has (2000)", [][]byte{layerOf(t, member{name: "release-manifests/image-references", content: `{"kind":"ImageStream","spec":{"tags":[` + strings.TrimSuffix(tags, ",") + `]}}`}, member{name: "release-manifests/release-metadata", content: metadata})}},
+		{"it has more than 100,000 values, which no release has", [][]byte{layerOf(t, member{name: "release-manifests/image-references", content: `{"kind":"ImageStream","spec":{"tags":[{}` + strings.Repeat(",{}", 1_000_000) + `]}}`}, member{name: "release-manifests/release-metadata", content: metadata})}},
 		{"it names no image", [][]byte{layerOf(t, member{name: "release-manifests/image-references", content: `{"kind":"ImageStream"}`}, member{name: "release-manifests/release-metadata", content: metadata})}},
 		{`tag "a": "quay.io/x:v1" is no reference by digest`, [][]byte{layerOf(t, member{name: "release-manifests/image-references", content: `{"kind":"ImageStream","spec":{"tags":[{"name":"a","from":{"kind":"DockerImage","name":"quay.io/x:v1"}}]}}`}, member{name: "release-manifests/release-metadata", content: metadata})}},
 		{"it names no version", [][]byte{layerOf(t, member{name: "release-manifests/image-references", content: good}, member{name: "release-manifests/release-metadata", content: `{"kind":"cincinnati-metadata-v0"}`})}},
@@ -149,9 +156,172 @@ func TestReadBomb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(context.Background(), img, "quay.io/r@sha256:1"); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+	if _, err := Read(context.Background(), img, "quay.io/r@sha256:1"); !errors.Is(err, layers.ErrTooMuch) || !strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestReadAliases: a manifest of which aliases make a large one is not looked into, and one with an image policy is refused.
+func TestReadAliases(t *testing.T) {
+	const run = "x@sha256:0000000000000000000000000000000000000000000000000000000000000001"
+	bomb := "x: &a \"" + strings.Repeat("a", 20_000) + "\"\ny: [" + strings.Repeat("*a,", 1_000) + "]\n"
+	pod := "kind: Pod\nspec: {nodeSelector: {node-role.kubernetes.io/master: ''}, containers: [{image: '" + run + "'}]}\n"
+	f := &files{levels: map[string]int{}, placement: placement{map[string]bool{}, map[string]bool{}}}
+	if allocated := allocatedBy(func() {
+		if err := f.manifest(t.Context(), "release-manifests/0000_10_a.yaml", []byte(pod+bomb)); err != nil {
+			t.Error(err)
+		}
+	}); allocated > 4<<20 {
+		t.Errorf("%d MiB allocated for %d KiB", allocated>>20, len(bomb)>>10)
+	}
+	if f.onControlPlane(run) {
+		t.Error("what was not looked into is taken to run on the control plane only")
+	}
+	err := f.manifest(t.Context(), "release-manifests/0000_10_b.yaml", []byte("kind: ClusterImagePolicy\n"+bomb))
+	if err == nil || !strings.Contains(err.Error(), "0000_10_b.yaml: it cannot be read: its aliases stand for more than 1 MiB") {
+		t.Errorf("got %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := f.manifest(ended, "release-manifests/0000_10_c.yaml", []byte("kind: ClusterImagePolicy\n")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v after the end", err)
+	}
+}
+
+// allocatedBy returns how many bytes are allocated meanwhile.
+func allocatedBy(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestReadBelow: image policies of all layers count unless a layer above hides them, and a layer below that cannot be
+// read is said to be missing.
+func TestReadBelow(t *testing.T) {
+	policy := func(file, name string) member {
+		return member{name: "release-manifests/" + file, content: "kind: ClusterImagePolicy\nmetadata: {name: " + name + "}\n"}
+	}
+	payload := layerOf(t, whole()...)
+	for name, tt := range map[string]struct {
+		layers [][]byte
+		want   []string
+		unread string
+	}{
+		"below":             {layers: [][]byte{layerOf(t, policy("a.yaml", "a")), payload}, want: []string{"a"}},
+		"two layers below":  {layers: [][]byte{layerOf(t, policy("a.yaml", "a")), layerOf(t, member{name: "usr/x", content: "x"}), payload}, want: []string{"a"}},
+		"replaced":          {layers: [][]byte{layerOf(t, policy("a.yaml", "a")), layerOf(t, policy("a.yaml", "b")), payload}, want: []string{"b"}},
+		"hidden, no policy": {layers: [][]byte{layerOf(t, policy("a.yaml", "a")), layerOf(t, whole(member{name: "release-manifests/a.yaml", content: "kind: List"})...)}},
+		"hidden by a link":  {layers: [][]byte{layerOf(t, policy("a.yaml", "a")), layerOf(t, whole(member{name: "release-manifests/a.yaml", content: "b.yaml", kind: tar.TypeSymlink})...)}},
+		"removed":           {layers: [][]byte{layerOf(t, policy("a.yaml", "a")), layerOf(t, whole(member{name: "release-manifests/.wh.a.yaml"})...)}},
+		"opaque":            {layers: [][]byte{layerOf(t, policy("a.yaml", "a")), layerOf(t, whole(member{name: "release-manifests/.wh..wh..opq"}, policy("b.yaml", "b"))...)}, want: []string{"b"}},
+		"folder removed":    {layers: [][]byte{layerOf(t, policy("a.yaml", "a")), layerOf(t, member{name: ".wh.release-manifests"}), payload}},
+		"a link below":      {layers: [][]byte{layerOf(t, member{name: "release-manifests", content: "/usr", kind: tar.TypeSymlink}), payload}},
+		"no archive below":  {layers: [][]byte{[]byte(strings.Repeat("no archive", 1000)), payload}, unread: "reading its archive"},
+		"no policy below":   {layers: [][]byte{layerOf(t, member{name: "release-manifests/a.yaml", content: "kind: ClusterImagePolicy\nspec: [1"}), payload}, unread: "a.yaml: it cannot be read"},
+	} {
+		p, err := Read(context.Background(), imageOf(t, tt.layers...), "quay.io/r@sha256:1")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, policy := range p.Policies {
+			got = append(got, policy.Name)
+		}
+		if !slices.Equal(got, tt.want) || (p.Unread == nil) != (tt.unread == "") || p.Unread != nil && !strings.Contains(p.Unread.Error(), tt.unread) {
+			t.Errorf("%s: got %q and %v, want %q and %q", name, got, p.Unread, tt.want, tt.unread)
+		}
+	}
+}
+
+// TestPoliciesFor: CVO applies an image policy to clusters of the feature sets that it names, or to all, and never one that it removes.
+func TestPoliciesFor(t *testing.T) {
+	const of = "---\nkind: ClusterImagePolicy\nmetadata: {name: %s, annotations: {%s}}\n"
+	manifest := fmt.Sprintf(of, "all", "") + fmt.Sprintf(of, "preview", "release.openshift.io/feature-set: 'TechPreviewNoUpgrade,CustomNoUpgrade'") +
+		fmt.Sprintf(of, "default", "release.openshift.io/feature-set: Default") + fmt.Sprintf(of, "removed", "release.openshift.io/delete: 'true'") +
+		fmt.Sprintf(of, "none", "release.openshift.io/feature-set: ''")
+	p, err := Read(t.Context(), imageOf(t, layerOf(t, whole(member{name: "release-manifests/a.yaml", content: manifest})...)), "quay.io/r@sha256:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for set, want := range map[configv1.FeatureSet]string{
+		configv1.Default: "all default", configv1.TechPreviewNoUpgrade: "all preview", configv1.CustomNoUpgrade: "all preview", configv1.DevPreviewNoUpgrade: "all",
+	} {
+		var got []string
+		for _, policy := range p.PoliciesFor(set) {
+			got = append(got, policy.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %q, want %s", set, got, want)
+		}
+	}
+}
+
+// TestReadSum: what is kept of a layer, of its image policies and of the digests in it is bounded, however small its archive is.
+func TestReadSum(t *testing.T) {
+	payload := layerOf(t, whole()...)
+	many := func(n int, content string) []byte {
+		var members []member
+		for i := range n {
+			members = append(members, member{name: fmt.Sprintf("release-manifests/%d.yaml", i), content: content})
+		}
+		return layerOf(t, members...)
+	}
+	var digests strings.Builder
+	for i := range maxDigests + 1 {
+		fmt.Fprintf(&digests, "a@sha256:%064d\n", i)
+	}
+	policy := "kind: ClusterImagePolicy\nmetadata: {name: a, annotations: {a: " + strings.Repeat("a", 1<<20) + "}}\n"
+	for _, tt := range []struct {
+		below []byte
+		want  string
+	}{
+		{many(17, strings.Repeat("x", maxFile)), "/release-manifests has more than 64 MiB"},
+		{many(5, policy), "more image policies than any release has"},
+		{many(101, "kind: ClusterImagePolicy\n"), "more image policies than any release has"},
+		{many(1, digests.String()), "more than 20,000 images"},
+		{append(sparse("release-manifests/a.yaml", 1<<20), make([]byte, 1024)...), "release-manifests/a.yaml is a sparse file"},
+	} {
+		p, err := Read(t.Context(), imageOf(t, tt.below, payload), "quay.io/r@sha256:1")
+		if err != nil || p.Unread == nil || !strings.Contains(p.Unread.Error(), tt.want) {
+			t.Errorf("%v, %v, want %s", p, err, tt.want)
+		}
+	}
+	if _, err := Read(t.Context(), imageOf(t, payload, append(sparse("usr/a", 1<<20), make([]byte, 1024)...)), "quay.io/r@sha256:1"); err != nil {
+		t.Errorf("a sparse file elsewhere: %v", err)
+	}
+}
+
+// sparse returns a file that is a hole, as an archive without its end. archive/tar writes none.
+func sparse(name string, size int) []byte {
+	record := func(key, value string) string {
+		for n := len(key) + len(value) + 3; ; n++ {
+			if s := fmt.Sprintf("%d %s=%s\n", n, key, value); len(s) == n {
+				return s
+			}
+		}
+	}
+	var b bytes.Buffer
+	entry := func(kind byte, name, content string) {
+		h := make([]byte, 512)
+		copy(h, name)
+		copy(h[100:], "0000644\x000000000\x000000000\x00"+fmt.Sprintf("%011o\x00", len(content))+"00000000000\x00        ")
+		h[156] = kind
+		copy(h[257:], "ustar\x0000")
+		sum := 0
+		for _, c := range h {
+			sum += int(c)
+		}
+		copy(h[148:], fmt.Sprintf("%06o\x00 ", sum))
+		b.Write(h)
+		b.WriteString(content)
+		b.Write(make([]byte, -len(content)&511))
+	}
+	entry('x', "pax", record("GNU.sparse.major", "1")+record("GNU.sparse.minor", "0")+record("GNU.sparse.name", name)+record("GNU.sparse.realsize", fmt.Sprint(size)))
+	entry('0', "data", fmt.Sprintf("1\n%d\n0\n", size)+strings.Repeat("\x00", 512-len(fmt.Sprintf("1\n%d\n0\n", size))))
+	return b.Bytes()
 }
 
 type zeros struct{}

@@ -116,21 +116,22 @@ func TestRegistrationByOLM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := make([]string, 2)
+	names := make([]string, len(installed.Webhooks))
 	for i, hook := range installed.Webhooks {
 		hook.ClientConfig.Service = hook.ClientConfig.Service.DeepCopy()
 		hook.ClientConfig.Service.Name += "-service"
 		hook.ClientConfig.CABundle = bundle
+		hook.MatchConditions = nil // OLM has none
 		hook.NamespaceSelector, hook.ObjectSelector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
 		c := admissionregistrationv1.ValidatingWebhookConfiguration{Webhooks: []admissionregistrationv1.ValidatingWebhook{hook}}
 		c.GenerateName = hook.Name + "-"
 		names[i] = w.create(&c)
 		if i == 0 {
-			registered(installed.Webhooks[1].Name + " is missing")
+			registered(installed.Webhooks[1].Name + " is missing; " + installed.Webhooks[2].Name + " is missing")
 		}
 	}
 	registered("")
-	if called := f.Webhooks(); len(called) != 2 || called[0].Host != "mirrorset-guard-service.mirrorset-guard.svc" || len(called[1].CABundle) == 0 {
+	if called := f.Webhooks(); len(called) != len(names) || called[0].Host != "mirrorset-guard-service.mirrorset-guard.svc" || len(called[1].CABundle) == 0 {
 		t.Errorf("the certificate is verified by %+v", called)
 	}
 
@@ -140,7 +141,7 @@ func TestRegistrationByOLM(t *testing.T) {
 	second.Name = "another"
 	w.create(&second)
 	registered("") // this one fails closed
-	w.kubectl("delete", "validatingwebhookconfiguration", "another", names[0], names[1])
+	w.kubectl(append([]string{"delete", "validatingwebhookconfiguration", "another"}, names...)...)
 	registered("there is no validatingwebhookconfiguration/mirrorset-guard, nor one of OLM")
 }
 

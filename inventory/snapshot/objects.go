@@ -253,8 +253,12 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 func (r *reader) add(gvk schema.GroupVersionKind, kind schema.GroupKind, data []byte) error {
 	r.policy = r.policy || gvk.Group == policyv1.GroupName
 	err := r.mirrorObject(gvk, data)
-	if errors.Is(err, mirrors.ErrKind) && kind == subscriptionKind {
-		_ = keep(data, objects.TrimSubscription, &r.subscribed) // no review depends on it
+	switch {
+	case !errors.Is(err, mirrors.ErrKind):
+	case kind == subscriptionKind.GroupKind():
+		r.installed(keep(data, objects.TrimSubscription, &r.subscribed))
+	case kind == extensionKind.GroupKind():
+		r.installed(keep(data, objects.TrimClusterExtension, &r.extensions))
 	}
 	if errors.Is(err, mirrors.ErrKind) {
 		err = r.holder(kind, data)
@@ -305,6 +309,8 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return r.version(data)
 	case imageStreamKind:
 		return r.imageStream(data)
+	case operatorKind.GroupKind():
+		return keep(data, objects.TrimClusterOperator, &r.operators)
 	case controllerKind.GroupKind():
 		return keep(data, objects.TrimControllerConfig, &r.controller)
 	case machineConfigKind.GroupKind():
@@ -424,7 +430,6 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	quotaKind.GroupKind():          (*reader).quota,
 	volumeKind.GroupKind():         (*reader).volume,
 	machineNodeKind.GroupKind():    (*reader).machineNode,
-	operatorKind.GroupKind():       (*reader).operator,
 	infrastructureKind.GroupKind(): (*reader).infrastructure,
 	podSetKind.GroupKind():         (*reader).podSet,
 	podControllerKind.GroupKind():  (*reader).podController,
@@ -528,8 +533,28 @@ var (
 	clusterVersionKind       = configv1.GroupVersion.WithKind("ClusterVersion")
 )
 
-// subscriptionKind is that of OLM's Subscriptions; others have such a kind too.
-var subscriptionKind = schema.GroupKind{Group: "operators.coreos.com", Kind: "Subscription"}
+// The kinds of what OLM has installed; others have Subscriptions too.
+var (
+	subscriptionKind = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "Subscription"}
+	extensionKind    = schema.GroupVersionKind{Group: "olm.operatorframework.io", Version: "v1", Kind: "ClusterExtension"}
+)
+
+// installed notes that it is not known what OLM has installed. No review depends on it, so that it is no Problem.
+func (r *reader) installed(err error) {
+	if err != nil {
+		r.operatorUnread = err
+	}
+}
+
+// installed writes what OLM has installed. The catalogs are among what names images.
+func (w *writer) installed(o *objects.Operators) {
+	for _, s := range o.Subscriptions {
+		w.object(subscriptionKind, s)
+	}
+	for _, e := range o.Extensions {
+		w.object(extensionKind, e)
+	}
+}
 
 const providerKind = "CRIOCredentialProviderConfig"
 
@@ -539,13 +564,17 @@ func (r *reader) provider(data []byte) error {
 	return keep(data, asItIs, &r.providers)
 }
 
-// featureGate notes whether MCO ignores image policies.
+// featureGate notes the feature set, and whether MCO ignores image policies.
 func (r *reader) featureGate(data []byte) error {
 	var o configv1.FeatureGate
 	if err := json.Unmarshal(data, &o); err != nil {
 		return err
 	}
-	r.noPolicies = r.noPolicies || o.Name == "cluster" && objects.IgnoresImagePolicies(&o)
+	if o.Name != "cluster" {
+		return nil
+	}
+	r.featureSet = objects.TrimFeatureGate(&o)
+	r.noPolicies = r.noPolicies || objects.IgnoresImagePolicies(&o)
 	return nil
 }
 

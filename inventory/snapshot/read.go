@@ -257,11 +257,11 @@ func (r *reader) documents(stream io.Reader, name string) {
 	if head, _ := buffered.Peek(len(byteOrderMark)); string(head) == byteOrderMark {
 		_, _ = buffered.Discard(len(byteOrderMark))
 	}
-	parts := yamlParts
+	parts := yamlParts(buffered, 1)
 	if startsLikeJSON(buffered) {
-		parts = jsonParts
+		parts = jsonParts(buffered)
 	}
-	for p := range parts(buffered) {
+	for p := range parts {
 		r.place = Problem{File: name, Document: p.document}
 		if err := r.part(p); err != nil {
 			r.problems = append(r.problems, r.placed(err))
@@ -295,20 +295,25 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func startsLikeJSON(r *bufio.Reader) bool {
+func startsLikeJSON(r *bufio.Reader) bool { return startsLike(r, "{") }
+
+// startsLike reports whether what follows the white space begins with text.
+func startsLike(r *bufio.Reader, text string) bool {
 	for n := 1; ; n++ {
 		head, err := r.Peek(n)
 		if err != nil {
 			return false
 		}
 		if c := head[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			return c == '{'
+			head, _ = r.Peek(n - 1 + len(text))
+			return bytes.HasSuffix(head, []byte(text))
 		}
 	}
 }
 
 // jsonParts yields the values of a stream of JSON. It ends with the first
-// error: where the next value begins is not known then.
+// error: where the next value begins is not known then. A stream whose values stand between lines with --- is
+// YAML from the first such line on.
 func jsonParts(r *bufio.Reader) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		decoder := json.NewDecoder(r)
@@ -318,13 +323,19 @@ func jsonParts(r *bufio.Reader) iter.Seq[part] {
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			var lost []byte
-			if err != nil {
-				lost = lostJSON(decoder, r)
+			if err == nil {
+				if !yield(part{document: n, data: data}) {
+					return
+				}
+				continue
 			}
-			if !yield(part{document: n, data: data, text: lost, err: err}) || err != nil {
+			rest := bufio.NewReaderSize(io.MultiReader(decoder.Buffered(), r), 64<<10)
+			if startsLike(rest, "---") {
+				yamlParts(rest, n)(yield)
 				return
 			}
+			yield(part{document: n, text: lostJSON(rest), err: err})
+			return
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -71,6 +72,11 @@ type lacking struct {
 	Resources []string `json:"resources"`
 	// Quotas says that ResourceQuotas were looked for, which dumps lack that were written before.
 	Quotas bool `json:"quotas,omitempty"`
+	// Operators says the same of all that OLM has installed; OperatorsUnread says why it may not be all.
+	Operators       bool   `json:"operators,omitempty"`
+	OperatorsUnread string `json:"operatorsUnread,omitempty"`
+	// SignaturesUnread says why there may be more signatures of releases than the dump has.
+	SignaturesUnread string `json:"signaturesUnread,omitempty"`
 }
 
 // A renderedConfig is the written part of a rendered MachineConfig, whose files are large.
@@ -180,7 +186,7 @@ type controllerKey struct {
 func (r *reader) keepController(c rollout.Controller) {
 	key := controllerKey{c.Namespace, c.Owner}
 	if other, twice := r.podOwners[key]; twice && r.before != nil {
-		c.Parallel, c.First = c.Parallel && other.Parallel, min(c.First, other.First)
+		c.Parallel, c.First, c.Template = c.Parallel && other.Parallel, min(c.First, other.First), slices.Concat(c.Template, other.Template)
 	}
 	r.podOwners[key] = c
 }
@@ -192,6 +198,9 @@ func (r *reader) lacking(data []byte) error {
 	}
 	r.written = true
 	r.noQuotas = r.noQuotas || o.Quotas
+	r.operatorsRead = r.operatorsRead || o.Operators
+	r.operatorsWhy = cmp.Or(r.operatorsWhy, o.OperatorsUnread)
+	r.signaturesWhy = cmp.Or(r.signaturesWhy, o.SignaturesUnread)
 	if r.lacks == nil {
 		r.lacks = new([]string)
 	}
@@ -207,23 +216,12 @@ func (r *reader) machineNode(data []byte) error {
 	return keep(data, objects.TrimMachineConfigNode, &r.updates)
 }
 
-// operator keeps a ClusterOperator, of which only one matters, and searches it for images as
-// an unknown kind.
-func (r *reader) operator(data []byte) error {
-	r.alsoGuess(operatorKind.GroupKind(), data)
-	return keep(data, objects.TrimClusterOperator, &r.operators)
-}
-
+// infrastructure keeps an Infrastructure, and searches it for images as an unknown kind.
 func (r *reader) infrastructure(data []byte) error {
-	r.alsoGuess(infrastructureKind.GroupKind(), data)
-	return keep(data, objects.TrimInfrastructure, &r.topologies)
-}
-
-// alsoGuess searches an object that is kept for something other than its images.
-func (r *reader) alsoGuess(kind schema.GroupKind, data []byte) {
-	if h, err := images.DecodeGuess(kind, data); err == nil && len(h.References) > 0 && h.Name != "" {
+	if h, err := images.DecodeGuess(infrastructureKind.GroupKind(), data); err == nil && len(h.References) > 0 && h.Name != "" {
 		r.put(h)
 	}
+	return keep(data, objects.TrimInfrastructure, &r.topologies)
 }
 
 // unknownResources returns what a rollout depends on and the dump does not tell. A dump that
@@ -266,7 +264,6 @@ func (r *reader) unknownResources() []string {
 // rollout writes what only a rollout depends on; nodes, pools, budgets and the
 // configuration are written for other reasons.
 func (w *writer) rollout(o workloads.Objects) {
-	w.object(lackingKind, lacking{append([]string{}, slices.Sorted(slices.Values(o.Unknown))...), true})
 	if o.Infrastructure != nil {
 		w.object(infrastructureKind, o.Infrastructure)
 	}

@@ -9,6 +9,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
@@ -74,12 +75,16 @@ func (r *reader) bundle(data []byte) error {
 	return nil
 }
 
-// updates writes the ConfigMaps that an update depends on.
-func (w *writer) updates(u *objects.UpdateConfig) {
-	for _, cm := range append(slices.Clone(u.Signatures), u.Verification, u.Gates, u.Acks) {
-		if cm != nil {
+// updates writes the FeatureGate and the ConfigMaps that an update depends on, except for those that trusted has.
+func (w *writer) updates(u *objects.UpdateConfig, trusted trust.Settings) {
+	written := trust.BundleNames(trusted)
+	for _, cm := range append(append(slices.Clone(u.Signatures), u.Verification, u.Gates, u.Acks), u.StoreCAs...) {
+		if cm != nil && !slices.Contains(written, types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name}) {
 			w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), cm)
 		}
+	}
+	if u.FeatureGate != nil && u.FeatureGate.Name != "" {
+		w.object(configv1.GroupVersion.WithKind("FeatureGate"), u.FeatureGate)
 	}
 }
 

@@ -200,8 +200,8 @@ func decodeMirrors(data []byte, gvk schema.GroupVersionKind) (mirrors.Object, er
 }
 
 // lostJSON returns what is left of a stream in which an error was met.
-func lostJSON(decoder *json.Decoder, rest io.Reader) []byte {
-	text, _ := io.ReadAll(io.LimitReader(io.MultiReader(decoder.Buffered(), rest), maxLost))
+func lostJSON(rest io.Reader) []byte {
+	text, _ := io.ReadAll(io.LimitReader(rest, maxLost))
 	return append([]byte{}, text...) // not nil: it was seen
 }
 

@@ -128,6 +128,9 @@ func TestNoObjectIsLost(t *testing.T) {
 		"an array":                            "[" + liveSet + "]",
 		"an array of lists":                   "[1, " + list + "]",
 		"a stream with a byte order mark":     "\ufeff" + `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}` + "\n" + liveSet,
+		"JSON, and more of it after a marker": `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}` + "\n---\n" + list,
+		"JSON, and YAML after a marker":       `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}` + "\n\n--- # more\napiVersion: v1\nkind: List\nitems:\n- " + liveSet + "\n",
+		"two objects as JSON, then markers":   `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}` + "\n{}\n---\n{}\n---\n" + liveSet,
 		"YAML with a byte order mark":         "\ufeffapiVersion: v1\nkind: List\nitems:\n- " + liveSet + "\n",
 	} {
 		t.Run(reason, func(t *testing.T) {

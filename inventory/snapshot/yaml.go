@@ -8,16 +8,16 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 )
 
-// yamlParts yields the documents of a stream of YAML, and the items of lists one by one. A
+// yamlParts yields the documents of a stream of YAML, of which the first has a number, and the items of lists one by one. A
 // part that is not YAML does not keep the next one from being read.
 //
 // Lists are split by lines, in the form in which all tools print them: "items:" in the
 // first column, and each item begun by a dash in one and the same column. Parsing a list of
 // 30 MB as a whole takes 1 GB of memory; item by item takes a tenth of that. Only an alias
 // to an anchor in another item, which no tool writes, cannot be read in this manner.
-func yamlParts(r *bufio.Reader) iter.Seq[part] {
+func yamlParts(r *bufio.Reader, first int) iter.Seq[part] {
 	return func(yield func(part) bool) {
-		s := splitter{yield: yield, document: 1, column: noList}
+		s := splitter{yield: yield, document: first, column: noList}
 		for line, err := range onedoc.Lines(r) {
 			if err != nil {
 				s.emit(part{err: err}) // and what follows is lost

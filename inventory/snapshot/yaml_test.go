@@ -12,7 +12,7 @@ import (
 
 func partsOf(text string) []part {
 	var parts []part
-	for p := range yamlParts(bufio.NewReader(strings.NewReader(text))) {
+	for p := range yamlParts(bufio.NewReader(strings.NewReader(text)), 1) {
 		parts = append(parts, p)
 	}
 	return parts

@@ -91,6 +91,14 @@ func New(s Settings) Trust {
 	return t
 }
 
+// OfCVO returns the CAs that the Cluster Version Operator trusts where nothing else is said: Settings.Roots, and the trusted CA of the
+// proxy, but nothing of what nodes have beside it (cluster-version-operator, pkg/cvo/egress.go).
+func OfCVO(s Settings) *x509.CertPool {
+	m := maker{settings: s}
+	m.addEverywhere(configNamespace, proxyCAName(s.ClusterProxy), "")
+	return m.pool()
+}
+
 func registryCAName(image *configv1.Image) string {
 	if image == nil {
 		return ""

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -24,7 +25,17 @@ func StatefulSet(s *appsv1.StatefulSet) rollout.Controller {
 	if o := s.Spec.Ordinals; o != nil {
 		c.First = o.Start
 	}
+	if !isUpdated(s) {
+		c.Template = containersOf(&s.Spec.Template.Spec)
+	}
 	return c
+}
+
+// isUpdated reports whether all pods of a StatefulSet are known to be made from the template that it has now. Otherwise its controller
+// may make the next one from another than the last (newVersionedStatefulSetPod in pkg/controller/statefulset).
+func isUpdated(s *appsv1.StatefulSet) bool {
+	now := &s.Status
+	return now.ObservedGeneration == s.Generation && now.UpdateRevision != "" && now.CurrentRevision == now.UpdateRevision && now.UpdatedReplicas == now.Replicas
 }
 
 // FailingController returns what is kept of a ReplicaSet or ReplicationController, nil if it can make pods.
@@ -63,11 +74,14 @@ type controller struct {
 	Parallel  bool   `json:"parallel,omitempty"`
 	First     int32  `json:"first,omitempty"`
 	Failure   string `json:"failure,omitempty"`
+
+	Template []container `json:"template,omitempty"`
 }
 
 // EncodeController returns what is written of a controller to a dump, in JSON.
 func EncodeController(c rollout.Controller) any {
-	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Failure}
+	template := each.Of(c.Template, func(c rollout.Container) container { return container(c) })
+	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Failure, template}
 }
 
 // DecodeController reads what EncodeController wrote.
@@ -79,7 +93,8 @@ func DecodeController(data []byte) (rollout.Controller, error) {
 	if c.Namespace == "" || c.Owner.Kind == "" || c.Owner.Name == "" {
 		return rollout.Controller{}, errors.New("a controller without a name")
 	}
-	return rollout.Controller{Namespace: c.Namespace, Owner: rollout.Owner(c.Owner), Parallel: c.Parallel, First: c.First, Failure: c.Failure}, nil
+	template := each.Of(c.Template, func(c container) rollout.Container { return rollout.Container(c) })
+	return rollout.Controller{Namespace: c.Namespace, Owner: rollout.Owner(c.Owner), Parallel: c.Parallel, First: c.First, Failure: c.Failure, Template: template}, nil
 }
 
 // CompareControllers compares controllers by namespace, kind and name.

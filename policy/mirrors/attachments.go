@@ -12,6 +12,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/openshift/runtime-utils/pkg/registries"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 )
 
 // AttachmentsPath is the file in which MCO has nodes look for signatures of the images that
@@ -94,7 +96,7 @@ func newAttachments(files map[string][]byte) attachments {
 	from := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		var file attachmentsFile
-		if err := yaml.Unmarshal(files[name], &file); err != nil {
+		if err := onedoc.Unmarshal(files[name], &file); err != nil {
 			a.broken = fmt.Sprintf("%s cannot be read: %v", name, err)
 			continue
 		}

@@ -13,6 +13,8 @@ type index struct {
 	plain    map[string]*sysregistriesv2.Registry
 	wildcard map[string]*sysregistriesv2.Registry // by the prefix without its "*"
 	blocks   bool                                 // whether one of the entries is blocked
+	// exactHost is set where a host does not cover itself with a port.
+	exactHost bool
 }
 
 func newIndex(regs []sysregistriesv2.Registry) index {
@@ -63,9 +65,14 @@ func (ix index) find(name string) *sysregistriesv2.Registry {
 // sysregistriesv2, says its comment, but what nodes do. MCO's notion of nesting
 // differs here; the runtime decides.
 func (ix index) findPlain(name string) *sysregistriesv2.Registry {
-	for end := len(name); end > 0; end = lastSeparator(name[:end]) {
+	for end := len(name); end > 0; {
 		if r := ix.plain[name[:end]]; r != nil {
 			return r
+		}
+		if ix.exactHost {
+			end = strings.LastIndexByte(name[:end], '/')
+		} else {
+			end = lastSeparator(name[:end])
 		}
 	}
 	return nil

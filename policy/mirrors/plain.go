@@ -158,7 +158,7 @@ func (t *Table) plainSources(ref plainRef, reg *sysregistriesv2.Registry) ([]Pul
 			return nil, false
 		}
 		s := PullSource{Location: Location{Ref: moved.full, Insecure: endpoint.Insecure}, Mirror: mirror}
-		if t.index.blocks {
+		if t.index.blocks && (!mirror || !t.besideNodes) {
 			if covering := t.index.find(moved.name); covering != nil && covering.Blocked {
 				s.Blocked, s.BlockedBy = true, covering.Prefix
 			}

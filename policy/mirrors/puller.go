@@ -69,45 +69,48 @@ func buildTable(s Set) (*Table, error) {
 // registry/imagestreamimport/rest.go, Create; importer/importer.go, getPullSources and blockedRegistry).
 // They use the generator that MCO uses, and what comes of it in a way of their own:
 //
-//   - Its error is logged, and what it has made so far counts. It fails for wildcard sources only, which
-//     do not count either: the prefix of an entry is replaced by its location, which a wildcard has not.
+//   - Its error is logged, and what it has made so far counts: all mirrors of all objects. That they contradict each
+//     other is none; it fails for a wildcard source over an entry of the registry lists only, from where on such
+//     entries inherit no mirrors.
+//   - Wildcards do not count: the prefix of an entry is replaced by its location, which a wildcard has not.
 //   - The source is asked after the mirrors whatever the policy says: nothing looks at Blocked, but for an
 //     entry of a whole registry that has no mirrors, which blocks all of the registry.
-//   - A mirror whose name cannot be computed leaves the source.
+//   - See tableBesideNodes for the rest.
 func importTable(s Set) (*Table, error) {
-	wildcards := map[string]bool{}
-	for _, e := range s.Entries() {
-		wildcards[e.Source] = strings.HasPrefix(e.Source, "*.")
+	b := build(Set{Registries: configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"docker.io"}}}) // ParseDockerImageReference
+	made, _ := generate(Set{Objects: s.Objects, Registries: configv1.RegistrySources{InsecureRegistries: s.Registries.InsecureRegistries}}, s.Registries.BlockedRegistries)
+	b.conf.Registries = slices.DeleteFunc(made.Registries, func(r sysregistriesv2.Registry) bool { return r.Location == "" })
+	if reasons := normalizeAll(&b.conf); len(reasons) > 0 {
+		return nil, rejection(reasons)
 	}
-	plain := s.without(wildcards)
-	plain.Registries = configv1.RegistrySources{
-		InsecureRegistries:               s.Registries.InsecureRegistries,
-		ContainerRuntimeSearchRegistries: []string{"docker.io"}, // ParseDockerImageReference
-	}
-	b := build(plain)
-	if len(b.reasons) > 0 {
-		return nil, rejection(b.reasons)
-	}
+	var blocked []string
 	for i := range b.conf.Registries {
-		b.conf.Registries[i].Blocked = false
+		r := &b.conf.Registries[i]
+		if r.Blocked && len(r.Mirrors) == 0 && !strings.Contains(r.Location, "/") {
+			blocked = append(blocked, r.Prefix)
+		}
+		r.Blocked = false
 	}
-	for _, host := range s.Registries.BlockedRegistries {
+	for _, host := range blocked {
 		b.conf.Registries = blockedWhole(b.conf.Registries, host)
 	}
-	t := b.table()
-	t.keepsSource = true
-	return t, nil
+	return b.tableBesideNodes(), nil
 }
 
-// blockedWhole returns the entries of imports where a scope is blocked: that of a registry without mirrors
-// of its own blocks all that is below it.
-func blockedWhole(entries []sysregistriesv2.Registry, scope string) []sysregistriesv2.Registry {
-	hasMirrors := func(r sysregistriesv2.Registry) bool { return r.Prefix == scope && len(r.Mirrors) > 0 }
-	if strings.ContainsAny(scope, "/*") || slices.ContainsFunc(entries, hasMirrors) {
-		return entries
-	}
-	kept := slices.DeleteFunc(slices.Clone(entries), func(r sysregistriesv2.Registry) bool { return IsBelow(r.Prefix, scope) })
-	return sortedByPrefix(append(kept, sysregistriesv2.Registry{Prefix: scope, Endpoint: sysregistriesv2.Endpoint{Location: scope}, Blocked: true}))
+// tableBesideNodes returns the table of those that read the objects by code of their own: a host does not cover its ports
+// (isSubrepo in both), nobody looks whether a mirror is blocked, and one whose name cannot be computed leaves the source.
+func (b *built) tableBesideNodes() *Table {
+	t := b.table()
+	t.besideNodes, t.index.exactHost = true, true
+	return t
+}
+
+// blockedWhole returns the entries of imports where a registry is blocked: all that is below it is, too.
+func blockedWhole(entries []sysregistriesv2.Registry, host string) []sysregistriesv2.Registry {
+	kept := slices.DeleteFunc(slices.Clone(entries), func(r sysregistriesv2.Registry) bool {
+		return r.Prefix == host || strings.HasPrefix(r.Prefix, host+"/")
+	})
+	return sortedByPrefix(append(kept, sysregistriesv2.Registry{Prefix: host, Endpoint: sysregistriesv2.Endpoint{Location: host}, Blocked: true}))
 }
 
 func sortedByPrefix(entries []sysregistriesv2.Registry) []sysregistriesv2.Registry {
@@ -119,9 +122,15 @@ func sortedByPrefix(entries []sysregistriesv2.Registry) []sysregistriesv2.Regist
 // digests, the mirrors of every source that covers the repository are asked in the order of the objects,
 // those of digests first, and then the source, whatever the policy says (openshift/image-registry,
 // pkg/dockerregistry/server/simplelookupicsp.go, alternativeImageSources). Wildcards cover nothing.
+//
+// Left out is that a variable is kept there from entry to entry of an ImageDigestMirrorSet or ImageTagMirrorSet, so that the
+// mirrors of all entries before it in the object are asked in front of its own: an image is then looked for at dozens of
+// places that are not meant for it.
 func pullThroughTable(s Set) *Table {
 	entries := s.Entries()
-	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(pullThroughRank(a), pullThroughRank(b)) })
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(pullThroughRank(a), pullThroughRank(b)), strings.Compare(a.Object.GetName(), b.Object.GetName()))
+	})
 	at := map[string][]int{} // entries, by source
 	for i, e := range entries {
 		if source := strings.TrimRight(e.Source, "/"); source != "" && !strings.HasPrefix(source, "*") {
@@ -143,9 +152,7 @@ func pullThroughTable(s Set) *Table {
 		b.conf.Registries = append(b.conf.Registries, r)
 	}
 	sortedByPrefix(b.conf.Registries)
-	t := b.table()
-	t.keepsSource = true
-	return t
+	return b.tableBesideNodes()
 }
 
 func pullThroughRank(e Entry) int {

@@ -25,8 +25,9 @@ type Table struct {
 	index  index
 	trust  *trustPolicy
 	makers makers
-	// keepsSource is set where the source is asked also if the name at a mirror cannot be computed.
-	keepsSource bool
+	// besideNodes is set where nobody looks whether a mirror is blocked, and the source is asked also if the name at a
+	// mirror cannot be computed.
+	besideNodes bool
 }
 
 // defaultSearch is where MCO's base registries.conf looks for short names.
@@ -528,7 +529,7 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 		return []PullSource{{Location: Location{Ref: ref.String()}}}, "", nil
 	}
 	pulls, err := reg.PullSourcesFromReference(ref)
-	if err != nil && t.keepsSource {
+	if err != nil && t.besideNodes {
 		return []PullSource{{Location: Location{Ref: ref.String(), Insecure: reg.Insecure}}}, reg.Prefix, nil
 	}
 	if err != nil {
@@ -537,7 +538,7 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 	sources := make([]PullSource, len(pulls))
 	for i, p := range pulls {
 		covering := reg
-		if name := p.Reference.Name(); name != ref.Name() {
+		if name := p.Reference.Name(); name != ref.Name() && !t.besideNodes {
 			covering = t.index.find(name)
 		}
 		sources[i] = PullSource{

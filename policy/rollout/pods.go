@@ -90,6 +90,9 @@ type Controller struct {
 	Parallel bool
 	// First is the lowest ordinal of a StatefulSet.
 	First int32
+	// Template are the containers of the pods that a StatefulSet makes from now on, if they may differ from those of the pods that are
+	// there: by updateStrategy OnDelete, or while an update is under way.
+	Template []Container
 	// Failure is why a ReplicaSet or ReplicationController could not make its last pod (condition
 	// ReplicaFailure), "" if it could; cut.
 	Failure string

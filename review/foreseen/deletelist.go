@@ -1,14 +1,13 @@
 package foreseen
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v2"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
@@ -18,7 +17,7 @@ import (
 type DeleteList struct {
 	name  string
 	items []item
-	// at are the items by repository.
+	// at are the items by repository, in one spelling.
 	at map[string]*deleted
 }
 
@@ -38,29 +37,30 @@ type deleted struct {
 }
 
 // maxList bounds a list in bytes. An item of oc-mirror's has 400.
-const maxList = 1 << 30
+const maxList = 256 << 20
 
 // ReadDeleteList reads oc-mirror's DeleteImageList, or references, a line each. Name is what messages
 // call the file. The error names all mistakes, with the items or lines.
 func ReadDeleteList(name string, r io.Reader) (*DeleteList, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxList+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
-	case len(data) > maxList:
-		return nil, fmt.Errorf("%s: larger than %d MiB", name, maxList>>20)
-	}
+	limited := &io.LimitedReader{R: r, N: maxList + 1}
+	lines := bufio.NewReaderSize(limited, 64<<10)
 	l := &DeleteList{name: name, at: map[string]*deleted{}}
-	if isDocument(data) {
-		err = l.readDocument(data)
-	} else {
-		err = l.readLines(data)
+	head, err := lines.Peek(lines.Size())
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case isDocument(head):
+		err = l.readDocument(lines)
+	default:
+		err = l.readLines(struct{ io.Reader }{lines}) // with a buffer of its own, for shorter lines
 	}
-	if err == nil && len(l.items) == 0 {
-		err = fmt.Errorf("%s: nothing to delete", name)
-	}
-	if err != nil {
+	switch {
+	case limited.N <= 0:
+		return nil, fmt.Errorf("%s: larger than %d MiB", name, maxList>>20)
+	case err != nil:
 		return nil, err
+	case len(l.items) == 0:
+		return nil, fmt.Errorf("%s: nothing to delete", name)
 	}
 	return l, nil
 }
@@ -82,62 +82,6 @@ func isDocument(data []byte) bool {
 	return false
 }
 
-// A deleteImageList is the format of oc-mirror (v2/internal/pkg/api/v2alpha1, DeleteImageList), with
-// the fields that former versions wrote.
-type deleteImageList struct {
-	Kind       string       `yaml:"kind"`
-	APIVersion string       `yaml:"apiVersion"`
-	Items      []deleteItem `yaml:"items"`
-}
-
-type deleteItem struct {
-	ImageName      string   `yaml:"imageName"`
-	ImageReference string   `yaml:"imageReference"`
-	Type           any      `yaml:"type"`
-	RelatedBlobs   []string `yaml:"relatedBlobs"`
-}
-
-const deleteImageListKind = "DeleteImageList"
-
-func (l *DeleteList) readDocument(data []byte) error {
-	var head struct {
-		Kind string `yaml:"kind"`
-	}
-	var list deleteImageList
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.SetStrict(true)
-	err := decoder.Decode(&list)
-	if err != nil && yaml.Unmarshal(data, &head) == nil && head.Kind != "" {
-		list.Kind = head.Kind
-	}
-	switch {
-	case list.Kind == "DeleteImageSetConfiguration", list.Kind == "ImageSetConfiguration":
-		return fmt.Errorf("%s: kind %s says what to select; give the %s that oc mirror delete --generate makes of it", l.name, list.Kind, deleteImageListKind)
-	case err != nil:
-		return fmt.Errorf("%s: %s", l.name, text.Line(err.Error()))
-	case list.Kind != deleteImageListKind:
-		return fmt.Errorf("%s: kind: Invalid value: %q: want %s", l.name, list.Kind, deleteImageListKind)
-	case !strings.HasPrefix(list.APIVersion, "mirror.openshift.io/"):
-		return fmt.Errorf("%s: apiVersion: Invalid value: %q: want mirror.openshift.io/v2alpha1", l.name, list.APIVersion)
-	}
-	if err := decoder.Decode(&head); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s: more than one document", l.name)
-	}
-	var wrong mistakes
-	if len(list.Items) > MaxLines {
-		return fmt.Errorf("%s: more than %s items", l.name, text.Number(MaxLines))
-	}
-	for i, it := range list.Items {
-		r, err := parseRef(it.ImageReference)
-		if err != nil {
-			wrong.add("%s: items[%d].imageReference: %v", l.name, i, err)
-			continue
-		}
-		l.add(r, digestIn(it.ImageName))
-	}
-	return wrong.err()
-}
-
 // digestIn returns the digest in a reference, "" if there is none.
 func digestIn(reference string) string {
 	r, err := parseRef(reference)
@@ -147,10 +91,10 @@ func digestIn(reference string) string {
 	return r.version[1:]
 }
 
-func (l *DeleteList) readLines(data []byte) error {
+func (l *DeleteList) readLines(r io.Reader) error {
 	var wrong mistakes
-	err := eachLine(l.name, bytes.NewReader(data), func(number int, line string) {
-		r, err := parseRef(line)
+	err := eachLine(l.name, r, func(number int, line string) {
+		r, err := parseItem(line)
 		if err != nil {
 			wrong.add("%s, line %d: %v", l.name, number, err)
 			return
@@ -160,16 +104,23 @@ func (l *DeleteList) readLines(data []byte) error {
 	return errors.Join(err, wrong.err())
 }
 
-// add enters an item. One without a tag and digest means :latest, as it does for skopeo delete.
-func (l *DeleteList) add(r ref, digest string) {
-	if r.version == "" {
-		r.version = ":latest"
+// parseItem reads the reference of an item. One of a repository may be meant to be all that it has, where
+// skopeo delete takes it for :latest.
+func parseItem(s string) (ref, error) {
+	r, err := parseRef(s)
+	if err == nil && r.version == "" {
+		err = fmt.Errorf("%q has no tag and no digest: name each that is deleted (:latest is what skopeo delete takes it for)", text.Cut(s, maxShown))
 	}
+	return r, err
+}
+
+func (l *DeleteList) add(r ref, digest string) {
 	l.items = append(l.items, item{r, digest})
-	d := l.at[r.repository]
+	repository := oneSpelling(r.repository)
+	d := l.at[repository]
 	if d == nil {
 		d = &deleted{tags: map[string]int{}, digests: map[string]int{}}
-		l.at[r.repository] = d
+		l.at[repository] = d
 	}
 	if r.byDigest() {
 		d.addDigest(r.version[1:], len(l.items))
@@ -188,8 +139,7 @@ func (d *deleted) addDigest(digest string, number int) {
 func (l *DeleteList) registries() []string {
 	var hosts []string
 	for repository := range l.at {
-		host, _, _ := strings.Cut(repository, "/")
-		hosts = append(hosts, host)
+		hosts = append(hosts, registryOf(repository))
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -29,18 +30,19 @@ type Deletion struct {
 	Allowed bool
 	// Elsewhere is the number of items at repositories from which no node of the cluster pulls.
 	Elsewhere int
-	// Images is the number of images that nodes look for in a repository from which something is deleted,
-	// of Total.
-	Images, Total int
-	Notes         []string
-	Took          time.Duration
+	// Images are those that nodes look for in a repository from which something is deleted, sorted by reference.
+	Images []string
+	Notes  []string
+	Took   time.Duration
 }
 
 // A Needed place is one from which nodes pull an image, and that loses it, a part of it, or its
 // signatures.
 type Needed struct {
-	Image policy.Image
-	// Place is what nodes ask for, and Number counts the places of the route, from 1.
+	// Image has the consumers for which Puller pulls it.
+	Image  policy.Image
+	Puller mirrors.Puller
+	// Place is what is asked for, and Number counts the places of the route, from 1.
 	Place  mirrors.Location
 	Number int
 	// Entry is the scope of registries.conf by which they get there; "" where the image names the place
@@ -53,26 +55,27 @@ type Needed struct {
 	Broken bool
 }
 
-// Judge says what deleting list does to the cluster of r: it judges every image that nodes pull from
-// there as if a change had taken it away.
-func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList) (Deletion, error) {
+// Judge says what deleting list does to the cluster of r, which will pull what is coming: it judges every image that
+// nodes pull from there as if a change had taken it away.
+func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList, coming review.Coming) (Deletion, error) {
 	start := time.Now()
-	plan, err := r.PlanDeletion(ctx, list.concerns)
+	plan, err := r.PlanDeletion(ctx, coming, list.concerns)
 	if err != nil {
 		return Deletion{}, err
 	}
 	today, _ := r.LookUp(ctx, plan.Lookups)
 	j := &judgement{list: list, plan: plan, real: today, registries: r.Registries}
-	d := Deletion{List: list, Total: plan.Total, Images: len(imagesOf(plan))}
+	d := Deletion{List: list, Images: imagesOf(plan)}
 	j.resolve(ctx)
 	tomorrow := *r
 	tomorrow.Registries = review.RegistriesFunc(j.presence)
 	foreseen, _ := tomorrow.LookUp(ctx, plan.Lookups)
-	d.Findings = plan.Decide(foreseen).Beyond(plan.Decide(j.real), j.open())
-	d.Needed = j.needed(foreseen)
+	d.Findings = plan.DecideDeletion(j.real, foreseen, j.takes)
+	d.Needed = j.needed()
 	j.tell(&d)
-	d.Elsewhere = list.elsewhere(plan)
-	d.Notes = slices.Concat(r.Inventory.Notes(), r.Registries.Notes(), j.notes(d, foreseen))
+	var alike [][2]string
+	d.Elsewhere, alike = list.elsewhere(plan)
+	d.Notes = slices.Concat(coming.Notes, r.Inventory.Notes(), r.Registries.Notes(), j.notes(d, foreseen, alike))
 	d.Took = time.Since(start)
 	return d, nil
 }
@@ -80,35 +83,57 @@ func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList) (Deletion,
 // concerns reports whether something is deleted in a repository that nodes ask on route.
 func (l *DeleteList) concerns(route *mirrors.Route) bool {
 	return slices.ContainsFunc(route.Sources, func(s mirrors.PullSource) bool {
-		repository, _ := split(s.Location)
+		repository, _ := deletedFrom(s.Location)
 		return s.Tried() && l.at[repository] != nil
 	})
 }
 
-func imagesOf(p policy.Plan) map[string]bool {
-	images := map[string]bool{}
-	for i := range p.Reroutes {
-		images[p.Reroutes[i].Image.Ref] = true
-	}
-	return images
+// deletedFrom is split for lists of deletions: the repository is in one spelling.
+func deletedFrom(l mirrors.Location) (repository, version string) {
+	repository, version = split(l)
+	return oneSpelling(repository), version
 }
 
-// elsewhere counts the items at repositories that no route of p leads to.
-func (l *DeleteList) elsewhere(p policy.Plan) int {
-	asked := map[string]bool{}
+// imagesOf returns the references of a plan, each once. Its reroutes are sorted by them.
+func imagesOf(p policy.Plan) []string {
+	return slices.Compact(each.Of(p.Reroutes, func(r policy.Reroute) string { return r.Image.Ref }))
+}
+
+// elsewhere counts the items at repositories that no route of p leads to. It returns the registries of these that are named
+// much as one that a route leads to, and are not it, with that one, sorted.
+func (l *DeleteList) elsewhere(p policy.Plan) (n int, alike [][2]string) {
+	asked, registries, others := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range p.Reroutes {
 		for _, at := range p.Reroutes[i].After.Open() {
-			repository, _ := split(at)
-			asked[repository] = true
+			repository, _ := deletedFrom(at)
+			asked[repository], registries[registryOf(repository)] = true, true
 		}
 	}
-	n := 0
 	for _, it := range l.items {
-		if !asked[it.repository] {
-			n++
+		repository := oneSpelling(it.repository)
+		if asked[repository] {
+			continue
+		}
+		n++
+		if other := registryOf(repository); !registries[other] {
+			others[other] = true
 		}
 	}
-	return n
+	for _, other := range slices.Sorted(maps.Keys(others)) {
+		for _, registry := range slices.Sorted(maps.Keys(registries)) {
+			if isAlike(other, registry) {
+				alike = append(alike, [2]string{other, registry})
+			}
+		}
+	}
+	return n, alike
+}
+
+// isAlike reports whether two registries differ by their ports, or by a domain that one leaves out.
+func isAlike(a, b string) bool {
+	a, _, _ = strings.Cut(a, ":")
+	b, _, _ = strings.Cut(b, ":")
+	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 
 // A judgement is a list that is being judged.
@@ -124,22 +149,21 @@ type judgement struct {
 // with it all of its tags (skopeo delete and oc-mirror do so by the digest). Only repositories that nodes
 // ask are of interest.
 func (j *judgement) resolve(ctx context.Context) {
-	insecure := map[string]bool{} // by repository that nodes ask
+	asked := map[string]mirrors.Location{} // repositories as nodes ask for them
 	for i := range j.plan.Reroutes {
 		for _, at := range j.plan.Reroutes[i].After.Open() {
-			repository, _ := split(at)
-			if j.list.at[repository] != nil {
-				insecure[repository] = at.Insecure
+			name, _ := split(at)
+			if repository := oneSpelling(name); j.list.at[repository] != nil {
+				asked[repository] = mirrors.Location{Ref: name, Insecure: at.Insecure}
 			}
 		}
 	}
 	var places []mirrors.Location
 	var items []int
 	for n, it := range j.list.items {
-		plain, asked := insecure[it.repository]
-		if asked && !it.byDigest() {
-			places = append(places, mirrors.Location{Ref: it.String(), Insecure: plain})
-			items = append(items, n+1)
+		if at := asked[oneSpelling(it.repository)]; at.Ref != "" && !it.byDigest() {
+			at.Ref += it.version
+			places, items = append(places, at), append(items, n+1)
 		}
 	}
 	for first := 0; first < len(places); first += tagsAtOnce {
@@ -158,7 +182,7 @@ const tagsAtOnce = 10_000
 // not say so, it is the one by which it was copied, and maybe another.
 func (j *judgement) enter(number int, f *policy.Fact) {
 	it := j.list.items[number-1]
-	d := j.list.at[it.repository]
+	d := j.list.at[oneSpelling(it.repository)]
 	switch {
 	case f.Presence == policy.Present && f.Digest != "":
 		d.addDigest(f.Digest, number)
@@ -187,7 +211,7 @@ func (j *judgement) after(l mirrors.Location, f *policy.Fact) *policy.Fact {
 	if number, why := j.taken(l, f); number > 0 {
 		return gone(f, j.list.called(number)+" deletes it"+why)
 	}
-	repository, _ := split(l)
+	repository, _ := deletedFrom(l)
 	d := j.list.at[repository]
 	switch {
 	case d == nil || f.Presence != policy.Present:
@@ -202,21 +226,22 @@ func (j *judgement) after(l mirrors.Location, f *policy.Fact) *policy.Fact {
 	}
 }
 
-// open returns the images of which it is not known whether something is deleted that nodes pull: a place
-// where something is gave no answer, so that it is not known which digest it has, or which parts.
-func (j *judgement) open() map[string]bool {
-	open := map[string]bool{}
-	for i := range j.plan.Reroutes {
-		r := &j.plan.Reroutes[i]
-		for _, at := range r.After.Open() {
-			repository, _ := split(at)
-			d := j.list.at[repository]
-			if f := j.real.At(at); d != nil && len(d.digests)+d.unknown > 0 && f.Presence != policy.Present && f.Presence != policy.Absent {
-				open[r.Image.Ref] = true
-			}
-		}
+// takes reports whether something of an image is taken from a place, or may be: where one gave no answer, it is not
+// known which digest it has, or which parts.
+func (j *judgement) takes(s *mirrors.PullSource) bool {
+	if item, _ := j.loss(s); item > 0 {
+		return true
 	}
-	return open
+	repository, _ := deletedFrom(s.Location)
+	d := j.list.at[repository]
+	switch f := j.real.At(s.Location); {
+	case d == nil, f.Presence == policy.Absent:
+		return false
+	case f.Presence == policy.Present:
+		return d.unknown > 0
+	default:
+		return len(d.digests)+d.unknown > 0
+	}
 }
 
 // gone is the fact about a place that has lost what it had.
@@ -227,7 +252,7 @@ func gone(f *policy.Fact, evidence string) *policy.Fact {
 // taken returns the item that deletes what is at l, and how it does if not by that very name; 0 if none
 // does.
 func (j *judgement) taken(l mirrors.Location, f *policy.Fact) (number int, why string) {
-	repository, version := split(l)
+	repository, version := deletedFrom(l)
 	d := j.list.at[repository]
 	if d == nil || f.Presence == policy.Absent {
 		return 0, ""
@@ -266,7 +291,7 @@ func (j *judgement) withoutParts(f *policy.Fact, d *deleted) *policy.Fact {
 }
 
 // needed returns the places of the routes that lose something.
-func (j *judgement) needed(foreseen policy.Facts) []Needed {
+func (j *judgement) needed() []Needed {
 	var needed []Needed
 	for i := range j.plan.Reroutes {
 		r := &j.plan.Reroutes[i]
@@ -277,23 +302,23 @@ func (j *judgement) needed(foreseen policy.Facts) []Needed {
 				continue
 			}
 			number++
-			if item, why := j.loss(s, foreseen); item > 0 {
-				needed = append(needed, Needed{Image: r.Image, Place: s.Location, Number: number, Entry: r.After.Entry, Item: item, Why: why})
+			if item, why := j.loss(s); item > 0 {
+				needed = append(needed, Needed{Image: r.Image, Puller: r.Puller, Place: s.Location, Number: number, Entry: r.After.Entry, Item: item, Why: why})
 			}
 		}
 	}
 	return slices.CompactFunc(needed, func(a, b Needed) bool {
-		return a.Image.Ref == b.Image.Ref && a.Place == b.Place && a.Item == b.Item
+		return a.Image.Ref == b.Image.Ref && a.Puller == b.Puller && a.Place == b.Place && a.Item == b.Item
 	})
 }
 
 // loss returns the item by which a place loses something of an image, and what; 0 if none does.
-func (j *judgement) loss(s *mirrors.PullSource, foreseen policy.Facts) (item int, what string) {
+func (j *judgement) loss(s *mirrors.PullSource) (item int, what string) {
 	today := j.real.At(s.Location)
 	if number, why := j.taken(s.Location, today); number > 0 {
 		return number, "the image" + why
 	}
-	repository, _ := split(s.Location)
+	repository, _ := deletedFrom(s.Location)
 	d := j.list.at[repository]
 	if d == nil {
 		return 0, ""
@@ -323,7 +348,6 @@ func (j *judgement) tell(d *Deletion) {
 	d.Findings = slices.Clone(d.Findings)
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		f.Reason = inForce.Replace(f.Reason)
 		if f.Rule == policy.InventoryStale {
 			f.Reason = "not all of the cluster could be read: nodes may still pull images from there that are not known"
 		}
@@ -340,22 +364,23 @@ func (j *judgement) tell(d *Deletion) {
 	}
 }
 
-// inForce puts what rules say of the route after a change in the words for one that stays.
-var inForce = strings.NewReplacer("its new route", "its route", "the new route", "its route")
-
 // maxItems is how many items a remedy names.
 const maxItems = 5
 
 // notes are remarks on the deletion as a whole. What garbage collection does was seen of distribution 2.8.2
 // and 3.1.2.
-func (j *judgement) notes(d Deletion, foreseen policy.Facts) []string {
+func (j *judgement) notes(d Deletion, foreseen policy.Facts, alike [][2]string) []string {
 	var notes []string
 	if d.Elsewhere == len(j.list.items) {
 		notes = append(notes, fmt.Sprintf("no node of this cluster pulls from any repository of the list, which is of %s: is it the list of another mirror, or of another name of this one?", text.Names(j.list.registries(), maxItems)))
 	}
+	if len(alike) > 0 {
+		names := each.Of(alike, func(a [2]string) string { return a[0] + " as " + a[1] })
+		notes = append(notes, fmt.Sprintf("no node of this cluster pulls from a registry of the list, but from one that is named much as it: do nodes know %s?", text.Names(names, maxItems)))
+	}
 	sparse := 0
 	for l, f := range foreseen {
-		repository, _ := split(l)
+		repository, _ := deletedFrom(l)
 		if j.list.at[repository] != nil && f.Presence == policy.Present && len(f.Missing) > 0 {
 			sparse++
 		}

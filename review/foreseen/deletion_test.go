@@ -8,6 +8,7 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -17,7 +18,8 @@ import (
 )
 
 // BenchmarkJudge: 100,000 items, a digest each under a tag of its own, against 2,000 images in 199
-// repositories of a mirror that has all of them; reading the list included.
+// repositories of a mirror that has all of them; reading the list included. The mirror answers at once: a real one is
+// asked for each tag on top of it.
 func BenchmarkJudge(b *testing.B) {
 	const items, images, repositories = 100_000, 2_000, 199
 	list := deletions(items, repositories)
@@ -28,27 +30,59 @@ func BenchmarkJudge(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		d, err := Judge(b.Context(), r, l)
-		if err != nil || d.Images != images || len(d.Needed) != images/2 || d.Allowed {
-			b.Fatalf("%v: %d images, %d needed", err, d.Images, len(d.Needed))
+		d, err := Judge(b.Context(), r, l, review.Coming{})
+		if err != nil || len(d.Images) != images || len(d.Needed) != images/2 || d.Allowed {
+			b.Fatalf("%v: %d images, %d needed", err, len(d.Images), len(d.Needed))
 		}
 	}
 }
 
-// TestJudgeIsFast holds the size of BenchmarkJudge to a bound that only another order would miss.
-func TestJudgeIsFast(t *testing.T) {
-	list := deletions(10_000, 199)
-	r := reviewerOf(t, 2_000, 199)
-	start := time.Now()
-	l, err := ReadDeleteList("delete-images.yaml", strings.NewReader(list))
-	if err != nil {
+// TestJudgeGrowsWithTheList: eight times the items and images take some eight times as much of a processor, where each compared with
+// each would take 64 times, and no place is asked for twice. What is compared are the best of some runs, as others use the machine, too.
+func TestJudgeGrowsWithTheList(t *testing.T) {
+	judged := func(items, images int) time.Duration {
+		r := reviewerOf(t, images, 199)
+		asked := 0
+		r.Registries = review.RegistriesFunc(func(ctx context.Context, locs []mirrors.Location) policy.Facts {
+			asked += len(locs)
+			return holdsAll(ctx, locs)
+		})
+		l, err := ReadDeleteList("delete-images.yaml", strings.NewReader(deletions(items, 199)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fastest := time.Hour
+		for range 5 {
+			asked = 0
+			start := processorTime(t)
+			d, err := Judge(t.Context(), r, l, review.Coming{})
+			fastest = min(fastest, processorTime(t)-start)
+			if err != nil || len(d.Needed) != images/2 {
+				t.Fatalf("%v: %d needed", err, len(d.Needed))
+			}
+			// Each tag of the list, to learn its digest; and each image as it is, and as it will be.
+			if asked > items+2*images {
+				t.Errorf("%d places were asked for, with %d items and %d images", asked, items, images)
+			}
+		}
+		return fastest
+	}
+	few := judged(2_500, 250)
+	many := judged(20_000, 2_000)
+	t.Logf("%v and %v", few, many)
+	if many > 24*few {
+		t.Errorf("eight times as much takes %v instead of %v", many, few)
+	}
+}
+
+// processorTime is what this process has used so far.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Judge(t.Context(), r, l)
-	if err != nil || len(d.Needed) != 1_000 {
-		t.Fatalf("%v: %d needed", err, len(d.Needed))
-	}
-	t.Logf("%v", time.Since(start))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // digestOf is that of the n-th image.

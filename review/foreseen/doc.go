@@ -8,5 +8,5 @@
 //	reviewer.Registries = m.Of(reviewer.Registries)
 //
 //	list, err := foreseen.ReadDeleteList("delete-images.yaml", file)
-//	deletion, err := foreseen.Judge(ctx, reviewer, list)
+//	deletion, err := foreseen.Judge(ctx, reviewer, list, review.Coming{})
 package foreseen

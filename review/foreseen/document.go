@@ -2,11 +2,13 @@ package foreseen
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -18,10 +20,14 @@ func (d Deletion) Document() v1alpha1.Deletion {
 		Notes: append([]string{}, d.Notes...), Seconds: d.Took.Seconds(),
 	}
 	for _, n := range d.Needed {
-		doc.Needed = append(doc.Needed, v1alpha1.NeededPlace{
+		place := v1alpha1.NeededPlace{
 			Item: n.Item, Deleted: d.List.items[n.Item-1].String(), Loses: n.Why, Reference: n.Place.Ref, Place: n.Number, Entry: n.Entry,
 			Image: n.Image.Ref, Use: n.Image.Use().String(), Consumers: review.ConsumerDocuments(n.Image), Broken: n.Broken,
-		})
+		}
+		if n.Puller != mirrors.Nodes {
+			place.Puller = n.Puller.String()
+		}
+		doc.Needed = append(doc.Needed, place)
 	}
 	return doc
 }
@@ -29,30 +35,47 @@ func (d Deletion) Document() v1alpha1.Deletion {
 // maxReported bounds the places that a report for people lists, beside those that break something.
 const maxReported = 20
 
-// Report returns the answer for people: what would break in full, and then what nodes would miss at one
-// place and find at another.
-func (d Deletion) Report() string {
-	var b strings.Builder
+// subject names d, for people.
+func (d Deletion) subject() string { return "Deleting what " + text.Line(d.List.name) + " lists" }
+
+// answer says in a sentence what d does.
+func (d Deletion) answer() string {
 	items := map[int]bool{}
 	for _, n := range d.Needed {
 		items[n.Item] = true
 	}
 	all := text.Count(len(d.List.items), "item")
-	subject := "Deleting what " + text.Line(d.List.name) + " lists"
 	switch {
 	case len(items) == 0 && d.Allowed:
-		fmt.Fprintf(&b, "%s takes nothing away from nodes of this cluster: they pull none of its %s.\n", subject, all)
+		return fmt.Sprintf("takes nothing away from nodes of this cluster: they pull none of its %s.", all)
 	case d.Allowed:
-		fmt.Fprintf(&b, "%s breaks no pull: of its %s, nodes of this cluster pull %s, which they also get elsewhere, or which only history names.\n", subject, all, text.Number(len(items)))
+		return fmt.Sprintf("breaks no pull of a node: of its %s, this cluster pulls %s, which nodes also get elsewhere, or do not need.", all, text.Number(len(items)))
 	case len(items) == 0:
-		fmt.Fprintf(&b, "%s is refused: it could not be determined whether nodes of this cluster pull any of its %s.\n", subject, all)
+		return fmt.Sprintf("is refused: it could not be determined whether nodes of this cluster pull any of its %s.", all)
 	default:
-		fmt.Fprintf(&b, "%s is refused: of its %s, nodes of this cluster still pull %s.\n", subject, all, text.Number(len(items)))
+		return fmt.Sprintf("is refused: of its %s, nodes of this cluster still pull %s.", all, text.Number(len(items)))
 	}
+}
+
+// elsewhere says how many items nothing here pulls, "" for none.
+func (d Deletion) elsewhere() string {
+	if d.Elsewhere == 0 {
+		return ""
+	}
+	return text.Plural(d.Elsewhere, "item is", "items are") + " in repositories from which no node of this cluster pulls."
+}
+
+// Report returns the answer for people: what would break in full, and then what nodes would miss at one
+// place and find at another.
+func (d Deletion) Report() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", d.subject(), d.answer())
 	d.reportFindings(&b)
-	d.reportOthers(&b)
-	if d.Elsewhere > 0 {
-		fmt.Fprintf(&b, "\n%s in repositories from which no node of this cluster pulls.\n", text.Plural(d.Elsewhere, "item is", "items are"))
+	if lines := d.others(); len(lines) > 0 {
+		fmt.Fprintf(&b, "\n%s:\n%s\n", pulledAsWell, strings.Join(text.First(lines, maxReported, "place"), "\n"))
+	}
+	if elsewhere := d.elsewhere(); elsewhere != "" {
+		fmt.Fprintf(&b, "\n%s\n", elsewhere)
 	}
 	return b.String()
 }
@@ -70,9 +93,11 @@ func (d Deletion) reportFindings(b *strings.Builder) {
 	}
 }
 
-// reportOthers lists the places without which nodes still get their images.
-func (d Deletion) reportOthers(b *strings.Builder) {
-	var lines []string
+// pulledAsWell is the title of others.
+const pulledAsWell = "Pulled from there as well, without breaking"
+
+// others lists the places without which nodes still get their images.
+func (d Deletion) others() (lines []string) {
 	for _, n := range d.Needed {
 		if n.Broken {
 			continue
@@ -81,12 +106,53 @@ func (d Deletion) reportOthers(b *strings.Builder) {
 		if n.Entry != "" {
 			by = "by the entry " + n.Entry
 		}
+		use := n.Image.Use().String()
+		if n.Puller != mirrors.Nodes {
+			use = "for " + n.Puller.String()
+		}
 		lines = append(lines, fmt.Sprintf("- %s: item %d takes %s; place %d of the route of %s, %s; %s, used by %s", text.Line(n.Place.Ref), n.Item, n.Why, n.Number,
-			text.Line(n.Image.Ref), text.Line(by), n.Image.Use(), n.Image.ConsumerNames(maxConsumers)))
+			text.Line(n.Image.Ref), text.Line(by), use, n.Image.ConsumerNames(maxConsumers)))
 	}
-	if len(lines) > 0 {
-		fmt.Fprintf(b, "\nPulled from there as well, without breaking:\n%s\n", strings.Join(text.First(lines, maxReported, "place"), "\n"))
+	return lines
+}
+
+// WriteMarkdown writes d for a ticket or a merge request.
+func (d Deletion) WriteMarkdown(w io.Writer) error {
+	c := review.Comment{Outcome: "Breaks nothing", Subject: d.List.name, Lines: []string{"Deleting what it lists " + d.answer()}, Notes: d.Notes, Findings: d.Findings}
+	switch {
+	case !d.Allowed:
+		c.Outcome = "Refused"
+	case len(d.Findings) > 0:
+		c.Outcome = "Breaks nothing, with warnings"
 	}
+	if elsewhere := d.elsewhere(); elsewhere != "" {
+		c.Lines = append(c.Lines, elsewhere)
+	}
+	if lines := d.others(); len(lines) > 0 {
+		c.Fold, c.Folded = pulledAsWell, text.First(lines, maxReported, "place")
+	}
+	return c.Write(w)
+}
+
+// WriteJUnit writes d as a JUnit test suite: a case for the list as a whole, and for each image that nodes look for in a
+// repository from which something is deleted. A denial is a failure, everything else is output.
+func (d Deletion) WriteJUnit(w io.Writer) error {
+	found, loses := map[string][]policy.Finding{}, map[string]string{}
+	for _, f := range d.Findings {
+		found[f.Image.Ref] = append(found[f.Image.Ref], f)
+	}
+	for _, n := range d.Needed {
+		loses[n.Image.Ref] += fmt.Sprintf("%s: %s takes %s\n", text.Line(n.Place.Ref), d.List.called(n.Item), n.Why)
+	}
+	whole := review.CaseOf("deletion", "the list", found[""], false)
+	whole.Output = "It " + d.answer() + "\n" + whole.Output
+	cases := []review.TestCase{whole}
+	for _, ref := range d.Images {
+		c := review.CaseOf("image", ref, found[ref], false)
+		c.Output = loses[ref] + c.Output
+		cases = append(cases, c)
+	}
+	return review.WriteTestCases(w, "mirrorset-guard: "+d.subject(), d.Took, cases)
 }
 
 // maxConsumers is how many users of an image are named.

@@ -27,40 +27,48 @@ type Kept struct {
 type KeepList struct {
 	Scope string
 	Kept  []Kept
-	// Unknown are places whose signatures belong to the list, and are not known by name as the places
-	// gave no answer.
+	// Unknown is why the list may not be complete: places whose signatures belong to it, and are not known by
+	// name as the places gave no answer, what was not read, and a scope that leads nowhere.
 	Unknown []string
 	Notes   []string
 }
 
-// Keep returns what nodes of the cluster of r may ask for below scope, a registry or a part of one.
-func Keep(ctx context.Context, r *review.Reviewer, scope string) (KeepList, error) {
+// Keep returns what nodes of the cluster of r may ask for below scope, a registry or a part of one, now and once the
+// cluster pulls what is coming.
+func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.Coming) (KeepList, error) {
 	scope, err := parseScope(scope)
 	if err != nil {
 		return KeepList{}, err
 	}
-	below := func(s *mirrors.PullSource) bool { return s.Tried() && mirrors.IsBelow(s.Ref, scope) }
-	plan, err := r.PlanDeletion(ctx, func(route *mirrors.Route) bool {
+	at := oneSpelling(scope)
+	below := func(s *mirrors.PullSource) bool { return s.Tried() && mirrors.IsBelow(oneSpelling(s.Ref), at) }
+	near := func(mirror string) bool {
+		return mirrors.IsBelow(oneSpelling(mirror), at) || mirrors.IsBelow(at, oneSpelling(mirror))
+	}
+	plan, err := r.PlanDeletion(ctx, coming, func(route *mirrors.Route) bool {
 		return slices.ContainsFunc(route.Sources, func(s mirrors.PullSource) bool { return below(&s) })
 	})
 	if err != nil {
 		return KeepList{}, err
 	}
 	facts, _ := r.LookUp(ctx, lookupsOfSignatures(plan, below))
-	list := KeepList{Scope: scope, Notes: slices.Concat(r.Inventory.Notes(), r.Registries.Notes())}
+	list := KeepList{Scope: scope, Notes: slices.Concat(coming.Notes, r.Inventory.Notes(), r.Registries.Notes())}
 	for _, g := range plan.Gaps {
 		list.Unknown = append(list.Unknown, "images named by "+g.Source+": "+g.Detail)
 	}
-	at := map[string]*Kept{}
+	kept := map[string]*Kept{}
 	for i := range plan.Reroutes {
 		reroute := &plan.Reroutes[i]
 		for k := range reroute.After.Sources {
 			if s := &reroute.After.Sources[k]; below(s) {
-				list.keep(at, s, reroute.Image, facts)
+				list.keep(kept, s, reroute.Image, facts)
 			}
 		}
 	}
-	for _, k := range at {
+	if len(kept) == 0 && !plan.HasMirror(near) { // whoever deletes all but this list would delete everything
+		list.Unknown = append(list.Unknown, "whether "+text.Line(scope)+" is the place that is meant: nodes ask for nothing there, and no mirror in force is there; another name of it may be")
+	}
+	for _, k := range kept {
 		list.Kept = append(list.Kept, *k)
 	}
 	slices.SortFunc(list.Kept, func(a, b Kept) int { return strings.Compare(a.Reference, b.Reference) })

@@ -77,6 +77,30 @@ func TestReadMappingBadInput(t *testing.T) {
 	}
 }
 
+// TestTooManyLines: a file that does not end is given up.
+func TestTooManyLines(t *testing.T) {
+	var lines endless
+	_, err := ReadMapping("mapping.txt", &lines)
+	if want := "mapping.txt: more than 2,000,000 lines"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if most := int64(len(line)*MaxLines + 2*maxLine); lines.read > most {
+		t.Errorf("%d bytes were read, want %d at most", lines.read, most)
+	}
+}
+
+// endless are lines without end, and how much of them was read.
+type endless struct{ read int64 }
+
+const line = "#\n"
+
+// Read implements io.Reader.
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, strings.Repeat(line, max(len(p)/len(line), 1)))
+	e.read += int64(n)
+	return n, nil
+}
+
 // TestManyLines: the lines are read as they come.
 func TestManyLines(t *testing.T) { readMany(t, 50_000) }
 

@@ -138,7 +138,9 @@ func (o origin) at(l mirrors.Location) mirrors.Location {
 // after returns what will be at l after the copy from o, where before is what is there today.
 func (m *Mapping) after(l mirrors.Location, o origin, before *policy.Fact, sources policy.Facts) *policy.Fact {
 	if o.isOther() {
-		return m.unknown(before, o, "which is no registry that could be asked")
+		after := m.unknown(before, o, "which is no registry that could be asked")
+		after.Never = true
+		return after
 	}
 	source := sources.At(o.at(l))
 	switch source.Presence {
@@ -233,7 +235,10 @@ func (m *Mapping) among(open []mirrors.Location, sources policy.Facts) map[mirro
 }
 
 // Notes implements review.NoteSource.
-func (r mirrored) Notes() []string {
-	return append(r.Registries.Notes(), fmt.Sprintf("%s has not been carried out: what it copies (%s) is assumed to be where it copies it to, whole, as it is at its source now",
-		r.mapping.name, text.Count(r.mapping.lines, "line")))
+func (r mirrored) Notes() []string { return append(r.Registries.Notes(), r.mapping.Note()) }
+
+// Note says what is assumed of m.
+func (m *Mapping) Note() string {
+	return fmt.Sprintf("%s has not been carried out: what it copies (%s) is assumed to be where it copies it to, whole, as it is at its source now",
+		m.name, text.Count(m.lines, "line"))
 }

@@ -154,7 +154,7 @@ func (w smallWorld) allows(t *testing.T, references []string, hidden string) boo
 	}
 	r := *w.reviewer
 	r.Registries = w.registries(hidden)
-	d, err := Judge(t.Context(), &r, list)
+	d, err := Judge(t.Context(), &r, list, review.Coming{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,8 @@ type Plan struct {
 	Copies []Copy
 	// Obstacles say what is to be done instead of a copy, or before one.
 	Obstacles []string
+	// Notes are remarks on the plan as a whole.
+	Notes []string
 	// Unknown are images about which it could not be determined whether they are missing, or whether they
 	// have signatures.
 	Unknown []string
@@ -57,11 +59,20 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 	if missing {
 		all, plan.Unknown = all[:lacking], open
 	}
+	signed := map[string]bool{} // signatures by their place: an image may be there by its tag and by its digest
 	facts, _ := r.LookUp(ctx, func(known policy.Facts) []mirrors.Location { return lookups(all, known) })
 	for i := range all {
 		c := &all[i]
-		if c.Obstacle != "" {
+		if c.Denied { // as sync copies it, too
+			if note := "what is there is not known, and copied all the same: " + c.Obstacle; !slices.Contains(plan.Notes, note) {
+				plan.Notes = append(plan.Notes, note)
+			}
+		} else if c.Obstacle != "" {
 			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": "+c.Obstacle)
+			continue
+		}
+		if c.Moves {
+			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": the tag names another image at "+c.To.Ref+"; mirrorset-guard sync with --move-tags moves it")
 			continue
 		}
 		if !isPlain(c.From[0].Ref) || !isPlain(c.To.Ref) {
@@ -75,6 +86,11 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 		if !known && record.Plan.LooksForSignatures(c) {
 			plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
 		}
+		signatures = slices.DeleteFunc(signatures, func(s policy.AttachmentCopy) bool {
+			before := signed[s.To.Ref]
+			signed[s.To.Ref] = true
+			return before
+		})
 		from, tag := byDigest(c)
 		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures})
 	}
@@ -197,6 +213,9 @@ func comment(b *bufio.Writer, format string, args ...any) {
 
 // writeRemarks says what a plan does not hold.
 func (p *Plan) writeRemarks(b *bufio.Writer) {
+	for _, n := range p.Notes {
+		comment(b, "Note: %s", n)
+	}
 	for _, o := range p.Obstacles {
 		comment(b, "Not copied: %s", o)
 	}
@@ -215,16 +234,39 @@ func (p *Plan) summary() string {
 }
 
 // writeMapping writes lines for oc image mirror -f. It pushes to tags only; a copy that nodes find by its
-// digest gets the tag that oc-mirror would give it, which also keeps registries from pruning it.
+// digest gets the tag that oc-mirror would give it, which also keeps registries from pruning it. A file that names a tag
+// twice is refused by oc as a whole.
 func (p *Plan) writeMapping(b *bufio.Writer) {
-	comment(b, "%s. Run: oc image mirror --keep-manifest-list=true --filter-by-os=.* -f FILE", p.summary())
+	insecure := ""
+	if from, to := p.insecure(); from || to {
+		insecure = "--insecure=true "
+	}
+	comment(b, "%s. Run: oc image mirror %s--keep-manifest-list=true --filter-by-os=.* -f FILE", p.summary(), insecure)
 	p.writeRemarks(b)
+	written := map[string]bool{}
+	write := func(from, to string) {
+		if to = tagged(to); !written[to] {
+			fmt.Fprintf(b, "%s=%s\n", from, to)
+		}
+		written[to] = true
+	}
 	for _, c := range p.Copies {
-		fmt.Fprintf(b, "%s=%s\n", c.From.Ref, tagged(c.To.Ref))
+		write(c.From.Ref, c.To.Ref)
 		for _, s := range c.Signatures {
-			fmt.Fprintf(b, "%s=%s\n", s.From.Ref, s.To.Ref)
+			write(s.From.Ref, s.To.Ref)
 		}
 	}
+}
+
+// insecure reports whether something is copied from, and to, a registry whose certificate nodes do not verify, or that has none.
+func (p *Plan) insecure() (from, to bool) {
+	for _, c := range p.Copies {
+		from, to = from || c.From.Insecure, to || c.To.Insecure
+		for _, s := range c.Signatures {
+			from, to = from || s.From.Insecure, to || s.To.Insecure
+		}
+	}
+	return from, to
 }
 
 // tagged returns a place by digest under the tag that oc-mirror makes of it.

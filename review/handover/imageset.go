@@ -75,7 +75,19 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	if release > 0 {
 		set.Mirror.Platform = &platform{Channels: []channel{{p.Release.Channel, p.Release.Version, p.Release.Version}}}
 	}
-	comment(b, "%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE docker://%s", p.summary(), destination)
+	insecure := ""
+	from, to := p.insecure()
+	if from {
+		insecure = " --src-tls-verify=false"
+	}
+	if to {
+		insecure += " --dest-tls-verify=false"
+	}
+	if destination == "" {
+		comment(b, "%s. There is nothing for oc mirror to do", p.summary())
+	} else {
+		comment(b, "%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE%s docker://%s", p.summary(), insecure, destination)
+	}
 	p.sayImageSet(b, release, elsewhere)
 	p.sayOperators(b, set.Mirror.Operators, unexpressed)
 	p.writeRemarks(b)

@@ -44,7 +44,7 @@ func subscribed(catalog string) Plan {
 	}
 	return Plan{
 		Copies:    []Copy{operatorImage("op.v1.2.3")},
-		Operators: OperatorsOf([]*objects.Subscription{subscription("op", "op.v1.2.3"), subscription("other", "other.v1"), subscription("op", "op.v1.2.3")}, images, nil),
+		Operators: OperatorsOf(&objects.Operators{Subscriptions: []*objects.Subscription{subscription("op", "op.v1.2.3"), subscription("other", "other.v1"), subscription("op", "op.v1.2.3")}}, images),
 	}
 }
 
@@ -153,5 +153,17 @@ func TestNamesForAShell(t *testing.T) {
 		if isPlain(ref) != want {
 			t.Errorf("%q is plain: %v", ref, !want)
 		}
+	}
+}
+
+// TestImageSetOfNothing: where nothing can be copied, there is no command without a destination.
+func TestImageSetOfNothing(t *testing.T) {
+	var b strings.Builder
+	plan := Plan{Obstacles: []string{"quay.io/shop/cart:v1: give each source a mirror"}}
+	if err := plan.Write(&b, "imageset"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); strings.Contains(got, "oc mirror --v2") || !strings.Contains(got, "There is nothing for oc mirror to do") || !strings.Contains(got, "quay.io/shop/cart:v1: give each source a mirror") {
+		t.Errorf("%s", got)
 	}
 }

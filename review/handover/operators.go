@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -19,21 +20,9 @@ type Operators struct {
 	Unread string
 }
 
-// OperatorsOf returns what subscriptions say, with the catalogs that are among images. Err is the
-// reason why they could not be read.
-func OperatorsOf(subscriptions []*objects.Subscription, images policy.Images, err error) Operators {
-	o := Operators{Subscriptions: subscriptions, Catalogs: map[string]string{}}
-	if err != nil {
-		o.Unread = err.Error()
-	}
-	for img := range images.All() {
-		for _, c := range img.Consumers {
-			if c.Kind == "CatalogSource" && c.Container == "spec.image" {
-				o.Catalogs[c.Namespace+"/"+c.Name] = img.Ref
-			}
-		}
-	}
-	return o
+// OperatorsOf returns what is installed, with the catalogs that are among all images.
+func OperatorsOf(installed *objects.Operators, all policy.Images) Operators {
+	return Operators{Subscriptions: installed.Subscriptions, Unread: installed.Unread, Catalogs: images.Catalogs(all)}
 }
 
 // The part of an ImageSetConfiguration about operators.

@@ -77,6 +77,7 @@ type Healer struct {
 	news   chan struct{}
 
 	work work // of Run
+	own  ownSpending
 }
 
 // losses are those of a round of the standing verification.

@@ -291,9 +291,10 @@ func TestBudgetAtTheRegistry(t *testing.T) {
 			s.source.quietly(func() { must(t, remote.Write(s.tag(t, s.source, app), img)) })
 			s.images = append(s.images, policy.Image{Ref: s.source.host + "/shop/" + app + "@" + digest.String(), Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: app}}})
 		}
-		var n atomic.Int64
+		var n, failed atomic.Int64
 		s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool { // now and then the mirror fails when all was sent
-			if now := n.Add(1); r.Method == http.MethodPatch && now%5 == 0 {
+			if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/uploads/") && n.Add(1)%3 == 0 {
+				failed.Add(1)
 				buffer := make([]byte, 2*layer)
 				for {
 					if _, err := r.Body.Read(buffer); err != nil {
@@ -322,6 +323,9 @@ func TestBudgetAtTheRegistry(t *testing.T) {
 		}
 		if requests+more < limit.Requests/2 && bytes < limit.Bytes/3 && limit.Bytes > layer {
 			t.Errorf("%d requests and %d bytes: the budget %+v is hardly used", requests+more, bytes, limit)
+		}
+		if (failed.Load() > 0) != (limit.Bytes > layer) {
+			t.Errorf("the mirror failed %d times, with the budget %+v", failed.Load(), limit)
 		}
 		told := strings.Join(s.events(), "\n")
 		if limit.Bytes < layer && (bytes != 0 || !strings.Contains(told, "bytes would have to be sent for it, and the budget for an hour has 10000")) {

@@ -109,8 +109,17 @@ func (h *Healer) before(l loss, s *state, began, now time.Time) (why reason, say
 // stoppedNote says why nothing is copied to a registry, and how to go on.
 func (h *Healer) stoppedNote(host string, s stop) string {
 	return fmt.Sprintf("%s has lost %s again, which was copied back at %s: nothing more is copied there. "+
-		"Find out what deletes images there; then: oc annotate lease -n %s %s %s=%s",
-		host, s.Place, s.Copied.UTC().Format(time.RFC3339), h.options.Lease.namespace, LeaseName, ResumeAnnotation, host)
+		"Find out what deletes images there; then: %s", host, s.Place, s.Copied.UTC().Format(time.RFC3339), h.toResume(host))
+}
+
+// fullNote says why nothing more is copied to any registry.
+func (h *Healer) fullNote() string {
+	return fmt.Sprintf("%d copies are remembered, which is the most. Find out what deletes images; then, with a registry or with %s for all: %s", maxHealed, everyRegistry, h.toResume(everyRegistry))
+}
+
+// toResume returns the command that lets a registry be copied to again.
+func (h *Healer) toResume(host string) string {
+	return fmt.Sprintf("oc annotate lease -n %s %s %s=%s", h.options.Lease.namespace, LeaseName, ResumeAnnotation, host)
 }
 
 // A rest is the time until something is tried again.

@@ -144,7 +144,7 @@ func (h *Healer) heal(ctx context.Context, settings Settings, s *state, todo []l
 	b := batches{healer: h, host: host, copier: copier, meter: m, settings: settings, left: map[reason]int{}}
 	for len(todo) > 0 && ctx.Err() == nil {
 		if s.healed()+len(h.work.healed) >= maxHealed {
-			b.leave(todo, budget, fmt.Sprintf("%d copies are remembered, which is the most; a person is to look what happens there", maxHealed))
+			b.leave(todo, budget, h.fullNote())
 			break
 		}
 		n := min(imagesAtOnce, len(todo))
@@ -163,11 +163,14 @@ func (h *Healer) meter(limit Limit) *meter {
 	return &meter{now: time.Now, spent: h.metrics.spends, setAside: func(ctx context.Context, least Limit) (g grant, err error) {
 		_, _, err = h.options.Lease.update(ctx, func(s *state) error {
 			var ok bool
-			if g, ok = s.Spent.setAside(time.Now(), least, limit); !ok {
+			if g, ok = h.own.setAside(&s.Spent, time.Now(), least, limit); !ok {
 				return errSpent
 			}
 			return nil
 		})
+		if err == nil {
+			h.own.note(g)
+		}
 		return g, err
 	}}
 }

@@ -2,6 +2,7 @@ package healing
 
 import (
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -82,14 +83,54 @@ func (s *spending) setAside(now time.Time, least, limit Limit) (grant, bool) {
 	if least.Requests > 0 {
 		g.Requests = min(left.Requests, max(least.Requests, limit.Requests/shares))
 	}
-	kept := s.since(now)
-	at := slices.IndexFunc(kept, func(in spent) bool { return in.Minute == g.minute })
-	if at < 0 {
-		at = len(kept)
-		kept = append(kept, spent{Minute: g.minute})
-	}
-	kept[at].Bytes += g.Bytes
-	kept[at].Requests += g.Requests
-	*s = kept
+	*s = s.since(now)
+	s.note(g)
 	return g, true
+}
+
+// note notes a grant as spent.
+func (s *spending) note(g grant) {
+	at := slices.IndexFunc(*s, func(in spent) bool { return in.Minute == g.minute })
+	if at < 0 {
+		at = len(*s)
+		*s = append(*s, spent{Minute: g.minute})
+	}
+	(*s)[at].Bytes += g.Bytes
+	(*s)[at].Requests += g.Requests
+}
+
+// ownSpending is the spending of this process, by a clock that cannot be set: one that jumps ahead must not make an hour pass. The zero
+// value is nothing.
+type ownSpending struct {
+	mu    sync.Mutex
+	began time.Time // with a monotonic reading; not those of other processes
+	spent spending
+}
+
+// now returns the time since the first call, as a time.
+func (o *ownSpending) now() time.Time {
+	if o.began.IsZero() {
+		o.began = time.Now()
+	}
+	return time.Unix(0, 0).Add(time.Since(o.began))
+}
+
+// setAside is that of shared, which replicas share by their clocks, as far as what this process was granted in the last hour leaves room.
+func (o *ownSpending) setAside(shared *spending, now time.Time, least, limit Limit) (grant, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	own, used := o.spent.used(o.now()), shared.used(now)
+	limit.Bytes = min(limit.Bytes, max(0, limit.Bytes-own.Bytes)+used.Bytes)
+	limit.Requests = min(limit.Requests, max(0, limit.Requests-own.Requests)+used.Requests)
+	return shared.setAside(now, least, limit)
+}
+
+// note notes a grant of setAside, once that was written down.
+func (o *ownSpending) note(g grant) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	o.spent = o.spent.since(now)
+	g.minute = minuteOf(now)
+	o.spent.note(g)
 }

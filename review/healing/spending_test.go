@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A ledgerEntry notes what was really spent, and when.
@@ -134,5 +138,65 @@ func TestMeterNeedsTheState(t *testing.T) {
 	}
 	if m.isEmpty() {
 		t.Error("the budget counts as spent")
+	}
+}
+
+// TestClockAhead: a clock that is two hours ahead for a moment gives no second budget to a process that has spent it, and an hour that passes
+// does.
+func TestClockAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := Limit{Bytes: 100, Requests: 10}
+		var own ownSpending
+		s := state{}
+		take := func(ahead time.Duration, least Limit) bool {
+			g, ok := own.setAside(&s.Spent, time.Now().Add(ahead), least, limit)
+			if ok {
+				own.note(g)
+			}
+			return ok
+		}
+		if !take(0, Limit{Bytes: 99, Requests: 9}) {
+			t.Fatal("nothing was spent, and nothing is granted")
+		}
+		time.Sleep(time.Second)
+		if !take(2*time.Hour, Limit{Bytes: 1, Requests: 1}) {
+			t.Error("the rest is not granted")
+		}
+		if take(2*time.Hour, Limit{Bytes: 1}) || take(2*time.Hour, Limit{Requests: 1}) {
+			t.Error("the clock grants a second budget")
+		}
+		if take(-2*time.Hour, Limit{Bytes: 1}) {
+			t.Error("a clock that was set back grants one")
+		}
+		time.Sleep(4 * time.Hour)
+		if !take(0, limit) {
+			t.Error("hours later, nothing is granted")
+		}
+	})
+}
+
+// TestResumeFull: where as many copies are remembered as may be, and nothing is stopped, a person lets copying go on, to one registry or to all.
+func TestResumeFull(t *testing.T) {
+	full := func() *state {
+		var s state
+		for n := range maxHealed {
+			s.noteHealed(mirrors.Location{Ref: fmt.Sprintf("m%d.example.com/x@sha256:%064x", n%2, n)}, time.Unix(1, 0))
+		}
+		s.stop("m1.example.com", stop{})
+		return &s
+	}
+	for _, tt := range []struct {
+		hosts, resumed string
+		left, stopped  int
+	}{
+		{"m0.example.com", "m0.example.com", maxHealed / 2, 1},
+		{"m1.example.com", "m1.example.com", maxHealed / 2, 0},
+		{everyRegistry, "m0.example.com m1.example.com", 0, 0},
+		{"m2.example.com", "", maxHealed, 1},
+	} {
+		s := full()
+		if got := strings.Join(s.resume([]string{tt.hosts}), " "); got != tt.resumed || s.healed() != tt.left || len(s.Stopped) != tt.stopped {
+			t.Errorf("%s: resumed %q, %d copies remembered, %d stopped", tt.hosts, got, s.healed(), len(s.Stopped))
+		}
 	}
 }

@@ -104,16 +104,25 @@ func (s *state) stop(host string, why stop) {
 	s.Stopped[host] = why
 }
 
-// resume lets registries be copied to again, and forgets what was copied there. It returns those that were stopped.
+// resume lets registries be copied to again, and forgets what was copied there. It returns those that were stopped, or of which copies were
+// remembered: there may be as many of these as there may be (maxHealed), with nothing stopped.
 func (s *state) resume(hosts []string) (resumed []string) {
 	all := slices.Contains(hosts, everyRegistry)
-	for _, host := range slices.Sorted(maps.Keys(s.Stopped)) {
-		if all || slices.Contains(hosts, host) {
+	for _, host := range slices.Sorted(maps.Keys(s.Healed)) {
+		if _, stopped := s.Stopped[host]; !stopped && (all || slices.Contains(hosts, host)) {
 			resumed = append(resumed, host)
-			delete(s.Stopped, host)
-			delete(s.Healed, host)
 		}
 	}
+	for host := range s.Stopped {
+		if all || slices.Contains(hosts, host) {
+			resumed = append(resumed, host)
+		}
+	}
+	for _, host := range resumed {
+		delete(s.Stopped, host)
+		delete(s.Healed, host)
+	}
+	slices.Sort(resumed)
 	return resumed
 }
 

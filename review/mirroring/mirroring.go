@@ -53,14 +53,32 @@ func lastErrors(file string) (string, error) {
 	if !info.IsDir() {
 		folder = filepath.Dir(file)
 	}
-	for _, logs := range []string{"../logs", "logs", "working-dir/logs"} {
-		found, err := filepath.Glob(filepath.Join(folder, logs, "mirroring_errors_*"))
+	if folder, err = filepath.Abs(folder); err != nil {
+		return "", err
+	}
+	// The folder is cluster-resources, or one that was given and has it: other files that happen to lie beside a working directory have
+	// nothing to do with its runs.
+	dirs := []string{}
+	if filepath.Base(folder) == resources {
+		dirs = append(dirs, filepath.Dir(folder))
+	}
+	if info.IsDir() {
+		dirs = append(dirs, folder, filepath.Join(folder, "working-dir"))
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, resources)); err != nil {
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(dir, "logs", "mirroring_errors_*"))
 		if err == nil && len(found) > 0 {
 			return slices.Max(found), nil
 		}
 	}
 	return "", nil
 }
+
+// resources is the folder of a working directory with what is to be applied.
+const resources = "cluster-resources"
 
 const (
 	// maxLine is how much of a line is read: the answers of registries may be long.

@@ -59,8 +59,10 @@ func TestBeside(t *testing.T) {
 // TestManyFailures: a run that failed as a whole is not read in full, and says so.
 func TestManyFailures(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o700); err != nil {
-		t.Fatal(err)
+	for _, folder := range []string{"logs", "cluster-resources"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var b strings.Builder
 	for i := range maxFailures + 10 {
@@ -75,5 +77,25 @@ func TestManyFailures(t *testing.T) {
 	}
 	if len(record.Notes) != 1 || !strings.HasPrefix(record.Notes[0], "oc-mirror could not copy at least 10,000 images by mirroring_errors_1.txt; no finding is about quay.io/a/b:v0, ") {
 		t.Errorf("notes %q", record.Notes)
+	}
+}
+
+// TestNotBeside: a file that lies beside a working directory, or in another folder of it, has nothing to do with its runs.
+func TestNotBeside(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"working-dir/logs/mirroring_errors_1.txt", "working-dir/cluster-resources/x.yaml", "working-dir/other/x.yaml", "working-dir/x.yaml", "all.yaml"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("error mirroring image quay.io/a/b:v1 error: gone\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for of, want := range map[string]int{"working-dir/cluster-resources/x.yaml": 1, "working-dir": 1, ".": 1, "working-dir/other/x.yaml": 0, "working-dir/x.yaml": 0, "all.yaml": 0} {
+		var record review.Record
+		if err := Beside(&record, []string{filepath.Join(dir, of)}); err != nil || len(record.Notes) != want {
+			t.Errorf("%s: %q (%v), want %d notes", of, record.Notes, err, want)
+		}
 	}
 }

@@ -117,7 +117,8 @@ func sampleDiagnosis() v1alpha1.Diagnosis {
 
 func sampleReport() Report {
 	status := sampleStatus()
-	r := Report{Standing: sampleReview(), Rollout: &status}
+	next := sampleRelease()
+	r := Report{Standing: sampleReview(), Rollout: &status, Release: &v1alpha1.NextRelease{Updates: "desired", Marked: "desired", Version: next.Version, Verdict: next.Verdict, Judged: &noon, Review: &next}}
 	r.Standing.Forecast = nil
 	for i, verdict := range []string{"denied", "allowed", "overridden"} {
 		r.Decisions = append(r.Decisions, auditv1alpha1.Decision{
@@ -309,7 +310,7 @@ func TestBounded(t *testing.T) {
 		img := &release.Images[i]
 		img.Name, img.Image, img.At, img.Pools = long(i, "name"), r.Image, r.Image, []string{long(i, "pool")}
 		img.Findings = slices.Repeat([]v1alpha1.Finding{*f}, 20)
-		release.Problems = append(release.Problems, v1alpha1.ReleaseProblem{State: "NOT READY", Reason: long(i, "reason"), Detail: []string{long(i, "detail")}})
+		release.Problems = append(release.Problems, v1alpha1.ReleaseProblem{About: long(i, "what"), State: "NOT READY", Reason: long(i, "reason"), Detail: []string{long(i, "detail")}})
 		diagnosis.Findings = append(diagnosis.Findings, v1alpha1.HoldUp{Cause: "x", Chain: []string{long(i, "symptom"), long(i, "cause")}})
 	}
 	for _, p := range []written{

@@ -1,8 +1,10 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
@@ -16,13 +18,15 @@ type Report struct {
 	Standing v1alpha1.Review
 	// Rollout is the progress of rollouts; nil if it is not known.
 	Rollout *v1alpha1.RolloutStatus
+	// Release is the release that the cluster is to be updated to; nil if none is looked after.
+	Release *v1alpha1.NextRelease
 	// Decisions are the last ones, the latest first.
 	Decisions []auditv1alpha1.Decision
 }
 
 // WriteReport writes what a guard that runs knows as a page.
 func WriteReport(w io.Writer, doc Report, c Context) error {
-	doc.Standing, doc.Rollout = cleaned(doc.Standing), cleaned(doc.Rollout)
+	doc.Standing, doc.Rollout, doc.Release = cleaned(doc.Standing), cleaned(doc.Rollout), cleaned(doc.Release)
 	r := newReviewPage(doc.Standing, c)
 	r.standing = true
 	for i := range r.findings {
@@ -35,7 +39,7 @@ func WriteReport(w io.Writer, doc Report, c Context) error {
 		return err
 	}
 	room := roomBeside(all)
-	more, err := sections(doc.rolloutPart(), decisionsPart(doc.Decisions))
+	more, err := sections(doc.releasePart(c), doc.rolloutPart(), decisionsPart(doc.Decisions))
 	if err != nil {
 		return err
 	}
@@ -69,6 +73,48 @@ func (r *reviewPage) standingOutcome() (badge, kind, sentence string) {
 		return "Verified", "good", fmt.Sprintf("Nodes get all of %s that mirror objects cover.", covered)
 	}
 }
+
+// A nextRelease is the release that the cluster is to be updated to, in brief.
+type nextRelease struct {
+	Judged string
+	Whole  wholeList // what is not ready of the release as a whole
+	Images []releaseRow
+	Left   int
+	// Command shows all of it; "" if there is nothing to show.
+	Command string
+}
+
+// maxOpen is how many images of the next release have a line.
+const maxOpen = 20
+
+func (r *Report) releasePart(c Context) part {
+	n := r.Release
+	if n == nil {
+		return part{empty: true}
+	}
+	p := part{section: section{ID: "release", Title: "The next release", Note: strings.ToLower(n.Verdict)}, template: "release-next.html"}
+	if n.Review == nil {
+		p.Lead = "No release is judged: " + n.Reason + "."
+		if n.Marked != "" {
+			p.Lead = strings.TrimSpace("Release "+n.Version) + " (" + n.Marked + ") could not be judged: " + n.Reason + "."
+		}
+		p.data = nextRelease{Judged: utc(n.Judged)}
+		return p
+	}
+	c.Whole = ""
+	of := newReleasePage(*n.Review, c)
+	next := nextRelease{Judged: utc(n.Judged), Whole: of.whole(), Command: "mirrorset-guard check --release " + nextWords[n.Marked] + " -o html=release.html"}
+	next.Whole.Cards = slices.DeleteFunc(next.Whole.Cards, func(c wholeCard) bool { return c.Kind == "good" })
+	open := slices.DeleteFunc(of.images, func(i releaseRow) bool { return i.Result == readinessOf("READY").word })
+	slices.SortStableFunc(open, func(a, b releaseRow) int { return cmp.Compare(kindOrder[a.Kind], kindOrder[b.Kind]) })
+	next.Left = max(0, len(open)-maxOpen)
+	next.Images = open[:len(open)-next.Left]
+	p.Lead, p.data = of.sentence(), next
+	return p
+}
+
+// nextWords has the words by which check --release finds what is marked.
+var nextWords = map[string]string{"desired": "desired", "recommended": "next"}
 
 func (r *Report) rolloutPart() part {
 	if r.Rollout == nil {

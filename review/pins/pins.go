@@ -1,7 +1,7 @@
 // Package pins makes PinnedImageSets of the images that pools need, so that drains need no registry.
 //
-//	made := pins.Make("pinned", pins.OfDrains(cluster, stop), cluster.Pools)
-//	record, err := reviewer.Review(ctx, made.Edit(), by) // can the nodes pull them?
+//	made := pins.Make("pinned", mirrors.PinnedSetGVK, pins.OfDrains(cluster, stop), cluster.Pools)
+//	record, err := reviewer.Review(ctx, made.Edit(), by) // can the nodes pull them? If not: Refused, LeaveOut
 //	err = made.Write(os.Stdout, record)
 //
 // What cannot be pinned is said, and nothing is left out silently. Which images a pool needs is for the caller:
@@ -9,6 +9,7 @@
 package pins
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
@@ -36,6 +38,34 @@ type Want struct {
 	By string
 	// Asks is why nodes ask a registry even if they hold it, "" if they do not.
 	Asks string
+	// Vital is set if the other images are of no use without this one.
+	Vital bool
+	// Refused is why a review refuses to pin it, "" if none does.
+	Refused string
+}
+
+// Refused returns why a review of Edit refuses images that it has nodes pin, by reference: others need not wait for these. The mode
+// of the settings and what weakens a denial make no difference, as one image that is missing fails a whole set on every node.
+func Refused(record review.Record) map[string]string {
+	refused := map[string]string{}
+	for _, f := range record.Verdict.Findings {
+		if f.Image.Ref != "" && refused[f.Image.Ref] == "" && (f.Severity == policy.Deny || f.Rule == policy.PinnedImageMissing) {
+			refused[f.Image.Ref] = f.Rule + ": " + f.Reason
+		}
+	}
+	return refused
+}
+
+// LeaveOut returns wants with what is refused, as Refused returns it, and whether one of these is vital.
+func LeaveOut(wants []Want, refused map[string]string) (rest []Want, vital bool) {
+	rest = slices.Clone(wants)
+	for i := range rest {
+		if why := refused[rest[i].Image]; why != "" {
+			rest[i].Refused = why
+			vital = vital || rest[i].Vital
+		}
+	}
+	return rest, vital
 }
 
 // OfDrains returns what pods need that drains move.
@@ -54,12 +84,27 @@ func OfDrains(cluster rollout.Cluster, stop func() bool) []Want {
 	return wants
 }
 
+// OfRescue returns the rescue set: on which node it is wanted shows on the day something is wrong.
+func OfRescue(images policy.Images, pools []*mcfgv1.MachineConfigPool) []Want {
+	var wants []Want
+	for img := range images.All() {
+		if !img.IsRescue() {
+			continue
+		}
+		for _, pool := range pools {
+			wants = append(wants, Want{Pool: pool.Name, Image: strings.TrimSpace(img.Ref), By: "rescue set"})
+		}
+	}
+	return wants
+}
+
 // Pins are PinnedImageSets, by pool.
 type Pins struct {
 	Sets []*mcfgv1.PinnedImageSet
 	// Left says what is not pinned, or of no use pinned, and why: a line each.
 	Left   []string
-	prefix string            // of the names of sets
+	prefix string // of the names of sets
+	gvk    schema.GroupVersionKind
 	pool   map[string]string // of a set, by its name
 }
 
@@ -69,10 +114,10 @@ const (
 	ManagedBy      = "mirrorset-guard"
 )
 
-// Make makes the sets of what pools want, with names that begin with prefix. Pools are those of the cluster; what is
+// Make makes the sets of what pools want, with names that begin with prefix, in the version of gvk. Pools are those of the cluster; what is
 // wanted for one that takes no sets is Left.
-func Make(prefix string, wants []Want, pools []*mcfgv1.MachineConfigPool) Pins {
-	made := Pins{prefix: prefix, pool: map[string]string{}}
+func Make(prefix string, gvk schema.GroupVersionKind, wants []Want, pools []*mcfgv1.MachineConfigPool) Pins {
+	made := Pins{prefix: prefix, gvk: gvk, pool: map[string]string{}}
 	byPool, left := map[string][]string{}, map[string]bool{}
 	leave := func(w Want, why string) {
 		if line := fmt.Sprintf("%s (%s, pool %s): %s", w.Image, w.By, w.Pool, why); !left[w.Image+why] {
@@ -81,8 +126,7 @@ func Make(prefix string, wants []Want, pools []*mcfgv1.MachineConfigPool) Pins {
 		}
 	}
 	for _, w := range wants {
-		why := unfit(w.Image)
-		if why != "" {
+		if why := cmp.Or(w.Refused, unfit(w.Image)); why != "" {
 			leave(w, why)
 			continue
 		}
@@ -115,7 +159,7 @@ func Make(prefix string, wants []Want, pools []*mcfgv1.MachineConfigPool) Pins {
 func (p *Pins) add(pool string, labels map[string]string, images []string) {
 	for n := 1; len(images) > 0; n++ {
 		set := &mcfgv1.PinnedImageSet{
-			TypeMeta:   metav1.TypeMeta{APIVersion: mirrors.PinnedSetGVK.GroupVersion().String(), Kind: mirrors.PinnedSetGVK.Kind},
+			TypeMeta:   metav1.TypeMeta{APIVersion: p.gvk.GroupVersion().String(), Kind: p.gvk.Kind},
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s-%d", p.prefix, pool, n), Labels: labels},
 		}
 		of := min(len(images), rollout.MaxPinnedImages)

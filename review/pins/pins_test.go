@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -40,7 +41,7 @@ func TestMake(t *testing.T) {
 			wants = append(wants, Want{Pool: "worker", Image: "quay.io/shop/many" + digest(n), By: "Pod shop/many"})
 		}
 	}
-	made := Make("pinned", wants, []*mcfgv1.MachineConfigPool{pool("infra", "worker"), pool("worker")})
+	made := Make("pinned", mirrors.PinnedSetGVK, wants, []*mcfgv1.MachineConfigPool{pool("infra", "worker"), pool("worker")})
 	var got []string
 	for _, set := range made.Sets {
 		got = append(got, fmt.Sprintf("%s %d", set.Name, len(set.Spec.PinnedImages)))
@@ -66,9 +67,39 @@ func TestMake(t *testing.T) {
 	}
 }
 
+// TestLeaveOut: what fails a set is left out, whether the settings deny it or warn, and it is said if the rest is of no use then.
+func TestLeaveOut(t *testing.T) {
+	image := func(n int) policy.Image { return policy.Image{Ref: "quay.io/shop/cart" + digest(n)} }
+	record := review.Record{Verdict: policy.Verdict{Findings: []policy.Finding{
+		{Rule: policy.InventoryStale, Severity: policy.Deny, Reason: "pods are not known"},
+		{Rule: policy.Unverified, Severity: policy.Deny, Image: image(1), Reason: "no answer"},
+		{Rule: policy.PinnedImageMissing, Severity: policy.Warn, Image: image(2), Reason: "it is gone"},
+		{Rule: policy.UnverifiedInFront, Severity: policy.Warn, Image: image(3), Reason: "another may answer"},
+	}}}
+	wants := func(vital int) (wants []Want) {
+		for n := 1; n <= 3; n++ {
+			wants = append(wants, Want{Pool: "worker", Image: image(n).Ref, By: "Pod shop/cart", Vital: n == vital})
+		}
+		return wants
+	}
+	for vital, want := range []bool{false, true, true, false} {
+		rest, lost := LeaveOut(wants(vital), Refused(record))
+		if lost != want {
+			t.Errorf("image %d is vital: got %t", vital, lost)
+		}
+		made := Make("pinned", mirrors.PinnedSetGVK, rest, []*mcfgv1.MachineConfigPool{pool("worker")})
+		if got := made.Sets[0].Spec.PinnedImages; len(got) != 1 || string(got[0].Name) != image(3).Ref {
+			t.Errorf("got %v", got)
+		}
+		if left := strings.Join(made.Left, "\n"); !strings.Contains(left, "Unverified: no answer") || !strings.Contains(left, "PinnedImageMissing: it is gone") {
+			t.Errorf("left: %s", left)
+		}
+	}
+}
+
 // TestWrite: what is written is what an API server takes, size or not.
 func TestWrite(t *testing.T) {
-	made := Make("pinned", []Want{{Pool: "worker", Image: "quay.io/shop/cart" + digest(1), By: "Pod shop/cart"}}, []*mcfgv1.MachineConfigPool{pool("worker")})
+	made := Make("pinned", mirrors.PinnedSetGVK, []Want{{Pool: "worker", Image: "quay.io/shop/cart" + digest(1), By: "Pod shop/cart"}}, []*mcfgv1.MachineConfigPool{pool("worker")})
 	var out strings.Builder
 	if err := made.Write(&out, review.Record{}); err != nil {
 		t.Fatal(err)

@@ -23,10 +23,13 @@ func (r *Readiness) Document() v1alpha1.ReleaseReview {
 		Notes: append([]string{}, r.Notes...), Seconds: r.Took.Seconds(),
 	}
 	for _, p := range r.Problems {
-		doc.Problems = append(doc.Problems, v1alpha1.ReleaseProblem{State: p.State.String(), Reason: p.Reason, Detail: p.Detail})
+		doc.Problems = append(doc.Problems, v1alpha1.ReleaseProblem{About: p.About, State: p.State.String(), Reason: p.Reason, Detail: p.Detail})
 	}
 	for i := range r.Images {
 		doc.Images = append(doc.Images, r.Images[i].document())
+	}
+	for i := range r.Catalogs {
+		doc.Catalogs = append(doc.Catalogs, r.Catalogs[i].document())
 	}
 	if g := r.Gate; g != nil {
 		doc.Acknowledgement = &v1alpha1.Acknowledgement{Key: g.Key, Text: g.Text, Given: g.Given, Command: g.Command()}
@@ -41,8 +44,16 @@ func (r *Readiness) imageOrChoice() string {
 	return r.Image
 }
 
+func (c *Catalog) document() v1alpha1.ReleaseCatalog {
+	doc := v1alpha1.ReleaseCatalog{Image: c.Ref, ReadFrom: c.ReadAt, Packages: []v1alpha1.ReleasePackage{}}
+	for _, p := range c.Packages {
+		doc.Packages = append(doc.Packages, v1alpha1.ReleasePackage{Name: p.Name, InstalledBy: p.By, Channels: p.Channels, Installed: p.Installed, Bundles: p.Bundles, Stops: p.Stops})
+	}
+	return doc
+}
+
 func (i *Image) document() v1alpha1.ReleaseImage {
-	doc := v1alpha1.ReleaseImage{Name: i.Name, Image: i.Ref, Pools: i.Pools, State: i.State.String(), At: i.At, SignatureRequired: i.Required}
+	doc := v1alpha1.ReleaseImage{Name: i.Name, Image: i.Ref, Pools: i.Pools, Operators: i.Operators, State: i.State.String(), At: i.At, SignatureRequired: i.Required}
 	if i.Level != release.NoLevel {
 		doc.RunLevel = &i.Level
 	}
@@ -55,27 +66,59 @@ func (i *Image) document() v1alpha1.ReleaseImage {
 	return doc
 }
 
-// WriteJUnit writes r as a JUnit test suite: a case for each image, for the release image's GPG signature, and
-// for the release as a whole. What is not ready, or not known, is a failure.
+// WriteJUnit writes r as a JUnit test suite: a case for each image, for each catalog, for the release image's GPG signature, and
+// for the release as a whole, with what was not checked. What is not ready, or not known, is a failure.
 func (r *Readiness) WriteJUnit(w io.Writer) error {
 	cases := []review.TestCase{{Class: "release", Name: "the GPG signature", Output: r.Signature.Reason + "\n"}}
 	if s := r.Signature; s.State != Ready {
 		cases[0].Output, cases[0].Failed, cases[0].Message, cases[0].Text = "", s.State.String(), s.Reason, strings.Join(append(append([]string{}, s.Detail...), s.Remedy), "\n")
 	}
-	whole := review.TestCase{Class: "release", Name: "the configuration"}
-	for _, p := range r.Problems {
-		whole.Failed, whole.Message = p.State.String(), p.Reason
-		whole.Text += p.Reason + "\n" + strings.Join(p.Detail, "\n") + "\n"
+	for _, about := range []string{AboutConfiguration, AboutImage, AboutCatalogs} {
+		if c, failed := r.problemCase(about); failed || about == AboutConfiguration {
+			cases = append(cases, c)
+		}
 	}
-	cases = append(cases, whole)
+	for i := range r.Catalogs {
+		cases = append(cases, r.Catalogs[i].testCase())
+	}
 	for i := range r.Images {
 		cases = append(cases, r.Images[i].testCase())
 	}
 	return review.WriteTestCases(w, "mirrorset-guard: "+r.Title(), r.Took, cases)
 }
 
+// problemCase is about the problems of one kind, and reports whether there are any.
+func (r *Readiness) problemCase(about string) (c review.TestCase, failed bool) {
+	c = review.TestCase{Class: "release", Name: about}
+	if about == AboutConfiguration {
+		c.Output = "Not checked:\n" + strings.Join(r.unchecked(), "\n") + "\n"
+	}
+	state := Ready
+	for _, p := range r.Problems {
+		if p.About == about {
+			failed = true
+			if w := worst([]State{state, p.State}); w != state {
+				state, c.Failed, c.Message = w, w.String(), p.Reason
+			}
+			c.Text += p.Reason + "\n" + strings.Join(p.Detail, "\n") + "\n"
+		}
+	}
+	return c, failed
+}
+
+func (c *Catalog) testCase() review.TestCase {
+	said := "Catalog " + c.Ref + c.found() + "\n" + strings.Join(c.lines(), "\n") + "\n"
+	if c.ReadAt != "" {
+		return review.TestCase{Class: "catalog", Name: c.Ref, Output: said}
+	}
+	return review.TestCase{Class: "catalog", Name: c.Ref, Failed: Unknown.String(), Message: "it was not read", Text: said}
+}
+
 func (i *Image) testCase() review.TestCase {
 	c := review.TestCase{Class: "image", Name: i.Title() + " " + i.Ref}
+	if i.isOfOperators() {
+		c.Class = "operator"
+	}
 	said := i.says()
 	if i.State == Ready {
 		c.Output = said
@@ -88,6 +131,9 @@ func (i *Image) testCase() review.TestCase {
 // says gives the findings of an image in full.
 func (i *Image) says() string {
 	var b strings.Builder
+	if len(i.Operators) > 0 {
+		b.WriteString("needed by " + strings.Join(i.Operators, ", ") + "\n")
+	}
 	for _, f := range i.Findings {
 		b.WriteString(f.Rule + ": " + text.Line(f.Reason) + "\n")
 		for _, line := range append(append([]string{}, f.Detail...), f.Remedy...) {

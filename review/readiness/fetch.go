@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	imagename "github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
@@ -26,48 +27,52 @@ func (j *judging) resolve(ctx context.Context) error {
 		j.Image = repository + version
 		return nil
 	}
-	at, fact, ok := j.served(ctx, j.Choice.Image)
+	r := j.route(ctx, releaseImage(j.Choice.Image))
+	at, fact, ok := r.served()
 	if !ok || fact.Digest == "" {
-		return fmt.Errorf("--release %s: it could not be found out which digest the tag stands for: %s", j.Choice.Image, j.whyNot(ctx, j.Choice.Image))
+		return fmt.Errorf("it could not be found out which digest the tag stands for: %s", r.whyNot())
 	}
 	j.Image = repository + "@" + fact.Digest
 	j.Notes = append(j.Notes, fmt.Sprintf("the tag %s stands for %s at %s", j.Choice.Image, fact.Digest, at.Ref))
 	return nil
 }
 
-// route plans the pull of the release image under a reference, and looks its places up.
-func (j *judging) route(ctx context.Context, ref string) (*policy.Reroute, policy.Facts) {
-	i := Image{Image: release.Image{Ref: ref}, IsRelease: true}
-	plan := j.Reviewer.PlanPulls(j.pulls, policy.NewImages(j.asImage(&i)), mirrors.Edit{})
-	facts, _ := j.Reviewer.LookUp(ctx, lookups([]policy.Plan{plan}))
+func releaseImage(ref string) *Image {
+	return &Image{Image: release.Image{Name: "release", Ref: ref, Level: release.NoLevel}, IsRelease: true}
+}
+
+// A route is that of one image for a node of the control plane, with what its places answered.
+type route struct {
+	*policy.Reroute // nil if nodes have none
+	facts           policy.Facts
+}
+
+// route plans the pull of an image, and looks its places up.
+func (j *judging) route(ctx context.Context, i *Image) route {
+	plan := j.Reviewer.PlanPulls(j.pulls, policy.NewImages(j.asImage(i)), mirrors.Edit{})
+	facts, _ := j.Reviewer.LookUp(ctx, plan.Lookups)
 	for k := range plan.Reroutes {
 		if r := &plan.Reroutes[k]; len(r.Pools) == 0 || slices.Contains(r.Pools, "master") {
-			return r, facts
+			return route{r, facts}
 		}
 	}
-	return nil, facts
+	return route{}
 }
 
-// served returns the place from which a node of the control plane would take the release image, and what is
-// known of it there.
-func (j *judging) served(ctx context.Context, ref string) (mirrors.Location, *policy.Fact, bool) {
-	r, facts := j.route(ctx, ref)
-	if r == nil {
+// served returns the place from which the node would take the image, and what is known of it there.
+func (r route) served() (mirrors.Location, *policy.Fact, bool) {
+	if r.Reroute == nil {
 		return mirrors.Location{}, nil, false
 	}
-	return policy.Served(r.After, facts)
+	return policy.Served(r.After, r.facts)
 }
 
-// whyNot says what the places of a route answered.
-func (j *judging) whyNot(ctx context.Context, ref string) string {
-	r, facts := j.route(ctx, ref)
-	if r == nil {
-		return "nodes have no route for it"
-	}
+// whyNot says what the places answered.
+func (r route) whyNot() string {
 	var answers []string
-	for k := range r.After.Sources {
+	for k := 0; r.Reroute != nil && k < len(r.After.Sources); k++ {
 		if s := &r.After.Sources[k]; s.Tried() {
-			f := facts.At(s.Location)
+			f := r.facts.At(s.Location)
 			answers = append(answers, s.Ref+": "+text.Line(strings.TrimSpace(f.Presence.String()+" "+f.Detail)))
 		}
 	}
@@ -80,26 +85,38 @@ func (j *judging) whyNot(ctx context.Context, ref string) string {
 // read reads the payload from where nodes of the control plane would take the release image; nil if there is no such
 // place, or if what it has is not whole: the verdict says so.
 func (j *judging) read(ctx context.Context) (*release.Payload, error) {
-	at, fact, ok := j.served(ctx, j.Image)
+	at, fact, ok := j.route(ctx, releaseImage(j.Image)).served()
 	if !ok {
 		return nil, nil
 	}
-	instance, platform, ok := j.instance(fact)
+	instance, platform, ok := instanceFor(fact, j.controlPlanePlatforms())
 	if !ok {
-		j.Problems = append(j.Problems, Problem{NotReady, "the release image has no part for the control plane", []string{at.Ref + " lacks " + text.Names(j.controlPlanePlatforms(), 3)}})
+		j.Problems = append(j.Problems, Problem{AboutImage, NotReady, "the release image has no part for the control plane", []string{at.Ref + " lacks " + text.Names(j.controlPlanePlatforms(), 3)}})
 		return nil, nil
 	}
+	j.otherPlatforms(at, fact)
 	j.ReadAt, j.Platform = mirrors.Location{Ref: at.Ref, Insecure: at.Insecure}, platform
-	payload, err := j.fetch(ctx, at, instance)
+	payload, err := j.Payloads.get(ctx, payloadKey{j.Image, instance}, func(ctx context.Context) (*release.Payload, error) {
+		image, err := j.fetch(ctx, at, instance)
+		if err != nil {
+			return nil, err
+		}
+		return release.Read(ctx, image, j.Image)
+	})
 	switch {
 	case err == nil:
 		return payload, nil
-	case registry.IsTemporary(err) || ctx.Err() != nil:
-		j.Problems = append(j.Problems, Problem{Unknown, "the payload could not be read", []string{at.Ref + ": " + reasonOf(err)}})
+	case isPassing(err) || ctx.Err() != nil:
+		j.Problems = append(j.Problems, Problem{AboutImage, Unknown, "the payload could not be read", []string{at.Ref + ": " + reasonOf(err)}})
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("--release: %s: %s", at.Ref, reasonOf(err))
+		return nil, fmt.Errorf("%s: %s", at.Ref, reasonOf(err))
 	}
+}
+
+// isPassing reports whether err may be another, or none, a while later.
+func isPassing(err error) bool {
+	return registry.IsTemporary(err) || errors.Is(err, errManyReadings) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // reasonOf keeps what the guard itself says of an image, and shortens what a registry does.
@@ -112,11 +129,22 @@ func reasonOf(err error) string {
 
 const maxReason = 500
 
-// instance returns the digest of the manifest that the control plane runs of what was found, and its platform
-// where there is a choice.
-func (j *judging) instance(f *policy.Fact) (digest, platform string, ok bool) {
+// otherPlatforms names what the release image lacks for nodes of the control plane that are of another platform than the
+// one for which it is read: CVO may be moved to them.
+func (j *judging) otherPlatforms(at mirrors.Location, f *policy.Fact) {
+	lacking := slices.DeleteFunc(j.controlPlanePlatforms(), func(p string) bool {
+		_, _, ok := instanceFor(f, []string{p})
+		return ok
+	})
+	if len(lacking) > 0 {
+		j.Problems = append(j.Problems, Problem{AboutImage, NotReady, "the release image has no part for some nodes of the control plane", []string{at.Ref + " lacks " + text.Names(lacking, 3)}})
+	}
+}
+
+// instanceFor returns the digest of the manifest that the first of platforms runs of what was found, and its
+// platform where there is a choice.
+func instanceFor(f *policy.Fact, platforms []string) (digest, platform string, ok bool) {
 	instances, known := f.Runs()
-	platforms := j.controlPlanePlatforms()
 	if !known || len(instances) == 0 {
 		return "", "", false
 	}
@@ -131,9 +159,9 @@ func (j *judging) instance(f *policy.Fact) (digest, platform string, ok bool) {
 	return "", "", false
 }
 
-// fetch reads the payload of a manifest at the repository of a place, with the requests, credentials and trust that
-// lookups have.
-func (j *judging) fetch(ctx context.Context, at mirrors.Location, digest string) (*release.Payload, error) {
+// fetch returns the image of a manifest at the repository of a place, read with the requests, credentials and trust
+// that lookups have.
+func (j *judging) fetch(ctx context.Context, at mirrors.Location, digest string) (v1.Image, error) {
 	repository, _, _ := mirrors.Canonical(at.Ref)
 	ref, err := imagename.NewDigest(repository + "@" + digest)
 	if err != nil {
@@ -147,9 +175,5 @@ func (j *judging) fetch(ctx context.Context, at mirrors.Location, digest string)
 	if err != nil {
 		return nil, err
 	}
-	img, err := remote.Image(ref, remote.WithTransport(wrapped), remote.WithContext(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return release.Read(ctx, img, j.Image)
+	return remote.Image(ref, remote.WithTransport(wrapped), remote.WithContext(ctx))
 }

@@ -36,6 +36,18 @@ type Choice struct {
 	Forced bool
 }
 
+// asked returns what Find finds the same release by: the version, unless v offers another image under it than the one of
+// c, as where somebody has asked CVO for an image of the house's own.
+func (c Choice) asked(v *configv1.ClusterVersion) string {
+	if c.Version == "" || c.Image == "" || v == nil {
+		return cmp.Or(c.Version, c.Image)
+	}
+	if same, err := offered(v, c.Version); err == nil && same.Image == c.Image {
+		return c.Version
+	}
+	return c.Image
+}
+
 // ErrNoVersion is the error of a cluster without a ClusterVersion.
 var ErrNoVersion = errors.New("there is no ClusterVersion: clusters without one (MicroShift, plain Kubernetes) are updated in another way; a dump needs it too")
 
@@ -43,17 +55,17 @@ var ErrNoVersion = errors.New("there is no ClusterVersion: clusters without one 
 // release image.
 func Find(v *configv1.ClusterVersion, asked string) (Choice, error) {
 	if v == nil {
-		return Choice{}, fmt.Errorf("--release %s: %w", text.Line(asked), ErrNoVersion)
+		return Choice{}, ErrNoVersion
 	}
 	c, err := find(v, asked)
 	if err != nil {
-		return Choice{}, fmt.Errorf("--release %s: %w", text.Line(text.Cut(asked, maxShown)), err)
+		return Choice{}, err
 	}
 	if c.Image == "" {
-		return Choice{}, fmt.Errorf("--release %s: ClusterVersion names no image for %s; give the reference of the release image", text.Line(asked), c.Version)
+		return Choice{}, fmt.Errorf("ClusterVersion names no image for %s; give the reference of the release image", text.Line(c.Version))
 	}
 	if _, _, ok := mirrors.Canonical(c.Image); !ok {
-		return Choice{}, fmt.Errorf("--release %s: the image that ClusterVersion names for it, %q, is no reference", text.Line(asked), text.Cut(c.Image, maxShown))
+		return Choice{}, fmt.Errorf("the image that ClusterVersion names for it, %q, is no reference", text.Cut(c.Image, maxShown))
 	}
 	return c, nil
 }

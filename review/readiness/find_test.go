@@ -43,11 +43,11 @@ func TestFind(t *testing.T) {
 		{"desired", chosen, "e", "spec.desiredUpdate of ClusterVersion; offered by ClusterVersion with conditions (conditionalUpdates)", 1},
 		{"desired", forced, "f", "spec.desiredUpdate of ClusterVersion", 0},
 		{"quay.io/r/release@sha256:" + strings.Repeat("c", 64), offering(), "c", "given by reference", 0},
-		{"desired", offering(), "", "--release desired: spec.desiredUpdate of ClusterVersion names no release: no update was chosen", 0},
-		{"4.30.0", offering(), "", "--release 4.30.0: ClusterVersion does not offer this version; it offers 4.9.99, 4.20.10, 4.21.3, 4.21.4", 0},
-		{"next", bare, "", "--release next: ClusterVersion offers no recommended update, as it could not retrieve any (RetrievedUpdates: NoChannel); without an update service, give the reference of the release image", 0},
-		{"newest", offering(), "", "--release newest: want a version such as 4.21.3, next, desired, or the reference of a release image", 0},
-		{"next", nil, "", "--release next: there is no ClusterVersion: clusters without one (MicroShift, plain Kubernetes) are updated in another way; a dump needs it too", 0},
+		{"desired", offering(), "", "spec.desiredUpdate of ClusterVersion names no release: no update was chosen", 0},
+		{"4.30.0", offering(), "", "ClusterVersion does not offer this version; it offers 4.9.99, 4.20.10, 4.21.3, 4.21.4", 0},
+		{"next", bare, "", "ClusterVersion offers no recommended update, as it could not retrieve any (RetrievedUpdates: NoChannel); without an update service, give the reference of the release image", 0},
+		{"newest", offering(), "", "want a version such as 4.21.3, next, desired, or the reference of a release image", 0},
+		{"next", nil, "", "there is no ClusterVersion: clusters without one (MicroShift, plain Kubernetes) are updated in another way; a dump needs it too", 0},
 	} {
 		c, err := Find(tt.by, tt.asked)
 		switch {
@@ -61,5 +61,62 @@ func TestFind(t *testing.T) {
 	}
 	if _, err := Find(nil, "next"); !errors.Is(err, ErrNoVersion) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAsked: what a remedy names finds the same image again.
+func TestAsked(t *testing.T) {
+	desires := func(u configv1.Update) *configv1.ClusterVersion {
+		v := offering()
+		v.Spec.DesiredUpdate = &u
+		return v
+	}
+	own, theirs := releaseOf("4.21.3", "f").Image, releaseOf("4.21.3", "c").Image
+	for _, tt := range []struct {
+		name  string
+		by    *configv1.ClusterVersion
+		asked string
+		want  string
+	}{
+		{"a version", offering(), "4.21.3", "4.21.3"},
+		{"a word", offering(), Next, "4.21.3"},
+		{"a reference", offering(), own, own},
+		{"the version that is offered", desires(configv1.Update{Version: "4.21.3"}), Desired, "4.21.3"},
+		{"its image, too", desires(configv1.Update{Version: "4.21.3", Image: theirs}), Desired, "4.21.3"},
+		{"another image under that version", desires(configv1.Update{Version: "4.21.3", Image: own}), Desired, own},
+		{"an image under a version that is not offered", desires(configv1.Update{Version: "4.22.1", Image: own}), Desired, "4.22.1"},
+		{"an image alone", desires(configv1.Update{Image: own}), Desired, own},
+	} {
+		c, err := Find(tt.by, tt.asked)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		got := c.asked(tt.by)
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+		if again, err := Find(tt.by, got); err != nil || again.Image != c.Image {
+			t.Errorf("%s: %s finds %s, %v, want %s", tt.name, got, again.Image, err, c.Image)
+		}
+	}
+}
+
+// TestChannel: the channel that a release is said to be in is one that there is.
+func TestChannel(t *testing.T) {
+	for _, tt := range []struct{ follows, release, want string }{
+		{"stable-4.20", "4.21.3", "stable-4.21"},
+		{"fast-4.21", "4.21.3", "fast-4.21"},
+		{"candidate-4.20", "4.21.3", "candidate-4.21"},
+		{"eus-4.18", "4.18.30", "eus-4.18"},
+		{"eus-4.18", "4.20.1", "eus-4.20"},
+		{"eus-4.18", "4.19.3", "stable-4.19"}, // there is no eus-4.19
+		{"eus-4.20", "4.21.3", "stable-4.21"},
+		{"eus-4.22", "4.23.1", "stable-4.23"},
+		{"", "4.21.3", "stable-4.21"},
+	} {
+		v := &configv1.ClusterVersion{Spec: configv1.ClusterVersionSpec{Channel: tt.follows}}
+		if got := channelOf(v, tt.release); got != tt.want {
+			t.Errorf("%s for a cluster in %q: got %s, want %s", tt.release, tt.follows, got, tt.want)
+		}
 	}
 }

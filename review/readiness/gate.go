@@ -27,10 +27,14 @@ func (g *Gate) Command() string {
 	return fmt.Sprintf(`oc -n %s patch configmap %s --type=merge --patch '{"data":{"%s":"true"}}'`, objects.ConfigNamespace, objects.AcksName, g.Key)
 }
 
-// gateOf finds the gate about signatures among those of the minor version that runs; nil if there is none.
-func gateOf(config *objects.UpdateConfig, v *configv1.ClusterVersion) *Gate {
-	if config.Gates == nil || v == nil {
-		return nil
+// gateOf finds the gate about signatures among those of the minor version that runs; nil if there is none, or if unknown says why there
+// may be one.
+func gateOf(config *objects.UpdateConfig, v *configv1.ClusterVersion) (gate *Gate, unknown string) {
+	switch {
+	case config.Gates == nil:
+		return nil, config.GatesUnread
+	case v == nil || v.Status.Desired.Version == "":
+		return nil, "which version runs is not known"
 	}
 	prefix := "ack-" + minorOf(v.Status.Desired.Version) + "-"
 	for _, key := range slices.Sorted(maps.Keys(config.Gates.Data)) {
@@ -40,9 +44,9 @@ func gateOf(config *objects.UpdateConfig, v *configv1.ClusterVersion) *Gate {
 		}
 		g := &Gate{Key: key, Text: text.Line(text.Cut(config.Gates.Data[key], maxReason))}
 		g.Given = config.Acks != nil && config.Acks.Data[key] == "true"
-		return g
+		return g, ""
 	}
-	return nil
+	return nil, ""
 }
 
 func minorOf(version string) string {

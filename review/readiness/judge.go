@@ -11,11 +11,14 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -27,6 +30,8 @@ import (
 type Cluster interface {
 	RolloutObjects() workloads.Objects
 	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
+	Operators(context.Context) (*objects.Operators, error)
+	Images(context.Context) (policy.Images, error)
 }
 
 // A Carrier carries the requests of a library to a registry: a *registry.Client.
@@ -39,21 +44,26 @@ type World struct {
 	Cluster  Cluster
 	Reviewer *review.Reviewer
 	Carrier  Carrier
+	// Catalogs are the references of catalogs of operators, from which the installed ones are updated after the
+	// cluster; none if only the release is judged.
+	Catalogs []string
+	// ReadCatalogs remember what was read of them; nil for a caller that asks once.
+	ReadCatalogs *ReadCatalogs
+	// Payloads remember what was read of release images; nil for a caller that asks once.
+	Payloads *Payloads
+	// Stores asks signature stores. Nil not to: what they say then stays unknown. It is for commands, and only if their user wants
+	// it: CVO may ask stores, and nodes do not; and a store that this machine reaches need not be one that CVO does.
+	Stores *Stores
 }
 
 // Judge judges the release of choice. An error means that there is no verdict: the cluster could not be read, or
 // the image is no release image.
 func Judge(ctx context.Context, w World, choice Choice) (*Readiness, error) {
 	start := time.Now()
-	pulls, err := w.Reviewer.ReadPulls(ctx)
+	j, err := newJudging(ctx, w, choice)
 	if err != nil {
 		return nil, err
 	}
-	config, err := w.Cluster.UpdateConfig(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading what an update depends on: %w", err)
-	}
-	j := &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: Readiness{Choice: choice}}
 	if err := j.run(ctx); err != nil {
 		return nil, err
 	}
@@ -69,36 +79,99 @@ type judging struct {
 	pulls   review.Pulls
 	config  *objects.UpdateConfig
 	through workloads.Objects
+	// positions are those of Images, by reference, once operators' are added; ofOperators is how many those are.
+	positions   map[string]int
+	ofOperators int
+}
+
+func newJudging(ctx context.Context, w World, choice Choice) (*judging, error) {
+	pulls, err := w.Reviewer.ReadPulls(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config, err := w.Cluster.UpdateConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading what an update depends on: %w", err)
+	}
+	return &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: Readiness{Choice: choice, asked: choice.asked(w.Cluster.RolloutObjects().Version)}}, nil
 }
 
 func (j *judging) run(ctx context.Context) error {
+	payload, err := j.payload(ctx)
+	if err != nil {
+		return err
+	}
+	j.Channel = channelOf(j.through.Version, j.Version)
+	j.list(payload)
+	if err := j.catalogsBeside(ctx, payload); err != nil {
+		return err
+	}
+	signed := make(chan error, 1)
+	go func() { // stores may take their time, as registries do
+		signed <- panics.Recovered(func() error {
+			j.Signature = j.signature(ctx, payload.Image)
+			return nil
+		})
+	}()
+	j.images(ctx, payload)
+	if err := <-signed; err != nil {
+		return err
+	}
+	j.Gate, j.GateUnknown = gateOf(j.config, j.through.Version)
+	j.notes()
+	return nil
+}
+
+// applied returns a payload, which others may share, with those of its image policies that CVO applies to this cluster.
+func (j *judging) applied(payload *release.Payload) *release.Payload {
+	own := *payload
+	if gate := j.config.FeatureGate; gate != nil {
+		own.Policies = payload.PoliciesFor(gate.Spec.FeatureSet)
+		return &own
+	}
+	if own.Policies = payload.PoliciesFor(configv1.Default); len(own.Policies) < len(payload.Policies) {
+		j.Problems = append(j.Problems, Problem{
+			AboutImage, Unknown, "whether the release brings further image policies is not known",
+			[]string{text.Plural(len(payload.Policies)-len(own.Policies), "image policy", "image policies") + " in it for clusters with another feature set than the default one, and FeatureGate cluster was not read"},
+		})
+	}
+	return &own
+}
+
+// unreadBelow says that policies may be missing.
+func (j *judging) unreadBelow(err error) {
+	if err != nil {
+		j.Problems = append(j.Problems, Problem{AboutImage, Unknown, "whether the release brings further image policies is not known", []string{reasonOf(err)}})
+	}
+}
+
+// payload finds the release image and reads what it consists of: nothing but its name if nodes would not get it, or if that
+// is not known. Version is "" then.
+func (j *judging) payload(ctx context.Context) (*release.Payload, error) {
 	if t := j.through.Infrastructure; t != nil && t.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
-		return fmt.Errorf("the control plane is hosted elsewhere: HostedCluster and NodePool on the management cluster choose the release, and image content sources there its mirrors")
+		return nil, fmt.Errorf("the control plane is hosted elsewhere: HostedCluster and NodePool on the management cluster choose the release, and image content sources there its mirrors")
 	}
 	if err := j.resolve(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	var payload *release.Payload
 	var err error
 	if j.Image != "" {
 		if payload, err = j.read(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if payload == nil {
 		payload = &release.Payload{Image: cmp.Or(j.Image, j.Choice.Image)}
 	} else {
 		j.Version = payload.Version
+		j.unreadBelow(payload.Unread)
+		payload = j.applied(payload)
 	}
 	if v := j.Choice.Version; v != "" && j.Version != "" && v != j.Version {
-		return fmt.Errorf("--release %s: the release image %s says that it is %s", text.Line(v), j.Image, j.Version)
+		return nil, fmt.Errorf("the release image %s says that it is %s, not %s", j.Image, j.Version, text.Line(v))
 	}
-	j.Channel = channelOf(j.through.Version, j.Version)
-	j.images(ctx, payload)
-	j.Signature = j.signature(payload.Image)
-	j.Gate = gateOf(j.config, j.through.Version)
-	j.notes()
-	return nil
+	return payload, nil
 }
 
 // judged is the namespace for which images of a release are judged: that of CVO, one of the platform's.
@@ -106,11 +179,14 @@ const judged = "openshift-cluster-version"
 
 // asImage returns an image as the inventory would have it if the release ran.
 func (j *judging) asImage(i *Image) policy.Image {
-	c := policy.Consumer{Kind: "Release", Namespace: judged, Name: cmp.Or(j.Version, j.Choice.Version, "next"), Container: i.Title()}
-	if i.IsRelease {
+	c := policy.Consumer{Kind: "Release", Namespace: judged, Name: cmp.Or(j.Version, j.Choice.Version, "next"), Container: i.Title(), Use: policy.NextRelease}
+	switch {
+	case i.IsRelease:
 		c.Placement = j.controlPlane()
+	case len(i.operators) > 0 && !i.ofPayload:
+		return policy.Image{Ref: i.Ref, Consumers: i.operators}
 	}
-	return policy.Image{Ref: i.Ref, Consumers: []policy.Consumer{c}}
+	return policy.Image{Ref: i.Ref, Consumers: append([]policy.Consumer{c}, i.operators...)}
 }
 
 // Labels of the nodes of the control plane.
@@ -132,63 +208,100 @@ func (j *judging) controlPlane() *policy.Placement {
 
 // controlPlanePlatforms are the platforms of its nodes, or of all where none is known to be one.
 func (j *judging) controlPlanePlatforms() []string {
-	nodes := slices.DeleteFunc(slices.Clone(j.pulls.Nodes()), func(n *corev1.Node) bool {
-		_, master := n.Labels[masterLabel]
-		_, plane := n.Labels[controlPlaneLabel]
-		return !master && !plane
-	})
+	nodes := slices.DeleteFunc(slices.Clone(j.pulls.Nodes()), func(n *corev1.Node) bool { return !isControlPlane(n) })
 	if len(nodes) == 0 {
 		nodes = j.pulls.Nodes()
 	}
 	return policy.PlatformsOf(nodes)
 }
 
-// images judges the release image and those of its payload.
-func (j *judging) images(ctx context.Context, payload *release.Payload) {
-	j.Images = append(j.Images, Image{Image: release.Image{Name: "release", Ref: payload.Image, Level: release.NoLevel}, IsRelease: true})
+func isControlPlane(n *corev1.Node) bool {
+	_, master := n.Labels[masterLabel]
+	_, plane := n.Labels[controlPlaneLabel]
+	return master || plane
+}
+
+// list enters the release image and those of its payload.
+func (j *judging) list(payload *release.Payload) {
+	j.Images = append(j.Images, *releaseImage(payload.Image))
 	for _, i := range payload.Images {
-		img := Image{Image: i}
+		img := Image{Image: i, ofPayload: true}
 		if i.OS {
 			img.Pools = each.Of(j.through.Pools, (*mcfgv1.MachineConfigPool).GetName)
 		}
 		j.Images = append(j.Images, img)
 	}
+}
+
+// all returns the images that were entered as the inventory would have them.
+func (j *judging) all() policy.Images {
 	var all policy.ImageIndex
 	for i := range j.Images {
 		all.Put(j.asImage(&j.Images[i]))
 	}
-	plans := []policy.Plan{j.Reviewer.PlanPulls(j.pulls, all.Images(), mirrors.Edit{})}
+	return all.Images()
+}
+
+// policiesOf returns the edit that brings the image policies of a release.
+func policiesOf(payload *release.Payload) mirrors.Edit {
+	return mirrors.Join(each.Of(payload.Policies, func(p *configv1.ClusterImagePolicy) mirrors.Edit { return mirrors.Put(p) })...)
+}
+
+// plans plan the pulls of the images that were entered.
+func (j *judging) plans(payload *release.Payload) []policy.Plan {
+	all := j.all()
+	plans := []policy.Plan{j.Reviewer.PlanPulls(j.pulls, all, mirrors.Edit{})}
 	if len(payload.Policies) > 0 {
-		brought := each.Of(payload.Policies, func(p *configv1.ClusterImagePolicy) mirrors.Edit { return mirrors.Put(p) })
-		plans = append(plans, j.Reviewer.PlanPulls(j.pulls, all.Images(), mirrors.Join(brought...)))
+		plans = append(plans, j.Reviewer.PlanPulls(j.pulls, all, policiesOf(payload)))
 	}
-	facts, asked := j.Reviewer.LookUp(ctx, lookups(plans))
-	for _, plan := range plans {
-		j.judge(plan, plan.Decide(facts), facts)
+	return plans
+}
+
+// catalogsBeside reads the catalogs while the images of the release itself are looked up, which are judged by what was found then: reading catalogs
+// may take all the time that there is.
+func (j *judging) catalogsBeside(ctx context.Context, payload *release.Payload) error {
+	refs, err := catalogRefs(j.World.Catalogs)
+	if len(refs) == 0 || err != nil {
+		return err
 	}
-	last := plans[len(plans)-1]
+	own := parts(j.plans(payload))
+	group, ctx := errgroup.WithContext(ctx)
+	for _, task := range []func() error{
+		func() error { j.Reviewer.LookUpParts(ctx, own); return nil },
+		func() error { return j.catalogs(ctx, refs) },
+	} {
+		group.Go(func() error { return panics.Recovered(task) })
+	}
+	return group.Wait()
+}
+
+// images judges all images, by the configuration in force and with the policies that the release brings.
+func (j *judging) images(ctx context.Context, payload *release.Payload) {
+	plans := j.plans(payload)
+	facts, asked := j.Reviewer.LookUpParts(ctx, parts(plans))
 	j.Record = review.Record{
-		Subject: "The release", Plan: last, Facts: facts, Asked: asked, Verdict: last.Decide(facts),
-		Change: policy.Change{Before: j.pulls.Set(), After: j.pulls.Set()},
+		Subject: "The release", Facts: facts, Asked: asked, Change: policy.Change{Before: j.pulls.Set(), After: j.pulls.Set()},
+	}
+	for _, plan := range plans {
+		j.Record.Plan, j.Record.Verdict = plan, plan.Decide(facts) // that of the last plan stays
+		j.judge(plan, j.Record.Verdict, facts)
 	}
 	j.problems(plans)
 }
 
-// lookups returns what any of the plans wants to know.
-func lookups(plans []policy.Plan) review.NextLookups {
-	return func(facts policy.Facts) []mirrors.Location {
-		var all []mirrors.Location
-		seen := map[mirrors.Location]bool{}
-		for _, p := range plans {
-			for _, l := range p.Lookups(facts) {
-				if !seen[l] {
-					seen[l] = true
-					all = append(all, l)
-				}
-			}
+// partSize is how many images are looked up as a part: while the signatures of one part are asked for, the others' manifests are, so
+// that a registry always has as much to do as it may have.
+const partSize = limits.ProbesPerRegistry / 4
+
+// parts returns what the plans want to know.
+func parts(plans []policy.Plan) []review.NextLookups {
+	var all []review.NextLookups
+	for _, p := range plans {
+		for _, next := range p.LookupParts(partSize) {
+			all = append(all, next)
 		}
-		return all
 	}
+	return all
 }
 
 // judge enters what a plan says of each image: what is worst of all plans stays.
@@ -208,12 +321,14 @@ func (j *judging) judge(plan policy.Plan, verdict policy.Verdict, facts policy.F
 	for _, f := range verdict.Findings {
 		found[f.Image.Ref] = append(found[f.Image.Ref], f)
 	}
+	nodes, controlPlane := policy.PlatformsOf(j.pulls.Nodes()), j.controlPlanePlatforms()
 	for i := range j.Images {
 		img := &j.Images[i]
 		result, planned := results[img.Ref]
 		img.enter(stateOf(result, planned), found[img.Ref])
 		for _, r := range routes[img.Ref] {
 			img.look(r, facts)
+			img.fits(r, facts, nodes, controlPlane)
 		}
 	}
 }
@@ -276,6 +391,30 @@ func (i *Image) look(r *policy.Reroute, facts policy.Facts) {
 	}
 }
 
+// fits notes which platforms of nodes an image of the payload is not for. A change is not to blame for what an image never had
+// (rule PlatformMissing); a release is, as its images run on all nodes unless it says that they run on the control plane.
+func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane []string) {
+	at, fact, ok := policy.Served(r.After, facts)
+	if !ok || !i.ofPayload {
+		return
+	}
+	if i.ControlPlane {
+		nodes = controlPlane
+	}
+	lacks := slices.DeleteFunc(slices.Clone(nodes), func(p string) bool {
+		return !strings.HasPrefix(p, "linux/") || !slices.Contains(fact.Lacks, p) // nodes of Windows run none of it
+	})
+	if len(lacks) == 0 {
+		return
+	}
+	platforms := strings.Join(lacks, ", ")
+	i.enter(NotReady, []policy.Finding{{
+		Rule: policy.PlatformMissing, Severity: policy.Deny, Image: r.Image,
+		Reason: "nodes have the platform " + platforms + ", and the image is not for it", Detail: []string{at.Ref + ": found; it is not for " + platforms},
+		Remedy: []string{"choose a release for all platforms of nodes (architecture: Multi)"},
+	}})
+}
+
 // problems notes what plans say of the configuration as a whole.
 func (j *judging) problems(plans []policy.Plan) {
 	seen := map[string]bool{}
@@ -283,16 +422,16 @@ func (j *judging) problems(plans []policy.Plan) {
 		for _, g := range plan.Gaps {
 			if detail := text.Line(g.Kind + " " + g.Detail); !seen[detail] {
 				seen[detail] = true
-				j.Problems = append(j.Problems, Problem{Unknown, "it is not known by which configuration some nodes pull", []string{detail}})
+				j.Problems = append(j.Problems, Problem{AboutConfiguration, Unknown, "it is not known by which configuration some nodes pull", []string{detail}})
 			}
 		}
 		if plan.Rejected == nil || k > 0 && plans[0].Rejected != nil {
 			continue
 		}
 		reasons := each.Of(plan.Rejected.Reasons, mirrors.Reason.String)
-		p := Problem{NotReady, "MCO would reject the configuration once the release has brought its image policies, and would apply no change of mirrors from then on", reasons}
+		p := Problem{AboutConfiguration, NotReady, "MCO would reject the configuration once the release has brought its image policies, and would apply no change of mirrors from then on", reasons}
 		if k == 0 {
-			p = Problem{Unknown, "MCO rejects the configuration in force, so that it is not certain what nodes have", reasons}
+			p = Problem{AboutConfiguration, Unknown, "MCO rejects the configuration in force, so that it is not certain what nodes have", reasons}
 		}
 		j.Problems = append(j.Problems, p)
 	}
@@ -336,8 +475,8 @@ func channelOf(v *configv1.ClusterVersion, release string) string {
 			prefix = p
 		}
 	}
-	if prefix == "eus" && strings.HasSuffix(minor, "1") {
-		prefix = "stable"
+	if prefix == "eus" && strings.ContainsAny(minor[len(minor)-1:], "13579") {
+		prefix = "stable" // only even minor versions have one of EUS; that of the next has the releases for updates through this one
 	}
 	return prefix + "-" + minor
 }

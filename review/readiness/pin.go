@@ -1,22 +1,92 @@
 package readiness
 
 import (
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review/pins"
 )
 
 // Wants returns which images of the release the nodes of each pool are to hold before the update. That is all but those of
-// the nodes' system, which MCO's daemon does not take from where CRI-O keeps pinned images. Which component
-// runs in which pool is for operators to decide, and not written in a release.
-func (r *Readiness) Wants(pools []*mcfgv1.MachineConfigPool) []pins.Want {
+// the nodes' system, which MCO's daemon does not take from where CRI-O keeps pinned images. An image that the release runs on the
+// control plane is left out for pools of other nodes, if none of these runs the one of that name of today's release, which may be nil
+// if it is not known. Of most images, operators decide where they run, which is not written in a release.
+func (r *Readiness) Wants(cluster rollout.Cluster, today *release.Payload) []pins.Want {
 	var wants []pins.Want
-	for _, pool := range pools {
+	for _, pool := range cluster.Members().Pools {
+		runs := runsIn(cluster, pool, today)
 		for _, i := range r.Images {
-			if !i.OS {
-				wants = append(wants, pins.Want{Pool: pool.Name, Image: i.Ref, By: i.Title()})
+			if i.OS || i.isOfOperators() || i.ControlPlane && runs != nil && !runs[i.Name] {
+				continue
 			}
+			wants = append(wants, pins.Want{Pool: pool.Name, Image: i.Ref, By: i.Title(), Vital: true})
 		}
 	}
 	return wants
+}
+
+// runsIn returns the names of images of today's release that nodes of a pool run; nil if that is not known, or if nodes of the control
+// plane are or may be among them.
+func runsIn(cluster rollout.Cluster, pool rollout.Pool, today *release.Payload) map[string]bool {
+	if today == nil || pool.Name == "master" || len(pool.Nodes) == 0 || slices.Contains(cluster.Unknown, "pods") {
+		return nil
+	}
+	members := map[string]bool{}
+	for _, n := range pool.Nodes {
+		members[n.Name] = true
+	}
+	if slices.ContainsFunc(cluster.Nodes, func(n *corev1.Node) bool { return members[n.Name] && isControlPlane(n) }) {
+		return nil
+	}
+	names := map[string]string{} // by digest
+	for _, i := range today.Images {
+		_, digest, _ := strings.Cut(i.Ref, "@")
+		names[digest] = i.Name
+	}
+	runs := map[string]bool{}
+	for i := range cluster.Pods {
+		if p := &cluster.Pods[i]; members[p.Node] {
+			for _, c := range p.Spec.Containers {
+				_, digest, _ := strings.Cut(c.Image, "@")
+				if name, ok := names[digest]; ok {
+					runs[name] = true
+				}
+			}
+		}
+	}
+	if len(runs) == 0 { // every node runs something of a release: its pods are not known
+		return nil
+	}
+	return runs
+}
+
+// Today returns the release that the cluster runs, read from where its nodes would take it. The error says why it is not known.
+func Today(ctx context.Context, w World) (*release.Payload, error) {
+	v := w.Cluster.RolloutObjects().Version
+	if v == nil {
+		return nil, ErrNoVersion
+	}
+	now := running(v)
+	if len(v.Status.History) == 0 || now.Image == "" {
+		return nil, errors.New("an update is under way, or may be")
+	}
+	j, err := newJudging(ctx, w, Choice{Image: now.Image})
+	if err != nil {
+		return nil, err
+	}
+	if err := j.resolve(ctx); err != nil {
+		return nil, err
+	}
+	payload, err := j.read(ctx)
+	if err == nil && payload == nil {
+		err = fmt.Errorf("%s: %s", j.Image, j.route(ctx, releaseImage(j.Image)).whyNot())
+	}
+	return payload, err
 }

@@ -28,6 +28,8 @@ func (s State) String() string { return [...]string{"UNKNOWN", "NOT READY", "REA
 // A Readiness says whether the nodes of a cluster could pull a release.
 type Readiness struct {
 	Choice Choice
+	// asked is what --release may be given for the same release.
+	asked string
 	// Image is the release image by digest, and Version that of its metadata; "" where it could not be
 	// read.
 	Image, Version string
@@ -38,16 +40,22 @@ type Readiness struct {
 	Images []Image
 	// Signature is about the release image's GPG signature, which CVO verifies first.
 	Signature Signature
+	// Catalogs are those that were asked about.
+	Catalogs []Catalog
 	// Problems are about the release as a whole: the configuration that it brings, nodes that lag behind.
 	Problems []Problem
-	// Gate is the word that the cluster waits for, nil if it waits for none about signatures.
-	Gate *Gate
+	// Gate is the word that the cluster waits for, nil if it waits for none about signatures, or if that is not known, which
+	// GateUnknown then gives the reason for.
+	Gate        *Gate
+	GateUnknown string
 	// Record is what the images were judged by; it has the copies that are missing.
 	Record review.Record
 	// Channel is that of the release's own minor version where the cluster follows none.
 	Channel string
-	Notes   []string
-	Took    time.Duration
+	// NotInCatalogs are installed packages whose catalogs were not asked about, a line each.
+	NotInCatalogs []string
+	Notes         []string
+	Took          time.Duration
 }
 
 // An Image is one of a release, with what nodes would meet.
@@ -67,8 +75,13 @@ type Image struct {
 	Signatures []policy.SignatureFinding
 	// Pools are those whose nodes take it as their system's image; none for other images.
 	Pools []string
+	// Operators are the bundles of operators that need it, and a word for the image of a catalog itself; none for an
+	// image that only the release has.
+	Operators []string
 
-	judged bool // by a plan
+	operators []policy.Consumer // likewise
+	ofPayload bool
+	judged    bool // by a plan
 }
 
 // Title is how an image is called in lists.
@@ -79,30 +92,50 @@ func (i Image) Title() string {
 	return i.Name
 }
 
+// isOfOperators reports whether only operators need i.
+func (i *Image) isOfOperators() bool { return len(i.Operators) > 0 && !i.ofPayload && !i.IsRelease }
+
 // A Problem is a fault of the release as a whole.
 type Problem struct {
-	State  State // NotReady or Unknown
+	About  string // one of the constants below
+	State  State  // NotReady or Unknown
 	Reason string
 	Detail []string
 }
 
+// What a Problem is about.
+const (
+	AboutConfiguration = "the configuration"
+	AboutImage         = "the release image"
+	AboutCatalogs      = "the catalogs of operators"
+)
+
 // State is the verdict: what is known to be wrong counts before what is not known.
 func (r *Readiness) State() State {
-	states := []State{r.Signature.State}
+	states := append(r.wholeStates(), r.Signature.State)
 	for _, i := range r.Images {
 		states = append(states, i.State)
+	}
+	return worst(states)
+}
+
+// wholeStates are those of the release as a whole.
+func (r *Readiness) wholeStates() []State {
+	states := []State{Ready}
+	if r.Version == "" {
+		states = append(states, Unknown)
 	}
 	for _, p := range r.Problems {
 		states = append(states, p.State)
 	}
-	switch {
-	case slices.Contains(states, NotReady):
+	return states
+}
+
+func worst(states []State) State {
+	if slices.Contains(states, NotReady) {
 		return NotReady
-	case slices.Contains(states, Unknown) || r.Version == "":
-		return Unknown
-	default:
-		return Ready
 	}
+	return slices.Min(states)
 }
 
 // Count returns how many images are in a state.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -29,11 +30,9 @@ func (r *Readiness) Report() string {
 	fmt.Fprintf(&b, "%s: %s\n%s\n", r.State(), r.Title(), r.found())
 	fmt.Fprintf(&b, "%s\n", r.Summary())
 	r.reportImages(&b)
+	r.reportCatalogs(&b)
 	r.reportSignature(&b)
-	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "\n%s: %s\n", p.State, p.Reason)
-		writeList(&b, p.Detail)
-	}
+	r.reportProblems(&b)
 	r.reportRemedy(&b)
 	if r.Gate != nil && !r.Gate.Given {
 		fmt.Fprintf(&b, "\nBefore such an update the cluster wants an administrator's word (%s); --ack shows the evidence for it.\n", r.Gate.Key)
@@ -60,14 +59,37 @@ func (r *Readiness) Summary() string {
 	if r.Version == "" {
 		return "Which images it consists of is not known, as its release image could not be read."
 	}
-	parts := []string{fmt.Sprintf("%s of %s can be pulled by all nodes that need them", text.Number(r.Count(Ready)), text.Count(len(r.Images), "image"))}
-	if n := r.Count(NotReady); n > 0 {
+	onlySource := 0
+	for i := range r.Images {
+		if r.Images[i].onlySource() {
+			onlySource++
+		}
+	}
+	parts := []string{fmt.Sprintf("%s of %s can be pulled by all nodes that need them", text.Number(r.Count(Ready)+onlySource), text.Count(len(r.Images), "image"))}
+	if onlySource > 0 {
+		parts[0] += fmt.Sprintf(" (%s only from the source, which mirrors are to stand in for)", text.Number(onlySource))
+	}
+	if n := r.Count(NotReady) - onlySource; n > 0 {
 		parts = append(parts, text.Number(n)+" cannot")
 	}
 	if n := r.Count(Unknown); n > 0 {
 		parts = append(parts, "of "+text.Number(n)+" it is not known")
 	}
 	return strings.Join(parts, ", ") + "."
+}
+
+// onlySource reports whether all that is wrong with i is that nodes get it from its source, and from no mirror.
+func (i *Image) onlySource() bool {
+	denials := 0
+	for _, f := range i.Findings {
+		if f.Severity < policy.Deny {
+			continue
+		}
+		if denials++; !f.OnlySource {
+			return false
+		}
+	}
+	return i.State == NotReady && denials > 0
 }
 
 // maxTold is how many images are told about in full.
@@ -86,6 +108,9 @@ func (r *Readiness) reportImages(b *strings.Builder) {
 	}
 	for k, i := range open[:min(len(open), maxTold)] {
 		fmt.Fprintf(b, "\n%d. %s: %s\n", k+1, i.Title(), text.Line(i.Ref))
+		if len(i.Operators) > 0 {
+			fmt.Fprintf(b, "   Needed by %s\n", text.Names(i.Operators, maxNamed))
+		}
 		for _, f := range i.Findings {
 			fmt.Fprintf(b, "   %s: %s\n", f.Rule, text.Line(f.Reason))
 			for _, line := range f.Detail {
@@ -99,7 +124,7 @@ func (r *Readiness) reportImages(b *strings.Builder) {
 		}
 	}
 	if more := len(open) - maxTold; more > 0 {
-		fmt.Fprintf(b, "\nand %d more: -o json has all.\n", more)
+		fmt.Fprintf(b, "\nand %s more: -o json has all.\n", text.Number(more))
 	}
 	r.reportWarnings(b)
 }
@@ -127,6 +152,8 @@ func (i *Image) level() string {
 		return "first"
 	case i.OS:
 		return "last"
+	case i.isOfOperators():
+		return "after"
 	case i.Level == release.NoLevel:
 		return "-"
 	default:
@@ -149,6 +176,58 @@ func (i *Image) reason() string {
 	return "it could not be determined"
 }
 
+// reportCatalogs says which updates of operators were looked at.
+func (r *Readiness) reportCatalogs(b *strings.Builder) {
+	for i := range r.Catalogs {
+		c := &r.Catalogs[i]
+		fmt.Fprintf(b, "\nCatalog %s%s\n", text.Line(c.Ref), c.found())
+		writeList(b, c.lines())
+	}
+}
+
+func (c *Catalog) found() string {
+	if c.ReadAt == "" {
+		return ": it was not read"
+	}
+	return fmt.Sprintf(", read from %s: it has %s that updates install", text.Line(c.ReadAt), text.Count(len(c.Packages), "package"))
+}
+
+// lines say how each package is updated, as far as there are not too many.
+func (c *Catalog) lines() []string {
+	lines := make([]string, 0, len(c.Packages))
+	for _, p := range c.Packages {
+		steps := slices.Clone(p.Bundles)
+		if p.Installed != "" && !slices.Contains(steps, p.Installed) {
+			steps = append([]string{p.Installed}, steps...)
+		}
+		line := p.Name + " (" + p.By + "): " + strings.Join(text.First(steps, maxTold, "bundle"), " -> ")
+		if p.Stops {
+			line += " (no update leads to the last one from the one before)"
+		}
+		lines = append(lines, line)
+	}
+	return text.First(lines, maxTold, "package")
+}
+
+// stops say which packages OLM would not update up to the head.
+func (c *Catalog) stops() []string {
+	var lines []string
+	for _, p := range c.Packages {
+		if p.Stops && len(p.Bundles) > 0 {
+			lines = append(lines, fmt.Sprintf("how the package %s (%s) gets to %s: no update leads there from %s, and OLM would not get there by itself", p.Name, p.By, p.Bundles[len(p.Bundles)-1], p.before()))
+		}
+	}
+	return lines
+}
+
+// before is the bundle from which no update leads to the head.
+func (p *Package) before() string {
+	if n := len(p.Bundles); n > 1 {
+		return p.Bundles[n-2]
+	}
+	return cmp.Or(p.Installed, "what is installed")
+}
+
 func (r *Readiness) reportSignature(b *strings.Builder) {
 	s := r.Signature
 	fmt.Fprintf(b, "\nGPG signature: %s: %s\n", s.State, text.Line(s.Reason))
@@ -158,35 +237,70 @@ func (r *Readiness) reportSignature(b *strings.Builder) {
 	}
 }
 
+func (r *Readiness) reportProblems(b *strings.Builder) {
+	for _, p := range r.Problems {
+		fmt.Fprintf(b, "\n%s: %s\n", p.State, p.Reason)
+		writeList(b, p.Detail)
+	}
+}
+
 // reportRemedy says how to copy all that is missing.
 func (r *Readiness) reportRemedy(b *strings.Builder) {
+	if title, commands := r.remedies(); len(commands) > 0 {
+		fmt.Fprintf(b, "\n%s:\n", title)
+		writeList(b, commands)
+	}
+}
+
+// remedies are the ways to copy all that is missing, none if nothing can be copied.
+func (r *Readiness) remedies() (title string, commands []string) {
 	copies := r.copies()
 	if len(copies) == 0 {
-		return
+		return "", nil
 	}
-	fmt.Fprintf(b, "\nTo copy what is missing (%s):\n", text.Count(len(copies), "image"))
-	writeList(b, []string{r.remedy(), "with oc-mirror: mirrorset-guard check --release " + r.asked() + " --plan imageset > imageset.yaml" + r.stanza()})
+	commands = []string{
+		r.remedy(), "with other tools: mirrorset-guard check " + r.asks() + " --plan sh --missing > copy.sh && sh copy.sh",
+		"with oc-mirror: mirrorset-guard check " + r.asks() + " --plan imageset > imageset.yaml" + r.stanza(),
+	}
 	if len(copies) <= maxCommands {
 		for i := range copies {
-			writeList(b, copies[i].Commands())
+			commands = append(commands, copies[i].Commands()...)
 		}
 	}
+	return fmt.Sprintf("To copy what is missing (%s)", text.Count(len(copies), "image")), commands
 }
 
 // copies are those that can be made.
 func (r *Readiness) copies() []policy.Copy {
-	return slices.DeleteFunc(r.Record.Verdict.Copies(), func(c policy.Copy) bool { return c.Obstacle != "" })
+	return slices.DeleteFunc(r.Copies(), func(c policy.Copy) bool { return c.Obstacle != "" })
 }
 
-// asked is what --release may be given to ask for the same release.
-func (r *Readiness) asked() string { return cmp.Or(r.Choice.Version, r.Choice.Image) }
+// Copies returns what is to be copied in the order in which an update needs it.
+func (r *Readiness) Copies() []policy.Copy {
+	position := map[string]int{}
+	for k := range r.Images {
+		position[r.Images[k].Ref] = k
+	}
+	copies := r.Record.Verdict.Copies()
+	slices.SortStableFunc(copies, func(a, b policy.Copy) int { return cmp.Compare(position[a.Image.Ref], position[b.Image.Ref]) })
+	return copies
+}
+
+// asks are the flags that ask for the same again.
+func (r *Readiness) asks() string {
+	flags := "--release " + r.asked
+	for _, c := range r.Catalogs {
+		flags += " --catalog " + c.Ref
+	}
+	return flags
+}
 
 // remedy is the command that copies all that is missing, "" if nothing can be copied.
 func (r *Readiness) remedy() string {
 	if len(r.copies()) == 0 {
 		return ""
 	}
-	return "mirrorset-guard check --release " + r.asked() + " --plan sh --missing > copy.sh && sh copy.sh"
+	return "mirrorset-guard sync " + r.asks()
 }
 
 // maxCommands is how many images are copied by single commands.
@@ -202,9 +316,16 @@ func (r *Readiness) stanza() string {
 
 // unchecked says what nobody can know from outside, or what was left out.
 func (r *Readiness) unchecked() []string {
-	lines := []string{
-		"whether the operators are Upgradeable, and what the update itself does (oc adm upgrade says so)",
-		"the images of operators and catalogs for that version of OpenShift",
+	lines := []string{"whether the operators are Upgradeable, and what the update itself does (oc adm upgrade says so)"}
+	if r.GateUnknown != "" {
+		lines = append(lines, "whether the cluster waits for an administrator's word about signatures: "+r.GateUnknown)
+	}
+	if len(r.Catalogs) == 0 {
+		lines = append(lines, "the images of operators and catalogs for that version of OpenShift (--catalog)")
+	}
+	lines = append(lines, text.First(r.NotInCatalogs, maxTold, "package")...)
+	for i := range r.Catalogs {
+		lines = append(lines, text.First(r.Catalogs[i].stops(), maxTold, "package")...)
 	}
 	if len(r.Choice.Risks) > 0 {
 		lines = append(lines, "whether a risk of this update applies to the cluster: "+strings.Join(r.Choice.Risks, "; "))
@@ -226,18 +347,19 @@ func writeList(b *strings.Builder, lines []string) {
 func (r *Readiness) Evidence() string {
 	var b strings.Builder
 	required := slices.DeleteFunc(slices.Clone(r.Images), func(i Image) bool { return !i.Required })
-	fmt.Fprintf(&b, "%s: signatures that nodes will require of %s\n", r.signed(), r.Title())
+	fmt.Fprintf(&b, "%s: signatures that nodes will require of %s\n", r.Signed(), r.Title())
 	switch {
 	case r.Version == "":
 		fmt.Fprintf(&b, "Its release image could not be read: which policies it brings is not known.\n")
 	case len(required) == 0:
-		fmt.Fprintf(&b, "No policy in force, and none that the release brings, asks for a signature of any of its %s.\n", text.Count(len(r.Images), "image"))
+		fmt.Fprintf(&b, "No policy in force, and none that the release is known to bring, asks for a signature of any of its %s.\n", text.Count(len(r.Images), "image"))
 	default:
 		fmt.Fprintf(&b, "A policy in force, or one that the release brings, asks for a signature of %d of its %s.\n\n", len(required), text.Count(len(r.Images), "image"))
 	}
 	for _, i := range required {
 		i.evidence(&b)
 	}
+	r.reportProblems(&b)
 	r.word(&b)
 	return b.String()
 }
@@ -267,49 +389,51 @@ func (i *Image) evidence(b *strings.Builder) {
 // accepted is the state of a policy.SignatureFinding that is good.
 const accepted = "accepted"
 
-// signed says whether all signatures that nodes will require are there.
-func (r *Readiness) signed() State {
-	state := Ready
-	if r.Version == "" {
-		state = Unknown
+// Signed reports the verdict of Evidence: whether all signatures that nodes will require are there. Problems count as they do for the release: while it
+// is not certain which policies nodes will have, nor is which signatures they will require.
+func (r *Readiness) Signed() State {
+	states := r.wholeStates()
+	for i := range r.Images {
+		states = append(states, r.Images[i].signed()...)
 	}
-	for _, i := range r.Images {
-		if !i.Required && i.At != "" {
-			continue
-		}
-		switch {
-		case i.At == "" && i.State == NotReady: // nodes would find nothing, and look for no signature
+	return worst(states)
+}
+
+// signed are the states of the signatures that nodes will require of i, none if they will require none.
+func (i *Image) signed() []State {
+	switch {
+	case !i.Required && i.At != "":
+		return nil
+	case i.At == "" && i.State == NotReady: // nodes would find nothing, and look for no signature
+		return []State{NotReady}
+	case len(i.Signatures) == 0:
+		return []State{Unknown}
+	}
+	return each.Of(i.Signatures, func(s policy.SignatureFinding) State {
+		switch s.State {
+		case accepted:
+			return Ready
+		case "unknown":
+			return Unknown
+		default:
 			return NotReady
-		case len(i.Signatures) == 0:
-			state = Unknown
 		}
-		for _, s := range i.Signatures {
-			switch s.State {
-			case accepted:
-			case "unknown":
-				state = Unknown
-			default:
-				return NotReady
-			}
-		}
-	}
-	return state
+	})
 }
 
 // word shows how to give the word, and does not recommend it where the evidence does not.
 func (r *Readiness) word(b *strings.Builder) {
 	g := r.Gate
 	switch {
+	case g == nil && r.GateUnknown != "":
+		fmt.Fprintf(b, "\nWhether the cluster waits for a word about signatures is not known: %s.\n", r.GateUnknown)
 	case g == nil:
 		fmt.Fprintf(b, "\nThe cluster waits for no word about signatures: ConfigMap openshift-config-managed/admin-gates has no such key for the version that runs.\n")
 	case g.Given:
 		fmt.Fprintf(b, "\nThe word was given: %s.\n", g.Key)
-	case r.signed() == Ready:
+	case r.Signed() == Ready:
 		fmt.Fprintf(b, "\nThe cluster waits for the word %s:\n%s\nTo give it (this command does not):\n%s\n", g.Key, g.Text, g.Command())
 	default:
 		fmt.Fprintf(b, "\nThe cluster waits for the word %s:\n%s\nThe evidence above does not support it. Once it does:\n%s\n", g.Key, g.Text, g.Command())
 	}
 }
-
-// Signed reports the verdict of Evidence.
-func (r *Readiness) Signed() State { return r.signed() }

@@ -2,6 +2,8 @@ package readiness
 
 import (
 	"bytes"
+	"context"
+	"crypto/fips140"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 )
 
 // A Signature is the release image's GPG signature.
@@ -27,16 +30,12 @@ type Signature struct {
 	Remedy string
 }
 
-// verificationKey begins the names of keyrings in ConfigMap objects.VerificationName, and storeKey those of the addresses of
-// signature stores (library-go, pkg/verify/verify.go).
-const (
-	verificationKey = "verifier-public-key-"
-	storeKey        = "store-"
-)
+// verificationKey begins the names of keyrings in ConfigMap objects.VerificationName (library-go, pkg/verify/configmap.go).
+const verificationKey = "verifier-public-key-"
 
 // signature says whether CVO would accept the release image: it wants a signature by each keyring of its ConfigMap,
 // from any ConfigMap with signatures, or from a store.
-func (j *judging) signature(ref string) Signature {
+func (j *judging) signature(ctx context.Context, ref string) Signature {
 	_, digest, found := strings.Cut(ref, "@")
 	switch {
 	case !found:
@@ -44,64 +43,118 @@ func (j *judging) signature(ref string) Signature {
 	case j.Choice.Forced:
 		return Signature{State: Ready, Reason: "spec.desiredUpdate.force is set: CVO does not verify the release"}
 	}
-	keyrings, err := keyringsOf(j.config.Verification)
-	s := Signature{Remedy: "oc apply -f signature-configmap.yaml (oc-mirror writes it to working-dir/cluster-resources, oc adm release mirror prints it)"}
 	entries := entriesFor(j.config.Signatures, digest)
-	var wrong []string
+	keyrings, err := keyringsOf(j.config.Verification)
+	if err != nil {
+		return j.withoutKeys(entries, digest, err)
+	}
+	v := verification{digest: digest, missing: keyrings}
 	for _, e := range entries {
-		switch signed, bad := e.verify(keyrings, digest); {
-		case bad != nil:
-			wrong = append(wrong, e.String()+": "+text.Line(text.Cut(bad.Error(), maxShown)))
-		case err == nil && len(keyrings) > 0 && signed:
-			return Signature{State: Ready, Reason: "signed, and verified with the keys of ConfigMap " + objects.ManagedNamespace + "/" + objects.VerificationName, Detail: []string{e.String()}}
-		default:
-			s.Reason, s.Detail, s.Remedy = "there is a signature, and no key to verify it with", []string{e.String()}, ""
-			if err != nil {
-				s.Detail = append(s.Detail, text.Line(err.Error()))
-			}
-			return s
+		if v.take(e.String(), e.data) {
+			return Signature{State: Ready, Reason: verifiedBy, Detail: v.by}
 		}
 	}
-	s.Detail = wrong
-	return j.withoutSignature(s, len(wrong) > 0, digest)
+	return j.withoutSignature(ctx, v)
 }
 
-// withoutSignature says what follows if no ConfigMap has a signature that CVO accepts.
-func (j *judging) withoutSignature(s Signature, wrong bool, digest string) Signature {
-	s.Reason = "no ConfigMap of " + objects.ManagedNamespace + " with label " + objects.SignatureLabel + " has a signature of " + digest
-	if wrong {
-		s.Reason = "no ConfigMap has a signature of " + digest + " that CVO accepts"
+const verifiedBy = "signed, and verified with the keys of ConfigMap " + objects.ManagedNamespace + "/" + objects.VerificationName
+
+// withoutKeys says what follows if there is nothing to verify signatures with: they may be wrong all the same.
+func (j *judging) withoutKeys(entries []entry, digest string, why error) Signature {
+	var s Signature
+	for _, e := range entries {
+		if content, err := contentOf(e.data, nil); err != nil || says(content, digest) != nil {
+			s.Detail = append(s.Detail, e.String()+": it is no signature of this release")
+			continue
+		}
+		return Signature{Reason: "there is a signature, and no key to verify it with", Detail: []string{e.String(), text.Line(why.Error())}}
 	}
+	s.Reason = noSignature(digest)
+	s.Detail = append(s.Detail, text.Line(why.Error()))
+	s.Remedy = signatureRemedy
+	return s
+}
+
+const signatureRemedy = "oc apply -f signature-configmap.yaml (oc-mirror writes it to working-dir/cluster-resources, oc adm release mirror prints it)"
+
+func noSignature(digest string) string {
+	return "no ConfigMap of " + objects.ManagedNamespace + " with label " + objects.SignatureLabel + " has a signature of " + digest
+}
+
+// withoutSignature says what follows if no ConfigMap has signatures that CVO accepts: it goes on to stores.
+func (j *judging) withoutSignature(ctx context.Context, v verification) Signature {
+	s := Signature{Reason: noSignature(v.digest), Remedy: signatureRemedy}
+	if len(v.wrong) > 0 || len(v.by) > 0 {
+		s.Reason = "no ConfigMap has a signature of " + v.digest + " that CVO accepts"
+	}
+	unread := j.config.SignaturesUnread != ""
+	if unread {
+		s.Reason = "whether a ConfigMap has a signature of " + v.digest + " is not known"
+		s.Detail = append(s.Detail, j.config.SignaturesUnread)
+	}
+	stores := j.stores()
 	switch {
-	case j.config.Unread != "" && len(j.config.Signatures) == 0:
-		s.Reason = "whether a ConfigMap has a signature of " + digest + " is not known"
-		s.Detail = append(s.Detail, j.config.Unread)
-	case j.config.Verification == nil:
-		s.Detail = append(s.Detail, "whether CVO wants one is not known: there is no ConfigMap "+objects.ManagedNamespace+"/"+objects.VerificationName)
-	case len(j.stores()) > 0:
-		s.Detail = append(s.Detail, "CVO would then ask "+text.Names(j.stores(), maxNamed)+", which was not asked here: only CVO reaches it as CVO does")
+	case len(stores) == 0:
+		s.Detail = append(s.Detail, v.explain()...)
+		s.State = unlessUnknown(unread)
+	case j.Stores == nil:
+		s.Detail = append(append(s.Detail, v.explain()...), "CVO would then ask "+text.Names(each.Of(stores, store.String), maxNamed)+", which was not asked: --signature-stores asks it from here")
 	default:
-		s.State = NotReady
+		unknown := j.ask(ctx, stores, &v)
+		if len(v.missing) == 0 {
+			return Signature{State: Ready, Reason: verifiedBy + "; CVO has to reach a store for it", Detail: v.by}
+		}
+		s.Reason += "; " + storesSaid(len(stores), unknown)
+		s.Detail = append(s.Detail, v.explain()...)
+		s.State = unlessUnknown(unread || unknown)
 	}
 	return s
 }
 
-// stores are the addresses that CVO would ask for signatures.
-func (j *judging) stores() []string {
-	var stores []string
-	if v := j.through.Version; v != nil {
-		for _, s := range v.Spec.SignatureStores {
-			stores = append(stores, s.URL)
-		}
+func unlessUnknown(unknown bool) State {
+	if unknown {
+		return Unknown
 	}
-	if cm := j.config.Verification; cm != nil && len(stores) == 0 {
-		for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
-			if strings.HasPrefix(key, storeKey) {
-				stores = append(stores, cm.Data[key])
-			}
+	return NotReady
+}
+
+// A verification notes the keyrings by which no signature of a digest has been found yet. CVO wants one by each keyring, and takes them from
+// wherever they are (library-go, pkg/verify, releaseVerifier.Verify).
+type verification struct {
+	digest  string
+	missing []openpgp.EntityList // the keyrings by which there is none yet
+	by      []string             // where signatures were found that count
+	wrong   []string             // what is wrong with others
+}
+
+// take verifies a signature, and reports whether none is missing any more.
+func (v *verification) take(at string, signature []byte) bool {
+	var wrong error
+	missing := slices.DeleteFunc(slices.Clone(v.missing), func(keyring openpgp.EntityList) bool {
+		content, err := contentOf(signature, keyring)
+		if err == nil {
+			err = says(content, v.digest)
 		}
+		if err != nil {
+			wrong = err
+		}
+		return err == nil
+	})
+	if len(missing) < len(v.missing) {
+		v.missing, v.by = missing, append(v.by, at)
+	} else {
+		v.wrong = append(v.wrong, at+": "+text.Line(text.Cut(wrong.Error(), maxShown)))
 	}
-	return each.Of(stores, func(s string) string { return text.Line(text.Cut(text.WithoutCredentials(s), maxShown)) })
+	return len(v.missing) == 0
+}
+
+// explain says why the signatures that were found do not suffice.
+func (v *verification) explain() []string {
+	lines := slices.Clone(v.wrong)
+	for _, at := range v.by {
+		lines = append(lines, at+": accepted, and CVO wants another, by another of its keys")
+	}
+	return text.First(lines, maxNamed, "signature")
 }
 
 // An entry is a signature in a ConfigMap.
@@ -140,7 +193,11 @@ func keyringsOf(cm *corev1.ConfigMap) ([]openpgp.EntityList, error) {
 		if !strings.HasPrefix(name, verificationKey) {
 			continue
 		}
-		keyring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(cm.Data[name]))
+		var keyring openpgp.EntityList
+		var err error
+		fips140.WithoutEnforcement(func() { // as in contentOf
+			keyring, err = openpgp.ReadArmoredKeyRing(strings.NewReader(cm.Data[name]))
+		})
 		if err != nil {
 			return nil, fmt.Errorf("the key %s cannot be read: %w", name, err)
 		}
@@ -152,43 +209,25 @@ func keyringsOf(cm *corev1.ConfigMap) ([]openpgp.EntityList, error) {
 	return keyrings, nil
 }
 
-// maxSignature is what CVO reads of a signature (library-go, maxSignatureSize).
-const maxSignature = 50 << 10
-
-// verify reports whether e is signed by a key of every keyring. The error says what is wrong with it.
-func (e entry) verify(keyrings []openpgp.EntityList, digest string) (bool, error) {
-	if len(keyrings) == 0 {
-		content, err := e.content(openpgp.EntityList{})
-		if err != nil {
-			return false, err
-		}
-		return false, says(content, digest)
-	}
-	for _, keyring := range keyrings {
-		content, err := e.content(keyring)
-		if err != nil {
-			return false, err
-		}
-		if err := says(content, digest); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+// contentOf reads a signed message, and verifies the signature where there are keys. OpenPGP names keys by SHA-1, which the strictest
+// FIPS 140-3 mode does not let anybody compute. A signature of SHA-1 is not accepted in any mode.
+func contentOf(signature []byte, keys openpgp.EntityList) (content []byte, err error) {
+	fips140.WithoutEnforcement(func() { content, err = readSigned(signature, keys) })
+	return content, err
 }
 
-// content reads a signed message, and verifies the signature where there are keys.
-func (e entry) content(keys openpgp.EntityList) ([]byte, error) {
-	if len(e.data) > maxSignature {
+func readSigned(signature []byte, keys openpgp.EntityList) ([]byte, error) {
+	if len(signature) > release.MaxSignature {
 		return nil, errors.New("it is larger than any signature")
 	}
-	message, err := openpgp.ReadMessage(bytes.NewReader(e.data), keys, nil, nil)
+	message, err := openpgp.ReadMessage(bytes.NewReader(signature), keys, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("it is no signed message: %w", err)
 	}
 	if !message.IsSigned {
 		return nil, errors.New("it is not signed")
 	}
-	content, err := io.ReadAll(io.LimitReader(message.UnverifiedBody, maxSignature))
+	content, err := io.ReadAll(io.LimitReader(message.UnverifiedBody, release.MaxSignature))
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be read to its end: %w", err)
 	}

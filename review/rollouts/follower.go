@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -83,7 +82,7 @@ func (f *Follower) Run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := r.protected(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			f.options.Log.Error(err, "Could not follow rollouts")
+			f.options.Log.Error(err, "Could not follow rollouts", "stack", panics.StackOf(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -111,13 +110,8 @@ type run struct {
 }
 
 // protected keeps a fault in here from ending the guard.
-func (r *run) protected(ctx context.Context, now time.Time) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return r.look(ctx, now)
+func (r *run) protected(ctx context.Context, now time.Time) error {
+	return panics.Recovered(func() error { return r.look(ctx, now) })
 }
 
 // look takes in what is new, and reports it.

@@ -18,15 +18,14 @@ package standing
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -41,6 +40,8 @@ type Store interface {
 	// Keep keeps the facts about locations fresh until it is called again for the topic or
 	// until ttl is over; a ttl of 0 is forever.
 	Keep(topic string, locs []mirrors.Location, ttl time.Duration)
+	// Losses returns a channel that is closed once a registry turned out to have lost what is kept without end.
+	Losses() <-chan struct{}
 }
 
 // A Healer is told what mirrors hold, in every replica, and what they have lost, in the one that verifies. It
@@ -120,11 +121,11 @@ func (v *Verifier) Keep(ctx context.Context) {
 			v.tellReachability(registries, now)
 		}
 		return !awaits(record), err
-	})
+	}, func() <-chan struct{} { return nil })
 }
 
-// Verify verifies the configuration in force and reports what has changed, until ctx ends.
-// Only one process should do so at a time.
+// Verify verifies the configuration in force and reports what has changed, until ctx ends. Once the Store has found
+// losses, a round begins at once. Only one process should do so at a time.
 func (v *Verifier) Verify(ctx context.Context) {
 	v.metrics.verifies(true)
 	defer v.metrics.verifies(false)
@@ -145,7 +146,7 @@ func (v *Verifier) Verify(ctx context.Context) {
 		err = v.report(ctx, reported)
 		v.metrics.round(err)
 		return !awaits(record) && !reported.suspects(), err
-	})
+	}, v.options.Store.Losses)
 }
 
 // After an inconclusive round the next one comes after every/sooner.
@@ -154,44 +155,46 @@ const sooner = 4
 // leastPause is the least time between two rounds, however often something changes.
 const leastPause = time.Second
 
-// repeat calls round until ctx ends. Errors and panics are logged, and the next round may do
-// better: no fault in here may keep reviews from being answered.
-func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (settled bool, err error)) {
+// repeat calls round until ctx ends, and sooner than usual where something is suspected, or a channel
+// is closed that losses returned before the last round. Errors and panics are logged, and the next
+// round may do better: no fault in here may keep reviews from being answered.
+func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (settled bool, err error), losses func() <-chan struct{}) {
 	for {
-		suspected := v.suspicions.next()
+		suspected, lost := v.suspicions.next(), losses()
 		settled, err := protected(ctx, round)
 		if err != nil && ctx.Err() == nil {
-			v.options.Log.Error(err, "Could not verify the configuration in force")
+			v.options.Log.Error(err, "Could not verify the configuration in force", "stack", panics.StackOf(err))
 		}
 		wait := v.options.Every*3/4 + rand.N(v.options.Every/2+1) //nolint:gosec // not a secret
 		if !settled {
 			wait /= sooner
 		}
-		if !pause(ctx, min(wait, leastPause), nil) || !pause(ctx, wait-leastPause, suspected) {
+		if !pause(ctx, min(wait, leastPause), nil, nil) || !pause(ctx, wait-leastPause, suspected, lost) {
 			return
 		}
 	}
 }
 
-// pause waits until a time has passed or sooner is closed, and reports false once ctx has ended.
-func pause(ctx context.Context, d time.Duration, sooner <-chan struct{}) bool {
+// pause waits until a time has passed or one of the channels is closed, and reports false once ctx has ended.
+func pause(ctx context.Context, d time.Duration, suspected, lost <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case <-sooner:
+	case <-suspected:
+	case <-lost:
 	}
 	return ctx.Err() == nil
 }
 
 func protected(ctx context.Context, round func(context.Context) (bool, error)) (settled bool, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			settled, err = true, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return round(ctx)
+	settled = true // if it panics
+	err = panics.Recovered(func() (err error) {
+		settled, err = round(ctx)
+		return err
+	})
+	return settled, err
 }
 
 // lookTimeout bounds the reading of the cluster.

@@ -10,16 +10,17 @@ package world
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
@@ -36,6 +37,9 @@ type Options struct {
 	Facts    presence.Options
 	Cluster  cluster.Options
 	Trust    trust.Options
+	// Headroom is how many bytes of garbage are left lying while the world is open, besides as much as is in use: a command that
+	// runs for seconds spends a tenth of them on looking for it otherwise. They take memory only as they are used.
+	Headroom int
 }
 
 // A Cluster is a live one or a dump: a *cluster.Inventory or a *snapshot.Snapshot.
@@ -46,10 +50,8 @@ type Cluster interface {
 	// Applied returns what MCO last wrote for the nodes. The error is objects.ErrNotApplied if it
 	// wrote nothing.
 	Applied(context.Context) (*mirrors.Applied, error)
-	// Subscriptions returns those of OLM.
-	Subscriptions(context.Context) ([]*objects.Subscription, error)
-	// UpdateConfig returns the ConfigMaps that an update depends on.
-	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
+	// PinnedSetGVK returns the kind PinnedImageSet in the version that the cluster serves.
+	PinnedSetGVK(context.Context) (schema.GroupVersionKind, error)
 }
 
 var (
@@ -70,12 +72,13 @@ type World struct {
 	otherCredentials func(ref string) bool
 	notes            review.NoteSource
 	trusted          func() trust.Settings
+	headroom         []byte // which Go takes for memory in use
 }
 
 // New returns the world of a live cluster, of which nothing has been read yet: start it, or run Live
 // and Trust.
 func New(config *rest.Config, o Options) (*World, error) {
-	w := &World{}
+	w := &World{headroom: make([]byte, o.Headroom)}
 	w.Registries = NewRegistries(o, w.platforms)
 	o.Cluster.OnPullSecret = w.Registries.SetCredentials
 	var err error
@@ -94,7 +97,7 @@ func New(config *rest.Config, o Options) (*World, error) {
 // FromDump returns the world of a dump. Its registries are trusted as the nodes in it trust them. They
 // are not asked through the proxies of these, which this machine may not reach.
 func FromDump(dump *snapshot.Snapshot, o Options) *World {
-	w := &World{Cluster: dump, trusted: dump.TrustSettings}
+	w := &World{Cluster: dump, trusted: dump.TrustSettings, headroom: make([]byte, o.Headroom)}
 	w.Registries = NewRegistries(o, w.platforms)
 	if data := dump.PullSecret(); data != nil {
 		w.Registries.SetCredentials(data, nil)
@@ -122,6 +125,13 @@ func (w *World) Reviewer() review.Reviewer {
 
 // TrustSettings returns the objects that determine what the nodes trust.
 func (w *World) TrustSettings() trust.Settings { return w.trusted() }
+
+// CVORoots returns the CAs that the Cluster Version Operator trusts where it asks for signatures.
+func (w *World) CVORoots() *x509.CertPool {
+	settings := w.trusted()
+	settings.Roots = w.Registries.roots
+	return trust.OfCVO(settings)
+}
 
 // Start has what is followed of a live cluster followed until ctx ends, or Close is called.
 func (w *World) Start(ctx context.Context) {
@@ -158,6 +168,7 @@ func (w *World) Close() {
 		w.stop()
 	}
 	w.Registries.Close()
+	w.headroom = nil
 }
 
 // notes are a review.NoteSource.

@@ -65,6 +65,14 @@ func healthy() world {
 	return w
 }
 
+// next are series about a release that was marked, of which rounds in a row have found that it is not ready.
+func next(marked, rounds string) world {
+	return world{
+		`mirrorset_guard_update_not_ready_rounds{marked="` + marked + `"} a`: rounds,
+		`mirrorset_guard_update_info{version="4.21.3"} a`:                    "_x20 1x200",
+	}
+}
+
 // leads are the series of the replica that verifies, which holds images in such a number.
 func leads(replica, held string) world {
 	return world{

@@ -2,6 +2,7 @@ package clitest
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,6 +24,21 @@ func (c Cluster) Apply(t *testing.T, manifests string) {
 	t.Helper()
 	if out, err := c.Kubectl(t.Context(), manifests, "apply", "--server-side", "-f", "-"); err != nil {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
+	}
+}
+
+// ApplyWithStatus applies manifests, a document after the other, with what they have as status.
+func (c Cluster) ApplyWithStatus(t *testing.T, manifests string) {
+	t.Helper()
+	c.Apply(t, manifests)
+	var withStatus []string
+	for _, document := range strings.Split(manifests, "---\n") {
+		if strings.Contains(document, "\nstatus:") {
+			withStatus = append(withStatus, document)
+		}
+	}
+	if out, err := c.Kubectl(t.Context(), strings.Join(withStatus, "---\n"), "apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 

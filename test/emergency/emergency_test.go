@@ -144,9 +144,9 @@ func (s *stage) testWayOut(t *testing.T, w way, f failure) {
 // awaitRegistered waits until webhooks are registered, which a controller may have to do.
 func (s *stage) awaitRegistered(t *testing.T) {
 	t.Helper()
-	load.Await(t, "both webhooks are registered", func(ctx context.Context) error {
+	load.Await(t, "the webhooks are registered", func(ctx context.Context) error {
 		out, err := s.Kubectl(ctx, "", "get", "validatingwebhookconfigurations", "-o", "jsonpath={.items[*].webhooks[*].name}")
-		if err != nil || !strings.Contains(out, webhook.MirrorSetsWebhook) || !strings.Contains(out, webhook.DeletionsWebhook) {
+		if err != nil || !strings.Contains(out, webhook.MirrorSetsWebhook) || !strings.Contains(out, webhook.DeletionsWebhook) || !strings.Contains(out, webhook.UpdatesWebhook) {
 			return fmt.Errorf("%s, %w", out, err)
 		}
 		return nil

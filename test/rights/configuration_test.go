@@ -17,10 +17,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
-// installed writes the configuration file of the manifests.
+// installed writes the configuration file of the manifests, with a release that is looked after: for that, too, there are
+// rights.
 func (s *stage) installed(t *testing.T) {
 	t.Helper()
-	manifest(t, "configmap.yaml", func(m corev1.ConfigMap) { s.configure(t, m.Data["config.yaml"]) })
+	manifest(t, "configmap.yaml", func(m corev1.ConfigMap) {
+		s.configure(t, strings.Replace(m.Data["config.yaml"], `updates: "off"`, "updates: desired", 1))
+	})
 }
 
 // configFile is where the guard's configuration is.

@@ -190,6 +190,13 @@ metadata: {name: cluster}
 spec: {additionalTrustedCA: {name: registry-cas}}
 ---
 apiVersion: config.openshift.io/v1
+kind: ClusterVersion
+metadata: {name: version}
+spec:
+  clusterID: 0b3e4f2a-8a1c-4d2e-9f10-2f4a5b6c7d8e
+  desiredUpdate: {image: "quay.io/shop/release@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
+---
+apiVersion: config.openshift.io/v1
 kind: FeatureGate
 metadata: {name: cluster}
 spec: {}
@@ -397,7 +404,7 @@ func (s *stage) testReaders(t *testing.T, g *guard) {
 		{"nothing is below it", "/inventory?registry=docker.io", reader, http.StatusOK, `"images": []`},
 		{"a parameter that is none", "/inventory?image=x", reader, http.StatusBadRequest, `"image": there is no such parameter; choose among namespace, registry, unused and rescue`},
 		{"a value that is none", "/inventory?unused=maybe", reader, http.StatusBadRequest, `unused="maybe": want true or false`},
-		{"metrics are behind it as well", "/metrics", reader, http.StatusOK, "\nmirrorset_guard_inventory_images 1\n"},
+		{"metrics are behind it as well", "/metrics", reader, http.StatusOK, "\nmirrorset_guard_inventory_images 2\n"},
 		{"the report", "/report", reader, http.StatusOK, "<title>The mirror configuration in force</title>"},
 		{"no such decision", "/report?change=x", reader, http.StatusNotFound, "no such decision"},
 		{"no role", "/report", stranger, http.StatusForbidden, ""},

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -132,11 +132,18 @@ var brokens = []broken{
 		cause: status.CauseCertificatePending, link: "nobody has approved CertificateSigningRequest csr-of-csr-1", inDump: status.CauseNodeNotReady,
 	},
 	{
-		pool: "os", nodes: 1,
+		// Paused until the mirrors are rendered: once the node has been cordoned for a config without them, and
+		// failed, MCO gives it no other.
+		pool: "os", nodes: 1, paused: true,
 		prepare: func(ctx context.Context, s *scene) {
+			bare := s.nodes.Configs(ctx)["os"]
 			s.stage.Apply(ctx, "{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfig, metadata: {name: 50-os, labels: {machineconfiguration.openshift.io/role: os}}, spec: {osImageURL: '"+sources+"/os:v2'}}")
+			s.stage.Rendered(ctx, "os", bare)
 		},
-		later: func(_ context.Context, s *scene) { s.registries.Push(sources + "/os:v2") }, // from where it can be copied
+		later: func(ctx context.Context, s *scene) {
+			s.registries.Push(sources + "/os:v2") // from where it can be copied
+			s.shell.run(ctx, `kubectl patch machineconfigpool os --type=merge -p '{"spec":{"paused":false}}'`)
+		},
 		cause: status.CauseSystemNotUpdated, link: "asked just now: " + atMirror + "/os:v2 does not have it",
 	},
 	{pool: "daemon", nodes: 1, cause: status.CauseDaemonDown, link: "cannot pull quay.io/mco/daemon:v1"},
@@ -302,8 +309,9 @@ func (s *scene) await(ctx context.Context, what string, is func(*corev1.Pod) boo
 func (s *scene) play(args []string, input []byte) (string, error) {
 	command := strings.Join(args, " ")
 	switch {
-	case strings.HasPrefix(command, "oc image mirror "):
-		return "", s.registries.Mirror(s.Context(), args[len(args)-2], args[len(args)-1])
+	case strings.HasPrefix(command, "skopeo copy "):
+		from, to := args[len(args)-2], args[len(args)-1]
+		return "", s.registries.Mirror(s.Context(), strings.TrimPrefix(from, "docker://"), strings.TrimPrefix(to, "docker://"))
 	case strings.HasPrefix(command, "ssh core@") && strings.HasSuffix(command, " sudo systemctl restart crio kubelet"):
 		s.nodes.Silence(strings.TrimPrefix(args[1], "core@"), false)
 		return "", nil
@@ -456,11 +464,26 @@ func TestBroken(t *testing.T) {
 		s.nodes.Note(stage.Changed, command)
 		s.shell.run(ctx, command)
 	}
+	s.awaitRender(ctx, "render")
 	s.nodes.AwaitUpdated(ctx)
 	s.nodes.Note(stage.Changed, "all pools are updated")
 	s.well(ctx)
 	s.rejected(ctx)
 	s.withoutController(ctx)
+}
+
+// awaitRender waits until MCO has rendered a pool that it could not render before, and says that it can: until then the pool
+// looks as updated as it was.
+func (s *scene) awaitRender(ctx context.Context, pool string) {
+	s.Helper()
+	s.stage.Rendered(ctx, pool, s.before[pool])
+	s.stage.Wait(ctx, "MCO to say that it renders pool "+pool, func() (bool, error) {
+		var p mcfgv1.MachineConfigPool
+		err := s.stage.Client.Get(ctx, client.ObjectKey{Name: pool}, &p)
+		return !slices.ContainsFunc(p.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
+			return c.Type == mcfgv1.MachineConfigPoolRenderDegraded && c.Status == corev1.ConditionTrue
+		}), err
+	})
 }
 
 // well checks that nothing is found any more. What passes may take longer than diagnose waits for it

@@ -114,7 +114,7 @@ func (d *demo) stall(ctx context.Context) {
 }
 
 func (d *demo) diagnose(ctx context.Context) {
-	d.ask(ctx, "mirrorset-guard rollout diagnose", true, routerV1, "oc image mirror")
+	d.ask(ctx, "mirrorset-guard rollout diagnose", true, routerV1, "skopeo copy")
 }
 
 // remedy carries out the first remedy that changes something, and waits for the end.

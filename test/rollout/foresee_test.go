@@ -117,6 +117,9 @@ func (f foresight) compare() {
 	if len(f.rest.Stalled) > 0 && len(worst) == 0 {
 		f.Errorf("%q stall, and at worst nothing does", f.rest.Stalled)
 	}
+	if f.result.AllPinned && f.asked > 0 {
+		f.Errorf("registries are asked %d times, and no drain was to need one", f.asked)
+	}
 	if f.Failed() {
 		for _, course := range []simulation.Course{f.result.Best, f.result.Worst} {
 			f.Logf("%s", course)

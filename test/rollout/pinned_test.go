@@ -3,6 +3,8 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,44 +16,129 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
 
-// TestPinnedStalls tells each story again that stalls as pods cannot be pulled, by digest and with what its pods
-// need pinned on every node. All then finish, but for those whose kubelets ask a registry each time, of which the simulation
-// says what comes.
-func TestPinnedStalls(t *testing.T) {
+// pullStalls are the stories that stall as pods cannot be pulled: those of TestStories, and some whose kubelets
+// do not ask a registry for what is there.
+func pullStalls() []story {
+	var all []story
 	for _, s := range stories {
-		if s.want == nil || len(s.want.cannotPull) == 0 || len(s.want.stalled) == 0 || s.later != nil {
-			continue
+		if s.want != nil && len(s.want.cannotPull) > 0 && len(s.want.stalled) > 0 && s.later == nil {
+			all = append(all, s)
 		}
+	}
+	return append(all,
+		story{
+			name:  "source away, pulled once",
+			why:   "as long as no node is updated, a pod that moves goes to one that never had the image, and asks the source",
+			nodes: nodes("worker", 3), apps: []app{web()}, startOn: names("worker", 1, 2),
+			serves: []string{webV1, atMirror + "/web:v1"}, away: "quay.io",
+		},
+		story{
+			name:    "two pools, pulled once",
+			why:     "the first node of the routers' pool never had their image",
+			setup:   stage.Setup{Pools: []stage.Pool{{Name: "worker"}, {Name: "infra"}}},
+			nodes:   slices.Concat(nodes("worker", 3), with(nodes("infra", 3), tainted)),
+			apps:    []app{routers().on("infra"), {name: "web", replicas: 2, image: "quay.io/other/web:v1", apart: true, budget: "minAvailable: 1"}},
+			startOn: append(names("worker", 1, 3), names("infra", 2, 3)...),
+			serves:  []string{routerV1, "quay.io/other/web:v1"},
+		},
+		story{
+			name:  "two at once, pulled once",
+			why:   "the two nodes that are updated first never had the image, and both pods of the budget are left on the last ones",
+			setup: stage.Setup{Pools: []stage.Pool{{Name: "worker", MaxUnavailable: "2"}}},
+			nodes: nodes("worker", 6), apps: []app{{name: "web", replicas: 3, image: webV1, apart: true, budget: "minAvailable: 2"}}, startOn: names("worker", 4, 6),
+			serves: []string{webV1},
+		},
+	)
+}
+
+// asksAlways reports whether kubelets ask a registry for an app of s even where its image is there.
+func (s story) asksAlways() bool {
+	return slices.ContainsFunc(s.apps, func(a app) bool { return a.always })
+}
+
+// TestPinnedStalls tells each of pullStalls by digest and with what its pods need pinned on every node. All then
+// finish, as the simulation says, and no registry is asked for anything; but for those whose kubelets ask each time,
+// which no pin helps.
+func TestPinnedStalls(t *testing.T) {
+	t.Parallel()
+	for _, s := range pullStalls() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			always := slices.ContainsFunc(s.apps, func(a app) bool { return a.always && slices.Contains(s.want.cannotPull, a.name) })
 			told := tell(t, s.byDigest(t).pinningAll())
-			if stalled := told.rest.Stalled; len(stalled) > 0 && !always {
-				t.Errorf("%q stall", stalled)
-			}
-			if always && told.result.AllPinned {
-				t.Error("no drain needs a registry, it says, and kubelets ask")
+			switch {
+			case s.asksAlways():
+				if len(told.rest.Stalled) == 0 || told.result.AllPinned {
+					t.Errorf("%q stall; no drain needs a registry, it says: %t", told.rest.Stalled, told.result.AllPinned)
+				}
+			case !told.rest.Finished(), !told.result.Finishes(), !told.result.AllPinned, told.asked > 0:
+				t.Errorf("%q stall, %q wait, and registries are asked %d times; the simulation finishes: %t, and says that no drain needs a registry: %t",
+					told.rest.Stalled, told.rest.Waiting, told.asked, told.result.Finishes(), told.result.AllPinned)
 			}
 		})
 	}
 }
 
-// TestUnpinned: the same stalls where nothing is pinned.
+// TestUnpinned: those that pins help stall where nothing is pinned.
 func TestUnpinned(t *testing.T) {
-	i := slices.IndexFunc(stories, func(s story) bool { return s.name == "deadlock" })
-	if told := tell(t, stories[i].byDigest(t)); len(told.rest.Stalled) == 0 {
-		t.Error("nothing stalls")
+	t.Parallel()
+	for _, s := range pullStalls() {
+		if s.asksAlways() {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if told := tell(t, s.byDigest(t)); len(told.rest.Stalled) == 0 || told.result.AllPinned || told.asked == 0 {
+				t.Errorf("%q stall, registries are asked %d times; no drain needs one, it says: %t", told.rest.Stalled, told.asked, told.result.AllPinned)
+			}
+		})
 	}
 }
 
-// TestPinnedStories tells ROLLOUT_PINNED random stories (2) in which some of the images are pinned in some of the
+// TestPinnedWatch: `rollout watch --wait-for` follows sets until MCO's controller has given them to the pools and
+// every node holds them, and says which node could not pull one, and why.
+func TestPinnedWatch(t *testing.T) {
+	t.Parallel()
+	i := slices.IndexFunc(pullStalls(), func(s story) bool { return s.name == "two pools, pulled once" })
+	told := begin(t, pullStalls()[i].byDigest(t))
+	ctx := t.Context()
+	guard := filepath.Join(t.TempDir(), "mirrorset-guard")
+	if err := cluster.BuildGuard(guard); err != nil {
+		t.Fatal(err)
+	}
+	told.story = told.pinningAll()
+	_, manifests := told.pinnedSets(t)
+	watching := startWatch(ctx, t, guard, told.stage.Kubeconfig, manifests)
+	told.pinImages(ctx)
+	watching.end(ctx)
+	if held := told.foresee(ctx, told.change).cluster.Held(); len(held) != len(told.story.nodes) {
+		t.Errorf("the watch has ended, and only these nodes hold images: %q", held)
+	}
+
+	missing, err := stage.ByDigest(sources + "/missing:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told.pin("infra", missing)
+	_, manifests = told.pinnedSets(t)
+	told.stage.Apply(ctx, manifests)
+	cmd := exec.CommandContext(ctx, guard, "rollout", "watch", "--wait-for", "-", "--stall-after", "5s", "--kubeconfig", told.stage.Kubeconfig)
+	cmd.Stdin = strings.NewReader(manifests)
+	out, _ := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "infra-1") || !strings.Contains(string(out), "could not pull or pin them") {
+		t.Errorf("an image that no registry has: exit code %d\n%s", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
+// TestPinnedStories tells ROLLOUT_PINNED random stories (12) in which some of the images are pinned in some of the
 // pools. What comes of them is compared with the simulation. ROLLOUT_FIRST is the number of the first.
 func TestPinnedStories(t *testing.T) {
+	t.Parallel()
 	first := times(t, "ROLLOUT_FIRST", 0)
-	for seed := first; seed < first+times(t, "ROLLOUT_PINNED", 2); seed++ {
+	for seed := first; seed < first+times(t, "ROLLOUT_PINNED", 12); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := newRandom(seed)
@@ -69,8 +156,8 @@ func TestPinnedStories(t *testing.T) {
 	}
 }
 
-// byDigest returns s with digests for all tags: a mirror that may be passed by is in force before, and
-// the change keeps nodes from its source.
+// byDigest returns s with digests for all tags: before, a mirror without any image is in force that may be passed by,
+// and the change is to the mirror of the story alone.
 func (s story) byDigest(t *testing.T) story {
 	t.Helper()
 	named := func(ref string) string {
@@ -98,6 +185,7 @@ func (s story) byDigest(t *testing.T) story {
 	before := digestSet("apps", sources)
 	after := before.(*configv1.ImageDigestMirrorSet).DeepCopy()
 	after.Spec.ImageDigestMirrors[0].MirrorSourcePolicy = configv1.NeverContactSource
+	before.(*configv1.ImageDigestMirrorSet).Spec.ImageDigestMirrors[0].Mirrors = []configv1.ImageMirror{mirrorHost + "/old"}
 	s.before, s.change, s.want, s.pins = []mirrors.Object{before}, change{apply: []mirrors.Object{after}}, nil, map[string][]string{}
 	return s
 }
@@ -128,14 +216,10 @@ func (s story) pinningAll() story {
 	return s
 }
 
-// pinImages applies the PinnedImageSets of a story, by kubectl, and waits until the nodes have tried them.
-func (t *telling) pinImages(ctx context.Context) {
+// pinnedSets are the PinnedImageSets of a story, with their manifests.
+func (s story) pinnedSets(t *testing.T) (sets []*mcfgv1.PinnedImageSet, manifests string) {
 	t.Helper()
-	if len(t.pins) == 0 {
-		return
-	}
-	var sets []*mcfgv1.PinnedImageSet
-	for pool, images := range t.pins {
+	for pool, images := range s.pins {
 		set := &mcfgv1.PinnedImageSet{
 			TypeMeta:   metav1.TypeMeta{APIVersion: mirrors.PinnedSetGVK.GroupVersion().String(), Kind: mirrors.PinnedSetGVK.Kind},
 			ObjectMeta: metav1.ObjectMeta{Name: "pinned-" + pool, Labels: map[string]string{mcfgv1.MachineConfigRoleLabelKey: pool}},
@@ -147,9 +231,19 @@ func (t *telling) pinImages(ctx context.Context) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.stage.Apply(ctx, string(data))
-		sets = append(sets, set)
+		sets, manifests = append(sets, set), manifests+"---\n"+string(data)
 	}
+	return sets, manifests
+}
+
+// pinImages applies the PinnedImageSets of a story, by kubectl, and waits until the nodes have tried them.
+func (t *telling) pinImages(ctx context.Context) {
+	t.Helper()
+	if len(t.pins) == 0 {
+		return
+	}
+	sets, manifests := t.pinnedSets(t.T)
+	t.stage.Apply(ctx, manifests)
 	counts := map[string]int{}
 	var pools mcfgv1.MachineConfigPoolList
 	if err := t.stage.Client.List(ctx, &pools); err != nil {

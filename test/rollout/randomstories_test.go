@@ -15,6 +15,7 @@ import (
 // says what comes of them. The number of one that differs is its seed; ROLLOUT_FIRST is that
 // of the first.
 func TestRandomStories(t *testing.T) {
+	t.Parallel()
 	first := times(t, "ROLLOUT_FIRST", 0)
 	for seed := first; seed < first+times(t, "ROLLOUT_STORIES", 2); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -214,6 +214,7 @@ var stallings = []stalling{
 // TestRemedies stalls pools, carries out the first remedy of each that changes something, as people paste
 // it, and counts after how many rounds the rollout finishes.
 func TestRemedies(t *testing.T) {
+	t.Parallel()
 	for _, s := range stallings {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

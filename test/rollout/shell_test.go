@@ -32,12 +32,15 @@ const (
 case "$1 $2" in
 "adm cordon" | "adm uncordon") shift; exec kubectl "$@" ;;
 "adm certificate") shift; exec kubectl "$@" ;;
-"image mirror" | "debug "*) exec stage-play oc "$@" ;;
+"debug "*) exec stage-play oc "$@" ;;
 esac
 exec kubectl "$@"
 `
 	sshShim = `#!/bin/sh
 exec stage-play ssh "$@"
+`
+	skopeoShim = `#!/bin/sh
+exec stage-play skopeo "$@"
 `
 	// guardShim answers in advance what the command asks.
 	guardShim = `#!/bin/sh
@@ -62,7 +65,7 @@ func newShell(t *testing.T, kubectl, kubeconfig, guard string, play func([]strin
 			t.Fatal(err)
 		}
 	}
-	for name, script := range map[string]string{"oc": ocShim, "ssh": sshShim, "mirrorset-guard": guardShim} {
+	for name, script := range map[string]string{"oc": ocShim, "ssh": sshShim, "skopeo": skopeoShim, "mirrorset-guard": guardShim} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil { // it is a program
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 
 // TestStories tells each story on a stage of its own.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

@@ -81,8 +81,9 @@ type telling struct {
 	nodes      *stage.Nodes
 	rest       stage.Rest
 	configs    map[string]string // what each pool is to have at the end
-	// result is that of the last simulation.
+	// result is that of the last simulation, and asked how often registries were asked since.
 	result simulation.Result
+	asked  int
 	// ahead is by how much the simulation's clock is.
 	ahead time.Duration
 }
@@ -94,16 +95,16 @@ func tell(t *testing.T, s story) *telling {
 	told := begin(t, s)
 	ctx := t.Context()
 	foreseen := told.foresee(ctx, s.change)
-	before := told.nodes.Configs(ctx)
+	before, asked := told.nodes.Configs(ctx), told.registries.Asked()
 	told.make(ctx, s.change)
 	if s.later != nil {
 		told.await(ctx, s.after)
-		before = told.nodes.Configs(ctx)
+		before, asked = told.nodes.Configs(ctx), told.registries.Asked()
 		foreseen = told.foresee(ctx, *s.later)
 		told.make(ctx, *s.later)
 	}
 	told.rest = told.nodes.Await(ctx, before)
-	told.configs = told.nodes.Configs(ctx)
+	told.configs, told.asked = told.nodes.Configs(ctx), told.registries.Asked()-asked
 	if s.want != nil {
 		told.check()
 	}

@@ -20,11 +20,16 @@ func addOns() []*apiextensionsv1.CustomResourceDefinition {
 		{"virtualmachines", "kubevirt.io", "v1", "VirtualMachine"},
 		{"tasks", "tekton.dev", "v1", "Task"},
 		{"widgets", "example.com", "v1", "Widget"},
+		{"clusteroperators", "config.openshift.io", "v1", "ClusterOperator"},
 	} {
+		scope := apiextensionsv1.NamespaceScoped
+		if r.kind == "ClusterOperator" {
+			scope = apiextensionsv1.ClusterScoped
+		}
 		crds = append(crds, &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: r.plural + "." + r.group},
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: r.group, Scope: apiextensionsv1.NamespaceScoped,
+				Group: r.group, Scope: scope,
 				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: r.kind, Plural: r.plural},
 				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 					Name: r.version, Served: true, Storage: true,

@@ -182,14 +182,14 @@ func TestSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{
-		"SignatureMissing":       "rules.html#signaturemissing",
-		"signaturemissing":       "rules.html#signaturemissing",
-		"exit codes":             "cli.html#exit-codes",
-		"MirrorsetGuardDown":     "runbooks/MirrorsetGuardDown.html",
-		"break-glass":            "break-glass.html",
-		"":                       "",
-		"no such words anywhere": "",
-		"<script>":               "",
+		"SignatureMissing":   "rules.html#signaturemissing",
+		"signaturemissing":   "rules.html#signaturemissing",
+		"exit codes":         "cli.html#exit-codes",
+		"MirrorsetGuardDown": "runbooks/MirrorsetGuardDown.html",
+		"break-glass":        "break-glass.html",
+		"":                   "",
+		"quagga zymurgy":     "",
+		"<script>":           "",
 	} {
 		if err := vm.Set("query", query); err != nil {
 			t.Fatal(err)

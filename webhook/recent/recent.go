@@ -167,6 +167,10 @@ type pending struct {
 	// listed is set while it is in the list, as last seen; lost, once it will not be stored any more.
 	listed, lost bool
 	own          *own // nil for another replica's
+	// emptied is when the list turned out to be empty without it, the zero time if it did not, and emptiedBy the program
+	// that wrote that list, by its own account.
+	emptied   time.Time
+	emptiedBy string
 }
 
 // An own entry is one of this process. The change is admitted only once this process knows that
@@ -175,7 +179,8 @@ type own struct {
 	// admitted is set once it is admitted, shared once it was in the list, withdrawn if it is not to be
 	// admitted after all.
 	admitted, shared, withdrawn bool
-	seat                        *Seat // nil for an entry that was added without one
+	since                       time.Time // when it was made, before it was shared
+	seat                        *Seat     // nil for an entry that was added without one
 	confirms                    func(mirrors.Set) bool
 	done                        func(stored bool)
 }
@@ -593,6 +598,9 @@ func (e *Edits) addHere(view View, p *pending) error {
 
 // insert adds p. It is called with the lock held.
 func (e *Edits) insert(p *pending) {
+	if p.own != nil {
+		p.own.since = p.at
+	}
 	e.pending = append(e.pending, p)
 	e.count++
 	e.notify()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -498,6 +499,60 @@ func TestEveryVersionCounts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStoredIsNoTrouble: a replica takes an edit off the list that it finds in force, before the one that admitted it has
+// read the configuration again. Nothing has disturbed the list.
+func TestStoredIsNoTrouble(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		var stored atomic.Bool
+		read := func(latency time.Duration) func(context.Context, []mirrors.Edit) (mirrors.Set, error) {
+			return func(context.Context, []mirrors.Edit) (mirrors.Set, error) {
+				var now mirrors.Set
+				if stored.Load() {
+					now.Objects = []mirrors.Object{set("one", "one.example.com")}
+				}
+				time.Sleep(latency) // on the way back
+				return now, nil
+			}
+		}
+		a := s.replica(t, "a", Options{Stored: read(300 * time.Millisecond)})
+		s.replica(t, "b", Options{Stored: read(0)})
+		add(t, a, put("one"))
+		time.Sleep(60 * time.Millisecond) // a has just asked
+		stored.Store(true)
+		time.Sleep(240 * time.Millisecond)
+		if left := s.left(); len(left) != 0 {
+			t.Fatalf("b has left %v in the list", left)
+		}
+		time.Sleep(10 * sweepEvery)
+		await()
+		if a.confirmed != 1 || len(s.left()) != 0 {
+			t.Errorf("%d confirmed, %v left", a.confirmed, s.left())
+		}
+		if notes := a.Notes(); len(notes) != 0 {
+			t.Errorf("it says %q", notes)
+		}
+	})
+}
+
+// TestTooOldIsNoTrouble: where it is not known what is stored, another replica takes an edit off the list a moment before the
+// one that admitted it does, as it has waited for the answer.
+func TestTooOldIsNoTrouble(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
+		a := s.replica(t, "a", Options{Stored: nothing})
+		s.replica(t, "b", Options{Stored: nothing})
+		s.set(func() { s.slow = 3 * time.Second })
+		add(t, a, put("one"))
+		s.set(func() { s.slow = 0 })
+		time.Sleep(MaxStoringTime + 10*sweepEvery)
+		if left, notes := s.left(), a.Notes(); len(left) != 0 || len(notes) != 0 {
+			t.Errorf("%v left; it says %q", left, notes)
+		}
+	})
 }
 
 // TestBeginsAnew: what a replica has not followed it does not rely on for a moment, in which those

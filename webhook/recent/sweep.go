@@ -160,6 +160,7 @@ func (e *Edits) take(c, before content, now time.Time) {
 		p.listed, known[p.id] = false, p
 	}
 	defer e.dropClaims()
+	defer e.noteEmptied(c, now)
 	for _, en := range c.entries {
 		if p := known[en.id]; p != nil {
 			p.listed = true
@@ -286,6 +287,7 @@ func (e *Edits) sweep(ctx context.Context) bool {
 	view, err := e.readView(ctx, e.followed) // others wait for what is put back
 	inForce, read := e.readStored(ctx)
 	e.Observe(inForce, read)
+	e.judgeEmptied(read)
 	e.giveUp(read, e.storingTime(ctx, read))
 	if err == nil && view.shared && e.tidy(ctx) != nil {
 		return true
@@ -301,9 +303,6 @@ func (e *Edits) tidy(ctx context.Context) error {
 	e.mu.Lock()
 	now := e.latest
 	entries := e.list(now, nil)
-	if !now.absent && len(now.entries) == 0 && e.vanished() {
-		e.disturbed(emptied, now.writer, time.Now())
-	}
 	e.mu.Unlock()
 	if sameEntries(entries, now.entries) {
 		return nil
@@ -311,9 +310,35 @@ func (e *Edits) tidy(ctx context.Context) error {
 	return e.put(ctx, now, entries)
 }
 
-// vanished reports whether an own edit was in the list and is not any more.
-func (e *Edits) vanished() bool {
-	return slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.admitted && p.own.shared && !p.listed })
+// noteEmptied notes the own edits that c, an empty list that was seen now, lacks. It is called with the lock held.
+func (e *Edits) noteEmptied(c content, now time.Time) {
+	if c.absent || len(c.entries) > 0 {
+		return
+	}
+	for _, p := range e.pending {
+		// Another replica takes an edit off the list MaxStoringTime after it has seen it there.
+		if p.own != nil && p.own.admitted && p.own.shared && p.emptied.IsZero() && now.Sub(p.own.since) < MaxStoringTime {
+			p.emptied, p.emptiedBy = now, c.writer
+		}
+	}
+}
+
+// judgeEmptied takes note of trouble with the list if one was emptied of own edits that were not stored by then: read is when
+// the configuration was read that does not have those that are pending. Another replica may have found an edit to be
+// stored, and have taken it off, before this one did, so that only a configuration that was read after that tells.
+func (e *Edits) judgeEmptied(read time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	disturbed, by := false, ""
+	for _, p := range e.pending {
+		if !p.emptied.IsZero() && p.emptied.Before(read) {
+			disturbed, by = true, p.emptiedBy
+			p.emptied = time.Time{}
+		}
+	}
+	if disturbed {
+		e.disturbed(emptied, by, time.Now())
+	}
 }
 
 func sameEntries(a, b []entry) bool {

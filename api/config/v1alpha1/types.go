@@ -66,6 +66,10 @@ type GuardConfiguration struct {
 	Audit Audit `json:"audit"`
 	// Heal says whether the guard copies back what mirrors have lost.
 	Heal Heal `json:"heal"`
+	// Updates says which release the replica that verifies judges again and again before the cluster is updated to
+	// it: off for none; desired for the one that spec.desiredUpdate of ClusterVersion names; recommended for that
+	// one and, where there is none, the newest that ClusterVersion recommends.
+	Updates Updates `json:"updates"`
 }
 
 // A NamespaceSeverity limits the findings about images used only in some namespaces.
@@ -203,6 +207,15 @@ type AuditDestination string
 
 // Values implements Enum.
 func (AuditDestination) Values() []string { return []string{"none", "stdout", "file"} }
+
+// Updates are the releases that are judged before an update.
+type Updates string
+
+// Values implements Enum.
+func (Updates) Values() []string { return []string{string(UpdatesOff), "desired", "recommended"} }
+
+// UpdatesOff is what YAML 1.1 reads as false where it is not quoted.
+const UpdatesOff Updates = "off"
 
 // A Mode is the effect of a denial.
 type Mode string

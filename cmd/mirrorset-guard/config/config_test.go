@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -88,6 +89,8 @@ func TestMistakes(t *testing.T) {
 			`exemptions[2].everything: Invalid value: true: the exemption does not exempt everything; leave this out`,
 			`exemptions[3].name: Duplicate value: "c"`,
 		}},
+		{"updates", header + "updates: always\n", []string{`updates: Unsupported value: "always": supported values: "off", "desired", "recommended"`}},
+		{"updates that are on", header + "updates: on\n", []string{`updates: Invalid value: true: it is true or false, want a string`}},
 		{"half a range", header + "minutesPerNode: {least: 3}\n", []string{`minutesPerNode.most: Invalid value: 0: want from 1 to 1440`}},
 		{"no range", header + "minutesPerNode: 5\n", []string{`minutesPerNode: Invalid value: 5: it is a number, want fields and values`}},
 		{"audit", header + "audit: {destination: disk, facts: -1, unchanged: \"yes\", file: {path: /x, maxSizeMiB: 9, maxFiles: 1.5, maxAgeDays: 3651, size: 1}}\n", []string{
@@ -440,4 +443,16 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%v\n%s", err, diff)
 		}
 	})
+}
+
+// TestUpdates: off is off, whether or not the reader of YAML takes it for false.
+func TestUpdates(t *testing.T) {
+	for text, want := range map[string]v1alpha1.Updates{
+		"": "off", "updates: off\n": "off", "updates: \"off\"\n": "off", "updates: false\n": "off", "updates: desired\n": "desired", "updates: recommended\n": "recommended",
+	} {
+		c, err := Parse([]byte(header + text))
+		if err != nil || c.Updates != want {
+			t.Errorf("%q: got %q, %v, want %q", text, c.Updates, err, want)
+		}
+	}
 }

@@ -152,6 +152,9 @@ func (d *decoder) decode(path *field.Path, value any, into reflect.Value) {
 	case reflect.Slice:
 		d.decodeList(path, value, into)
 	case reflect.String:
+		if value == false && into.Type() == reflect.TypeFor[v1alpha1.Updates]() {
+			value = string(v1alpha1.UpdatesOff)
+		}
 		if s, ok := value.(string); ok {
 			into.SetString(s)
 			return

@@ -36,7 +36,8 @@ func Default() Configuration {
 			Destination: "stdout", Changes: true, Facts: 100,
 			File: v1alpha1.AuditFile{MaxSizeMiB: 100, MaxFiles: 10, MaxAgeDays: 0, Compress: true},
 		},
-		Heal: v1alpha1.Heal{PushSecret: healing.DefaultPushSecret, MiBPerHour: 10_240, RequestsPerHour: 20_000},
+		Heal:    v1alpha1.Heal{PushSecret: healing.DefaultPushSecret, MiBPerHour: 10_240, RequestsPerHour: 20_000},
+		Updates: v1alpha1.UpdatesOff,
 	}}
 }
 

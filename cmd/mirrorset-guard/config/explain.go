@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -78,8 +79,9 @@ func texts(values []apiextensionsv1.JSON) []string {
 	var list []string
 	for _, value := range values {
 		var s string
-		_ = json.Unmarshal(value.Raw, &s) // they are strings
-		list = append(list, s)
+		if json.Unmarshal(value.Raw, &s) == nil { // else it is a spelling of another
+			list = append(list, s)
+		}
 	}
 	return list
 }
@@ -93,7 +95,7 @@ func typeName(s apiextensionsv1.JSONSchemaProps) string {
 	case s.Pattern != "":
 		return "duration"
 	default:
-		return s.Type
+		return cmp.Or(s.Type, "string")
 	}
 }
 

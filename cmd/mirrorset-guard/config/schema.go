@@ -59,6 +59,9 @@ func schemaOf(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSc
 	switch {
 	case t == reflect.TypeFor[v1alpha1.Duration]():
 		return apiextensionsv1.JSONSchemaProps{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`}
+	case t == reflect.TypeFor[v1alpha1.Updates]():
+		// No type: readers of YAML 1.1, Helm's among them, read off as false.
+		return apiextensionsv1.JSONSchemaProps{Enum: append(rawList(v1alpha1.Updates("").Values()), raw(false))}
 	case t.Implements(reflect.TypeFor[v1alpha1.Enum]()):
 		return apiextensionsv1.JSONSchemaProps{Type: "string", Enum: rawList(reflect.Zero(t).Interface().(v1alpha1.Enum).Values())}
 	}

@@ -14,24 +14,18 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
 	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
 	"github.com/mirrorset-guard/mirrorset-guard/review/mirroring"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // checkOptions are the choices of the command check.
 type checkOptions struct {
-	world   cli.WorldFlags
-	change  cli.ChangeFlags
+	cli.ReviewFlags
 	outputs cli.Outputs
-	policy  cli.PolicyFlags
-	config  cli.ConfigFlags
-	by      cli.RequesterFlags
 	timeout time.Duration
 	// simulate makes the table show each step of the rollout.
 	simulate bool
@@ -48,8 +42,14 @@ type checkOptions struct {
 	// an administrator's word.
 	release string
 	ack     bool
+	// catalogs are the references of catalogs of operators to be judged with the release.
+	catalogs []string
+	// stores is whether to ask signature stores for the signature of the release.
+	stores bool
 	// pin asks for PinnedImageSets of what drains move, or of a release, instead of the review.
 	pin bool
+	// rescue is whether that includes the rescue set.
+	rescue bool
 }
 
 func newCheck() *cobra.Command {
@@ -76,17 +76,19 @@ called assumed in every output.
 mirror -f (mapping), skopeo, or a script (sh). Its exit code is 0, and 2 if not all could
 be determined.
 
---pin prints PinnedImageSets of what drains of any node move, for each pool, once all of it was
+--pin prints PinnedImageSets of what drains of any node move, for each pool, as far as it was
 found where nodes pull it from. Applied before the change, they spare its drains a registry.
+The exit code is 1 if an image was not found and is left out.
 With --release, they have the nodes hold what they may run of a release that is READY.
 
 --deletes asks what a deletion at a mirror would break for this cluster, and --keep what
-one has to spare.
+one has to spare. With --release, the images of that release count, too.
 
 --release asks whether nodes could pull a release before the cluster is updated to it: a
 version that ClusterVersion offers, next (the newest that it recommends), desired (the
 one that was chosen), or the reference of a release image. The answer is READY (exit
-code 0), NOT READY (1) or UNKNOWN (2); --plan prints what to copy for it. --ack shows the
+code 0), NOT READY (1) or UNKNOWN (2); --plan prints what to copy for it, and sync
+--release copies it. --catalog asks the same of the operators that are installed. --ack shows the
 evidence for the word about signatures that 4.20 wants before 4.21.
 
 With --config, the settings are those of the file, which may be the one that the webhook
@@ -104,36 +106,37 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f itms.yaml --pin > pins.yaml
   mirrorset-guard check --deletes working-dir/delete/delete-images.yaml
   mirrorset-guard check --keep mirror.example.com/shop -o refs
+  mirrorset-guard check --keep mirror.example.com/openshift --release next -o refs
   mirrorset-guard check --release 4.21.3
   mirrorset-guard check --release next --ack
+  mirrorset-guard check --release 4.21.3 --catalog registry.redhat.io/redhat/redhat-operator-index:v4.21
   mirrorset-guard check --release 4.21.3 --pin > pins.yaml
   mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o html=report.html`,
-		Args: o.references,
+		Args: cli.Filled(o.references),
 		RunE: func(cmd *cobra.Command, references []string) error {
-			if o.release != "" || o.ack {
-				return o.checkRelease(cmd.Context(), cli.StreamsOf(cmd))
-			}
 			if o.asksOfMirror() {
 				return o.checkMirror(cmd.Context(), cli.StreamsOf(cmd), references)
+			}
+			if o.release != "" || o.ack || o.stores || len(o.catalogs) > 0 {
+				return o.checkRelease(cmd.Context(), cli.StreamsOf(cmd))
 			}
 			return o.run(cmd.Context(), cli.StreamsOf(cmd))
 		},
 	}
-	o.world.AddFlags(cmd.Flags())
-	o.change.AddFlags(cmd.Flags())
+	o.AddFlags(cmd.Flags())
 	o.outputs.AddFlags(cmd.Flags())
-	o.policy.AddFlags(cmd.Flags())
-	o.config.AddFlags(cmd.Flags())
-	o.by.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
 	cmd.Flags().StringVar(&o.assume, "assume", "", "file of lines SOURCE=DESTINATION, such as oc-mirror's dry-run/mapping.txt: count as present, and call assumed, what it would copy")
 	cmd.Flags().StringVar(&o.plan, "plan", "", "print what is to be copied to the mirrors for the change, instead of the review: "+strings.Join(handover.Formats(), ", "))
 	cmd.Flags().BoolVar(&o.missing, "missing", false, "with --plan: only what the mirrors lack")
 	cmd.Flags().BoolVar(&o.pin, "pin", false, "print PinnedImageSets that have the nodes of each pool hold what drains move, or with --release what they may run of it, instead of the review")
+	cmd.Flags().BoolVar(&o.rescue, "rescue", false, "with --pin: pin images for the day something is wrong, too: must-gather, what oc debug starts, support's tools, and the guard's own")
 	cmd.Flags().StringVar(&o.deletes, "deletes", "", "judge a deletion at registries instead of a change: oc-mirror's delete-images.yaml, a file of references, - (standard input), or references")
 	cmd.Flags().StringVar(&o.keep, "keep", "", "print what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare")
-	cmd.Flags().StringVar(&o.release, "release", "", "judge a release instead of a change: a version, next, desired, or the reference of a release image")
+	cmd.Flags().StringVar(&o.release, "release", "", "judge a release instead of a change, or with --deletes and --keep count its images: a version, next, desired, or the reference of a release image")
+	cmd.Flags().StringArrayVar(&o.catalogs, "catalog", nil, "with --release: the image of a file-based catalog for it; judge what the updates of the operators installed from it need, too; may be repeated")
 	cmd.Flags().BoolVar(&o.ack, "ack", false, "with --release: show, image by image, whether mirrors hold the signatures that nodes will require, and how to give the word for it")
+	cmd.Flags().BoolVar(&o.stores, "signature-stores", false, "with --release: ask the signature stores that CVO would ask, from this machine, if no ConfigMap has the signature")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
 	return cmd
 }
@@ -141,7 +144,7 @@ verdict, or wrong usage.`,
 // references allows arguments where they say what is to be deleted.
 func (o *checkOptions) references(cmd *cobra.Command, args []string) error {
 	if o.deletes == "" {
-		return cobra.NoArgs(cmd, args)
+		return cli.NoArgs(cmd, args)
 	}
 	return nil
 }
@@ -155,24 +158,24 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	defer c.world.Close()
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
+	defer c.World.Close()
 	if o.pin {
 		return o.printPins(ctx, streams, targets[0], c)
 	}
-	record, err := c.reviewer.Review(ctx, c.edit, c.by)
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	record, err := c.Reviewer.Review(ctx, c.Edit, c.By)
 	if err != nil {
 		return err
 	}
 	if o.plan != "" {
-		return o.printPlan(ctx, streams.Out, targets[0], &c.reviewer, record, c.world.Cluster)
+		return o.printPlan(ctx, streams.Out, targets[0], c, record)
 	}
 	if err := o.addNotes(ctx, c, &record); err != nil {
 		return err
 	}
 	for _, t := range targets {
-		if err := t.Print(streams.Out, func(w io.Writer) error { return o.print(ctx, w, t.Output, c, record) }); err != nil {
+		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.print(ctx, w, t.Output, c, record) }); err != nil {
 			return err
 		}
 	}
@@ -184,7 +187,7 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 
 // targets returns the formats to write. The error names the flag that asks for the impossible.
 func (o *checkOptions) targets() ([]cli.Target, error) {
-	if len(o.change.Files) == 0 {
+	if len(o.Change.Files) == 0 {
 		return nil, errors.New("nothing to check: name the change with -f FILE, -f FOLDER or -f -")
 	}
 	targets, err := o.outputs.Targets()
@@ -194,61 +197,39 @@ func (o *checkOptions) targets() ([]cli.Target, error) {
 	if slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "refs" }) {
 		return nil, errors.New("--output refs: only for --keep")
 	}
+	if o.simulate && (o.plan != "" || o.pin) {
+		return nil, errors.New("--simulate is about the review, which --plan and --pin take the place of: leave one of them out")
+	}
 	return targets, errors.Join(o.checkPlan(targets), o.checkPin(targets))
 }
 
-// A candidate is a change that was read, with the world that it would be made in and what reviews it there.
+// A candidate is a change that was read, with the mirroring that is assumed.
 type candidate struct {
-	world    *world.World
-	reviewer review.Reviewer
-	change   cli.Change
-	edit     mirrors.Edit
-	by       policy.Requester
-	mapping  *foreseen.Mapping // nil where no mirroring is assumed
-	notes    []string
+	*cli.Candidate
+	mapping *foreseen.Mapping // nil where none is
 }
 
 // open reads the change, and opens the world. That is to be closed.
 func (o *checkOptions) open(ctx context.Context, streams cli.Streams) (*candidate, error) {
-	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+	mapping, err := o.mapping(streams)
 	if err != nil {
 		return nil, err
 	}
-	o.world.Registries.Configured = &configured
-	c := new(candidate)
-	if c.by, err = o.by.Requester(); err != nil {
+	opened, err := o.Open(ctx, streams)
+	if err != nil {
 		return nil, err
 	}
-	if c.change, err = o.change.Begin(streams); err != nil {
-		return nil, err
+	if mapping != nil {
+		r := &opened.Reviewer
+		r.Registries, r.Trust = mapping.Of(r.Registries), mapping.TrustOf(r.Trust)
 	}
-	if c.mapping, err = o.mapping(streams); err != nil {
-		return nil, err
-	}
-	if c.world, err = o.world.Open(ctx, streams); err != nil {
-		return nil, c.change.Unless(err)
-	}
-	if c.edit, c.notes, err = c.change.On(ctx, c.world); err != nil {
-		c.world.Close()
-		return nil, err
-	}
-	c.reviewer = c.world.Reviewer()
-	c.reviewer.Settings = configured.Settings
-	brought, notes := c.change.Brought()
-	c.reviewer.Brought, c.notes = brought, append(c.notes, notes...)
-	if note := o.by.Note(configured.Settings); note != "" {
-		c.notes = append(c.notes, note)
-	}
-	if c.mapping != nil {
-		c.reviewer.Registries, c.reviewer.Trust = c.mapping.Of(c.reviewer.Registries), c.mapping.TrustOf(c.reviewer.Trust)
-	}
-	return c, nil
+	return &candidate{opened, mapping}, nil
 }
 
 // addNotes adds to record what is known of the change beside the review.
 func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *review.Record) error {
-	record.Notes = slices.Concat(record.Notes, c.notes, record.Change.OCMirrorNotes())
-	if err := mirroring.Beside(record, o.change.Files); err != nil {
+	record.Notes = slices.Concat(record.Notes, c.Notes, record.Change.OCMirrorNotes())
+	if err := mirroring.Beside(record, o.Change.Files); err != nil {
 		return err
 	}
 	if counts := record.Verdict.Counts; c.mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
@@ -257,9 +238,9 @@ func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *revie
 	if !record.Verdict.Allowed {
 		return nil
 	}
-	steps := c.reviewer
+	steps := c.Reviewer
 	steps.Brought = nil // what the change brings is judged as a whole
-	note, err := steps.StepNote(ctx, c.edit, c.by)
+	note, err := steps.StepNote(ctx, c.Edit, c.By)
 	if err == nil && note != "" {
 		record.Notes = append(record.Notes, note)
 	}
@@ -292,14 +273,14 @@ func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output
 	case "markdown":
 		return r.WriteMarkdown(w)
 	case "html":
-		about := o.world.PageContext("mirrorset-guard check -o json")
-		about.Requester = cli.RequesterText(c.by)
-		about.Traffic = cli.Traffic(c.world.Registries.Client.Traffic())
+		about := o.World.PageContext("mirrorset-guard check -o json")
+		about.Requester = cli.RequesterText(c.By)
+		about.Traffic = cli.Traffic(c.World.Registries.Client.Traffic())
 		return page.WriteReview(w, r.Document(), about)
 	case "narrowed":
-		return printNarrowed(ctx, w, &c.reviewer, r, c.by)
+		return printNarrowed(ctx, w, &c.Reviewer, r, c.By)
 	case "sarif":
-		return sarif.Write(w, r, c.change, cli.Version)
+		return sarif.Write(w, r, c.Change, cli.Version)
 	default:
 		return output.Write(w, r.Document())
 	}
@@ -309,6 +290,9 @@ func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output
 func printNarrowed(ctx context.Context, w io.Writer, reviewer *review.Reviewer, record review.Record, by policy.Requester) error {
 	reviewed, err := reviewer.ReviewNarrowed(ctx, record, by)
 	if err != nil {
+		return err
+	}
+	if err := cli.Interrupted(ctx); err != nil {
 		return err
 	}
 	return review.WriteNarrowed(w, record, reviewed)

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // asksOfMirror reports whether check is asked about a mirror's contents instead of a change.
@@ -28,17 +31,33 @@ func (o *checkOptions) checkMirror(ctx context.Context, streams cli.Streams, ref
 			return err
 		}
 	}
-	reviewer, done, err := o.reviewer(ctx, streams)
+	w, reviewer, err := o.reviewer(ctx, streams)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer w.Close()
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if list == nil {
-		return o.printKeep(ctx, streams.Out, targets, reviewer)
+	coming, err := o.coming(ctx, w, reviewer)
+	if err != nil {
+		return o.aboutRelease(err)
 	}
-	return printDeletion(ctx, streams.Out, targets, reviewer, list)
+	if list == nil {
+		return o.printKeep(ctx, streams.Out, targets, reviewer, coming)
+	}
+	return printDeletion(ctx, streams.Out, targets, reviewer, list, coming)
+}
+
+// coming reads what the cluster will pull by an update to the release that the flags name.
+func (o *checkOptions) coming(ctx context.Context, w *world.World, reviewer *review.Reviewer) (review.Coming, error) {
+	if o.release == "" {
+		return review.Coming{}, nil
+	}
+	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, o.release)
+	if err != nil {
+		return review.Coming{}, err
+	}
+	return readiness.Coming(ctx, readiness.World{Cluster: w.Cluster, Reviewer: reviewer, Carrier: w.Registries.Client}, choice)
 }
 
 // mirrorTargets returns where the answer goes. The error is about flags that do not go together.
@@ -46,22 +65,24 @@ func (o *checkOptions) mirrorTargets() ([]cli.Target, error) {
 	switch {
 	case o.deletes != "" && o.keep != "":
 		return nil, errors.New("--deletes and --keep are two questions: ask one at a time")
-	case len(o.change.Files) > 0, o.assume != "", o.plan != "", o.missing:
+	case len(o.Change.Files) > 0, o.assume != "", o.plan != "", o.missing:
 		return nil, errors.New("--deletes and --keep are about the configuration in force: leave out -f, --assume and --plan")
+	case o.ack, o.pin, o.rescue, o.simulate, o.stores, len(o.catalogs) > 0:
+		return nil, errors.New("--ack, --catalog, --pin, --rescue, --simulate and --signature-stores: not with --deletes and --keep")
+	case o.By.Given():
+		return nil, errors.New("--for-user and --for-group: not with --deletes and --keep, as exemptions are for changes")
 	}
 	targets, err := o.outputs.Targets()
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range targets {
-		switch t.Format {
-		case "table", "json", "yaml":
-		case "refs":
-			if o.keep == "" {
-				return nil, errors.New("--output refs: only for --keep")
-			}
-		default:
-			return nil, fmt.Errorf("--output %s: with --deletes and --keep, choose one of table, json, yaml, or refs for --keep", t.Format)
+		flag, formats := "--deletes", []string{"table", "json", "yaml", "junit", "markdown"}
+		if o.keep != "" {
+			flag, formats = "--keep", []string{"table", "json", "yaml", "refs"}
+		}
+		if !slices.Contains(formats, t.Format) {
+			return nil, fmt.Errorf("--output %s: with %s, choose one of %s", t.Format, flag, text.Names(formats, len(formats)))
 		}
 	}
 	return targets, nil
@@ -96,32 +117,31 @@ func (o *checkOptions) deleteList(streams cli.Streams, references []string) (*fo
 }
 
 // reviewer opens the cluster, with the settings of the flags and the file.
-func (o *checkOptions) reviewer(ctx context.Context, streams cli.Streams) (*review.Reviewer, func(), error) {
-	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+func (o *checkOptions) reviewer(ctx context.Context, streams cli.Streams) (*world.World, *review.Reviewer, error) {
+	opened, err := o.Open(ctx, streams)
 	if err != nil {
 		return nil, nil, err
 	}
-	o.world.Registries.Configured = &configured
-	w, err := o.world.Open(ctx, streams)
-	if err != nil {
-		return nil, nil, err
-	}
-	reviewer := w.Reviewer()
-	reviewer.Settings = configured.Settings
-	return &reviewer, w.Close, nil
+	return opened.World, &opened.Reviewer, nil
 }
 
-func printDeletion(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer, list *foreseen.DeleteList) error {
-	d, err := foreseen.Judge(ctx, reviewer, list)
+func printDeletion(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer, list *foreseen.DeleteList, coming review.Coming) error {
+	d, err := foreseen.Judge(ctx, reviewer, list, coming)
 	if err != nil {
 		return err
 	}
 	for _, t := range targets {
-		err := t.Print(out, func(w io.Writer) error {
-			if t.Format == "table" {
+		err := t.Print(ctx, out, func(w io.Writer) error {
+			switch t.Format {
+			case "table":
 				return printAnswer(w, d.Report(), d.Notes)
+			case "junit":
+				return d.WriteJUnit(w)
+			case "markdown":
+				return d.WriteMarkdown(w)
+			default:
+				return t.Write(w, d.Document())
 			}
-			return t.Write(w, d.Document())
 		})
 		if err != nil {
 			return err
@@ -133,13 +153,13 @@ func printDeletion(ctx context.Context, out io.Writer, targets []cli.Target, rev
 	return nil
 }
 
-func (o *checkOptions) printKeep(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer) error {
-	list, err := foreseen.Keep(ctx, reviewer, o.keep)
+func (o *checkOptions) printKeep(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer, coming review.Coming) error {
+	list, err := foreseen.Keep(ctx, reviewer, o.keep, coming)
 	if err != nil {
 		return fmt.Errorf("--keep: %w", err)
 	}
 	for _, t := range targets {
-		err := t.Print(out, func(w io.Writer) error {
+		err := t.Print(ctx, out, func(w io.Writer) error {
 			switch t.Format {
 			case "table":
 				return printAnswer(w, list.Report(), list.Notes)

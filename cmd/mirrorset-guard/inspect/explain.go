@@ -100,7 +100,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 		o.ask(ctx, w, e)
 	}
 	for _, t := range targets {
-		if err := t.Print(io.Out, func(out stdio.Writer) error { return o.print(out, t.Output, e, w) }); err != nil {
+		if err := t.Print(ctx, io.Out, func(out stdio.Writer) error { return o.print(out, t.Output, e, w) }); err != nil {
 			return err
 		}
 	}

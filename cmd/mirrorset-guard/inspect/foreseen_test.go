@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/base64"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -204,6 +205,8 @@ func TestAssumedInEveryOutput(t *testing.T) {
 		"yaml":     {"assumed: 3", "assumed: /"},
 		"junit":    {"Assumed: ", "line 1, copies it from quay.io/shop/cart:v1"},
 		"markdown": {"0 verified, 3 assumed, 0 not verified", "<summary>Assumed, not found</summary>"},
+		"html":     {"3 of 3 images, all assumed.", "<b>3</b> <span>assumed</span>", "? assumed<td>quay.io/shop/cart:v1", "has not been carried out: what it copies (4 lines) is assumed to be where it copies it to"},
+		"sarif":    {`"invocations"`, `has not been carried out: what it copies (4 lines) is assumed to be where it copies it to`},
 		"narrowed": {"# Assumed, not found: quay.io/shop/cart:v1: "},
 	} {
 		got := h.check(t, h.mapping(), "-o", format)
@@ -253,8 +256,8 @@ func filled(t *testing.T) mirrorHouse {
 	h.pushCart(t, house+"/a/b/shop/cart:old", "an old cart")
 	h.pushCart(t, house+"/a/b/shop/cart:older", "an older cart")
 	h.pushCart(t, house+"/a/b/shop/cart:same", "cart")
-	const stream = "---\napiVersion: image.openshift.io/v1\nkind: ImageStream\nmetadata: {namespace: shop, name: cart}\nspec: {tags: [{name: older, from: {kind: DockerImage, name: 'quay.io/shop/cart:older'}}]}\n"
-	h.dump = clitest.Written(t, "filled.yaml", h.cluster()+stream+"---\n"+strings.ReplaceAll(houseMirrors, `shop"]`, `shop"], mirrorSourcePolicy: NeverContactSource`))
+	const done = "---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: done}\nspec: {containers: [{name: app, image: 'quay.io/shop/cart:older'}]}\nstatus: {phase: Succeeded}\n"
+	h.dump = clitest.Written(t, "filled.yaml", h.cluster()+done+"---\n"+strings.ReplaceAll(houseMirrors, `shop"]`, `shop"], mirrorSourcePolicy: NeverContactSource`))
 	return h
 }
 
@@ -297,8 +300,8 @@ func TestDeletes(t *testing.T) {
 		{"signatures alone", house + "/safe/signed:" + signer.Tag(h.signed) + "\n", cli.ExitDenied, []string{"SignatureMissing", "quay.io/safe/signed@" + h.signed}},
 		{"an image that its source has", house + "/safe/signed:v1\n", cli.ExitDenied, []string{"ImageMissing: no mirror on its route has the image; only the source has it"}},
 		{"what only history names", deleteItems(house + "/a/b/shop/cart:older"), cli.ExitAdmitted, []string{
-			"breaks no pull: of its 1 item, nodes of this cluster pull 1", "Warnings:\n\n1. quay.io/shop/cart:older\n   used by ImageStream shop/cart",
-			"Pulled from there as well, without breaking:\n- " + house + "/a/b/shop/cart:older: item 1 takes the image; place 1 of the route of quay.io/shop/cart:older, by the entry quay.io/shop; history, used by ImageStream shop/cart",
+			"breaks no pull of a node: of its 1 item, this cluster pulls 1, which nodes also get elsewhere, or do not need.", "Warnings:\n\n1. quay.io/shop/cart:older\n   used by Pod shop/done",
+			"Pulled from there as well, without breaking:\n- " + house + "/a/b/shop/cart:older: item 1 takes the image; place 1 of the route of quay.io/shop/cart:older, by the entry quay.io/shop; history, used by Pod shop/done",
 		}},
 		{"the list of another mirror", deleteItems("other.example.com/a/b/shop/cart:v1"), cli.ExitAdmitted, []string{
 			"no node of this cluster pulls from any repository of the list, which is of other.example.com: is it the list of another mirror",
@@ -324,6 +327,44 @@ func TestDeletes(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 	})
+	t.Run("as JUnit", func(t *testing.T) {
+		got := h.deletes(t, deleteItems(house+"/a/b/shop/cart:same", house+"/a/b/shop/cart:older"), "-o", "junit")
+		var suite struct {
+			Tests    int `xml:"tests,attr"`
+			Failures int `xml:"failures,attr"`
+			Cases    []struct {
+				Name    string `xml:"name,attr"`
+				Failure *struct {
+					Type string `xml:"type,attr"`
+				} `xml:"failure"`
+				Output string `xml:"system-out"`
+			} `xml:"testcase"`
+		}
+		if err := xml.Unmarshal([]byte(got.Out), &suite); err != nil || got.Code != cli.ExitDenied || suite.Tests != 3 || suite.Failures != 1 || len(suite.Cases) != 3 {
+			t.Fatalf("exit code %d, %v:\n%s%s", got.Code, err, got.Out, got.Err)
+		}
+		list, older, cart := suite.Cases[0], suite.Cases[1], suite.Cases[2]
+		if !strings.HasPrefix(list.Output, "It is refused: of its 2 items, nodes of this cluster still pull 2.") || list.Failure != nil {
+			t.Errorf("the list: %+v", list)
+		}
+		if older.Name != "quay.io/shop/cart:older" || older.Failure != nil || !strings.Contains(older.Output, "takes the image") {
+			t.Errorf("what only history names: %+v", older)
+		}
+		if cart.Name != "quay.io/shop/cart:v1" || cart.Failure == nil || cart.Failure.Type != "NotFullySynced" || !strings.Contains(cart.Output, "takes the image, as it is the same manifest") {
+			t.Errorf("what runs: %+v", cart)
+		}
+	})
+	t.Run("as Markdown", func(t *testing.T) {
+		got := h.deletes(t, deleteItems(house+"/a/b/shop/cart:v1", house+"/a/b/shop/cart:older", house+"/elsewhere/x:1"), "-o", "markdown")
+		for _, want := range []string{
+			"### Refused: ` ", "\nDeleting what it lists is refused: of its 3 items, nodes of this cluster still pull 2.\n", "\n1 item is in repositories from which no node",
+			"| deny | NotFullySynced | ` quay.io/shop/cart:v1 ` |", "<summary>Pulled from there as well, without breaking</summary>", "To do:\nleave out item 1 of ",
+		} {
+			if got.Code != cli.ExitDenied || !strings.Contains(got.Out, want) {
+				t.Errorf("exit code %d, want %q:\n%s%s", got.Code, want, got.Out, got.Err)
+			}
+		}
+	})
 	t.Run("where the source may be used", func(t *testing.T) {
 		got := h.deletes(t, house+"/safe/signed:v1\n", "--allow-source-fallback")
 		if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "Pulled from there as well, without breaking") {
@@ -344,6 +385,71 @@ func TestDeletes(t *testing.T) {
 			t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 		}
 	})
+}
+
+// TestDeletesForBuilds: what builds, imports and the integrated registry pull is judged by their own routes: a build has no
+// NeverContactSource to heed, and waits for nobody's drain.
+func TestDeletesForBuilds(t *testing.T) {
+	h := filled(t)
+	h.pushCart(t, house+"/a/b/shop/base:v1", "base")
+	h.pushCart(t, house+"/a/b/shop/import:v1", "import")
+	h.pushCart(t, "quay.io/shop/import:v1", "import")
+	const builds = `---
+apiVersion: build.openshift.io/v1
+kind: BuildConfig
+metadata: {namespace: shop, name: web}
+spec: {strategy: {type: Docker, dockerStrategy: {from: {kind: DockerImage, name: 'quay.io/shop/base:v1'}}}}
+---
+apiVersion: build.openshift.io/v1
+kind: BuildConfig
+metadata: {namespace: shop, name: cart}
+spec: {strategy: {type: Source, sourceStrategy: {from: {kind: DockerImage, name: 'quay.io/shop/cart:v1'}}}}
+---
+apiVersion: image.openshift.io/v1
+kind: ImageStream
+metadata: {namespace: shop, name: import}
+spec: {tags: [{name: v1, from: {kind: DockerImage, name: 'quay.io/shop/import:v1'}, importPolicy: {scheduled: true}}]}
+`
+	h.dump = clitest.Written(t, "builds.yaml", h.cluster()+builds+"---\n"+strings.ReplaceAll(houseMirrors, `shop"]`, `shop"], mirrorSourcePolicy: NeverContactSource`))
+	for _, tt := range []struct {
+		reason, list string
+		args         []string
+		code         int
+		wants        []string
+	}{
+		{"what only builds need", house + "/a/b/shop/base:v1\n", nil, cli.ExitAdmitted, []string{
+			"breaks no pull of a node: of its 1 item, this cluster pulls 1", "Warnings:\n\n1. quay.io/shop/base:v1\n   used by BuildConfig shop/web", "BuildFails: builds get it from no place on its route",
+			"To do: leave out item 1 of ", "by the entry quay.io/shop; for builds, used by BuildConfig shop/web",
+		}},
+		{"if that is to deny", house + "/a/b/shop/base:v1\n", []string{"--config", clitest.Written(t, "config.yaml", "apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\nseverities: {BuildFails: deny}\n")}, cli.ExitDenied, []string{
+			"is refused: of its 1 item, nodes of this cluster still pull 1",
+		}},
+		{"what builds and nodes need", house + "/a/b/shop/cart:v1\n", nil, cli.ExitDenied, []string{"used by Deployment shop/cart (app)", "NotFullySynced"}},
+		{"what is imported, and the source has", house + "/a/b/shop/import:v1\n", nil, cli.ExitAdmitted, []string{
+			"ImportFails: imports get it from the source only: no mirror has it", "for imports, used by ImageStream shop/import",
+		}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			got := h.deletes(t, tt.list, tt.args...)
+			for _, want := range tt.wants {
+				if got.Code != tt.code || !strings.Contains(got.Out, want) {
+					t.Errorf("exit code %d, want %d and %q\n%s%s", got.Code, tt.code, want, got.Out, got.Err)
+				}
+			}
+		})
+	}
+	got := h.deletes(t, house+"/a/b/shop/cart:v1\n", "-o", "json")
+	var doc v1alpha1.Deletion
+	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || len(doc.Needed) != 2 || doc.Needed[0].Puller != "" || doc.Needed[1].Puller != "builds" ||
+		len(doc.Needed[1].Consumers) != 1 || doc.Needed[1].Consumers[0].Name != "cart" {
+		t.Errorf("%v: %s%s", err, got.Out, got.Err)
+	}
+	kept := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house, "-o", "refs"}, h.flags...)...)
+	for _, want := range []string{"/a/b/shop/base:v1\n", "/a/b/shop/import:v1\n"} {
+		if !strings.Contains(kept.Out, house+want) {
+			t.Errorf("%s is not kept:\n%s%s", want, kept.Out, kept.Err)
+		}
+	}
 }
 
 // TestKeep: the list holds the signatures, and what it names may be deleted only with a refusal.
@@ -368,6 +474,12 @@ func TestKeep(t *testing.T) {
 	if got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house + "/a/b", "-o", "json"}, h.flags...)...); strings.Contains(got.Out, "signed") || !strings.Contains(got.Out, "pay@") {
 		t.Errorf("below a namespace: %s%s", got.Out, got.Err)
 	}
+	for scope, code := range map[string]int{house + "/a/b/shop/unused": cli.ExitAdmitted, strings.ToUpper(house) + "/a/b/shop/unused": cli.ExitAdmitted, house + "/a/bb": cli.ExitTrouble, "nowhere.example.com": cli.ExitTrouble} {
+		got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", scope, "-o", "refs"}, h.flags...)...)
+		if got.Code != code || strings.Contains(got.Out, "\n"+house) || (code != cli.ExitAdmitted) != strings.Contains(got.Err, "may not be complete: whether "+scope+" is the place that is meant") {
+			t.Errorf("nothing below %s: exit code %d\n%s%s", scope, got.Code, got.Out, got.Err)
+		}
+	}
 	h.Set(house, registries.Unavailable)
 	if got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house}, h.flags...)...); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: signatures of "+house+"/safe/signed@") {
 		t.Errorf("signatures that are not known: exit code %d\n%s%s", got.Code, got.Out, got.Err)
@@ -385,11 +497,13 @@ func TestMirrorBadInput(t *testing.T) {
 	}{
 		{"two questions", []string{"--deletes", "x", "--keep", "y"}, "--deletes and --keep are two questions: ask one at a time"},
 		{"a change too", []string{"--deletes", list("m.example.com/x:1\n"), "-f", change}, "--deletes and --keep are about the configuration in force: leave out -f, --assume and --plan"},
-		{"a format for changes", []string{"--keep", "m.example.com", "-o", "junit"}, "--output junit: with --deletes and --keep, choose one of table, json, yaml, or refs for --keep"},
+		{"a format for changes", []string{"--keep", "m.example.com", "-o", "junit"}, "--output junit: with --keep, choose one of table, json, yaml, refs"},
 		{"a format for --keep", []string{"-f", change, "-o", "refs"}, "--output refs: only for --keep"},
 		{"neither a file nor a reference", []string{"--deletes", "nothing"}, `--deletes: there is no file nothing, and as a reference: the command line, line 1: "nothing" is no reference with a registry`},
+		{"a repository", []string{"--deletes", "m.example.com/x"}, `line 1: "m.example.com/x" has no tag and no digest: name each that is deleted (:latest is what skopeo delete takes it for)`},
+		{"a repository in a list", []string{"--deletes", list(deleteItems("m.example.com/x:1", "m.example.com/x"))}, `items[1].imageReference: "docker://m.example.com/x" has no tag and no digest`},
 		{"a file and a reference", []string{"--deletes", list("m.example.com/x:1\n"), "m.example.com/y:1"}, "give a file, or references"},
-		{"references without --deletes", []string{"-f", change, "m.example.com/y:1"}, `unknown command "m.example.com/y:1"`},
+		{"references without --deletes", []string{"-f", change, "m.example.com/y:1"}, `check takes no argument, and was given "m.example.com/y:1"`},
 		{"nothing to delete", []string{"--deletes", list("# nothing\n")}, "nothing to delete"},
 		{"the wrong file of oc-mirror", []string{"--deletes", list("apiVersion: mirror.openshift.io/v2alpha1\nkind: DeleteImageSetConfiguration\ndelete: {}\n")}, "give the DeleteImageList that oc mirror delete --generate makes of it"},
 		{"another kind", []string{"--deletes", list("apiVersion: v1\nkind: Pod\n")}, `kind: Invalid value: "Pod": want DeleteImageList`},
@@ -400,6 +514,7 @@ func TestMirrorBadInput(t *testing.T) {
 		{"a plan that there is not", []string{"-f", change, "--plan", "ansible"}, `--plan "ansible": choose one of imageset, mapping, skopeo, sh`},
 		{"a plan and an output", []string{"-f", change, "--plan", "sh", "-o", "json"}, "--plan takes the place of --output: leave one of them out"},
 		{"what is missing, without a plan", []string{"-f", change, "--missing"}, "--missing: only with --plan"},
+		{"pins of what is not there", []string{"-f", change, "--pin", "--assume", list("quay.io/a:1=m.example.com/a\n")}, "--pin: not with --assume, as nodes would be told to hold images that are not there"},
 		{"half a mapping", []string{"-f", change, "--assume", list("quay.io/a:1=m.example.com/a")}, "line 1: \"quay.io/a:1=m.example.com/a\": the file ends in the middle of this line"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {

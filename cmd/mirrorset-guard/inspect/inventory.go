@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	stdio "io"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func newInventory() *cobra.Command {
   mirrorset-guard inventory -n shop -o csv > shop.csv
   mirrorset-guard inventory --unused -o refs
   mirrorset-guard inventory --rescue`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: cli.Runs(o.run),
 	}
 	o.world.AddFlags(cmd.Flags())
@@ -59,9 +60,14 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	selected := o.selection.Of(images.ByReference())
+	all := images.ByReference()
+	selected := o.selection.Of(all)
+	if o.selection.Rescue && policy.LacksSupportTools(all) {
+		fmt.Fprintf(io.Err, "Note: nothing names %s, which toolbox starts on a node, and oc debug where ImageStream openshift/tools is not imported. "+
+			"Where nodes look for it: mirrorset-guard explain %[1]s --probe\n", policy.SupportTools)
+	}
 	for _, t := range targets {
-		if err := t.Print(io.Out, func(w stdio.Writer) error { return o.print(io, w, t.Output, selected) }); err != nil {
+		if err := t.Print(ctx, io.Out, func(w stdio.Writer) error { return o.print(io, w, t.Output, selected) }); err != nil {
 			return err
 		}
 	}
@@ -69,6 +75,9 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 }
 
 func (o *inventoryOptions) print(io cli.Streams, w stdio.Writer, output cli.Output, images []policy.Image) error {
+	if len(images) == 0 && (output.Format == "table" || output.Format == "wide") {
+		io.Note("nothing names any such image")
+	}
 	switch output.Format {
 	case "refs":
 		io.Out = w

@@ -140,3 +140,38 @@ func TestInventoryTrouble(t *testing.T) {
 		t.Errorf("exit code %d, %q, %q", code, out, stderr)
 	}
 }
+
+// TestInventoryRescueNote: of the image that no object of a cluster names, and that is started all the same, a note says so, if the
+// cluster is one of OpenShift and names no copy of it.
+func TestInventoryRescueNote(t *testing.T) {
+	stream := func(name string) string {
+		return "---\napiVersion: image.openshift.io/v1\nkind: ImageStream\nmetadata: {namespace: openshift, name: " + name + "}\n" +
+			"spec: {tags: [{name: latest, from: {kind: DockerImage, name: \"quay.io/release/" + name + ":v1\"}}]}\n"
+	}
+	pod := func(image string) string {
+		return "---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: tools, name: tools}\nspec: {containers: [{name: c, image: \"" + image + "\"}]}\n"
+	}
+	const note = "Note: nothing names registry.redhat.io/rhel9/support-tools:latest, which toolbox starts on a node, and oc debug where ImageStream openshift/tools is not imported. " +
+		"Where nodes look for it: mirrorset-guard explain registry.redhat.io/rhel9/support-tools:latest --probe\n"
+	for _, tt := range []struct {
+		reason, dump string
+		args         []string
+		want         string
+	}{
+		{"nothing names it", stream("must-gather"), []string{"--rescue"}, note},
+		{"other images are listed", stream("must-gather"), nil, ""},
+		{"a pod names it", stream("must-gather") + pod("registry.redhat.io/rhel9/support-tools"), []string{"--rescue"}, ""},
+		{"a pod names a copy", stream("must-gather") + pod("mirror.example.com/rhel9/support-tools:2"), []string{"--rescue"}, ""},
+		{"a name that goes on", stream("tools") + pod("quay.io/shop/support-tools/web:1"), []string{"--rescue"}, note},
+		{"none at all", pod("quay.io/shop/cart:1"), []string{"--rescue"}, "mirrorset-guard: nothing names any such image\n"},
+		{"a tenant's image that is called so, in no cluster of OpenShift", pod("quay.io/shop/must-gather:1"), []string{"--rescue"}, "mirrorset-guard: nothing names any such image\n"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			var out, err bytes.Buffer
+			code := run(t.Context(), append([]string{"inventory", "--from", "-"}, tt.args...), strings.NewReader(tt.dump), &out, &err)
+			if code != cli.ExitAdmitted || err.String() != tt.want || strings.Contains(out.String(), "rhel9/support-tools:latest") {
+				t.Errorf("exit code %d, %q, %s", code, err.String(), out.String())
+			}
+		})
+	}
+}

@@ -98,7 +98,7 @@ spec: {imageDigestMirrors: [{source: registry.redhat.io/openshift4, mirrors: ["m
 		"used by UpdateService update-service-oc-mirror (spec.graphDataImage)",
 		"- oc-mirror could not copy it: no space left on device (mirroring_errors_20260804_100000.txt)",
 		"Note: oc-mirror could not copy 2 images by mirroring_errors_20260804_100000.txt; no finding is about registry.redhat.io/redhat/redhat-operator-index:v4.22",
-		"Note: ImageDigestMirrorSet idms-operator-0 REPLACES the one in force, which was made of another image set: oc-mirror gives both the same name. This source goes: registry.redhat.io/openshift4. To keep both, rename one",
+		"Note: ImageDigestMirrorSet idms-operator-0 REPLACES the one in force, which may have been made of another image set: oc-mirror gives both the same name. This source goes: registry.redhat.io/openshift4. To keep both, rename one",
 		"Note: ImageTagMirrorSet itms-generic-0 covers a whole registry: registry.example.org. oc-mirror has mirrored only a part of it",
 		"the change brings CatalogSource openshift-marketplace/cs-redhat-operator-index-v4-22, ClusterCatalog cc-redhat-operator-index-v4-22, UpdateService update-service-oc-mirror: 2 images of its own count as needed",
 		"the change brings 1 signature of releases",

@@ -87,6 +87,21 @@ const pinnedStatus = `{"status": {"configVersion": {"desired": "rendered-worker-
 
 // TestPin: what --pin prints is taken by the API server, and once all nodes hold it, no drain needs a registry.
 func TestPin(t *testing.T) {
+	testPin(t, func(clitest.Cluster) {}, "v1")
+}
+
+// TestPinFormer: so it is where the API has PinnedImageSets and MachineConfigNodes as v1alpha1 only, as before 4.19.
+func TestPinFormer(t *testing.T) {
+	testPin(t, func(c clitest.Cluster) {
+		if out, err := c.Kubectl(t.Context(), "", "delete", "crd", "pinnedimagesets.machineconfiguration.openshift.io"); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		installFormer(t, c, "0000_80_machine-config_01_pinnedimagesets.crd.yaml", "pinnedimagesets.machineconfiguration.openshift.io")
+	}, "v1alpha1")
+}
+
+func testPin(t *testing.T, prepare func(clitest.Cluster), version string) {
+	t.Helper()
 	front := registries.Start(t, t.TempDir())
 	image, err := registries.Image("cart")
 	if err != nil {
@@ -98,16 +113,13 @@ func TestPin(t *testing.T) {
 	}
 	ref := "quay.io/shop/cart@" + hash.String()
 	c := clitest.NewCluster(t)
-	installMachineConfigNodes(t, c)
+	prepare(c)
 	nodes := []string{"node-a", "node-b", "node-c"}
 	manifests := strings.Replace(pinnedPool, "SETS", "", 1)
 	for _, n := range nodes {
 		manifests += fmt.Sprintf(pinnedNode, n)
 	}
 	manifests += fmt.Sprintf(pinnedPod, "node-b", ref) + fmt.Sprintf(pinnedPod, "node-c", ref)
-	for _, n := range nodes {
-		manifests += fmt.Sprintf(pinnedMachine, n)
-	}
 	c.Apply(t, manifests)
 	patch := func(resource, name, namespace, body string, args ...string) {
 		t.Helper()
@@ -148,6 +160,19 @@ spec:
 	if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "# Pool worker: 1 image; ") || !strings.Contains(got.Out, "compressed") || !strings.Contains(got.Out, "- name: "+ref) {
 		t.Fatalf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
+	if !strings.Contains(got.Out, "apiVersion: machineconfiguration.openshift.io/"+version+"\n") {
+		t.Errorf("not in the version that is served:\n%s", got.Out)
+	}
+	missing := "quay.io/shop/cart@sha256:" + strings.Repeat("0", 64)
+	tenant := strings.NewReplacer("name: cart-node-a", "name: tenant", "cart-7d4", "tenant-5", "{app: cart}", "{app: tenant}").Replace(fmt.Sprintf(pinnedPod, "node-a", missing))
+	c.Apply(t, tenant)
+	if part := check("--pin"); part.Code != cli.ExitDenied || strings.Contains(part.Out, "- name: "+missing) || !strings.Contains(part.Out, "# Not enough: "+missing+" (Pod shop/tenant, pool worker): PinnedImageMissing: nodes would fail to pin it") ||
+		!strings.HasSuffix(part.Out, got.Out) || !strings.Contains(part.Err, "Note: the sets are not all that was to be pinned: 1 image is left out") || !strings.Contains(part.Err, missing) {
+		t.Errorf("one image of a tenant is missing: exit code %d\n%s%s", part.Code, part.Out, part.Err)
+	}
+	if out, err := c.Kubectl(t.Context(), "", "delete", "pod", "tenant", "-n", "shop", "--force"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	pins := clitest.Written(t, "pins.yaml", got.Out)
 	if out, err := c.Kubectl(t.Context(), "", "apply", "-f", pins); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -160,6 +185,27 @@ spec:
 		t.Errorf("before MCO has looked: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	patch("machineconfigpool", "worker", "", `{"spec": {"pinnedImageSets": [{"name": "pinned-worker-1"}]}}`)
+	const unproven = "Note: no MachineConfigNode is known, without which nobody can tell whether nodes hold what is pinned"
+	if got := check("--pin"); !strings.Contains(got.Err, unproven) {
+		t.Errorf("MachineConfigNode is not served: %s", got.Err)
+	}
+	if got := check(); strings.Contains(got.Out, "no drain of this needs a registry") {
+		t.Errorf("MachineConfigNode is not served, and the check says\n%s", got.Out)
+	}
+	if got := wait("--stall-after", "1s"); got.Code != cli.ExitDenied || !strings.Contains(got.Out+got.Err, "has no MachineConfigNode that tells") {
+		t.Errorf("MachineConfigNode is not served: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	if version == "v1" {
+		installMachineConfigNodes(t, c)
+	} else {
+		installFormer(t, c, "0000_80_machine-config_01_machineconfignodes-SelfManagedHA-Default.crd.yaml", "machineconfignodes.machineconfiguration.openshift.io")
+	}
+	for _, n := range nodes {
+		c.Apply(t, strings.Replace(fmt.Sprintf(pinnedMachine, n), "machineconfiguration.openshift.io/v1", "machineconfiguration.openshift.io/"+version, 1))
+	}
+	if got := check("--pin"); strings.Contains(got.Err, unproven) {
+		t.Errorf("every node has a MachineConfigNode: %s", got.Err)
+	}
 	for _, n := range nodes {
 		if got := check(); strings.Contains(got.Out, "no drain of this needs a registry") {
 			t.Errorf("%s does not hold the image, and the check says\n%s", n, got.Out)
@@ -195,18 +241,45 @@ func runBoth(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 // installMachineConfigNodes adds the definition, which test/cluster has no other use for.
 func installMachineConfigNodes(t *testing.T, c clitest.Cluster) {
 	t.Helper()
+	install(t, c, "machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfignodes-SelfManagedHA-Default.crd.yaml", "machineconfignodes.machineconfiguration.openshift.io")
+}
+
+// installFormer installs a definition of v1 as clusters before 4.19 have it: as v1alpha1, with the same fields.
+func installFormer(t *testing.T, c clitest.Cluster, file, name string) {
+	t.Helper()
 	api, err := cluster.OpenShiftAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(api, filepath.FromSlash("machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfignodes-SelfManagedHA-Default.crd.yaml"))
+	data, err := os.ReadFile(filepath.Join(api, "machineconfiguration", "v1", "zz_generated.crd-manifests", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := strings.Replace(string(data), " name: v1\n", " name: v1alpha1\n", 1)
+	if former == string(data) {
+		t.Fatalf("%s has no version v1", file)
+	}
+	c.Apply(t, former)
+	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=30s"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// install installs a definition of OpenShift's API, or replaces it by that of another feature set.
+func install(t *testing.T, c clitest.Cluster, file, name string) {
+	t.Helper()
+	api, err := cluster.OpenShiftAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(api, filepath.FromSlash(file))
 	if _, err := os.Stat(file); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := c.Kubectl(t.Context(), "", "apply", "--server-side", "-f", file); err != nil {
+	if out, err := c.Kubectl(t.Context(), "", "apply", "--server-side", "--force-conflicts", "-f", file); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd/machineconfignodes.machineconfiguration.openshift.io", "--timeout=30s"); err != nil {
+	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=30s"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }

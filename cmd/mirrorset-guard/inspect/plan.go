@@ -12,7 +12,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // checkPlan returns an error for flags of a plan that do not go together.
@@ -32,20 +31,27 @@ func (o *checkOptions) checkPlan(targets []cli.Target) error {
 }
 
 // printPlan prints what is to be copied for the change, whether it would be admitted or not.
-func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.Target, reviewer *review.Reviewer, record review.Record, cluster world.Cluster) error {
-	plan := handover.Make(ctx, reviewer, record, o.missing)
+func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.Target, c *candidate, record review.Record) error {
+	cluster := c.World.Cluster
+	plan := handover.Make(ctx, &c.Reviewer, record, o.missing)
+	if c.mapping != nil {
+		plan.Notes = append(plan.Notes, c.mapping.Note())
+	}
 	plan.Release = handover.ReleaseOf(cluster.RolloutObjects().Version)
 	images, err := cluster.Images(ctx)
 	if err != nil {
 		return err
 	}
-	subscriptions, unread := cluster.Subscriptions(ctx)
-	plan.Operators = handover.OperatorsOf(subscriptions, images, unread)
-	return o.writePlan(out, target, &plan)
+	installed, err := cluster.Operators(ctx)
+	if err != nil {
+		return err
+	}
+	plan.Operators = handover.OperatorsOf(installed, images)
+	return o.writePlan(ctx, out, target, &plan)
 }
 
-func (o *checkOptions) writePlan(out io.Writer, target cli.Target, plan *handover.Plan) error {
-	if err := target.Print(out, func(w io.Writer) error { return plan.Write(w, o.plan) }); err != nil {
+func (o *checkOptions) writePlan(ctx context.Context, out io.Writer, target cli.Target, plan *handover.Plan) error {
+	if err := target.Print(ctx, out, func(w io.Writer) error { return plan.Write(w, o.plan) }); err != nil {
 		return err
 	}
 	if len(plan.Unknown) > 0 {

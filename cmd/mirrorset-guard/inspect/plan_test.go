@@ -4,10 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	imagename "github.com/google/go-containerregistry/pkg/name"
@@ -42,11 +48,24 @@ func plainRegistry(t *testing.T) string {
 type plainHouse struct {
 	mirrorHouse
 	source, mirror string
+	// uploads counts the requests that send blobs to the mirror.
+	uploads *atomic.Int64
 }
 
 func newPlainHouse(t *testing.T) plainHouse {
 	t.Helper()
-	h := plainHouse{source: plainRegistry(t), mirror: plainRegistry(t)}
+	h := plainHouse{source: plainRegistry(t), uploads: &atomic.Int64{}}
+	proxy := httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0)}
+	mirror := &url.URL{Scheme: "http", Host: plainRegistry(t)}
+	proxy.Rewrite = func(r *httputil.ProxyRequest) { r.SetURL(mirror); r.Out.Host = r.In.Host }
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch || r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/uploads/") {
+			h.uploads.Add(1)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	h.mirror = strings.TrimPrefix(front.URL, "http://")
 	cart, err := registries.Image("cart")
 	signed, otherErr := registries.Image("signed")
 	index, indexErr := registries.Index("pay")
@@ -107,11 +126,17 @@ func TestPlanCarriedOut(t *testing.T) {
 			if plan.Code != cli.ExitAdmitted || !strings.Contains(plan.Out, "3 images and 1 signature") {
 				t.Fatalf("exit code %d\n%s%s", plan.Code, plan.Out, plan.Err)
 			}
-			cmd := exec.CommandContext(t.Context(), "sh", "-e")
-			cmd.Stdin = strings.NewReader(plan.Out)
-			cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s\n%s", err, out, plan.Out)
+			for _, time := range []string{"first", "second"} { // it may be run again
+				cmd := exec.CommandContext(t.Context(), "sh", "-e")
+				cmd.Stdin = strings.NewReader(plan.Out)
+				cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("the %s time: %v: %s\n%s", time, err, out, plan.Out)
+				}
+				if n := h.uploads.Swap(0); (n > 0) != (time == "first") {
+					t.Errorf("the %s time, %d requests sent blobs", time, n)
+				}
 			}
 			if got := h.check(t, nil); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "all verified") {
 				t.Errorf("after the plan: exit code %d\n%s%s", got.Code, got.Out, got.Err)
@@ -160,6 +185,100 @@ quay.io/safe/signed:%[3]s=%[5]s/safe/signed:%[3]s
 	h.Set("quay.io", registries.Unavailable)
 	if got := h.check(t, nil, "--plan", "mapping"); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "not all could be determined") {
 		t.Errorf("a source that does not answer: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+}
+
+// TestMappingForOC: a mapping is as oc image mirror -f wants it: one SOURCE=DESTINATION without spaces a line, a tag or digest at each source, and no
+// destination twice, also where an image is pulled by its tag and by its digest. Registries without TLS need a flag.
+func TestMappingForOC(t *testing.T) {
+	h := newPlainHouse(t)
+	tagged := strings.ReplaceAll("---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {namespace: shop, name: signed}\nspec: {jobTemplate: {spec: {template: {spec: {containers: [{name: app, image: 'quay.io/safe/signed:v1'}]}}}}}\n", "quay.io", h.source)
+	dump, err := os.ReadFile(h.dump)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := os.ReadFile(h.change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.dump = clitest.Written(t, "cluster.yaml", string(dump)+tagged)
+	h.change = clitest.Written(t, "change.yaml", string(change)+fmt.Sprintf("---\napiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: safe}\nspec: {imageTagMirrors: [{source: %q, mirrors: [%q]}]}\n", h.source+"/safe", h.mirror+"/safe"))
+	plan := h.check(t, nil, "--plan", "mapping", "--missing")
+	if plan.Code != cli.ExitAdmitted || !strings.HasPrefix(plan.Out, "# 4 images and 1 signature. Run: oc image mirror --insecure=true --keep-manifest-list=true ") {
+		t.Errorf("exit code %d\n%s%s", plan.Code, plan.Out, plan.Err)
+	}
+	destinations := map[string]bool{}
+	for _, line := range strings.Split(plan.Out, "\n") {
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		source, destination, found := strings.Cut(line, "=")
+		from, err := imagename.ParseReference(source, imagename.StrictValidation)
+		to, otherErr := imagename.NewTag(destination, imagename.StrictValidation)
+		if !found || strings.ContainsAny(line, " \t") || errors.Join(err, otherErr) != nil || from.Context().RegistryStr() != h.source || to.RegistryStr() != h.mirror {
+			t.Errorf("%q: %v, %v", line, err, otherErr)
+		}
+		if destinations[destination] {
+			t.Errorf("%s is written twice:\n%s", destination, plan.Out)
+		}
+		destinations[destination] = true
+	}
+	if len(destinations) != 5 {
+		t.Errorf("%d lines, want 5\n%s", len(destinations), plan.Out)
+	}
+	imageset := h.check(t, nil, "--plan", "imageset", "--missing")
+	if want := "--workspace file://WORKSPACE --src-tls-verify=false --dest-tls-verify=false docker://" + h.mirror; !strings.Contains(imageset.Out, want) {
+		t.Errorf("no %q in\n%s%s", want, imageset.Out, imageset.Err)
+	}
+}
+
+// TestPlanOfADriftedTag: no plan moves a tag of the mirror that names another image, whether something runs by it or not.
+func TestPlanOfADriftedTag(t *testing.T) {
+	h := newMirrorHouse(t)
+	h.pushCart(t, house+"/a/b/shop/cart:v1", "another cart")
+	cart, err := registries.Image("cart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := cart.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := h.cluster()
+	runs := idle + fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: cart-1}\nspec: {nodeName: a, containers: [{name: app, image: 'quay.io/shop/cart:v1'}]}\nstatus: {phase: Running, containerStatuses: [{name: app, image: 'quay.io/shop/cart:v1', imageID: 'quay.io/shop/cart@%s'}]}\n", digest)
+	for cluster, plans := range map[string][]string{idle: {"--plan"}, runs: {"--missing", "--plan"}} {
+		h.dump = clitest.Written(t, "cluster.yaml", cluster)
+		for _, format := range []string{"sh", "skopeo", "mapping", "imageset"} {
+			got := h.check(t, nil, append(plans, format)...)
+			want := "# Not copied: quay.io/shop/cart:v1: the tag names another image at " + house + "/a/b/shop/cart:v1; mirrorset-guard sync with --move-tags moves it\n"
+			if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, want) || strings.Contains(strings.Replace(got.Out, want, "", 1), "shop/cart") || !strings.Contains(got.Out, "shop/pay") {
+				t.Errorf("%s: exit code %d\n%s%s", format, got.Code, got.Out, got.Err)
+			}
+		}
+	}
+}
+
+// TestPlanForADenyingMirror: some registries deny what they do not have, so that it is in the plan.
+func TestPlanForADenyingMirror(t *testing.T) {
+	h := newMirrorHouse(t)
+	h.change = clitest.Written(t, "change.yaml", strings.ReplaceAll(houseMirrors, `shop"]`, `shop"], mirrorSourcePolicy: NeverContactSource`))
+	h.Set(house, registries.Denied)
+	got := h.check(t, nil, "--plan", "sh", "--missing")
+	note := "# Note: what is there is not known, and copied all the same: add credentials for " + house
+	if got.Code != cli.ExitAdmitted || strings.Count(got.Out, note) != 1 || !strings.Contains(got.Out, "docker://"+house+"/a/b/shop/cart:v1\n") || !strings.Contains(got.Out, "docker://"+house+"/a/b/shop/pay@") {
+		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+}
+
+// TestPlanOnAssumptions: a plan that leaves out what is assumed to be there says so.
+func TestPlanOnAssumptions(t *testing.T) {
+	h := newMirrorHouse(t)
+	for _, format := range []string{"sh", "skopeo", "mapping", "imageset"} {
+		got := h.check(t, h.mapping()[1:], "--missing", "--plan", format)
+		want := "mapping.txt has not been carried out: what it copies (3 lines) is assumed to be where it copies it to"
+		if at := strings.Index(got.Out, "# Note: "); got.Code != cli.ExitAdmitted || at < 0 || !strings.Contains(got.Out[at:], want) || strings.Contains(got.Out, "shop/pay") || !strings.Contains(got.Out, "shop/cart") {
+			t.Errorf("%s: exit code %d\n%s%s", format, got.Code, got.Out, got.Err)
+		}
 	}
 }
 

@@ -20,45 +20,55 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 	if err != nil {
 		return err
 	}
-	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+	opened, err := o.Open(ctx, streams)
 	if err != nil {
 		return err
 	}
-	o.world.Registries.Configured = &configured
-	w, err := o.world.Open(ctx, streams)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	reviewer := w.Reviewer()
-	reviewer.Settings = configured.Settings
+	defer opened.World.Close()
+	w, reviewer := opened.World, opened.Reviewer
 	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, o.release)
 	if err != nil {
-		return err
+		return o.aboutRelease(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	judging, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	r, err := readiness.Judge(ctx, readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client}, choice)
+	judged := readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Catalogs: o.catalogs}
+	if o.stores {
+		judged.Stores = &readiness.Stores{Files: w.Registries.Client.Files, Roots: w.CVORoots()}
+	}
+	r, err := readiness.Judge(judging, judged, choice)
 	if err != nil {
-		return err
+		return o.aboutRelease(err)
 	}
 	if o.plan != "" {
-		plan := handover.Make(ctx, &reviewer, r.Record, o.missing)
+		plan := handover.Make(judging, &reviewer, r.Record, o.missing)
 		plan.Release = handover.Release{Version: r.Version, Channel: r.Channel}
-		return o.writePlan(streams.Out, targets[0], &plan)
+		return o.writePlan(ctx, streams.Out, targets[0], &plan)
 	}
 	if o.pin {
-		return o.printReleasePins(ctx, streams, targets[0], w, &reviewer, r)
+		return o.printReleasePins(ctx, streams, targets[0], w, judged, r)
 	}
-	about := o.world.PageContext("mirrorset-guard check --release " + o.release + " -o json")
+	question := "mirrorset-guard check --release " + o.release
+	for _, c := range o.catalogs {
+		question += " --catalog " + c
+	}
+	about := o.World.PageContext(question + " -o json")
 	about.Traffic = cli.Traffic(w.Registries.Client.Traffic())
 	for _, t := range targets {
-		if err := t.Print(streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r, about) }); err != nil {
+		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r, about) }); err != nil {
 			return err
 		}
 	}
 	return o.releaseError(r)
 }
+
+// aboutRelease says which release there is no answer about.
+func (o *checkOptions) aboutRelease(err error) error {
+	return fmt.Errorf("--release %s: %w", text.Line(text.Cut(o.release, maxReleaseShown)), err)
+}
+
+// maxReleaseShown is more than a reference has.
+const maxReleaseShown = 300
 
 // releaseError is nil where the answer is yes.
 func (o *checkOptions) releaseError(r *readiness.Readiness) error {
@@ -81,8 +91,18 @@ func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
 	switch {
 	case o.ack && o.release == "":
 		return nil, errors.New("--ack: only with --release")
-	case len(o.change.Files) > 0, o.assume != "", o.simulate, o.asksOfMirror():
-		return nil, errors.New("--release is about the configuration in force: leave out -f, --assume, --simulate, --deletes and --keep")
+	case o.stores && o.release == "":
+		return nil, errors.New("--signature-stores: only with --release")
+	case o.ack && o.stores:
+		return nil, errors.New("--ack is about signatures that nodes require, and --signature-stores about those that CVO does: leave one out")
+	case len(o.Change.Files) > 0, o.assume != "", o.simulate:
+		return nil, errors.New("--release is about the configuration in force: leave out -f, --assume and --simulate")
+	case o.By.Given() && !o.pin:
+		return nil, errors.New("--for-user and --for-group: with --release, only if --pin has objects reviewed")
+	case len(o.catalogs) > 0 && o.release == "":
+		return nil, errors.New("--catalog: only with --release")
+	case len(o.catalogs) > 0 && (o.ack || o.pin):
+		return nil, errors.New("--ack and --pin are about the release alone: leave out --catalog")
 	case o.ack && (o.plan != "" || o.pin):
 		return nil, errors.New("--ack is a question of its own: leave out --plan and --pin")
 	}

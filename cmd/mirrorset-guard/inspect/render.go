@@ -41,7 +41,7 @@ wrong usage.`,
 		Example: `  mirrorset-guard render
   mirrorset-guard render -f itms.yaml -o diff
   mirrorset-guard render --from must-gather/ -f itms.yaml --delete -o diff`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: cli.Runs(o.run),
 	}
 	o.world.AddFlags(cmd.Flags())

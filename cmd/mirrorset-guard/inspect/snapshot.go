@@ -30,7 +30,7 @@ identical cluster, and without any secret. check, explain, render, inventory and
 rollout read it with --from, anywhere and at any time.`,
 		Example: `  mirrorset-guard snapshot -f cluster.json
   mirrorset-guard snapshot | gzip > cluster.json.gz`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: cli.Runs(o.run),
 	}
 	o.world.AddFlags(cmd.Flags())

@@ -95,6 +95,9 @@ func (o *replayOptions) run(ctx context.Context, io cli.Streams, files []string)
 	}
 	defer w.Close()
 	results := replay.Judge(ctx, w, records, replay.Options{Settings: configured.Settings, Facts: o.facts, Timeout: o.timeout})
+	if err := cli.Interrupted(ctx); err != nil {
+		return err
+	}
 	if err := o.print(io.Out, results); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, target
 			r.Command = s.Program.In(r.Command)
 		}
 	}
-	err = printEach(s, targets, func(w io.Writer, output cli.Output) error {
+	err = printEach(ctx, s, targets, func(w io.Writer, output cli.Output) error {
 		switch output.Format {
 		case "table":
 			return printDiagnosis(w, d)

@@ -273,7 +273,7 @@ status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPo
   because pod shop/cart-1 on node-a cannot pull quay.io/shop/cart:v1: ImagePullBackOff
   because node node-a looks for it at mirror.example.com/shop/cart:v1, then quay.io/shop/cart:v1
   What can be done, the safest first:
-    oc image mirror quay.io/shop/cart:v1 mirror.example.com/shop/cart:v1
+    skopeo copy --all --preserve-digests docker://quay.io/shop/cart:v1 docker://mirror.example.com/shop/cart:v1
       copies the image to the mirror, if it can still be had at its source; whoever waits for it
         tries again by itself
     oc -n shop get pdb cart -o yaml

@@ -54,9 +54,9 @@ func newRolloutStatus() *cobra.Command {
 }
 
 // printEach has write write the answer in each format.
-func printEach(s cli.Streams, targets []cli.Target, write func(io.Writer, cli.Output) error) error {
+func printEach(ctx context.Context, s cli.Streams, targets []cli.Target, write func(io.Writer, cli.Output) error) error {
 	for _, t := range targets {
-		if err := t.Print(s.Out, func(w io.Writer) error { return write(w, t.Output) }); err != nil {
+		if err := t.Print(ctx, s.Out, func(w io.Writer) error { return write(w, t.Output) }); err != nil {
 			return err
 		}
 	}
@@ -118,10 +118,10 @@ func (o *rolloutOptions) watch(ctx context.Context, s cli.Streams) error {
 	return w.run(ctx, s)
 }
 
-func (o *rolloutOptions) runStatus(_ context.Context, s cli.Streams, targets []cli.Target, view *world.Rollout) error {
+func (o *rolloutOptions) runStatus(ctx context.Context, s cli.Streams, targets []cli.Target, view *world.Rollout) error {
 	found := status.Of(view.Input)
 	found.Notes = append(found.Notes, view.Problems...)
-	return printEach(s, targets, func(w io.Writer, output cli.Output) error {
+	return printEach(ctx, s, targets, func(w io.Writer, output cli.Output) error {
 		switch output.Format {
 		case "table":
 			return printStatus(w, s.Program, found, view.Now)

@@ -50,7 +50,7 @@ func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, targets [
 	for i := range v.Left {
 		v.Left[i].Command = s.Program.In(v.Left[i].Command)
 	}
-	err = printEach(s, targets, func(w io.Writer, output cli.Output) error {
+	err = printEach(ctx, s, targets, func(w io.Writer, output cli.Output) error {
 		if output.Format == "table" {
 			return printVerification(w, v)
 		}

@@ -80,6 +80,7 @@ func (g *guard) close() {
 	now := make(chan struct{})
 	close(now)
 	_ = g.awaitEnd(func() error {
+		g.payloads.Close()
 		g.world.Close()
 		return nil
 	}, now)

@@ -51,6 +51,7 @@ func (g *guard) lead(ctx context.Context) {
 	if g.options.standing.every > 0 {
 		loops.Go(func() { g.standing.Verify(ctx) })
 		loops.Go(func() { g.healer.Run(ctx) })
+		loops.Go(func() { g.updates.Run(ctx) })
 	}
 	if g.follower != nil {
 		loops.Go(func() { g.follower.Run(ctx) })

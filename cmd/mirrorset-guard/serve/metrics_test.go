@@ -46,6 +46,7 @@ func TestMetrics(t *testing.T) {
 	c.Apply(t, clitest.CartDeployment)
 	c.Apply(t, clitest.ShopMirror)
 	c.Apply(t, clitest.WatchPool) // there are no series of pools without one
+	c.Apply(t, `{apiVersion: config.openshift.io/v1, kind: ClusterVersion, metadata: {name: version}, spec: {clusterID: 0b3e4f2a-8a1c-4d2e-9f10-2f4a5b6c7d8e, desiredUpdate: {version: 4.21.3}}}`)
 	families := scrapeGuard(t, c)
 
 	t.Run("conventions", func(t *testing.T) { testConventions(t, families) })
@@ -57,7 +58,9 @@ func TestMetrics(t *testing.T) {
 // scrapeGuard runs a guard until all that it registers is in a scrape, and returns that.
 func scrapeGuard(t *testing.T, c realCluster) map[string]*dto.MetricFamily {
 	t.Helper()
-	defaults, err := config.Default().YAML()
+	settings := config.Default()
+	settings.Updates = "desired" // there are no series of a release that is not looked after
+	defaults, err := settings.YAML()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +214,8 @@ What a guard serves at /metrics, beside the metrics of any Go program (` + "`go_
 
 No label holds what somebody may choose, such as a registry, an image or a user, so that the
 number of series is bounded. All of them are there from the start, at 0 where nothing has
-happened yet; those of the replica that leads are missing in the others.
+happened yet; those of the replica that leads are missing in the others, and those about the
+next release while none is marked.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

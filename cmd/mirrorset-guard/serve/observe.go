@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -45,6 +46,7 @@ type observer struct {
 	metrics   prometheus.Gatherer
 	inventory *live.Inventory
 	report    http.Handler
+	release   func() *v1alpha1.NextRelease
 	log       logr.Logger
 }
 
@@ -82,5 +84,5 @@ func (o observer) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = review.StreamInventory(w, selected.Of(images.ByReference())) // the client may have gone
+	_ = review.StreamInventory(w, o.release(), selected.Of(images.ByReference())) // the client may have gone
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
 )
 
 // currentSettings are those in force.
@@ -53,5 +54,6 @@ func (g *guard) configure(file config.Configuration) error {
 	g.registries.SetLifetimes(configured.Lifetimes)
 	g.settings.Store(&configured.Settings)
 	g.healer.Configure(configured.Heal)
+	g.updates.Configure(updates.Setting(configured.Updates))
 	return nil
 }

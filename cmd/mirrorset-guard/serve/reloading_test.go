@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
+	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
 
@@ -28,6 +29,9 @@ func TestConfigure(t *testing.T) {
 	g.options = &o
 	var err error
 	if g.healer, err = healing.New(healing.Options{Registries: g.registries.Client, Metrics: g.registry}); err != nil {
+		t.Fatal(err)
+	}
+	if g.updates, err = updates.New(updates.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.prepareAudit(config.Default().AuditSettings()); err != nil {

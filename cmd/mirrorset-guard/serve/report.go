@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -36,6 +37,7 @@ type reporter struct {
 	look      func(context.Context) (review.Record, error)
 	progress  func(context.Context, time.Time) (status.Input, error)
 	traffic   func() []registry.Traffic
+	release   func() *v1alpha1.NextRelease
 	decisions *decisions
 	about     page.Context
 	log       logr.Logger
@@ -53,6 +55,7 @@ func (g *guard) newReporter(cluster string) *reporter {
 		look:      func(ctx context.Context) (review.Record, error) { return g.standing.Look(ctx) },
 		progress:  rollouts.NewReader(g.cluster).Input,
 		traffic:   func() []registry.Traffic { return g.registries.Client.Traffic() },
+		release:   g.nextRelease,
 		decisions: &g.decisions,
 		about:     page.Context{Cluster: cluster, Version: cli.Version},
 		log:       g.log.WithName("report"),
@@ -135,7 +138,7 @@ func (r *reporter) make(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	now := time.Now()
-	doc := page.Report{Standing: record.Document(), Decisions: r.decisions.latest()}
+	doc := page.Report{Standing: record.Document(), Release: r.release(), Decisions: r.decisions.latest()}
 	if in, err := r.progress(ctx, now); err == nil {
 		progress := rollouts.StatusDocument(status.Of(in))
 		doc.Rollout = &progress

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -30,6 +31,7 @@ func newTestReporter(look func(context.Context) (review.Record, error)) *reporte
 			return status.Input{}, errors.New("no pools here")
 		},
 		traffic:   func() []registry.Traffic { return []registry.Traffic{{Host: "mirror.example.com", Throttled: 7}} },
+		release:   func() *v1alpha1.NextRelease { return nil },
 		decisions: &decisions{}, log: logr.Discard(), turn: make(chan struct{}, 1),
 	}
 	r.turn <- struct{}{}

@@ -43,8 +43,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -79,7 +81,7 @@ sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cl
 
 It also keeps verifying the mirror configuration in force, and reports images that
 their mirrors have lost as Events on the mirror sets.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		// Instead of the root's: run sets a logger.
 		PersistentPreRun: func(*cobra.Command, []string) {},
 		RunE:             cli.Runs(o.run),
@@ -177,6 +179,8 @@ type guard struct {
 	unreviewed *standing.Unreviewed // what has changed without a review
 	follower   *rollouts.Follower   // nil: rollouts are not followed
 	healer     *healing.Healer
+	updates    *updates.Watcher
+	payloads   *readiness.Payloads
 	settings   atomic.Pointer[policy.Settings]
 	reloader   *config.Reloader   // nil: there is no configuration file
 	election   *election.Election // nil: this process is the only one
@@ -190,6 +194,8 @@ type guard struct {
 	replica   string
 	recent    *recent.Edits
 	keeper    webhook.Keeper
+
+	updateReviews *readiness.Updates
 }
 
 func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
@@ -208,7 +214,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
-	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, g.newReporter(cluster.Host), log}); err != nil {
+	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, g.newReporter(cluster.Host), g.nextRelease, log}); err != nil {
 		return nil, err
 	}
 	if err := g.prepareServing(cluster); err != nil {
@@ -220,6 +226,9 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	if err := g.prepareStanding(cluster, reviewer); err != nil {
+		return nil, err
+	}
+	if err := g.prepareUpdates(reviewer, updates.Setting(configured.Updates)); err != nil {
 		return nil, err
 	}
 	reviewer.Told = webhook.Told
@@ -240,10 +249,11 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if g.recent, err = g.newRecent(cluster); err != nil {
 		return nil, err
 	}
+	g.prepareUpdateReviews(&reviewer)
 	dryRuns := reviewer
 	dryRuns.MissesFor = webhook.DryRunMisses
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &reviewer, DryRuns: &dryRuns, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: &reviewer, DryRuns: &dryRuns, Updates: g.updateReviews, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: decided{g.audit, &g.decisions}, Recent: g.recent,
 	})
 	return g, err
@@ -323,6 +333,10 @@ func (g *guard) run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		g.recent.Run(serving)
+		return nil
+	})
+	group.Go(func() error {
+		g.updateReviews.Run(serving)
 		return nil
 	})
 	group.Go(func() error {

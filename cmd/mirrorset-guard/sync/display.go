@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/terminal"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
@@ -25,7 +27,9 @@ type display struct {
 	dryRun   bool
 
 	mu       sync.Mutex
-	jobs     []*copying.Job
+	planned  bool
+	open     []skip // what could not be looked up
+	begun    []*copying.Job
 	underWay []*copying.Job
 	started  time.Time
 	total    int64
@@ -55,6 +59,7 @@ func (d *display) begin(ctx context.Context, skipped []skip) {
 	for _, k := range skipped {
 		d.write(document("Skipped", k.copied, func(e *v1alpha1.SyncEvent) { e.Message = k.why }), "")
 	}
+	d.open = slices.DeleteFunc(slices.Clone(skipped), func(k skip) bool { return !k.open })
 	d.started = time.Now()
 	ctx, d.stop = context.WithCancel(ctx)
 	d.drawn = make(chan struct{})
@@ -84,25 +89,20 @@ func (d *display) follow(ctx context.Context) {
 func (d *display) show() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.jobs) == 0 {
-		if d.screen != nil {
-			_ = d.screen.Draw([]string{"Looking up what is to be copied"}) // the next frame may be written
-		}
-		return
-	}
-	if d.screen == nil {
+	switch {
+	case d.screen != nil:
+		width, height := d.screen.Size()
+		_ = d.screen.Draw(d.frame(width, height)) // the next frame may be written
+	case d.planned:
 		e := event("Progress")
 		e.Images, e.Done, e.Failed, e.Bytes, e.Sent = d.images, d.done, d.failed, d.total, d.sent()
 		d.write(e, d.summary())
-		return
 	}
-	width, height := d.screen.Size()
-	_ = d.screen.Draw(d.frame(width, height)) // as above
 }
 
 func (d *display) sent() int64 {
 	var sent int64
-	for _, j := range d.jobs {
+	for _, j := range d.begun {
 		sent += j.Sent()
 	}
 	return sent
@@ -110,37 +110,86 @@ func (d *display) sent() int64 {
 
 // summary says how far all is, in a line.
 func (d *display) summary() string {
-	sent, took := d.sent(), time.Since(d.started)
+	sent := d.sent()
 	line := fmt.Sprintf("%s of %s, %s of %s", text.Number(d.done), text.Count(d.images, "image"), size(sent), size(d.total))
-	if rate := float64(sent) / max(took.Seconds(), 0.001); rate > 0 {
+	if rate := d.rate(sent); rate > 0 {
 		line += fmt.Sprintf(", %s/s", size(int64(rate)))
-		if left := d.total - sent; left > 0 && d.done < d.images {
+		if left := d.total - sent; left > 0 && d.done+d.failed < d.images {
 			line += fmt.Sprintf(", %s left", time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))
 		}
 	}
-	if d.failed > 0 {
-		line += fmt.Sprintf(", %s failed", text.Number(d.failed))
-	}
-	return line
+	return line + d.failures()
 }
 
-// frame draws a bar for the whole, and what is under way.
+// ended says what was copied once nothing is under way any more.
+func (d *display) ended(interrupted bool) string {
+	sent := d.sent()
+	line := fmt.Sprintf("Copied %s of %s, %s", text.Number(d.done), text.Count(d.images, "image"), size(sent))
+	switch rest := d.total - sent; {
+	case !d.planned:
+		line = fmt.Sprintf("Copied %s, %s", text.Count(d.done, "image"), size(sent))
+	case interrupted || d.failed > 0:
+		line += " of " + size(d.total)
+	case rest > 0: // as another image brought it there, or an earlier run
+		line += fmt.Sprintf(" (the other %s were there)", size(rest))
+	}
+	if interrupted {
+		if lost := d.lost(); lost > 0 {
+			line += fmt.Sprintf("; %s of layers that were under way are to be sent again", size(lost))
+		}
+	} else if rate := d.rate(sent); rate > 0 {
+		line += fmt.Sprintf(", %s/s", size(int64(rate)))
+	}
+	return line + d.failures()
+}
+
+func (d *display) rate(sent int64) float64 {
+	return float64(sent) / max(time.Since(d.started).Seconds(), 0.001)
+}
+
+func (d *display) failures() string {
+	if d.failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s failed", text.Number(d.failed))
+}
+
+func (d *display) lost() int64 {
+	var lost int64
+	for _, j := range d.begun {
+		lost += j.Lost()
+	}
+	return lost
+}
+
+// frame draws a bar for the whole, once it is known, and what is under way.
 func (d *display) frame(width, height int) []string {
+	lines := d.whole(width)
+	for _, j := range d.underWay[:max(min(len(d.underWay), height-len(lines)-1), 0)] {
+		lines = append(lines, terminal.Cut(fmt.Sprintf("%9s of %9s  %s", size(j.Sent()), size(j.Bytes), text.ShortDigest(text.Line(j.To.Ref))), width))
+	}
+	return lines
+}
+
+func (d *display) whole(width int) []string {
+	if !d.planned {
+		line := "Looking up what is to be copied"
+		if len(d.begun) > 0 {
+			line += fmt.Sprintf("; %s, %s so far", text.Count(d.done, "image"), size(d.sent()))
+		}
+		return []string{terminal.Cut(line, width), ""}
+	}
 	share := 1.0
 	if d.total > 0 {
 		share = min(float64(d.sent())/float64(d.total), 1)
 	}
 	cells := max(min(width-2, 60), 10)
 	full := int(share * float64(cells))
-	lines := []string{
+	return []string{
 		terminal.Cut(d.summary(), width),
 		"[" + strings.Repeat("#", full) + strings.Repeat(".", cells-full) + "]",
 		"",
 	}
-	for _, j := range d.underWay[:max(min(len(d.underWay), height-len(lines)-1), 0)] {
-		lines = append(lines, terminal.Cut(fmt.Sprintf("%9s of %9s  %s", size(j.Sent()), size(j.Bytes), text.ShortDigest(text.Line(j.To.Ref))), width))
-	}
-	return lines
 }
 
 // on is told what happens to jobs.
@@ -153,14 +202,13 @@ func (d *display) on(e copying.Event) {
 	}
 	switch j.State {
 	case copying.Started:
-		d.underWay = append(d.underWay, j)
+		d.begun, d.underWay = append(d.begun, j), append(d.underWay, j)
 		d.write(jobDocument(j), "")
 		return
+	case copying.Copied:
+		d.done++
 	case copying.Failed:
 		d.failed++
-	}
-	if !e.Surveyed {
-		d.done++
 	}
 	d.write(jobDocument(j), jobLine(j))
 }
@@ -176,13 +224,17 @@ func jobLine(j *copying.Job) string {
 	}
 }
 
-// plan says what is to be copied.
+// plan says what is to be copied, or was copied already.
 func (d *display) plan(jobs []*copying.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := event("Planned")
 	for _, j := range jobs {
-		if j.State != copying.Open {
+		if !j.Wanted {
+			if j.State == copying.Failed {
+				e.Failed++
+				d.images++
+			}
 			continue
 		}
 		d.images++
@@ -195,14 +247,14 @@ func (d *display) plan(jobs []*copying.Job) {
 		e.Registries[at].Images++
 		e.Registries[at].Bytes += j.Bytes
 	}
-	e.Images, e.Bytes, e.Failed = d.images, d.total, d.failed
-	d.jobs, d.started = jobs, time.Now()
+	e.Images, e.Bytes = d.images, d.total
+	d.planned = true
 	switch {
 	case d.json:
 		d.write(e, "")
 	case d.dryRun:
 		for _, j := range jobs {
-			if j.State == copying.Open {
+			if j.Wanted {
 				fmt.Fprintf(d.out, "%9s  %s -> %s\n", size(j.Bytes), text.Line(j.From[0].Ref), text.Line(j.To.Ref))
 			}
 		}
@@ -213,30 +265,54 @@ func (d *display) plan(jobs []*copying.Job) {
 }
 
 func (d *display) tellPlan(w io.Writer, e v1alpha1.SyncEvent) {
-	if e.Images == 0 {
+	for _, at := range byRegistry(d.open) {
+		fmt.Fprintln(w, at)
+	}
+	switch {
+	case e.Images == 0 && len(d.open) == 0:
 		fmt.Fprintln(w, "Nothing is to be copied")
+	case e.Failed > 0 && d.dryRun:
+		fmt.Fprintln(w, text.Count(e.Failed, "image")+" cannot be copied")
 	}
 	for _, r := range e.Registries {
 		fmt.Fprintf(w, "To %s: %s, %s\n", text.Line(r.Registry), text.Count(r.Images, "image"), size(r.Bytes))
 	}
 }
 
+// byRegistry says how many images could not be looked up where.
+func byRegistry(open []skip) []string {
+	counts := map[string]int{}
+	for _, k := range open {
+		registry, _, _ := strings.Cut(k.copied.To.Ref, "/")
+		counts[registry]++
+	}
+	return each.Of(slices.Sorted(maps.Keys(counts)), func(registry string) string {
+		return text.Count(counts[registry], "image") + " could not be looked up at " + text.Line(registry)
+	})
+}
+
 // end gives the terminal back.
-func (d *display) end([]*copying.Job) {
+func (d *display) end(interrupted bool) {
 	d.stop()
 	<-d.drawn
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.screen != nil {
+	told := d.screen == nil
+	if !told {
 		_ = d.screen.Close() // what there is to say is said below
 	}
 	e := event("Ended")
 	e.Images, e.Done, e.Failed, e.Bytes, e.Sent = d.images, d.done, d.failed, d.total, d.sent()
 	d.screen = nil
-	if d.dryRun {
-		return
+	switch {
+	case d.dryRun:
+	case d.images == 0 && !interrupted && !d.json:
+		if !told {
+			d.tellPlan(d.log, e)
+		}
+	default:
+		d.write(e, d.ended(interrupted))
 	}
-	d.write(e, "Copied "+d.summary())
 }
 
 // write writes an event as JSON, or as a line if there is one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/containers/image/v5/docker/reference"
 	"github.com/containers/image/v5/pkg/docker/config"
+	"github.com/containers/image/v5/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
@@ -43,6 +44,7 @@ type auth struct {
 
 // loggedIn asks podman's and docker's files and helpers, once for each repository, as a helper may be for one alone.
 func (s *syncing) loggedIn(copies []policy.Copy) (registry.Credentials, error) {
+	from := &types.SystemContext{AuthFilePath: os.Getenv("REGISTRY_AUTH_FILE")} // the library itself knows docker's DOCKER_CONFIG, but not podman's
 	auths := map[string]auth{}
 	asked := map[string]bool{}
 	for _, c := range copies {
@@ -51,7 +53,7 @@ func (s *syncing) loggedIn(copies []policy.Copy) (registry.Credentials, error) {
 			continue // the copy fails for it
 		}
 		asked[to.Name()] = true
-		found, err := config.GetCredentialsForRef(nil, to)
+		found, err := config.GetCredentialsForRef(from, to)
 		if err != nil {
 			fmt.Fprintf(s.streams.Err, "mirrorset-guard: the credentials for %s could not be read: %s\n", to.Name(), text.OneLine(err.Error(), maxReason))
 			continue

@@ -16,19 +16,17 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // options are the choices of the command.
 type options struct {
-	world      cli.WorldFlags
-	change     cli.ChangeFlags
-	output     cli.Output
-	policy     cli.PolicyFlags
-	config     cli.ConfigFlags
-	by         cli.RequesterFlags
+	cli.ReviewFlags
+	output cli.Output
+	// release is the release to be copied instead of what a change needs, and catalogs are those of its operators.
+	release    string
+	catalogs   []string
 	pushSecret string
 	platforms  string
 	dryRun     bool
@@ -52,6 +50,10 @@ images of protected namespaces come first, then what runs, then the rest. They a
 taken from where nodes find them today, byte for byte: whole indexes, and with each
 image its signatures (tags .sig, .att and .sbom) and what refers to it.
 
+With --release it copies what a release lacks, as check --release finds it, in the order of
+an update: the release image, the version operator, the others by run level, the images of
+the nodes' system. With --catalog it copies what the updates of operators need, too.
+
 Nothing is overwritten: a tag that names another image at the mirror stays unless
 --move-tags is given. What was copied when the command is interrupted need not be
 copied again.
@@ -59,21 +61,22 @@ copied again.
 It pulls with the cluster's pull secret or --pull-secret, and pushes with --push-secret or
 the credentials of podman login and docker login.
 
-Exit code 0: the change would be admitted now. 1: it would be denied, and why. 2: trouble.`,
+Exit code 0: the change would be admitted now, without one the mirrors have what nodes
+need, or the release is READY. 1: that is not so, and why. 2: trouble, or UNKNOWN.`,
 		Example: `  mirrorset-guard sync -f itms.yaml --dry-run
   mirrorset-guard sync -f itms.yaml
   mirrorset-guard sync -f mirrors/ --from cluster.yaml --push-secret push.json
-  mirrorset-guard sync --platforms`,
-		Args: cobra.NoArgs,
+  mirrorset-guard sync --platforms
+  mirrorset-guard sync --release 4.21.3 --dry-run
+  mirrorset-guard sync --release 4.21.3 --catalog registry.redhat.io/redhat/redhat-operator-index:v4.21`,
+		Args: cli.Filled(cli.NoArgs),
 		RunE: cli.Runs(o.run),
 	}
 	flags := cmd.Flags()
-	o.world.AddFlags(flags)
-	o.change.AddFlags(flags)
+	o.AddFlags(flags)
 	o.output.AddFlags(flags)
-	o.policy.AddFlags(flags)
-	o.config.AddFlags(flags)
-	o.by.AddFlags(flags)
+	flags.StringVar(&o.release, "release", "", "copy what a release lacks instead: a version, next, desired, or the reference of a release image, as for check --release")
+	flags.StringArrayVar(&o.catalogs, "catalog", nil, "with --release: the image of a file-based catalog for it; copy what the updates of the operators installed from it need, too; may be repeated")
 	flags.StringVar(&o.pushSecret, "push-secret", "", "file with the credentials to push to mirrors with (.dockerconfigjson); default: those of podman login and docker login")
 	flags.StringVar(&o.platforms, "platforms", "", "copy only the parts of an index for these platforms (linux/amd64,linux/arm64); without a value, those of the cluster's nodes")
 	flags.Lookup("platforms").NoOptDefVal = ofNodes
@@ -82,8 +85,8 @@ Exit code 0: the change would be admitted now. 1: it would be denied, and why. 2
 	flags.BoolVar(&o.untagged, "untagged", false, "leave what is copied by digest without a tag; some registries, such as Quay, then delete it")
 	flags.BoolVar(&o.history, "history", false, "copy what only history names, too")
 	flags.BoolVar(&o.rescue, "rescue", false, "of what only history names, copy images for the day something is wrong, too (inventory --rescue)")
-	flags.IntVar(&o.images, "at-once", 0, "how many images to copy at once (default 48)")
-	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long each of the two reviews asks registries")
+	flags.IntVar(&o.images, "at-once", copying.ImagesAtOnce, "how many images to copy at once")
+	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long each review asks registries: one before the copies and one after, for a release up to four")
 	return cmd
 }
 
@@ -94,34 +97,32 @@ func (o *options) run(ctx context.Context, streams cli.Streams) error {
 	if err := o.output.Validate(); err != nil {
 		return err
 	}
-	if o.images < 0 || o.images > maxImages {
+	if o.images < 1 || o.images > maxImages {
 		return fmt.Errorf("--at-once %d: want 1 to %d", o.images, maxImages)
 	}
-	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+	switch {
+	case o.release != "" && len(o.Change.Files) > 0:
+		return errors.New("--release is about the configuration in force: leave out -f")
+	case len(o.catalogs) > 0 && o.release == "":
+		return errors.New("--catalog: only with --release")
+	case o.release != "" && (o.history || o.rescue):
+		return errors.New("--history and --rescue are about images that the cluster names today, and --release about those of a release: leave one out")
+	case len(o.Change.Files) == 0 && o.By.Given():
+		return errors.New("--for-user and --for-group: only with -f, as nobody asks for what is in force")
+	}
+	opened, err := o.Open(ctx, streams)
 	if err != nil {
 		return err
 	}
-	o.world.Registries.Configured = &configured
-	by, err := o.by.Requester()
-	if err != nil {
-		return err
+	defer opened.World.Close()
+	s := &syncing{options: o, world: opened.World, reviewer: &opened.Reviewer, streams: streams}
+	if o.release != "" {
+		if s.subject, err = s.releaseOf(); err != nil {
+			return err
+		}
+	} else {
+		s.subject, s.notes = s.changeOf(opened), opened.Notes
 	}
-	change, err := o.change.Begin(streams)
-	if err != nil {
-		return err
-	}
-	w, err := o.world.Open(ctx, streams)
-	if err != nil {
-		return change.Unless(err)
-	}
-	defer w.Close()
-	edit, notes, err := change.On(ctx, w)
-	if err != nil {
-		return err
-	}
-	reviewer := w.Reviewer()
-	reviewer.Settings = configured.Settings
-	s := &syncing{options: o, world: w, reviewer: &reviewer, edit: edit, by: by, notes: notes, streams: streams}
 	return s.run(ctx)
 }
 
@@ -132,22 +133,119 @@ type syncing struct {
 	*options
 	world    *world.World
 	reviewer *review.Reviewer
-	edit     mirrors.Edit
-	by       policy.Requester
-	notes    []string
-	streams  cli.Streams
+	// subject judges what is synced, by what is known of registries.
+	subject func(context.Context) (answer, error)
+	notes   []string
+	streams cli.Streams
+
+	skipped []skip
+	jobs    []*copying.Job
 }
 
-func (s *syncing) run(ctx context.Context) error {
-	record, err := s.review(ctx)
-	if err != nil {
-		return err
+// An answer is a verdict on a change or on a release.
+type answer struct {
+	// copies are in the order in which they are to be made.
+	copies []policy.Copy
+	// open are the images of which it is not known whether they are to be copied.
+	open []policy.Undetermined
+	// grows is set if more may be found to be missing once copies are made: what a release image names is not known
+	// before it is there.
+	grows    bool
+	report   string
+	document func(notes []string) any
+	notes    []string
+	err      error // nil if it is good
+}
+
+// changeOf judges a change, or without one the configuration in force.
+func (s *syncing) changeOf(c *cli.Candidate) func(context.Context) (answer, error) {
+	return func(ctx context.Context) (answer, error) {
+		record, err := s.record(ctx, c)
+		if err != nil {
+			return answer{}, err
+		}
+		a := answer{copies: record.Verdict.Copies(), open: record.Plan.Undetermined(record.Facts), report: record.Report(), notes: record.Notes}
+		a.document = func(notes []string) any {
+			record.Notes = notes
+			return record.Document()
+		}
+		if !record.Verdict.Allowed || record.Verdict.Standing && s.lacks(a) {
+			a.err = cli.ErrDenied
+		}
+		return a, nil
 	}
+}
+
+// lacks reports whether mirrors lack what nodes need and the options ask for, or may lack it.
+func (s *syncing) lacks(a answer) bool {
+	wanted := func(c policy.Copy) bool { return !s.leavesOut(c.Image) && (c.Rule != policy.TagDrift || s.moveTags) }
+	return slices.ContainsFunc(a.copies, wanted) ||
+		slices.ContainsFunc(a.open, func(u policy.Undetermined) bool { return !s.leavesOut(u.Image) })
+}
+
+func (s *syncing) record(ctx context.Context, c *cli.Candidate) (review.Record, error) {
+	if len(s.Change.Files) == 0 {
+		return s.reviewer.Standing(ctx)
+	}
+	return s.reviewer.Review(ctx, c.Edit, c.By)
+}
+
+// maxRounds bounds how often more is found to be missing: the release image and catalogs first, then what they name.
+const maxRounds = 3
+
+func (s *syncing) run(ctx context.Context) error {
 	platforms, err := s.chosenPlatforms()
 	if err != nil {
 		return err
 	}
-	wanted, skipped := s.choose(record.Verdict.Copies())
+	found, err := s.judge(ctx)
+	if err != nil {
+		return err
+	}
+	tried := attempts{}
+	for round := 1; round == 1 || round <= maxRounds && found.grows && tried.lack(found.copies); round++ {
+		tried.add(found.copies)
+		if err := s.copy(ctx, found, platforms); err != nil {
+			return err
+		}
+		if s.dryRun {
+			return s.conclude(found)
+		}
+		if found, err = s.judgeAfresh(ctx); err != nil {
+			return err
+		}
+	}
+	if len(platforms) > 0 {
+		s.notes = append(s.notes, "of indexes, only the parts for "+strings.Join(platforms, ", ")+" were copied: a node of another platform that joins later could not pull them (PlatformMissing)")
+	}
+	return s.conclude(found)
+}
+
+// attempts are the copies that were tried. Another copy to the same place is another attempt: signatures may turn out to be missing once the image is
+// there.
+type attempts map[attempt]bool
+
+type attempt struct {
+	to, rule    string
+	attachments int
+}
+
+func attemptOf(c policy.Copy) attempt { return attempt{c.To.Ref, c.Rule, len(c.Attachments)} }
+
+func (a attempts) add(copies []policy.Copy) {
+	for _, c := range copies {
+		a[attemptOf(c)] = true
+	}
+}
+
+// lack reports whether one of copies was not tried.
+func (a attempts) lack(copies []policy.Copy) bool {
+	return slices.ContainsFunc(copies, func(c policy.Copy) bool { return !a[attemptOf(c)] })
+}
+
+// copy makes the copies that were found to be missing.
+func (s *syncing) copy(ctx context.Context, found answer, platforms []string) error {
+	wanted, skipped := s.choose(found)
 	credentials, err := s.pushCredentials(wanted)
 	if err != nil {
 		return err
@@ -159,69 +257,62 @@ func (s *syncing) run(ctx context.Context) error {
 		Platforms: platforms, MoveTags: s.moveTags, Untagged: s.untagged, Images: s.images, On: display.on,
 	})
 	display.begin(ctx, skipped)
-	jobs := copier.Survey(ctx, wanted)
-	display.plan(jobs)
-	if !s.dryRun {
-		copier.Run(ctx, jobs)
-	}
-	display.end(jobs)
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("interrupted; what was copied is kept, and the same command goes on from there")
-	}
-	if len(platforms) > 0 {
-		s.notes = append(s.notes, "of indexes, only the parts for "+strings.Join(platforms, ", ")+" were copied: a node of another platform that joins later could not pull them (PlatformMissing)")
-	}
+	var jobs []*copying.Job
 	if s.dryRun {
-		return s.conclude(record, skipped, jobs)
+		jobs = copier.Survey(ctx, wanted)
+		display.plan(jobs)
+	} else {
+		jobs = copier.Copy(ctx, wanted, display.plan)
 	}
-	return s.reviewAgain(ctx, skipped, jobs)
-}
-
-// reviewAgain reviews the same change with nothing remembered.
-func (s *syncing) reviewAgain(ctx context.Context, skipped []skip, jobs []*copying.Job) error {
-	afresh := s.world.Registries.Afresh()
-	defer afresh.Store.Close()
-	s.reviewer.Registries = afresh
-	record, err := s.review(ctx)
-	if err != nil {
-		return err
+	display.end(ctx.Err() != nil)
+	if ctx.Err() != nil {
+		return errInterrupted
 	}
-	return s.conclude(record, skipped, jobs)
-}
-
-func (s *syncing) review(ctx context.Context) (review.Record, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	if len(s.change.Files) == 0 {
-		return s.reviewer.Standing(ctx)
+	again := func(was *copying.Job) bool {
+		return slices.ContainsFunc(jobs, func(j *copying.Job) bool { return j.To.Ref == was.To.Ref })
 	}
-	return s.reviewer.Review(ctx, s.edit, s.by)
-}
-
-// conclude prints what the review says.
-func (s *syncing) conclude(record review.Record, skipped []skip, jobs []*copying.Job) error {
-	record.Notes = append(record.Notes, s.notes...)
-	if err := s.print(record, skipped, jobs); err != nil {
-		return err
-	}
-	if !record.Verdict.Allowed {
-		return cli.ErrDenied
-	}
+	s.skipped, s.jobs = skipped, append(slices.DeleteFunc(s.jobs, again), jobs...)
 	return nil
 }
 
-func (s *syncing) print(record review.Record, skipped []skip, jobs []*copying.Job) error {
+var errInterrupted = errors.New("interrupted; the layers that arrived are kept, and the same command goes on from there")
+
+// judgeAfresh judges with nothing remembered.
+func (s *syncing) judgeAfresh(ctx context.Context) (answer, error) {
+	afresh := s.world.Registries.Afresh()
+	defer afresh.Store.Close()
+	s.reviewer.Registries = afresh
+	return s.judge(ctx)
+}
+
+func (s *syncing) judge(ctx context.Context) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	found, err := s.subject(ctx)
+	if cli.Interrupted(ctx) != nil {
+		return answer{}, errInterrupted // what was not asked by then is no reason for a verdict
+	}
+	return found, err
+}
+
+// conclude prints what was found.
+func (s *syncing) conclude(found answer) error {
+	found.notes = append(found.notes, s.notes...)
+	if err := s.print(found); err != nil {
+		return err
+	}
+	return found.err
+}
+
+func (s *syncing) print(found answer) error {
 	if s.output.Format == "json" {
-		return writeLine(s.streams.Out, record.Document())
+		return writeLine(s.streams.Out, found.document(found.notes))
 	}
 	out := s.streams.Out
-	for _, k := range skipped {
-		fmt.Fprintf(out, "Not copied: %s: %s\n", text.Line(k.copied.Image.Ref), text.Line(k.why))
+	for _, line := range s.notCopied() {
+		fmt.Fprintln(out, text.Line(line))
 	}
-	for _, j := range jobs {
-		if j.State == copying.Failed {
-			fmt.Fprintf(out, "Not copied: %s to %s: %s\n", text.Line(j.Image.Ref), text.Line(j.To.Ref), text.Line(j.Err.Error()))
-		}
+	for _, j := range s.jobs {
 		for _, note := range j.Notes {
 			fmt.Fprintf(out, "Note: %s: %s\n", text.Line(j.To.Ref), text.Line(note))
 		}
@@ -229,41 +320,91 @@ func (s *syncing) print(record review.Record, skipped []skip, jobs []*copying.Jo
 	if s.dryRun {
 		fmt.Fprintf(out, "\nAs things are:\n")
 	}
-	if _, err := io.WriteString(out, "\n"+record.Report()); err != nil {
+	if _, err := io.WriteString(out, "\n"+found.report); err != nil {
 		return err
 	}
-	for _, note := range record.Notes {
+	for _, note := range found.notes {
 		fmt.Fprintf(out, "\nNote: %s\n", text.Line(note))
 	}
 	return nil
+}
+
+// Bounds of the lines about what was not copied: a reason that more images than maxAlike share has one line, which names the first of them,
+// and there are at most maxReasons lines.
+const (
+	maxAlike   = 3
+	maxReasons = 50
+)
+
+// notCopied returns lines about what was not copied, and why.
+func (s *syncing) notCopied() []string {
+	var lines, reasons []string
+	of := map[string][]string{} // images by reason
+	long := map[string][]string{}
+	add := func(why, image, line string) {
+		if of[why] == nil {
+			reasons = append(reasons, why)
+		}
+		of[why], long[why] = append(of[why], image), append(long[why], line)
+	}
+	for _, k := range s.skipped {
+		add(k.why, k.copied.Image.Ref, k.copied.Image.Ref)
+	}
+	for _, j := range s.jobs {
+		if j.State == copying.Failed {
+			add(j.Err.Error(), j.Image.Ref, j.Image.Ref+" to "+j.To.Ref)
+		}
+	}
+	for _, why := range reasons {
+		if len(of[why]) > maxAlike {
+			lines = append(lines, "Not copied: "+text.Names(of[why], maxAlike)+": "+why)
+			continue
+		}
+		for _, line := range long[why] {
+			lines = append(lines, "Not copied: "+line+": "+why)
+		}
+	}
+	return text.First(lines, maxReasons, "line (-o json has all)")
 }
 
 // A skip is a copy that is not made, and why.
 type skip struct {
 	copied policy.Copy
 	why    string
+	open   bool // whether it is not known to be needed
 }
 
 // choose returns the copies to be made, and the others.
-func (s *syncing) choose(copies []policy.Copy) (wanted []policy.Copy, skipped []skip) {
-	for _, c := range copies {
+func (s *syncing) choose(found answer) (wanted []policy.Copy, skipped []skip) {
+	for _, c := range found.copies {
 		switch why := s.whyNot(c); {
-		case c.Image.Use() == policy.History && !s.history && (!s.rescue || !c.Image.IsRescue()):
+		case s.leavesOut(c.Image):
 		case why != "":
-			skipped = append(skipped, skip{c, why})
+			skipped = append(skipped, skip{copied: c, why: why})
 		default:
 			wanted = append(wanted, c)
+		}
+	}
+	for _, u := range found.open {
+		if !s.leavesOut(u.Image) {
+			registry, _, _ := strings.Cut(u.At.Ref, "/")
+			skipped = append(skipped, skip{policy.Copy{Image: u.Image, To: u.At}, "it could not be looked up at " + registry + ": " + u.Why, true})
 		}
 	}
 	return wanted, skipped
 }
 
+// leavesOut reports whether only history names an image, and such images are not to be copied.
+func (s *syncing) leavesOut(i policy.Image) bool {
+	return i.Use() == policy.History && !s.history && (!s.rescue || !i.IsRescue())
+}
+
 func (s *syncing) whyNot(c policy.Copy) string {
 	switch {
-	case c.ToSource:
-		return "it is lost at its source, " + c.To.Ref + ", to which nothing is pushed"
 	case c.Obstacle != "" && !c.Denied:
 		return c.Obstacle
+	case c.ToSource:
+		return "it is lost at its source, " + c.To.Ref + ", to which nothing is pushed"
 	case c.Moves && !s.moveTags:
 		return "the tag names another image at " + c.To.Ref + "; --move-tags moves it"
 	default:

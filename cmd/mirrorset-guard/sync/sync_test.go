@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	gosync "sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -39,8 +40,16 @@ const (
 type mirror struct {
 	host string
 	mu   gosync.Mutex
-	sent []string      // the authorizations seen
-	held chan struct{} // if not nil, blobs are read once it is closed
+	sent []string // the authorizations seen
+	// pushed counts what writes.
+	pushed int
+	held   chan struct{} // if not nil, blobs are read once it is closed
+	// denies is set if nobody but pusher may read either.
+	denies atomic.Bool
+	// readOnly is set if nothing may be written.
+	readOnly atomic.Bool
+	// on is told of each request, if it is set.
+	on atomic.Pointer[func(*http.Request)]
 }
 
 func (m *mirror) front(t *testing.T, real string, protected bool) *httptest.Server {
@@ -52,15 +61,25 @@ func (m *mirror) front(t *testing.T, real string, protected bool) *httptest.Serv
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		m.sent = append(m.sent, r.Header.Get("Authorization"))
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			m.pushed++
+		}
 		m.mu.Unlock()
+		if on := m.on.Load(); on != nil {
+			(*on)(r)
+		}
 		if m.held != nil && r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
 			<-m.held
 		}
 		user, password, _ := r.BasicAuth()
-		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		reads := !m.denies.Load() && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 		if protected && (!reads || r.URL.Path == "/v2/") && (user != pusher || password != canary) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="mirror"`)
 			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if m.readOnly.Load() && r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -68,6 +87,13 @@ func (m *mirror) front(t *testing.T, real string, protected bool) *httptest.Serv
 	t.Cleanup(server.Close)
 	m.host = strings.TrimPrefix(server.URL, "http://")
 	return server
+}
+
+// writes returns how many requests were not for reading.
+func (m *mirror) writes() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pushed
 }
 
 // A shop has a source with a router by digest, signed, and a cart by tag; and a change that sends both to a mirror.
@@ -119,7 +145,7 @@ func newShop(t *testing.T) *shop {
 	s.push(t, "shop/cart:v1", cart, nil)
 	s.dump = clitest.Written(t, "cluster.yaml", s.objects())
 	s.change = clitest.Written(t, "mirrors.yaml", s.mirrorSets())
-	secret, err := json.Marshal(map[string]any{"auths": map[string]any{s.mirror.host: map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(pusher + ":" + canary))}}})
+	secret, err := json.Marshal(map[string]any{"auths": map[string]any{s.mirror.host: map[string]string{"auth": encoded}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +249,7 @@ func TestSync(t *testing.T) {
 	filled := s.sync(t, "-f", s.change, "--push-secret", s.secret)
 	wantCode(t, filled, 0, "Nothing is to be copied", "is admitted", "all verified")
 	for _, o := range []clitest.Outcome{dry, without, events, filled} {
-		if secret := base64.StdEncoding.EncodeToString([]byte(pusher + ":" + canary)); strings.Contains(o.Out+o.Err, canary) || strings.Contains(o.Out+o.Err, secret) {
+		if strings.Contains(o.Out+o.Err, canary) || strings.Contains(o.Out+o.Err, encoded) {
 			t.Errorf("the credential is in\n%s\n%s", o.Out, o.Err)
 		}
 	}
@@ -237,7 +263,7 @@ func TestSync(t *testing.T) {
 	wantEvents(t, events.Out)
 }
 
-// wantEvents holds events to the order that is documented: a plan, what happens to images, the end, and a Review.
+// wantEvents holds events to what is documented: a plan and what happens to images, then the end, and a Review.
 func wantEvents(t *testing.T, out string) {
 	t.Helper()
 	var kinds []string
@@ -249,7 +275,7 @@ func wantEvents(t *testing.T, out string) {
 		kinds = append(kinds, e.Kind+e.Type)
 	}
 	got := strings.Join(kinds, " ")
-	if !strings.HasPrefix(got, "SyncEventPlanned SyncEventStarted ") || !strings.HasSuffix(got, " SyncEventEnded Review") || strings.Count(got, "SyncEventCopied") != 2 {
+	if !strings.HasSuffix(got, " SyncEventEnded Review") || strings.Count(got, "SyncEventPlanned ") != 1 || strings.Count(got, "SyncEventStarted ") != 2 || strings.Count(got, "SyncEventCopied ") != 2 {
 		t.Errorf("the events are %s\n%s", got, out)
 	}
 }
@@ -268,6 +294,11 @@ spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}
 		{[]string{"--platforms=linux"}, `--platforms: "linux" is not a platform`},
 		{[]string{"--platforms"}, "--platforms: no node of the cluster says"},
 		{[]string{"--at-once", "-1"}, "--at-once -1: want 1 to 256"},
+		{[]string{"--at-once", "0"}, "--at-once 0: want 1 to 256"},
+		{[]string{"--push-secret", ""}, "--push-secret: it is empty"},
+		{[]string{"--catalog", "quay.io/a/b"}, "--catalog: only with --release"},
+		{[]string{"--delete"}, "--delete: only with -f"},
+		{[]string{"--for-user", "ann"}, "--for-user and --for-group: only with -f"},
 		{[]string{"-o", "yaml"}, `--output "yaml": choose one of`},
 		{[]string{"--push-secret", "missing.json"}, "--push-secret: open missing.json"},
 		{[]string{"--push-secret", dump}, "--push-secret " + dump + ": the pull secret is not the JSON"},

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,9 @@ type images struct {
 	// ownPolicy are namespaces whose pods CRI-O holds to a signature policy of their own when it creates a
 	// container: it may then ask the registry about an image that is there.
 	ownPolicy map[string]bool
+	// templates are what controllers need for the pods that they make from now on, where that may be another image than those of the pods
+	// that are there (rollout.Controller.Template).
+	templates map[ownerKey][]imagePull
 	// shared says of images that pods with different credentials use them.
 	shared []bool
 	// cut says of nodes that they name only the largest of their images.
@@ -107,6 +111,28 @@ func (im *images) pins(p imagePull, n int32) bool {
 	return im.pinned[heldKey(p.image, n)] && !im.ownPolicy[p.namespace]
 }
 
+// spares reports whether a pod surely starts on a node without a question to a registry, as a PinnedImageSet holds the image. Where
+// kubelets verify credentials, one may have pulled the image with those of a former pod before it was pinned: a pod
+// that brings some has to have run there. Of pods that bring none, only those count that are there today.
+func (im *images) spares(p imagePull, n int32) bool {
+	if !im.pins(p, n) || p.policy == corev1.PullAlways {
+		return false
+	}
+	if !im.verifies[n] || p.with == (credential{}) {
+		return true
+	}
+	key := heldKey(p.image, n)
+	if im.shared[p.image] {
+		return im.held.with[heldWith{key, p.with}]
+	}
+	return im.held.held[key]
+}
+
+// replacement returns what may have to be on a node for the pod that its controller makes instead of p.
+func (im *images) replacement(p *pod) []imagePull {
+	return slices.Concat(p.podClass.pulls, im.templates[ownerKey{p.Namespace, p.Owner}])
+}
+
 // verifiesCredentials reports whether the kubelet of a node does so: the feature
 // KubeletEnsureSecretPulledImages is on since 1.35.
 func verifiesCredentials(node *corev1.Node) bool {
@@ -121,23 +147,41 @@ const listedImages = 50
 func (w *cluster) addImages() {
 	im := &images{
 		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, pinned: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), verifies: make([]bool, len(w.nodes)),
-		answers: map[pullKey]rollout.Pull{},
+		answers: map[pullKey]rollout.Pull{}, templates: map[ownerKey][]imagePull{},
 	}
 	w.images = im
 	var users []credential // of images, their first
+	pullOf := func(c rollout.Container, namespace string, with credential) imagePull {
+		id, ok := im.ids[c.Image]
+		if !ok {
+			id = int32(len(im.names)) //nolint:gosec // there are not that many
+			im.ids[c.Image] = id
+			im.names = append(im.names, c.Image)
+			im.shared = append(im.shared, false)
+			users = append(users, with)
+		}
+		im.shared[id] = im.shared[id] || users[id] != with
+		return imagePull{id, c.Pull, namespace, with}
+	}
 	for _, s := range w.classes {
 		for _, c := range s.spec.Containers {
-			id, ok := im.ids[c.Image]
-			if !ok {
-				id = int32(len(im.names)) //nolint:gosec // there are not that many
-				im.ids[c.Image] = id
-				im.names = append(im.names, c.Image)
-				im.shared = append(im.shared, false)
-				users = append(users, credentialOf(s))
-			}
-			pull := imagePull{id, c.Pull, s.namespace, credentialOf(s)}
-			im.shared[id] = im.shared[id] || users[id] != pull.with
-			s.pulls = append(s.pulls, pull)
+			s.pulls = append(s.pulls, pullOf(c, s.namespace, credentialOf(s)))
+		}
+	}
+	templates := map[ownerKey][]rollout.Container{}
+	for _, c := range w.in.Cluster.Controllers {
+		if len(c.Template) > 0 {
+			templates[ownerKey{c.Namespace, c.Owner}] = c.Template
+		}
+	}
+	for i := range w.pods {
+		p := &w.pods[i]
+		owner := ownerKey{p.Namespace, p.Owner}
+		if im.templates[owner] != nil {
+			continue
+		}
+		for _, c := range templates[owner] {
+			im.templates[owner] = append(im.templates[owner], pullOf(c, p.Namespace, credentialOf(p.podClass)))
 		}
 	}
 	for n := range w.nodes {

@@ -65,19 +65,27 @@ func (w *cluster) moved() []Moved {
 	return all
 }
 
-// allPinned reports whether PinnedImageSets hold every image of the pods that drains evict, on each node that those
-// may go to; false if there are none of such pods.
+// allPinned reports whether PinnedImageSets hold every image of the pods that drains evict, and of those made instead, on each node
+// that these may go to; false if there are none of such pods.
 func (w *cluster) allPinned() bool {
-	known := map[*podClass]bool{}
+	type kind struct {
+		*podClass
+		ownerKey // of pods whose controller may make others
+	}
+	known := map[kind]bool{}
 	for i := range w.pods {
 		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.isNeverReplaced() || !w.nodes[p.node].drained || known[p.podClass] {
+		of := kind{podClass: p.podClass}
+		if owner := (ownerKey{p.Namespace, p.Owner}); w.images.templates[owner] != nil {
+			of.ownerKey = owner
+		}
+		if p.stays || p.node < 0 || p.isNeverReplaced() || !w.nodes[p.node].drained || known[of] {
 			continue
 		}
-		known[p.podClass] = true
-		for _, pull := range p.podClass.pulls {
+		known[of] = true
+		for _, pull := range w.images.replacement(p) {
 			for _, n := range p.podClass.eligible.list {
-				if w.ask(1); !w.images.pins(pull, n) {
+				if w.ask(1); !w.images.spares(pull, n) {
 					return false
 				}
 			}

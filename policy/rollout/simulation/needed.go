@@ -46,7 +46,7 @@ func Needs(in Input) []Needed {
 			continue
 		}
 		for _, pool := range w.poolsOf(p) {
-			for _, pull := range p.podClass.pulls {
+			for _, pull := range w.images.replacement(p) {
 				at := key{pool, w.images.names[pull.image]}
 				n := found[at]
 				if n == nil {

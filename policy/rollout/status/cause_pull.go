@@ -71,13 +71,13 @@ func (d *diagnosis) copies(image string, mirror mirrors.Location, route path) []
 	switch answer := d.answer(source); {
 	case answer == policy.Unreachable || isWithout(answer):
 	case !d.isAsked(source):
-		return []Remedy{act(copyCommand(image, mirror.Ref), "copies the image to the mirror, if it can still be had at its source"+again)}
+		return []Remedy{act(copyCommand(source.Location, mirror), "copies the image to the mirror, if it can still be had at its source"+again)}
 	default:
-		return []Remedy{act(copyCommand(image, mirror.Ref), "copies the image from its source to the mirror"+again)}
+		return []Remedy{act(copyCommand(source.Location, mirror), "copies the image from its source to the mirror"+again)}
 	}
 	for _, at := range d.Asks.Places {
 		if d.answer(at) == policy.Present && isOf(image, at.Ref) && at.Ref != mirror.Ref {
-			return []Remedy{act(copyCommand(at.Ref, mirror.Ref), "copies the image to the mirror from where it still is"+again)}
+			return []Remedy{act(copyCommand(at.Location, mirror), "copies the image to the mirror from where it still is"+again)}
 		}
 	}
 	node := d.runsOn(image)
@@ -144,7 +144,7 @@ func (d *diagnosis) signRemedies(route path) []Remedy {
 			if !s.Accepted || !ok || there.Ref == s.At || d.isSigned(at, s.Digest) || slices.ContainsFunc(remedies, func(r Remedy) bool { return strings.HasSuffix(r.Command, " docker://"+arg(there.Ref)) }) {
 				continue
 			}
-			remedies = append(remedies, act(fmt.Sprintf("skopeo copy --preserve-digests docker://%s docker://%s", arg(s.At), arg(there.Ref)),
+			remedies = append(remedies, act(policy.CopyCommand("--preserve-digests", mirrors.Location{Ref: arg(s.At), Insecure: from.Insecure}, mirrors.Location{Ref: arg(there.Ref), Insecure: there.Insecure}),
 				"copies its signature, which nodes accept, to where they look for it"))
 		}
 	}
@@ -156,14 +156,10 @@ func (d *diagnosis) isSigned(at PlaceAsked, digest string) bool {
 	return slices.ContainsFunc(d.Evidence.Places[at.Place].Signatures, func(s SignatureAnswer) bool { return s.Digest == digest && s.Accepted })
 }
 
-// copyCommand copies an image. What is copied by digest goes without a tag, and as the whole
-// list that the digest is of.
-func copyCommand(image, to string) string {
-	repository, _, byDigest := strings.Cut(to, "@")
-	if byDigest {
-		return fmt.Sprintf("oc image mirror --keep-manifest-list=true %s %s", arg(image), arg(repository))
-	}
-	return fmt.Sprintf("oc image mirror %s %s", arg(image), arg(to))
+// copyCommand copies an image with all of its parts, as the remedies of findings do.
+func copyCommand(from, to mirrors.Location) string {
+	from.Ref, to.Ref = arg(from.Ref), arg(to.Ref)
+	return policy.CopyCommand("--all --preserve-digests", from, to)
 }
 
 // revert deletes the mirror object that sends nodes to a mirror for the image of a pod, and says what

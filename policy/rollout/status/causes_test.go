@@ -115,12 +115,12 @@ func TestCauses(t *testing.T) {
 		{"the mirror has it by now", deadlock(answered(policy.Present, policy.Unknown), failing), CauseImageNotPulled, mirror + " has it", "oc -n shop delete pod 2"},
 		{"the source has it, and nodes get that far", deadlock(answered(policy.Absent, policy.Present), failing), CauseImageNotPulled, source + " has it", "oc -n shop delete pod 2"},
 		{"the mirror wants credentials", deadlock(answered(policy.Denied, policy.Absent), failing), CauseImageNotPulled, mirror + " does not let the nodes in", "oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE"},
-		{"the kubelet says why", deadlock(func(in *Input) { in.Cluster.Pods[1].Detail = "manifest unknown" }, failing), CauseImageNotPulled, "its kubelet says: manifest unknown", "oc image mirror " + source + " " + mirror},
+		{"the kubelet says why", deadlock(func(in *Input) { in.Cluster.Pods[1].Detail = "manifest unknown" }, failing), CauseImageNotPulled, "its kubelet says: manifest unknown", copyOf(source, mirror)},
 		{"pull secrets of its own", deadlock(func(in *Input) {
 			spec := *in.Cluster.Pods[1].Spec
 			spec.PullSecrets = []string{"vendor"}
 			in.Cluster.Pods[1].Spec = &spec
-		}, failing), CauseImageNotPulled, "the pod has pull secrets of its own", "oc image mirror " + source + " " + mirror},
+		}, failing), CauseImageNotPulled, "the pod has pull secrets of its own", copyOf(source, mirror)},
 		{"no constraint lets it go anywhere", deadlock(func(in *Input) {
 			in.Cluster.Pods[1].Detail = "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match pod anti-affinity rules."
 			in.Cluster.Pods[1].Node = ""
@@ -137,7 +137,7 @@ func TestCauses(t *testing.T) {
 		{"a bare pod waits for its image, which a place has", deadlock(func(in *Input) {
 			answered(policy.Absent, policy.Present)(in)
 			in.Cluster.Pods[1].Owner = rollout.Owner{}
-		}, failing), CauseImageNotPulled, source + " has it", "oc image mirror " + source + " " + mirror},
+		}, failing), CauseImageNotPulled, source + " has it", copyOf(source, mirror)},
 		{
 			"the mirror lacks the signature", deadlock(signed(policy.Unsigned, ""), "failing=SignatureValidationFailed"), CauseImageNotPulled, "nodes require a signature of it (the policy.json of a MachineConfig, scope quay.io/shop)",
 			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig",
@@ -182,14 +182,14 @@ func TestCauses(t *testing.T) {
 		{"the API server says by which budget", deadlock(func(in *Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 1, 2, 1)
 			in.Evidence.Evictions = map[PodName]Eviction{{"shop", "1"}: {Budgets: true, Words: "The disruption budget cart needs 1 healthy pods and has 1 currently"}}
-		}, failing), CauseImageNotPulled, "the API server says: The disruption budget cart needs 1", "oc image mirror " + source + " " + mirror},
+		}, failing), CauseImageNotPulled, "the API server says: The disruption budget cart needs 1", copyOf(source, mirror)},
 		{"the API server refuses for another reason", deadlock(func(in *Input) {
 			in.Cluster.Budgets = nil
 			in.Evidence.Evictions = map[PodName]Eviction{{"shop", "1"}: {Words: `admission webhook "vm.example.com" denied the request: it runs`}}
 		}), CauseEvictionRefused, `admission webhook "vm.example.com" denied`, "oc -n shop delete pod 1"},
 		{"a drain past the hour", deadlock(func(in *Input) {
 			in.Cluster.Nodes[0].Annotations[mco+"state"], in.Cluster.Nodes[0].Annotations[mco+"reason"] = "Degraded", "failed to drain node: a after 1 hour. Please see machine-config-controller logs for more information"
-		}, failing), CauseImageNotPulled, "its drain did not end within an hour", "oc image mirror " + source + " " + mirror},
+		}, failing), CauseImageNotPulled, "its drain did not end within an hour", copyOf(source, mirror)},
 		{"a pod that does not end", deadlock(func(in *Input) {
 			in.Now, in.Cluster.Budgets = noon, nil
 			in.Cluster.Pods[0].Deleted, in.Cluster.Pods[0].Ends = true, noon.Add(-time.Hour)
@@ -207,7 +207,7 @@ func TestCauses(t *testing.T) {
 			in := gaveUp("failed to update OS to quay.io/shop/os:2: error running rpm-ostree rebase: manifest unknown: exit status 1", "has=2")
 			in.Rendered["2"].OSImage = "quay.io/shop/os:2"
 			return in
-		}(), CauseSystemNotUpdated, "node a looks for it at mirror.example.com/shop/os:2, then quay.io/shop/os:2", "oc image mirror quay.io/shop/os:2 mirror.example.com/shop/os:2"},
+		}(), CauseSystemNotUpdated, "node a looks for it at mirror.example.com/shop/os:2, then quay.io/shop/os:2", copyOf("quay.io/shop/os:2", "mirror.example.com/shop/os:2")},
 		{"a disk that is full", gaveUp("error running rpm-ostree rebase: No space left on device"), CauseSystemNotUpdated, "could not be updated", "oc debug node/a -- chroot /host systemctl restart rpm-ostreed"},
 		{"a reason of its own", gaveUp("the moon is full"), CauseNodeGaveUp, "the moon is full", ""},
 		{"a target that is gone", func() Input {
@@ -228,7 +228,7 @@ func TestCauses(t *testing.T) {
 			in := input(worker("2"), node("a", "has=2", "wants=1"))
 			in.Cluster.Pods = append(daemons(), mcoPod("machine-config-daemon", "a", failing))
 			return in
-		}(), CauseDaemonDown, "node a looks for it at mirror.example.com/shop/mco:v1", "oc image mirror quay.io/shop/mco:v1 mirror.example.com/shop/mco:v1"},
+		}(), CauseDaemonDown, "node a looks for it at mirror.example.com/shop/mco:v1", copyOf("quay.io/shop/mco:v1", "mirror.example.com/shop/mco:v1")},
 		{"no controller", func() Input {
 			in := input(worker("2"), node("a"))
 			in.Cluster.Pods = daemons("a")[1:]
@@ -375,8 +375,9 @@ func TestRevert(t *testing.T) {
 	if i < 0 || !strings.Contains(remedies[i].Effect, "Then 2 nodes of pool worker: each drains and reloads CRI-O. Drains wait") {
 		t.Errorf("got %+v", remedies)
 	}
-	if got := copyCommand("quay.io/a@sha256:1", "m.example.com/a@sha256:1"); got != "oc image mirror --keep-manifest-list=true quay.io/a@sha256:1 m.example.com/a" {
-		t.Errorf("by digest: got %s", got)
+	odd, plain := mirrors.Location{Ref: "quay.io/a;b:1"}, mirrors.Location{Ref: "m.example.com/a@sha256:1", Insecure: true}
+	if got := copyCommand(odd, plain); got != "skopeo copy --all --preserve-digests --dest-tls-verify=false docker://'quay.io/a;b:1' docker://m.example.com/a@sha256:1" {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -431,4 +432,9 @@ func TestAccessed(t *testing.T) {
 	if !slices.Contains(d.HoldUps[0].Chain.Links, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
 		t.Errorf("got %+v", d)
 	}
+}
+
+// copyOf is the command that copies an image.
+func copyOf(from, to string) string {
+	return "skopeo copy --all --preserve-digests docker://" + from + " docker://" + to
 }

@@ -85,7 +85,7 @@ func TestDiagnose(t *testing.T) {
 			"pod shop/1 is not evicted: budget cart allows no disruption: 1 of 2 pods are healthy, and 1 must be",
 			"pod shop/2 on b cannot pull quay.io/shop/cart:v1: ImagePullBackOff",
 			"node b looks for it at mirror.example.com/shop/cart:v1, then quay.io/shop/cart:v1",
-		}, "oc image mirror quay.io/shop/cart:v1 mirror.example.com/shop/cart:v1"},
+		}, copyOf("quay.io/shop/cart:v1", "mirror.example.com/shop/cart:v1")},
 		{"a replacement that is on no node", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "", "pending")}, full), []string{
 			"node a is being drained",
 			"pod shop/1 is not evicted: budget cart allows no disruption: 1 of 2 pods are healthy, and 1 must be",

@@ -99,7 +99,7 @@ func TestLostRoute(t *testing.T) {
 			tagSet(configv1.NeverContactSource),
 			[]string{cartAt},
 			"ImageTagMirrorSet shop says NeverContactSource",
-			"oc image mirror " + cartAt + " " + cartMirror,
+			copyOf(cartAt, cartMirror),
 		},
 	} {
 		in := turned(t, tt.before, tt.after, tt.has...)
@@ -221,8 +221,8 @@ func TestCopies(t *testing.T) {
 		has    []string
 		want   string
 	}{
-		{"its source", []string{cartAt}, "oc image mirror " + cartAt + " " + cartMirror},
-		{"the mirror before", []string{"old.example.com/shop/cart:v1"}, "oc image mirror old.example.com/shop/cart:v1 " + cartMirror},
+		{"its source", []string{cartAt}, copyOf(cartAt, cartMirror)},
+		{"the mirror before", []string{"old.example.com/shop/cart:v1"}, copyOf("old.example.com/shop/cart:v1", cartMirror)},
 		{"a node on which it runs", nil, "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + cartAt + " docker://" + cartMirror},
 	} {
 		in := turned(t, before, set, tt.has...)
@@ -234,7 +234,7 @@ func TestCopies(t *testing.T) {
 	spec := *in.Cluster.Pods[0].Spec
 	spec.Containers, in.Cluster.Pods[0].Spec = nil, &spec
 	for _, command := range commands(Diagnose(in, set).HoldUps[0]) {
-		if strings.Contains(command, "image mirror") || strings.Contains(command, "podman") {
+		if strings.Contains(command, "skopeo") || strings.Contains(command, "podman") {
 			t.Errorf("it is nowhere: %s", command)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -32,7 +33,11 @@ type Registries struct {
 	dir    string
 	puller string
 	proxy  string
+	asked  atomic.Int64
 }
+
+// Asked returns how often anybody has connected to a registry so far, or tried to.
+func (r *Registries) Asked() int { return int(r.asked.Load()) }
 
 // NewRegistries starts registries that end with the test, and have no images. The test is
 // skipped where the programs are not in place.
@@ -130,6 +135,7 @@ func (r *Registries) connect(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
 		return
 	}
+	r.asked.Add(1)
 	to, err := net.Dial("tcp", r.Front.Addr(host))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)

@@ -51,7 +51,10 @@ func (c *ChangeFlags) Read(io Streams) (mirrors.Edit, error) {
 
 // Begin reads the change, if there is any. The error is one that nothing in force could mend.
 func (c *ChangeFlags) Begin(io Streams) (Change, error) {
-	if len(c.Files) == 0 {
+	switch {
+	case len(c.Files) == 0 && c.delete:
+		return Change{}, errors.New("--delete: only with -f, which names the objects to delete")
+	case len(c.Files) == 0:
 		return Change{}, nil
 	}
 	r := c.reader(io)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
@@ -80,6 +81,7 @@ type Configuration struct {
 	Lifetimes presence.Lifetimes
 	Audit     auditlog.Settings
 	Heal      healing.Settings
+	Updates   v1alpha1.Updates
 }
 
 // Read returns what the file, if there is one, and the flags say.
@@ -117,7 +119,7 @@ func (c *ConfigFlags) Merge(file config.Configuration, p *PolicyFlags, r *Regist
 	if err != nil {
 		return Configuration{}, err
 	}
-	merged := Configuration{Settings: c.withFlags(file.Settings(), flagged), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), Audit: file.AuditSettings(), Heal: file.HealSettings()}
+	merged := Configuration{Settings: c.withFlags(file.Settings(), flagged), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), Audit: file.AuditSettings(), Heal: file.HealSettings(), Updates: file.Updates}
 	if c.says("registry-rate") {
 		merged.Paces.Rates = rates
 	}
@@ -164,6 +166,9 @@ func (r *RequesterFlags) Requester() (policy.Requester, error) {
 	}
 	return policy.Requester{User: r.user, Groups: r.groups}, nil
 }
+
+// Given reports whether the flags name somebody.
+func (r *RequesterFlags) Given() bool { return r.user != "" || len(r.groups) > 0 }
 
 // Note says that exemptions were left out, for want of a user; "" if none were.
 func (r *RequesterFlags) Note(s policy.Settings) string {

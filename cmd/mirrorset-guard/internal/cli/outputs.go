@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -87,9 +88,12 @@ func number(is bool) int {
 	return 0
 }
 
-// Print has write write to the target. A file is there as a whole or not at all: it is written
+// Print has write write to the target what was found out under ctx, unless that was interrupted. A file is there as a whole or not at all: it is written
 // beside its place and renamed.
-func (t Target) Print(stdout io.Writer, write func(io.Writer) error) error {
+func (t Target) Print(ctx context.Context, stdout io.Writer, write func(io.Writer) error) error {
+	if err := Interrupted(ctx); err != nil {
+		return err
+	}
 	if t.File == "" {
 		return write(stdout)
 	}

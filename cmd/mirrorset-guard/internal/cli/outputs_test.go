@@ -59,10 +59,10 @@ func TestPrint(t *testing.T) {
 			return err
 		}
 	}
-	if err := target.Print(nil, text("good", nil)); err != nil {
+	if err := target.Print(t.Context(), nil, text("good", nil)); err != nil {
 		t.Fatal(err)
 	}
-	err := target.Print(nil, text("half", errors.New("no")))
+	err := target.Print(t.Context(), nil, text("half", errors.New("no")))
 	if want := "--output json=" + target.File + ": no"; fmt.Sprint(err) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -74,7 +74,7 @@ func TestPrint(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 	target.File = filepath.Join(dir, "none", "report.json")
-	if err := target.Print(nil, text("good", nil)); err == nil || !strings.HasPrefix(err.Error(), "--output json="+target.File+": ") {
+	if err := target.Print(t.Context(), nil, text("good", nil)); err == nil || !strings.HasPrefix(err.Error(), "--output json="+target.File+": ") {
 		t.Errorf("no such folder: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ func newPluginCompletion(program Program) *cobra.Command {
 		Long: fmt.Sprintf(`completion prints a script. As a file %s in the PATH,
 %s's own completion asks it for what may follow "%s".`, file, tool, program),
 		Example: fmt.Sprintf("  %s completion > %s && chmod +x %s && sudo mv %s /usr/local/bin/", program, file, file, file),
-		Args:    cobra.NoArgs,
+		Args:    NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "#!/bin/sh\nexec %s %s \"$@\" 2>/dev/null\n", program, cobra.ShellCompRequestCmd)
 			return err

@@ -28,6 +28,15 @@ const (
 // ErrDenied ends a command whose answer was written, and was no.
 var ErrDenied = errors.New("denied")
 
+// Interrupted returns an error if ctx was ended from outside, as by Ctrl-C, and not by its time: of what was being asked
+// by then nothing is known, and what is said of it would be no answer.
+func Interrupted(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errors.New("interrupted; there is no answer")
+	}
+	return nil
+}
+
 // Run runs the program, of which these are the commands, and returns its exit code. argv is as in
 // os.Args: the name it was called by decides whether it is a plugin of kubectl or oc. The tests start it
 // with their own streams.

@@ -186,11 +186,15 @@ func (w *WorldFlags) OpenMirrors(ctx context.Context, io Streams) (*world.World,
 	return w.openWith(ctx, io, false)
 }
 
+// headroom is that of commands. A check of a release has some 20 MB in use.
+const headroom = 64 << 20
+
 func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*world.World, error) {
 	options, err := w.Registries.Options()
 	if err != nil {
 		return nil, err
 	}
+	options.Headroom = headroom
 	open, err := w.openCluster(options, io)
 	if err != nil {
 		return nil, err

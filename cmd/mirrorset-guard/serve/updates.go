@@ -1,0 +1,62 @@
+package serve
+
+import (
+	"context"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
+)
+
+// prepareUpdates makes what judges the release that the cluster is to be updated to, once the configuration asks for
+// it.
+func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) error {
+	g.payloads = readiness.NewPayloads()
+	elsewhere := "another replica judges it: the one that holds Lease " + g.options.standing.namespace + "/" + election.LeaseName
+	if g.options.standing.every == 0 {
+		elsewhere = "it is not judged, as nothing is verified (--verify-every 0)"
+	}
+	var err error
+	g.updates, err = updates.New(updates.Options{
+		Cluster:   g.cluster,
+		Reviewer:  reviewer,
+		Store:     g.registries,
+		Carrier:   g.registries.Client,
+		Payloads:  g.payloads,
+		Report:    g.tellOfUpdate,
+		Every:     g.options.standing.every,
+		Elsewhere: elsewhere,
+		Log:       g.log.WithName("updates"),
+		Metrics:   g.registry,
+	})
+	if err == nil {
+		g.updates.Configure(s)
+	}
+	return err
+}
+
+// prepareUpdateReviews makes what judges the updates that users ask for, as reviewer reviews changes.
+func (g *guard) prepareUpdateReviews(reviewer *review.Reviewer) {
+	g.updateReviews = readiness.NewUpdates(readiness.UpdatesOptions{
+		World:  readiness.World{Cluster: g.cluster, Reviewer: reviewer, Carrier: g.registries.Client, Payloads: g.payloads},
+		Stored: g.cluster.StoredVersion,
+	})
+}
+
+// nextRelease returns what is known of the release that the cluster is to be updated to.
+func (g *guard) nextRelease() *v1alpha1.NextRelease { return g.updates.Document() }
+
+// tellOfUpdate writes an Event about the ClusterVersion.
+func (g *guard) tellOfUpdate(ctx context.Context, n updates.News) error {
+	about := corev1.ObjectReference{APIVersion: configv1.GroupVersion.String(), Kind: "ClusterVersion", Name: "version"}
+	if v := g.cluster.ProgressObjects().Version; v != nil {
+		about.UID = v.UID // by which kubectl describe finds it
+	}
+	return events.Write(ctx, g.events, updates.Author(g.replica).Event(about, n.Reason, n.Note, n.Warning))
+}

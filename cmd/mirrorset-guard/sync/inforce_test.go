@@ -1,0 +1,30 @@
+package sync
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+)
+
+// TestInForce: without a change, what is missing and cannot be copied ends with 1, though nobody could pull it before the mirrors
+// either, which is no objection to a change.
+func TestInForce(t *testing.T) {
+	s := newShop(t)
+	nobody(t)
+	const gone = "sha256:4ece4ece4ece4ece4ece4ece4ece4ece4ece4ece4ece4ece4ece4ece4ece4ece"
+	objects := s.objects() + withoutSecrets
+	lost := strings.Replace(objects, "shop/cart:v1", "ocp/router@"+gone, 1)
+	s.dump = clitest.Written(t, "cluster.yaml", lost)
+	wantCode(t, s.sync(t, "-f", s.change, "--push-secret", s.secret), 0, "failed: ", "is admitted: it reroutes 2 of 2 images, 1 verified")
+
+	s.dump = clitest.Written(t, "cluster.yaml", lost+"---\n"+s.mirrorSets())
+	const found = "The mirror configuration in force reroutes 2 of 2 images: 1 verified, 1 not there as nodes need it."
+	wantCode(t, s.sync(t, "--push-secret", s.secret), 1, "failed: ", found)
+	wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 1, found)
+
+	s.dump = clitest.Written(t, "cluster.yaml", objects+"---\n"+s.mirrorSets())
+	wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 1, "The mirror configuration in force has faults: 1 of the 2 images it reroutes could not be pulled safely.", "To "+s.mirror.host+": 1 image, ")
+	wantCode(t, s.sync(t, "--push-secret", s.secret), 0, "Copied 1 of 1 image", "The mirror configuration in force reroutes 2 of 2 images: all verified.")
+	wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 0, "all verified")
+}

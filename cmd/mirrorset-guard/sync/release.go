@@ -1,0 +1,51 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+)
+
+// releaseOf judges a release, as check --release does.
+func (s *syncing) releaseOf() (func(context.Context) (answer, error), error) {
+	choice, err := readiness.Find(s.world.Cluster.RolloutObjects().Version, s.release)
+	if err != nil {
+		return nil, s.aboutRelease(err)
+	}
+	read := new(readiness.ReadCatalogs) // minutes of work, if large, and the same in each judgement
+	return func(ctx context.Context) (answer, error) {
+		w := readiness.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Carrier: s.world.Registries.Client, Catalogs: s.catalogs, ReadCatalogs: read}
+		r, err := readiness.Judge(ctx, w, choice)
+		if err != nil {
+			return answer{}, s.aboutRelease(err)
+		}
+		return answerOf(r), nil
+	}, nil
+}
+
+func (s *syncing) aboutRelease(err error) error {
+	return fmt.Errorf("--release %s: %w", text.Line(text.Cut(s.release, maxReason)), err)
+}
+
+func answerOf(r *readiness.Readiness) answer {
+	a := answer{copies: r.Copies(), open: r.Record.Plan.Undetermined(r.Record.Facts), grows: true, report: r.Report(), notes: r.Notes}
+	for i := range a.copies {
+		a.copies[i].Rank = i // the place in the order of an update, instead of that among what runs
+	}
+	a.document = func(notes []string) any {
+		doc := r.Document()
+		doc.Notes = append([]string{}, notes...)
+		return doc
+	}
+	switch r.State() {
+	case readiness.Ready:
+	case readiness.NotReady:
+		a.err = cli.ErrDenied
+	default:
+		a.err = fmt.Errorf("%s: not all could be determined", r.Title())
+	}
+	return a
+}

@@ -1,0 +1,162 @@
+package sync
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
+)
+
+// A releaseSync is a release with operators where they are at home, a mirror that has nothing, and a cluster that is offered the
+// release.
+type releaseSync struct {
+	*testrelease.Stage
+	mirror  string
+	objects string
+	dump    string
+}
+
+func newReleaseSync(t *testing.T) *releaseSync {
+	t.Helper()
+	s := &releaseSync{Stage: testrelease.AtHome(t, 8)}
+	s.PushCatalog(t, 2, 1)
+	s.Without()
+	p, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Stop() }) // a registry that does not end fails no test of what it did
+	s.mirror = p.Addr
+	s.objects = strings.ReplaceAll(s.Objects(s.Signed)+s.Operators(1), `mirrors: ["`+s.Mirror, `mirrors: ["`+s.mirror)
+	s.objects = strings.Replace(s.objects, `insecureRegistries: ["`, `insecureRegistries: ["`+s.mirror+`", "`, 1)
+	s.dump = clitest.Written(t, "cluster.yaml", s.objects+testrelease.WholeOperators)
+	return s
+}
+
+// nameOf returns what an image of the release is called.
+func (s *releaseSync) nameOf(ref string) string {
+	_, digest, _ := strings.Cut(ref, "@")
+	i := slices.IndexFunc(s.Parts, func(p testrelease.Part) bool { return p.What == "image" && strings.HasSuffix(p.Path, "/"+digest) })
+	return s.Parts[i].Name
+}
+
+func (s *releaseSync) sync(t *testing.T, args ...string) clitest.Outcome {
+	t.Helper()
+	t.Setenv("REGISTRY_AUTH_FILE", clitest.Written(t, "nothing.json", "{}"))
+	return clitest.Invoke(t, run, "", append([]string{"sync", "--from", s.dump, "--allow-loopback", "--release", testrelease.Version}, args...)...)
+}
+
+// TestRelease fills an empty mirror with a release, in one run: first the release image, then what that names, in the order in which an
+// update needs it.
+func TestRelease(t *testing.T) {
+	s := newReleaseSync(t)
+	dry := s.sync(t, "--dry-run")
+	wantCode(t, dry, 1, "To "+s.mirror+": 1 image, ", "As things are:", "NOT READY: Release 4.21.3", "Which images it consists of is not known")
+	got := s.sync(t, "-o", "json", "--at-once", "1")
+	wantCode(t, got, 0)
+	var copied []string
+	for _, line := range strings.Split(strings.TrimSpace(got.Out), "\n") {
+		var e struct{ Kind, Type, Image, Verdict string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if e.Type == "Copied" {
+			copied = append(copied, s.nameOf(e.Image))
+		}
+		if e.Kind == "ReleaseReview" && e.Verdict != "READY" {
+			t.Errorf("it ends with %s", line)
+		}
+	}
+	want := []string{"release", "cluster-version-operator", "component-003", "component-006", "component-004", "component-005", "component-007", "rhel-coreos", "rhel-coreos-extensions"}
+	for i, name := range want { // two that are known at the same moment may change places
+		if at := slices.Index(copied, name); at < i-1 || at > i+1 || len(copied) != len(want) {
+			t.Errorf("copied %q, want %q", copied, want)
+			break
+		}
+	}
+	wantCode(t, s.sync(t), 0, "Nothing is to be copied", "READY: Release 4.21.3", "9 of 9 images")
+}
+
+// TestReleaseCatalog fills it with the operators' images too; what is not to be had is named.
+func TestReleaseCatalog(t *testing.T) {
+	s := newReleaseSync(t)
+	flags := []string{"--catalog", s.Catalog()}
+	lost := s.PartOf("op-1.v1.2.0", "image")
+	s.Without(lost.Path)
+	got := s.sync(t, flags...)
+	wantCode(t, got, 1, "Copied 2 of 2 images", "Not copied: "+s.Mirror+"/operators/op-1@", "NOT READY: Release 4.21.3", "17 of 18 images can be pulled by all nodes that need them, 1 cannot.")
+	s.Without()
+	wantCode(t, s.sync(t, flags...), 0, "Copied 1 of 1 image", "READY: Release 4.21.3", "18 of 18 images")
+}
+
+// TestAttempts: another copy to the same place, of signatures that turn out to be missing once the image is there, is a new one; the same again is
+// not.
+func TestAttempts(t *testing.T) {
+	to := mirrors.Location{Ref: "m.local/x@sha256:aa"}
+	image := policy.Copy{Rule: policy.ImageMissing, To: to}
+	signature := policy.Copy{Rule: policy.SignatureMissing, To: to, OnlyAttachments: true, Attachments: []policy.AttachmentCopy{{To: to}}}
+	more := signature
+	more.Attachments = append(more.Attachments, policy.AttachmentCopy{From: to})
+	tried := attempts{}
+	for _, c := range []policy.Copy{image, signature, more} {
+		if !tried.lack([]policy.Copy{image, c}) {
+			t.Errorf("%+v was not tried before", c)
+		}
+		tried.add([]policy.Copy{c})
+		if tried.lack([]policy.Copy{c, image}) {
+			t.Errorf("%+v was tried", c)
+		}
+	}
+}
+
+// TestReleaseReadsOnce: a catalog is read once, however often the release is judged.
+func TestReleaseReadsOnce(t *testing.T) {
+	s := newReleaseSync(t)
+	layer := s.PartOf("catalog", "layer").Path
+	var read atomic.Int32
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: s.mirror})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.Header.Get("Range") == "" && strings.HasSuffix(r.URL.Path, layer) {
+			read.Add(1)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s.dump = clitest.Written(t, "cluster.yaml", strings.ReplaceAll(s.objects, s.mirror, strings.TrimPrefix(server.URL, "http://"))+testrelease.WholeOperators)
+	wantCode(t, s.sync(t, "--catalog", s.Catalog()), 0, "READY: Release 4.21.3", "18 of 18 images")
+	if n := read.Load(); n != 1 {
+		t.Errorf("the catalog was read %d times", n)
+	}
+}
+
+// TestReleaseUsage: mistakes name the flag.
+func TestReleaseUsage(t *testing.T) {
+	s := newReleaseSync(t)
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-f", s.dump}, "--release is about the configuration in force: leave out -f"},
+		{[]string{"--catalog", "x"}, `--catalog "x": it is no reference of an image`},
+		{[]string{"--release", "4.30.1"}, "ClusterVersion does not offer this version"},
+		{[]string{"--release", ""}, "--release: it is empty"},
+		{[]string{"--delete"}, "--delete: only with -f"},
+		{[]string{"--history"}, "--history and --rescue are about images that the cluster names today"},
+		{[]string{"--rescue"}, "--history and --rescue are about images that the cluster names today"},
+		{[]string{"--for-user", "ann"}, "--for-user and --for-group: only with -f"},
+	} {
+		wantCode(t, s.sync(t, row.args...), 2, row.want)
+	}
+}

@@ -1,0 +1,218 @@
+package copying
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// content is what a registry that a tenant has built serves, by digest and by tag.
+type content map[string]string
+
+func (c content) put(what string) string {
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(what)))
+	c[digest] = what
+	return digest
+}
+
+// image puts the manifest of an image without layers, which has a digest of its own. Subject is a field of it, or nothing.
+func (c content) image(of, subject string) string {
+	config := c.put("{}")
+	return c.put(fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":%q,"digest":%q,"size":2},"layers":[],%s"annotations":{"of":%q}}`,
+		types.OCIManifestSchema1, types.OCIConfigJSON, config, subject, of))
+}
+
+// index puts an index of parts.
+func (c content) index(parts ...string) string {
+	var list []string
+	for i, digest := range parts {
+		list = append(list, fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d,"platform":{"os":"linux","architecture":"a%d"}}`, c.typeOf(digest), digest, len(c[digest]), i))
+	}
+	return c.put(fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[%s]}`, types.OCIImageIndex, strings.Join(list, ",")))
+}
+
+func (c content) typeOf(digest string) string {
+	if strings.Contains(c[digest], `"manifests"`) {
+		return string(types.OCIImageIndex)
+	}
+	return string(types.OCIManifestSchema1)
+}
+
+// serve answers a request for content.
+func (c content) serve(w http.ResponseWriter, r *http.Request) bool {
+	at := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	what, ok := c[at]
+	if !ok || strings.Contains(r.URL.Path, "/referrers/") {
+		return false
+	}
+	w.Header().Set("Content-Type", c.typeOf(at))
+	_, _ = w.Write([]byte(what))
+	return true
+}
+
+// TestRepeatedParts: what indexes name again and again is read once, and put once.
+func TestRepeatedParts(t *testing.T) {
+	s, c := newStage(t, newServer(t), newServer(t)), content{}
+	s.source.set(c.serve)
+	at := c.image("the only one", "")
+	for range maxNesting + 1 {
+		parts := make([]string, maxParts)
+		for i := range parts {
+			parts[i] = at
+		}
+		at = c.index(parts...)
+	}
+	wantState(t, s.run(t.Context(), Options{Bare: true}, s.copy("app@"+at, at))[0], Copied)
+	for what, n := range map[string]int{
+		"reads": s.source.count("GET", "/manifests/"), "puts": s.mirror.count("PUT", "/manifests/"),
+	} {
+		if n != maxNesting+2 {
+			t.Errorf("%d %s of manifests, want %d, one for each", n, what, maxNesting+2)
+		}
+	}
+	raw(t, s.mirror.host+"/app@"+at)
+}
+
+// TestTooManyManifests: what an image consists of has a bound, however it is nested, and what it is attached to.
+func TestTooManyManifests(t *testing.T) {
+	const most = maxManifests + 2*readsAtOnce // of which some are under way when it is clear
+	wide := func(c content) string {
+		var indexes []string
+		for i := range maxParts {
+			var parts []string
+			for k := range 20 {
+				parts = append(parts, c.image(fmt.Sprint(i, " ", k), ""))
+			}
+			indexes = append(indexes, c.index(parts...))
+		}
+		return c.index(indexes...)
+	}
+	t.Run("parts", func(t *testing.T) {
+		s, c := newStage(t, newServer(t), newServer(t)), content{}
+		at := wide(c)
+		s.source.set(c.serve)
+		j := s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0]
+		wantState(t, j, Failed)
+		if want := "it has more than 1000 manifests, with what is attached to it; no more are read"; !strings.Contains(j.Err.Error(), want) {
+			t.Errorf("the reason is %q, want %q", j.Err, want)
+		}
+		if n := s.source.count("GET", "/manifests/sha256:"); n > most {
+			t.Errorf("%d manifests were read, want %d at most", n, most)
+		}
+		if n := s.mirror.count("POST") + s.mirror.count("PUT"); n != 0 {
+			t.Errorf("%d requests send some of it", n)
+		}
+	})
+	t.Run("bytes", func(t *testing.T) {
+		s, c := newStage(t, newServer(t), newServer(t)), content{}
+		var parts []string
+		for i := range 10 {
+			parts = append(parts, c.image(strings.Repeat(fmt.Sprint(i), 1<<20), ""))
+		}
+		at := c.index(parts...)
+		s.source.set(c.serve)
+		j := s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0]
+		wantState(t, j, Failed)
+		if want := "its manifests have more than 8 MiB"; !strings.Contains(j.Err.Error(), want) {
+			t.Errorf("the reason is %q, want %q", j.Err, want)
+		}
+	})
+	t.Run("referrers", func(t *testing.T) {
+		s, c := newStage(t, newServer(t), newServer(t)), content{}
+		var parts []string
+		referrers := map[string]string{}
+		for i := range 20 {
+			part := c.image(fmt.Sprint("part ", i), "")
+			var refer []string
+			for k := range 2 * maxAttached {
+				refer = append(refer, c.image(fmt.Sprint(i, " ", k), fmt.Sprintf(`"subject":{"mediaType":%q,"digest":%q,"size":%d},`, types.OCIManifestSchema1, part, len(c[part]))))
+			}
+			referrers[part] = c[c.index(append(refer, refer...)...)]
+			parts = append(parts, part)
+		}
+		at := c.index(parts...)
+		s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+			_, of, ok := strings.Cut(r.URL.Path, "/referrers/")
+			if !ok {
+				return c.serve(w, r)
+			}
+			list, ok := referrers[of]
+			w.Header().Set("Content-Type", string(types.OCIImageIndex))
+			if !ok {
+				list = fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[]}`, types.OCIImageIndex)
+			}
+			_, _ = w.Write([]byte(list))
+			return true
+		})
+		jobs := New(s.pull, s.push, Options{}).Survey(t.Context(), []policy.Copy{s.copy("app@"+at, at)})
+		if n := s.source.count("GET", "/manifests/sha256:"); n > most {
+			t.Errorf("%d manifests were read, want %d at most", n, most)
+		}
+		wantState(t, jobs[0], Open)
+		if notes := strings.Join(jobs[0].Notes, "\n"); !strings.Contains(notes, "no more are read") {
+			t.Errorf("the notes are %q, want it said that some are not copied", notes)
+		}
+	})
+}
+
+// TestInterruptedReading: a run that is interrupted while it reads an image of many manifests asks for no more of them.
+func TestInterruptedReading(t *testing.T) {
+	s, c := newStage(t, newServer(t), newServer(t)), content{}
+	var parts []string
+	for i := range maxParts {
+		parts = append(parts, c.image(fmt.Sprint(i), ""))
+	}
+	at := c.index(parts...)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var n atomic.Int64
+	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/manifests/sha256:") && n.Add(1) == 2 {
+			cancel()
+		}
+		return c.serve(w, r)
+	})
+	s.run(ctx, Options{Bare: true}, s.copy("app@"+at, at))
+	if n := n.Load(); n > 2+readsAtOnce {
+		t.Errorf("%d manifests were read, want those at most that were under way", n)
+	}
+}
+
+// TestAttachedIndex: an attached index is copied with all below it, also what is missing of one that the mirror has.
+func TestAttachedIndex(t *testing.T) {
+	source := newServer(t)
+	t.Setenv("REGISTRY_VALIDATION_MANIFESTS_INDEXES_PLATFORMS", "none") // which has a registry take an index without its parts
+	s, c := newStage(t, source, newServer(t)), content{}
+	at := c.image("what something is attached to", "")
+	part := c.image("deep below", "")
+	inner := c.index(part)
+	outer := c.index(inner)
+	tag := strings.Replace(at, ":", "-", 1) + ".sbom"
+	c[tag] = c[outer]
+	s.source.set(c.serve)
+	all := func(when string) {
+		t.Helper()
+		for _, digest := range []string{at, part, inner, outer} {
+			if got := raw(t, s.mirror.host+"/app@"+digest); string(got) != c[digest] {
+				t.Errorf("%s, %s is %q", when, digest, got)
+			}
+		}
+		raw(t, s.mirror.host+"/app:"+tag)
+	}
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0], Copied)
+	all("copied")
+	for _, digest := range []string{part, inner} {
+		check(t, remote.Delete(ref(t, s.mirror.host+"/app@"+digest)))
+	}
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0], Copied)
+	all("copied again")
+}

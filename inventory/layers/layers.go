@@ -1,0 +1,259 @@
+// Package layers reads the files below one folder of an image, from its layers, the last first.
+//
+//	r, err := layers.New(image, "release-manifests", 64<<20)
+//	for {
+//		err := r.Next(ctx, func(f layers.File, content io.Reader) error { ... })
+//		if errors.Is(err, io.EOF) { break } // there are no more layers
+//		...
+//	}
+//
+// It hands out what a container would see: a file that a later layer has, or has removed, hides what layers below have
+// in its place. What is read was made by somebody else: no more is read than a budget allows, nothing is kept of a
+// file but the name, a sparse file, a path that leads out of the image or a link in place of the folder is an error, and nothing that
+// was handed out of a layer counts until Next returns without an error, since its digest shows at its end.
+package layers
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// ErrTooMuch is wrapped by the error of layers that have more than the budget.
+var ErrTooMuch = errors.New("its layers have more than may be read")
+
+// A Fault is an error that lies in what a layer holds: reading it again does not help. It wraps nothing, so that an
+// archive that ends too soon is not taken for a connection that does.
+type Fault struct {
+	layer string
+	err   error
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return f.layer + ": " + f.err.Error() }
+
+// A File is one below the folder.
+type File struct {
+	// Name is its path in the image, without a slash at its beginning.
+	Name string
+	Size int64
+	// IsLink is set for what is neither a regular file nor a folder; it has no content.
+	IsLink bool
+}
+
+// Shown returns the name as it can be shown.
+func (f File) Shown() string { return text.Line(text.Cut(f.Name, maxShown)) }
+
+const (
+	// maxShown is how much is shown of a name.
+	maxShown = 100
+	// maxNames and maxName bound the names that are remembered, since they hide others.
+	maxNames = 200_000
+	maxName  = 1_024
+)
+
+// A Reader reads layers. It is not safe for concurrent use.
+type Reader struct {
+	// Budget is the number of bytes, unpacked, that may still be read.
+	Budget int64
+
+	folder string
+	left   []v1.Layer // the last is read next
+	hidden map[string]bool
+	// isFolder is set once a layer had the folder, or something in it: it hides what is none below.
+	isFolder bool
+}
+
+// New returns a Reader of the files below folder, which is a path without a slash at its beginning.
+func New(image v1.Image, folder string, budget int64) (*Reader, error) {
+	all, err := image.Layers()
+	if err != nil {
+		return nil, fmt.Errorf("reading its manifest: %w", err)
+	}
+	return &Reader{Budget: budget, folder: folder, left: all, hidden: map[string]bool{}}, nil
+}
+
+// Next hands the files of the next layer to visit, which may read content until it returns. The error is io.EOF if
+// there is no further layer. It is, or wraps, a *Fault if the layer was read and something in it is wrong, or visit
+// returned an error.
+func (r *Reader) Next(ctx context.Context, visit func(f File, content io.Reader) error) error {
+	if len(r.left) == 0 {
+		return io.EOF
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	layer := r.left[len(r.left)-1]
+	digest, err := layer.Digest()
+	if err != nil {
+		return fmt.Errorf("reading its manifest: %w", err)
+	}
+	name := "its layer " + text.ShortDigest(digest.String())
+	if size, err := layer.Size(); err != nil || size > r.Budget {
+		return fmt.Errorf("%s: %w", name, ErrTooMuch)
+	}
+	content, err := layer.Uncompressed()
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer content.Close()
+	s := &scan{Reader: r, visit: visit}
+	counted := &counted{ctx, content, &r.Budget}
+	wrong := s.archive(counted)
+	if _, err := io.Copy(io.Discard, counted); err != nil { // to its end, where the digest is compared
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if wrong != nil {
+		return &Fault{name, wrong}
+	}
+	r.left = r.left[:len(r.left)-1]
+	s.hide()
+	return nil
+}
+
+// A counted reader takes what it reads from a budget.
+type counted struct {
+	ctx    context.Context
+	from   io.Reader
+	budget *int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.from.Read(p[:min(int64(len(p)), *c.budget+1)])
+	if *c.budget -= int64(n); *c.budget < 0 {
+		*c.budget = 0
+		return 0, ErrTooMuch
+	}
+	return n, err
+}
+
+// A scan is one layer.
+type scan struct {
+	*Reader
+	visit func(File, io.Reader) error
+	// names are what this layer hides of those below.
+	names    []string
+	isFolder bool
+}
+
+func (s *scan) archive(r io.Reader) error {
+	for archive := tar.NewReader(r); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading its archive: %w", err)
+		}
+		name := path.Clean(strings.TrimLeft(header.Name, "/"))
+		if slices.Contains(strings.Split(header.Name, "/"), "..") {
+			return fmt.Errorf("it has a path that leads out of it: %q", text.Cut(text.Line(header.Name), maxShown))
+		}
+		if err := s.entry(name, header, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// What layers call a file that they remove, and a folder of which they hide what is below
+// (github.com/opencontainers/image-spec, layer.md).
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+)
+
+func (s *scan) entry(name string, header *tar.Header, content io.Reader) error {
+	base := path.Base(name)
+	switch {
+	case base == opaque:
+		return s.note(path.Dir(name))
+	case strings.HasPrefix(base, whiteout):
+		return s.note(path.Join(path.Dir(name), strings.TrimPrefix(base, whiteout)))
+	case !s.concerns(name):
+		return nil
+	}
+	s.isFolder = s.isFolder || isWithin(name, s.folder) && (name != s.folder || header.Typeflag == tar.TypeDir)
+	if header.Typeflag == tar.TypeDir || s.isHidden(name) {
+		return nil
+	}
+	f := File{Name: name, Size: header.Size, IsLink: header.Typeflag != tar.TypeReg}
+	if isWithin(s.folder, name) { // the folder itself, or one that it is in
+		if s.Reader.isFolder {
+			return nil
+		}
+		return fmt.Errorf("%s is no folder", f.Shown())
+	}
+	if isSparse(header) {
+		return fmt.Errorf("%s is a sparse file", f.Shown())
+	}
+	if err := s.note(name); err != nil {
+		return err
+	}
+	return s.visit(f, content)
+}
+
+// isSparse reports whether a file has holes, which take no room in the archive, and so nothing of the budget. No tool that
+// makes images writes any.
+func isSparse(header *tar.Header) bool {
+	for record := range header.PAXRecords {
+		if strings.HasPrefix(record, "GNU.sparse.") {
+			return true
+		}
+	}
+	return header.Typeflag == tar.TypeGNUSparse
+}
+
+// isWithin reports whether a path is that of a folder, or of something in it.
+func isWithin(name, folder string) bool {
+	return name == folder || folder == "." || strings.HasPrefix(name, folder+"/")
+}
+
+// concerns reports whether what has a name can change what is below the folder.
+func (r *Reader) concerns(name string) bool {
+	return isWithin(name, r.folder) || isWithin(r.folder, name)
+}
+
+// isHidden reports whether a later layer has, or has removed, the file or a folder that it is in.
+func (r *Reader) isHidden(name string) bool {
+	for ; !r.hidden[name]; name = path.Dir(name) {
+		if name == "." {
+			return false
+		}
+	}
+	return true
+}
+
+// note notes a name that hides what layers below have.
+func (s *scan) note(name string) error {
+	switch {
+	case !s.concerns(name):
+		return nil
+	case len(name) > maxName:
+		return fmt.Errorf("a path in it has %d characters", len(name))
+	case len(s.names)+len(s.hidden) >= maxNames:
+		return fmt.Errorf("/%s has more than %d files", s.folder, maxNames)
+	}
+	s.names = append(s.names, name)
+	return nil
+}
+
+// hide hides from the layers below what this one has.
+func (s *scan) hide() {
+	for _, name := range s.names {
+		s.hidden[name] = true
+	}
+	s.Reader.isFolder = s.Reader.isFolder || s.isFolder
+}

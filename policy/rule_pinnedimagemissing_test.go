@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// pinSet makes a set of n images by digest, and of others, with the label of a pool.
+func pinSet(name, pool string, n int, others ...string) *mcfgv1.PinnedImageSet {
+	set := &mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mcfgv1.MachineConfigRoleLabelKey: pool}}}
+	for i := range n {
+		others = append(others, fmt.Sprintf("quay.io/shop/many@sha256:%064x", i))
+	}
+	for _, image := range others {
+		set.Spec.PinnedImages = append(set.Spec.PinnedImages, mcfgv1.PinnedImageRef{Name: mcfgv1.ImageDigestFormat(image)})
+	}
+	return set
+}
+
+// pinSets are n sets of a pool.
+func pinSets(pool string, n int) []mirrors.Object {
+	var sets []mirrors.Object
+	for i := range n {
+		sets = append(sets, pinSet(fmt.Sprintf("%s-%03d", pool, i), pool, 1))
+	}
+	return sets
+}
+
+// TestPinnedImageMissing: what is said of sets that MCO cannot give to nodes, and of those that were so before.
+func TestPinnedImageMissing(t *testing.T) {
+	worker := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: mcfgv1.MachineConfigPoolSpec{
+		MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{mcfgv1.MachineConfigRoleLabelKey: "worker"}},
+	}}
+	hundred, one := pinSets("worker", rollout.MaxPinnedSets), []mirrors.Object{pinSet("shop", "worker", 1)}
+	const (
+		tooMany = "PinnedImageSet shop: spec.pinnedImages names 501 images, and a set takes 500; divide it into several sets"
+		aTag    = "PinnedImageSet shop: 1 image is not named by digest, and nodes pin nothing else; spec.pinnedImages[0].name: quay.io/shop/cart:v1; name them by digest"
+		noRoom  = "PinnedImageSet shop: pool worker would have 101 sets, and a pool takes 100: MCO could add none any more; put the images of several sets into one"
+		noPool  = "PinnedImageSet shop: no MachineConfigPool takes it, so that no node pulls its images; " +
+			"pool worker takes sets with machineconfiguration.openshift.io/role=worker; " +
+			"label it for a pool, as with: oc label pinnedimageset shop --overwrite machineconfiguration.openshift.io/role=worker"
+		unknown = "PinnedImageSet shop: it is not known which pools take it, so that it is judged for nodes of all; let the guard read machineconfigpools"
+	)
+	for _, tt := range []struct {
+		reason        string
+		before, after []mirrors.Object
+		blind         bool // pools could not be read
+		want          []string
+	}{
+		{"as many as it may", nil, []mirrors.Object{pinSet("shop", "worker", 500)}, false, nil},
+		{"501 images", nil, []mirrors.Object{pinSet("shop", "worker", 501)}, false, []string{"deny " + tooMany}},
+		{"one more image than before", []mirrors.Object{pinSet("shop", "worker", 500)}, []mirrors.Object{pinSet("shop", "worker", 501)}, false, []string{"deny " + tooMany}},
+		{"one of 502 is taken away", []mirrors.Object{pinSet("shop", "worker", 502)}, []mirrors.Object{pinSet("shop", "worker", 501)}, false, []string{"warn " + tooMany}},
+		{"a tag", one, []mirrors.Object{pinSet("shop", "worker", 1, "quay.io/shop/cart:v1")}, false, []string{"deny " + aTag}},
+		{"a tag that was there", []mirrors.Object{pinSet("shop", "worker", 0, "quay.io/shop/cart:v1")}, []mirrors.Object{pinSet("shop", "worker", 1, "quay.io/shop/cart:v1")}, false, []string{"warn " + aTag}},
+		{"both", nil, []mirrors.Object{pinSet("shop", "worker", 500, "quay.io/shop/cart:v1")}, false, []string{"deny " + tooMany, "deny " + aTag}},
+		{"the hundredth set of a pool", hundred[1:], append(one, hundred[1:]...), false, nil},
+		{"the hundred and first", hundred, append(one, hundred...), false, []string{"deny " + noRoom}},
+		{"a change of one of 101", append(one, hundred...), append([]mirrors.Object{pinSet("shop", "worker", 2)}, hundred...), false, []string{"warn " + noRoom}},
+		{"that goes to the pool", append([]mirrors.Object{pinSet("shop", "infra", 1)}, hundred...), append(one, hundred...), false, []string{"deny " + noRoom}},
+		{"sets of other pools", nil, append(one, pinSets("infra", 100)...), false, nil},
+		{"no pool takes it", nil, []mirrors.Object{pinSet("shop", "infra", 1)}, false, []string{"warn " + noPool}},
+		{"whether a pool takes it is not known", nil, append(one, hundred...), true, []string{"warn " + unknown}},
+		{"a set that does not change", one, one, false, nil},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			cluster := &rollout.Cluster{Pools: []*mcfgv1.MachineConfigPool{worker}}
+			if tt.blind {
+				cluster.Unknown = []string{"machineconfigpools"}
+			}
+			p := Plan{rollout: cluster}
+			p.change.Before.Pinned, p.change.After.Pinned = tt.before, tt.after
+			var got []string
+			for _, f := range pinnedImageMissing(p, Facts{}) {
+				if f.Statement.Objects[0] != "PinnedImageSet shop" {
+					continue
+				}
+				got = append(got, f.Severity.String()+" "+strings.Join(append(append([]string{f.Reason}, f.Detail...), f.Remedy...), "; "))
+			}
+			if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package readiness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/layers"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
+)
+
+func keyOf(i int) payloadKey { return payloadKey{fmt.Sprintf("quay.io/release@sha256:%064d", i), ""} }
+
+// TestPayloadsShare: whoever wants the same payload waits for one reading, which goes on when all have left.
+func TestPayloadsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPayloads()
+		defer p.Close()
+		var readings atomic.Int32
+		read := func(context.Context) (*release.Payload, error) {
+			readings.Add(1)
+			time.Sleep(10 * time.Second)
+			return &release.Payload{Version: "4.21.3"}, nil
+		}
+		for range 3 {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := p.get(ctx, keyOf(1), read); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errStillReading) {
+					t.Errorf("got %v after a second, want that it is still being read", err)
+				}
+			}()
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		got, err := p.get(t.Context(), keyOf(1), read)
+		if err != nil || got.Version != "4.21.3" || readings.Load() != 1 {
+			t.Errorf("got %v, %v after %d readings, want the payload after one", got, err, readings.Load())
+		}
+	})
+}
+
+// TestPayloadsForget: what failed for today is read again, and what a digest names is not.
+func TestPayloadsForget(t *testing.T) {
+	p := NewPayloads()
+	defer p.Close()
+	for _, c := range []struct {
+		why    string
+		unread error // beside a payload
+		err    error
+		want   int
+	}{
+		{"a registry that does not answer may do so later", nil, errors.New("connection refused"), 2},
+		{"what a digest names stays what it is", nil, fmt.Errorf("%w: none of its layers has /release-manifests", release.ErrNoRelease), 1},
+		{"all of it was read", nil, nil, 1},
+		{"a layer below could not be read today", errors.New("connection refused"), nil, 2},
+		{"what is wrong in a layer below stays wrong", fmt.Errorf("below: %w", new(layers.Fault)), nil, 1},
+	} {
+		readings := 0
+		for range 2 {
+			got, err := p.get(t.Context(), payloadKey{image: c.why}, func(context.Context) (*release.Payload, error) {
+				readings++
+				if c.err != nil {
+					return nil, c.err
+				}
+				return &release.Payload{Unread: c.unread}, nil
+			})
+			if !errors.Is(err, c.err) || c.err == nil && !errors.Is(got.Unread, c.unread) {
+				t.Errorf("%s: got %v, %v", c.why, got, err)
+			}
+		}
+		if readings != c.want {
+			t.Errorf("%s: read %d times, want %d", c.why, readings, c.want)
+		}
+	}
+}
+
+// TestPayloadsTooMuch: an image beyond the limits of what is read does not cost its reading each time that it is asked for, and gets
+// another one later, as its registry may have served what its digest does not name.
+func TestPayloadsTooMuch(t *testing.T) {
+	tooMuch := fmt.Errorf("its last layers: %w", layers.ErrTooMuch)
+	for why, c := range map[string]struct {
+		payload *release.Payload
+		err     error
+	}{
+		"no payload in what is read": {nil, tooMuch},
+		"the layers below a payload": {&release.Payload{Unread: tooMuch}, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := NewPayloads()
+			defer p.Close()
+			readings := 0
+			ask := func(want int) {
+				t.Helper()
+				got, err := p.get(t.Context(), keyOf(1), func(context.Context) (*release.Payload, error) {
+					readings++
+					return c.payload, c.err
+				})
+				if got != c.payload || !errors.Is(err, c.err) || readings != want {
+					t.Errorf("%s: got %v, %v after %d readings, want %d", why, got, err, readings, want)
+				}
+			}
+			ask(1)
+			time.Sleep(tooMuchTime - time.Second)
+			ask(1)
+			time.Sleep(time.Second)
+			ask(2)
+			ask(2)
+		})
+	}
+}
+
+// TestPayloadsPanic: an image by which its reader panics is an error for those who wait, and takes no slot and no process with it.
+func TestPayloadsPanic(t *testing.T) {
+	p := NewPayloads()
+	defer p.Close()
+	for i := range maxReadings + 1 {
+		_, err := p.get(t.Context(), keyOf(i), func(context.Context) (*release.Payload, error) { panic("half an archive") })
+		if err == nil || err.Error() != "panic: half an archive" {
+			t.Errorf("got %v", err)
+		}
+	}
+	if got, err := p.get(t.Context(), keyOf(1), func(context.Context) (*release.Payload, error) { return new(release.Payload), nil }); err != nil || got == nil {
+		t.Errorf("afterwards: %v, %v", got, err)
+	}
+}
+
+// TestPayloadsBounds: many different releases take no more memory, slots or readings than there are.
+func TestPayloadsBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPayloads()
+		defer p.Close()
+		var running, most atomic.Int32
+		read := func(ctx context.Context) (*release.Payload, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		refused := 0
+		for i := range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := p.get(ctx, keyOf(i), read); errors.Is(err, errManyReadings) {
+				refused++
+			}
+			cancel()
+		}
+		if most.Load() != maxReadings || refused != 100-maxReadings-maxWaiting {
+			t.Errorf("%d readings at once, %d refused", most.Load(), refused)
+		}
+		time.Sleep(time.Hour) // none of them lasts
+		for i := range 100 {
+			if _, err := p.get(t.Context(), keyOf(i), func(context.Context) (*release.Payload, error) { return new(release.Payload), nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(p.held) != maxPayloads || len(p.reading) != 0 {
+			t.Errorf("%d payloads and %d readings are held", len(p.held), len(p.reading))
+		}
+	})
+}
+
+// TestPayloadsClose: a reading ends with its owner.
+func TestPayloadsClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPayloads()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := p.get(t.Context(), keyOf(1), func(ctx context.Context) (*release.Payload, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			ended <- err
+		}()
+		synctest.Wait()
+		p.Close()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := p.get(t.Context(), keyOf(2), nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("after the end: got %v", err)
+		}
+	})
+}

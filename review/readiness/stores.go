@@ -1,0 +1,169 @@
+package readiness
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
+)
+
+// Stores ask signature stores as CVO does, with the cluster's proxy.
+type Stores struct {
+	// Files reads files with certificates by roots.
+	Files func(roots *x509.CertPool) *registry.Files
+	// Roots are the CAs that CVO trusts.
+	Roots *x509.CertPool
+}
+
+// A store is a signature store that CVO would ask.
+type store struct {
+	url string
+	// ca is the ConfigMap of openshift-config with the only CAs that count there, "" for those that always do.
+	ca string
+}
+
+// String returns the address as it may be shown.
+func (s store) String() string {
+	return text.Line(text.Cut(text.WithoutCredentials(s.url), maxShown))
+}
+
+// storeKey begins the names of the addresses of stores in ConfigMap objects.VerificationName.
+const storeKey = "store-"
+
+// stores are those that CVO would ask: its own, unless ClusterVersion names others (cluster-version-operator,
+// pkg/customsignaturestore).
+func (j *judging) stores() []store {
+	var stores []store
+	if v := j.through.Version; v != nil {
+		for _, s := range v.Spec.SignatureStores {
+			stores = append(stores, store{s.URL, s.CA.Name})
+		}
+	}
+	if cm := j.config.Verification; cm != nil && len(stores) == 0 {
+		for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+			if strings.HasPrefix(key, storeKey) {
+				stores = append(stores, store{url: cm.Data[key]})
+			}
+		}
+	}
+	return stores
+}
+
+const (
+	// maxStores is how many a ClusterVersion may name. Of ConfigMap release-verification, no more are asked either.
+	maxStores = 32
+	// storesAtOnce is how many are asked at a time: CVO asks all, of which there are seldom more than two.
+	storesAtOnce = 8
+	// storeTimeout bounds all requests to one of them, of nine files at most.
+	storeTimeout = 30 * time.Second
+)
+
+// ask asks stores for what v misses, and reports whether one of them may have more than was found out.
+func (j *judging) ask(ctx context.Context, stores []store, v *verification) (unknown bool) {
+	asked := stores[:min(len(stores), maxStores)]
+	answers := make([]answer, len(asked))
+	var group errgroup.Group
+	group.SetLimit(storesAtOnce)
+	for i, s := range asked {
+		group.Go(func() error {
+			answers[i] = j.askStore(ctx, s, *v)
+			return nil
+		})
+	}
+	_ = group.Wait() // its functions return none
+	for i, a := range answers {
+		if a.err != nil {
+			unknown = true
+			v.wrong = append(v.wrong, asked[i].String()+": "+text.Line(text.Cut(a.err.Error(), maxReason)))
+		}
+		for _, s := range a.signatures {
+			if v.take(s.at, s.data) {
+				return false
+			}
+		}
+		if a.err == nil && len(a.signatures) == 0 {
+			v.wrong = append(v.wrong, asked[i].String()+": it has none")
+		}
+	}
+	if n := len(stores) - len(asked); n > 0 {
+		unknown = true
+		v.wrong = append(v.wrong, fmt.Sprintf("%s more, which no cluster has: not asked", text.Count(n, "signature store")))
+	}
+	return unknown
+}
+
+// An answer holds the signatures of a store.
+type answer struct {
+	signatures []found
+	err        error
+}
+
+// A found signature is one of a store.
+type found struct {
+	at   string
+	data []byte
+}
+
+// askStore asks a store until it has what v misses.
+func (j *judging) askStore(ctx context.Context, s store, v verification) answer {
+	roots := j.Stores.Roots
+	if s.ca != "" {
+		var err error
+		if roots, err = j.rootsOf(s.ca); err != nil {
+			return answer{err: err}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	files := j.Stores.Files(roots)
+	defer files.Close()
+	v.by, v.wrong = nil, nil // this is a copy, of which only the answer counts
+	var a answer
+	a.err = release.SignatureStore{URL: s.url, Get: files.Get}.Signatures(ctx, v.digest, func(at string, signature []byte) bool {
+		a.signatures = append(a.signatures, found{text.Line(text.Cut(at, maxReason)), signature})
+		return v.take(at, signature)
+	})
+	return a
+}
+
+// storeCA is the key of a store's CAs in their ConfigMap.
+const storeCA = "ca.crt"
+
+// rootsOf returns the CAs in a ConfigMap. Without them CVO does not ask the store (github.com/openshift/api,
+// SignatureStore).
+func (j *judging) rootsOf(name string) (*x509.CertPool, error) {
+	for _, cm := range j.config.StoreCAs {
+		if cm.Name != name {
+			continue
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM([]byte(cm.Data[storeCA])) {
+			return nil, fmt.Errorf("ConfigMap %s/%s has no certificate under %s", objects.ConfigNamespace, name, storeCA)
+		}
+		return roots, nil
+	}
+	return nil, errors.New("ConfigMap " + objects.ConfigNamespace + "/" + text.Line(name) + " with its CA is not there, or could not be read")
+}
+
+// storesSaid sums up what stores said that do not have what is wanted.
+func storesSaid(n int, unknown bool) string {
+	switch {
+	case unknown:
+		return "whether a signature store has one could not be determined"
+	case n == 1:
+		return "nor has the signature store"
+	default:
+		return fmt.Sprintf("nor has any of %d signature stores", n)
+	}
+}

@@ -1,0 +1,86 @@
+package updates
+
+import (
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+)
+
+// metrics describe the next release, in the replica that judges it and while one is marked; elsewhere they are
+// absent.
+type metrics struct {
+	state  *prometheus.GaugeVec
+	rounds *prometheus.GaugeVec
+	images *prometheus.GaugeVec
+	judged *prometheus.GaugeVec
+	info   *prometheus.GaugeVec
+
+	of string // the release that they are about; for Run alone
+}
+
+const only = " Only of the replica that verifies, while a release is marked."
+
+func newMetrics() *metrics {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "mirrorset_guard_update_" + name, Help: help + only}, labels)
+	}
+	return &metrics{
+		state:  gauge("state", "1 for what the release that the cluster is to be updated to is, else 0, by state (ready, not_ready, unknown) and by what has marked it (desired, recommended).", "marked", "state"),
+		rounds: gauge("not_ready_rounds", "How many rounds in a row have found that the release that the cluster is to be updated to is not ready, by what has marked it (desired, recommended).", "marked"),
+		images: gauge("images", "Images of the release that the cluster is to be updated to, by state (ready, not_ready, unknown).", "state"),
+		judged: gauge("judged_timestamp_seconds", "When the release that the cluster is to be updated to was judged last."),
+		info:   gauge("info", "Always 1; the label says to which version the cluster is to be updated.", "version"),
+	}
+}
+
+// register registers the metrics with r, if there is one.
+func (m *metrics) register(r prometheus.Registerer) error {
+	return register.Metrics(r, "updates", m.state, m.rounds, m.images, m.judged, m.info)
+}
+
+// states has the label of each state.
+var states = map[readiness.State]string{readiness.Ready: "ready", readiness.NotReady: "not_ready", readiness.Unknown: "unknown"}
+
+// found notes what a round has found.
+func (m *metrics) found(v verdict, notReadyRounds int, now time.Time) {
+	if of := v.marked + " " + v.version(); of != m.of {
+		m.none()
+		m.of = of
+	}
+	for s, label := range states {
+		for _, by := range []string{readiness.Desired, readiness.Recommended} {
+			m.state.WithLabelValues(by, label).Set(register.Bool(v.marked == by && v.state() == s))
+			m.rounds.WithLabelValues(by).Set(0)
+		}
+		n := 0
+		if v.readiness != nil {
+			n = v.readiness.Count(s)
+		}
+		m.images.WithLabelValues(label).Set(float64(n))
+	}
+	m.rounds.WithLabelValues(v.marked).Set(float64(notReadyRounds))
+	m.judged.WithLabelValues().Set(float64(now.UnixMilli()) / 1000)
+	m.info.WithLabelValues(versionLabel(v.version())).Set(1)
+}
+
+// versionShape is that of versions of releases. Whatever else ClusterVersion may say is no label.
+var versionShape = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+[-+.0-9A-Za-z]{0,64}$`)
+
+func versionLabel(version string) string {
+	if !versionShape.MatchString(version) {
+		return "unknown"
+	}
+	return version
+}
+
+// none removes what nothing would update.
+func (m *metrics) none() {
+	m.of = ""
+	for _, v := range []*prometheus.GaugeVec{m.state, m.rounds, m.images, m.judged, m.info} {
+		v.Reset()
+	}
+}

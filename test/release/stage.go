@@ -1,0 +1,238 @@
+// Package release puts a release of OpenShift on a real registry, for tests: a release image with its manifests, the
+// images of its payload, all of them signed, and the GPG signature of the release image.
+//
+//	s := release.Mirrored(t, 190)
+//	apply(s.Objects(s.Signed)) // a cluster that is offered the release, and pulls it from s.Mirror
+//	s.Without(s.PartOf("rhel-coreos", "layer").Path)
+package release
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
+)
+
+// Where OpenShift's releases are at home, and the version of the one that is made here.
+const (
+	Source        = "quay.io/openshift-release-dev/ocp-release"
+	PayloadSource = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
+	Version       = "4.21.3"
+)
+
+// A Stage is a registry with a release, behind a proxy that hides parts of it and writes down what it is asked,
+// and a cluster that may be updated to the release.
+type Stage struct {
+	// Mirror is the host of the proxy, which speaks HTTP.
+	Mirror string
+	// Digest is that of the release image, Signed its GPG signature.
+	Digest string
+	Signed []byte
+	// Releases and Images are the repositories of the release image and of the payload where they are at home.
+	Releases, Images string
+	// Properties are further ones of bundles of operators, by the bundle's name ("op-0.v1.1.0").
+	Properties map[string][]any
+	// Absent is set if images of operators are named and not pushed.
+	Absent bool
+	// Parts are what can be taken away.
+	Parts []Part
+
+	key     string            // armored
+	payload map[string]string // the files of the release image's last layer
+
+	mu   sync.Mutex
+	gone map[string]bool
+	// altered replaces a text in what is served under a path.
+	altered map[string][2]string
+	// holds are requests that have to wait, by the end of their path.
+	holds map[string]*hold
+	// refused is the status that everything is answered with, 0 for none.
+	refused int
+	asked   []string
+}
+
+// A Part is something of the image Name that can be taken away: What is "image", "child", "layer" or "signature". Path is
+// the end of the path of requests for it.
+type Part struct{ What, Name, Path string }
+
+// Mirrored puts a release of n images on a registry that is a mirror.
+func Mirrored(t testing.TB, n int) *Stage {
+	t.Helper()
+	s := newStage(t)
+	s.Releases, s.Images = Source, PayloadSource
+	s.push(t, n)
+	return s
+}
+
+// AtHome puts a release of n images on a registry that is no mirror, but where they are at home.
+func AtHome(t testing.TB, n int) *Stage {
+	t.Helper()
+	s := newStage(t)
+	s.Releases, s.Images = s.Mirror+"/openshift/release-images", s.Mirror+"/openshift/release"
+	s.push(t, n)
+	return s
+}
+
+func newStage(t testing.TB) *Stage {
+	t.Helper()
+	testregistries.Need(t)
+	process, err := testregistries.StartProcess(t.TempDir(), "", "", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := process.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &Stage{gone: map[string]bool{}, altered: map[string][2]string{}, holds: map[string]*hold{}}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: process.Addr})
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	server := httptest.NewServer(s.over(proxy))
+	t.Cleanup(server.Close)
+	s.Mirror = strings.TrimPrefix(server.URL, "http://")
+	return s
+}
+
+// over serves what next does, but for what is hidden or altered.
+func (s *Stage) over(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hidden, altered, refused := s.noted(r)
+		s.wait(r)
+		switch {
+		case refused != 0:
+			w.WriteHeader(refused)
+		case altered != nil && r.Method == http.MethodGet:
+			answer := httptest.NewRecorder()
+			next.ServeHTTP(answer, r)
+			maps.Copy(w.Header(), answer.Header())
+			w.WriteHeader(answer.Code)
+			fmt.Fprint(w, strings.ReplaceAll(answer.Body.String(), altered[0], altered[1]))
+		case hidden:
+			unknown(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// noted notes a request, and returns what is to become of it.
+func (s *Stage) noted(r *http.Request) (hidden bool, altered []string, refused int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+	for _, h := range s.holds {
+		h.check(s.asked)
+	}
+	for path := range s.gone {
+		hidden = hidden || strings.HasSuffix(r.URL.Path, path)
+	}
+	if a, is := s.altered[r.URL.Path]; is {
+		altered = a[:]
+	}
+	return hidden, altered, s.refused
+}
+
+// A hold makes requests wait for others.
+type hold struct {
+	until   func(waiting int, asked []string) bool
+	waiting int
+	over    chan struct{}
+}
+
+func (h *hold) check(asked []string) {
+	select {
+	case <-h.over:
+	default:
+		if h.until(h.waiting, asked) {
+			close(h.over)
+		}
+	}
+}
+
+// wait returns once a request for a whole file need not wait any more, or has been given up.
+func (s *Stage) wait(r *http.Request) {
+	if r.Method != http.MethodGet || r.Header.Get("Range") != "" {
+		return
+	}
+	var over []chan struct{}
+	s.mu.Lock()
+	for path, h := range s.holds {
+		if strings.HasSuffix(r.URL.Path, path) {
+			h.waiting++
+			h.check(s.asked)
+			over = append(over, h.over)
+		}
+	}
+	s.mu.Unlock()
+	for _, o := range over {
+		select {
+		case <-o:
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// Hold has who reads what has this end of a path wait until enough wait, and enough was asked since Without.
+func (s *Stage) Hold(path string, until func(waiting int, asked []string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds[path] = &hold{until: until, over: make(chan struct{})}
+}
+
+func unknown(w http.ResponseWriter, r *http.Request) {
+	code := "MANIFEST_UNKNOWN"
+	if strings.Contains(r.URL.Path, "/blobs/") {
+		code = "BLOB_UNKNOWN"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	fmt.Fprintf(w, `{"errors":[{"code":%q,"message":"unknown"}]}`, code)
+}
+
+// Without hides what has these ends of paths, and nothing else, and forgets what was asked.
+func (s *Stage) Without(paths ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone, s.asked = map[string]bool{}, nil
+	for _, path := range paths {
+		s.gone[path] = true
+	}
+}
+
+// Refuse answers everything with a status, as a registry in trouble does; 0 ends it.
+func (s *Stage) Refuse(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = status
+}
+
+// Alter replaces a text in what is served under a path.
+func (s *Stage) Alter(path, old, by string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.altered[path] = [2]string{old, by}
+}
+
+// Requests returns what was asked since Without: methods with paths.
+func (s *Stage) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+// PartOf returns a part of an image ("release" is the release image).
+func (s *Stage) PartOf(name, what string) Part {
+	i := slices.IndexFunc(s.Parts, func(p Part) bool { return p.Name == name && p.What == what })
+	return s.Parts[i]
+}
