@@ -72,7 +72,7 @@ RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=50
 TEST = go test -ldflags=-w -timeout 40m
 test: assets ## run the tests, with the race detector where there are goroutines (NO_SKIP=1: a test that is skipped fails)
 	@$(RACE) go list -race -test -deps -export ./... >/dev/null # compiles on all cores
-	@$(RACE) $(TEST) -race -p 4 $(LONG) $$(go list ./... | grep -Ev '$(ALONE)|$(PURE)' | grep -vxF "$$(go list $(LONG) $(ATTACKS))")
+	@$(RACE) $(TEST) -race -p 3 $(LONG) $$(go list ./... | grep -Ev '$(ALONE)|$(PURE)' | grep -vxF "$$(go list $(LONG) $(ATTACKS))")
 	@$(RACE) $(TEST) -race -run TestUpgrade ./test/disruption
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
 	@$(TEST) ./policy/...

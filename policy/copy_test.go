@@ -70,7 +70,7 @@ func TestMoves(t *testing.T) {
 		moves          bool
 	}{{"sha256:old", "sha256:new", true}, {"sha256:old", "sha256:old", false}, {"sha256:old", "", false}} {
 		found := at(row.mirror, row.source)
-		all, _, _ := plan.AllCopies(plan.Decide(found), found)
+		all, _ := plan.AllCopies(plan.Decide(found), found)
 		if len(all) != 1 || all[0].Moves != row.moves {
 			t.Errorf("%+v: %+v", row, all)
 		}

@@ -7,9 +7,8 @@ import (
 )
 
 // AllCopies returns what Copies does, and after it what the mirrors have already: all that a mirror has to
-// be given for the images of the change to be there. Open are the references of images about which it
-// could not be determined whether the mirrors have them; they are among those that are not missing.
-func (p Plan) AllCopies(v Verdict, facts Facts) (all []Copy, missing int, open []string) {
+// be given for the images of the change to be there. Of an image that is Undetermined it is as if they had it.
+func (p Plan) AllCopies(v Verdict, facts Facts) (all []Copy, missing int) {
 	all = v.Copies()
 	missing = len(all)
 	seen := map[string]bool{}
@@ -30,12 +29,9 @@ func (p Plan) AllCopies(v Verdict, facts Facts) (all []Copy, missing int, open [
 			continue
 		}
 		seen[at.Ref] = true
-		if a.mirrors == Unsure {
-			open = append(open, a.Image.Ref)
-		}
 		all = append(all, *a.copyTo(at.Location))
 	}
-	return all, missing, open
+	return all, missing
 }
 
 // An Undetermined is an image of which it could not be determined whether the mirrors on its new route have it.

@@ -37,7 +37,20 @@ func TestManySignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	const size = 1 << 20 * 9 / 10
-	for i := range maxSignatureBytes/size + 2 {
+	const most = maxSignatureBytes/size + 1
+	for i := range most + 1 { // ConfigMaps are there
+		if i > 0 {
+			cm := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("signatures-%d", i), Labels: map[string]string{objects.SignatureLabel: ""}},
+				BinaryData: map[string][]byte{fmt.Sprintf("sha256-%064d-1", i): bytes.Repeat([]byte{1}, size)},
+			}
+			if _, err := client.CoreV1().ConfigMaps(objects.ManagedNamespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i > 1 && i < most-2 {
+			continue // megabytes are read each time
+		}
 		u, err := c.UpdateConfig(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -45,17 +58,10 @@ func TestManySignatures(t *testing.T) {
 		if fits := i*(size+100) < maxSignatureBytes; (u.SignaturesUnread == "") != fits || fits && len(u.Signatures) != i || len(u.Signatures)*size > maxSignatureBytes {
 			t.Errorf("of %d ConfigMaps, %d were read; more: %q", i, len(u.Signatures), u.SignaturesUnread)
 		}
-		if i == 1 || u.SignaturesUnread != "" {
+		if i == 1 || i == most {
 			if dumped := dumpedUpdateConfig(t, u); dumped.SignaturesUnread != u.SignaturesUnread || len(dumped.Signatures) != len(u.Signatures) {
 				t.Errorf("of %d ConfigMaps, a dump has %d; more: %q", i, len(dumped.Signatures), dumped.SignaturesUnread)
 			}
-		}
-		cm := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("signatures-%d", i), Labels: map[string]string{objects.SignatureLabel: ""}},
-			BinaryData: map[string][]byte{fmt.Sprintf("sha256-%064d-1", i): bytes.Repeat([]byte{1}, size)},
-		}
-		if _, err := client.CoreV1().ConfigMaps(objects.ManagedNamespace).Create(ctx, cm, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -54,10 +54,19 @@ type Copy struct {
 // Make returns what is to be copied for the change of record: what is missing, or all that its images
 // need. It asks registries for the signatures at the places from which to copy, until ctx ends.
 func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing bool) Plan {
-	all, lacking, open := record.Plan.AllCopies(record.Verdict, record.Facts)
+	all, lacking := record.Plan.AllCopies(record.Verdict, record.Facts)
 	var plan Plan
 	if missing {
-		all, plan.Unknown = all[:lacking], open
+		all = all[:lacking]
+		copied := map[string]bool{}
+		for i := range all {
+			copied[all[i].Image.Ref] = true
+		}
+		for _, u := range record.Plan.Undetermined(record.Facts) {
+			if !copied[u.Image.Ref] {
+				plan.Unknown = append(plan.Unknown, u.Image.Ref)
+			}
+		}
 	}
 	signed := map[string]bool{} // signatures by their place: an image may be there by its tag and by its digest
 	facts, _ := r.LookUp(ctx, func(known policy.Facts) []mirrors.Location { return lookups(all, known) })

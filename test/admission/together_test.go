@@ -50,7 +50,18 @@ func (s *stage) changer(t *testing.T) changer {
 	return changer{client}
 }
 
+// create creates the object of text, and tries again where there is no verdict: on a machine that is short of time the deadline
+// of a review may pass, and the guard says so.
 func (c changer) create(ctx context.Context, text string) error {
+	err := c.try(ctx, text)
+	for start := time.Now(); isUndecided(err) && time.Since(start) < process.Patience; {
+		err = c.try(ctx, text)
+	}
+	return err
+}
+
+// try creates the object of text.
+func (c changer) try(ctx context.Context, text string) error {
 	var o unstructured.Unstructured
 	if err := yaml.Unmarshal([]byte(text), &o); err != nil {
 		return err
@@ -128,9 +139,12 @@ func testRefusedByAnother(t *testing.T, s *stage) {
 			unrelated <- c.create(t.Context(), tagSet(name, name+".example.com", ""))
 		}()
 		start := time.Now()
-		err := c.create(t.Context(), pair[1])
+		err := c.try(t.Context(), pair[1])
 		took := time.Since(start)
 		must(t, <-unrelated)
+		if isUndecided(err) {
+			continue
+		}
 		// Where the machine is so busy that its time is up before, it is refused.
 		if err != nil && !strings.Contains(err.Error(), "admitted a moment ago") {
 			t.Fatal(err)
@@ -157,11 +171,7 @@ func testManyAtOnce(t *testing.T, s *stage) {
 		for i := range n {
 			all.Go(func() {
 				name := fmt.Sprintf("%s-many-%d", who, i)
-				err := c.create(t.Context(), tagSet(name, name+".example.com", ""))
-				for isUndecided(err) && time.Since(start) < process.Patience {
-					err = c.create(t.Context(), tagSet(name, name+".example.com", ""))
-				}
-				if err != nil {
+				if err := c.create(t.Context(), tagSet(name, name+".example.com", "")); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 				took[i] = time.Since(start)
@@ -209,15 +219,7 @@ func testMissingRight(t *testing.T, s *stage) {
 	s.stage(t, "", "delete", "rolebinding", "mirrorset-guard-lease", "-n", "mirrorset-guard")
 	must(t, cluster.AwaitRefusal(t.Context(), s.cluster.Config, process.User, leaseRight()))
 	c := s.changer(t)
-	first := tagSet("upgrade", "upgrade.example.com", "")
-	s.guards[0].Eventually(t, "a change is admitted", func() bool {
-		err := c.create(t.Context(), first)
-		if err != nil && !strings.Contains(err.Error(), "there is no verdict") {
-			t.Error(err)
-		}
-		return err == nil
-	})
-	for i := range 4 {
+	for i := range 5 { // of each replica the first get no verdict
 		must(t, c.create(t.Context(), tagSet(fmt.Sprint("upgrade-", i), fmt.Sprintf("upgrade-%d.example.com", i), "")))
 	}
 	for _, g := range s.guards[:2] {
