@@ -65,6 +65,7 @@ func TestDeadRegistryBesideAHealthyOne(t *testing.T) {
 		o.Resolve["hole.example.com"] = hole.Addr().String()
 		o.DialTimeout = 3 * time.Second
 	})
+	wantFact(t, probe(t, c, tagged()), policy.Present) // its connection is kept
 	store := newStore(c, presence.Options{})
 	defer store.Close()
 	dead := locations(2000, "hole.example.com/a:%d")

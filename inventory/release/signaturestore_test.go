@@ -121,7 +121,11 @@ func TestSignatureStore(t *testing.T) {
 		if address == "" {
 			address = s.URL + "/base/"
 		}
-		client := registry.NewClient(registry.Options{AllowLoopback: true, Timeout: 500 * time.Millisecond})
+		options := registry.Options{AllowLoopback: true, Timeout: time.Minute, DialTimeout: time.Minute}
+		if strings.Contains(tt.err, "did not answer within") {
+			options.Timeout = 500 * time.Millisecond
+		}
+		client := registry.NewClient(options)
 		files := client.Files(s.roots())
 		var got []string
 		err := release.SignatureStore{URL: address, Get: files.Get}.Signatures(t.Context(), "sha256:0a", func(at string, signature []byte) bool {

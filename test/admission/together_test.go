@@ -185,7 +185,7 @@ func testManyAtOnce(t *testing.T, s *stage) {
 
 // isUndecided reports whether err says that there was no verdict in time.
 func isUndecided(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "there is no verdict") || apierrors.IsInternalError(err))
+	return err != nil && (strings.Contains(err.Error(), "there is no verdict") || apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
 }
 
 // testLatency reports what sharing costs a change, beside the same by a guard that is alone.

@@ -124,6 +124,7 @@ func (s *stage) register(t *testing.T, url string, ca []byte) {
 	var c admissionregistrationv1.ValidatingWebhookConfiguration
 	must(t, yaml.Unmarshal(text, &c))
 	for i := range c.Webhooks {
+		c.Webhooks[i].TimeoutSeconds = new(int32(30)) // the machine may be busy
 		c.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca}
 	}
 	data, err := json.Marshal(c)

@@ -386,6 +386,9 @@ func (s *stage) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for i := range config.Webhooks {
+		config.Webhooks[i].TimeoutSeconds = new(int32(30)) // the machine may be busy
+	}
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return err

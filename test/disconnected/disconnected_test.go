@@ -2,6 +2,7 @@ package disconnected
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -20,7 +21,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
-	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/guard"
@@ -134,7 +134,7 @@ spec: {trustedCA: {name: user-ca-bundle}, httpsProxy: "https://`+proxy.address+`
 		t.Run("fips140="+mode, func(t *testing.T) {
 			p := startIn(t, mode, binary, "--kubeconfig", c.Kubeconfig, "--tls-dir", tlsDir, "--verify-every", "0")
 			p.AwaitReady(t)
-			registration, err := manifests.WebhookConfigurationAt("https://"+p.Listen, ca)
+			registration, err := guard.Webhooks("https://"+p.Listen, ca)
 			must(t, err)
 			text, err := yaml.Marshal(registration)
 			must(t, err)
@@ -168,7 +168,7 @@ func judges(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	api := load.Client(t, c.Config)
 	load.AwaitGuarded(t, api)
-	must(t, load.Try(t.Context(), api, "good", load.Good, metav1.DryRunAll))
+	load.Await(t, "a good change is admitted", func(ctx context.Context) error { return load.Try(ctx, api, "good", load.Good, metav1.DryRunAll) })
 	err := load.Try(t.Context(), api, "bad", load.Bad, metav1.DryRunAll)
 	if !load.IsRefusal(err) || !strings.Contains(err.Error(), load.MirrorHost+" answers 404") {
 		t.Errorf("a change to a mirror that lacks the image: %v", err)

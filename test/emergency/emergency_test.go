@@ -172,7 +172,7 @@ func (s *stage) awaitBlocked(t *testing.T, f failure) {
 func (s *stage) awaitGuarding(t *testing.T) {
 	t.Helper()
 	load.AwaitGuarded(t, s.api)
-	must(t, load.Try(t.Context(), s.api, "good", load.Good, metav1.DryRunAll))
+	load.Await(t, "a good change is admitted", func(ctx context.Context) error { return load.Try(ctx, s.api, "good", load.Good, metav1.DryRunAll) })
 	out, err := s.shell(t.Context(), s.page.block(t, "When it is over", 0))
 	if err == nil || !strings.Contains(out, "denied the request: ImageTagMirrorSet guard-probe is refused") {
 		t.Errorf("the page's probe: %v\n%s", err, out)

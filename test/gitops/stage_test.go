@@ -134,11 +134,8 @@ func (s *stage) serve(t testing.TB) {
 	must(t, err)
 	s.guard = process.Start(t, s.binary, append(s.registryFlags(), "--kubeconfig", process.Kubeconfig(t, s.cluster, s.dir), "--tls-dir", tls, "--verify-every", "0s")...)
 	s.guard.AwaitReady(t)
-	config, err := manifests.WebhookConfigurationAt("https://"+s.guard.Listen, ca)
+	config, err := process.Webhooks("https://"+s.guard.Listen, ca)
 	must(t, err)
-	for i := range config.Webhooks {
-		config.Webhooks[i].TimeoutSeconds = new(int32(30)) // how fast a busy machine is, is not the matter here
-	}
 	text, err := yaml.Marshal(config)
 	must(t, err)
 	s.apply(t, string(text))

@@ -19,7 +19,10 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -48,6 +51,19 @@ metadata: {namespace: openshift-config, name: pull-secret}
 type: kubernetes.io/dockerconfigjson
 stringData: {.dockerconfigjson: '{"auths": {}}'}
 `
+
+// Webhooks is the webhook configuration of the manifests for a guard at a URL, with the most time for a review that there is:
+// how fast a busy machine is, is no matter of most tests.
+func Webhooks(url string, ca []byte) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+	config, err := manifests.WebhookConfigurationAt(url, ca)
+	if err != nil {
+		return nil, err
+	}
+	for i := range config.Webhooks {
+		config.Webhooks[i].TimeoutSeconds = new(int32(30))
+	}
+	return config, nil
+}
 
 // Kubeconfig writes a kubeconfig with a token of the guard's own account into a folder, and
 // returns the file.

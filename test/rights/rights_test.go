@@ -379,7 +379,7 @@ func review(t *testing.T, client *http.Client, url string, o mirrors.Object) {
 	request := fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
 		"kind": {"group": %q, "version": %q, "kind": %q}, "name": "a", "namespace": %q, "object": {"apiVersion": %q, "kind": %q, %s}}`,
 		group, version, mirrors.KindOf(o), o.GetNamespace(), group+"/"+version, mirrors.KindOf(o), object[1:])
-	resp, err := client.Post(url, "application/json", strings.NewReader(request))
+	resp, err := client.Post(url+"?timeout=30s", "application/json", strings.NewReader(request))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,13 +40,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
-	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -510,7 +510,7 @@ func (w *world) startCluster(t *testing.T) {
 	server := httptest.NewTLSServer(w)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	config, err := manifests.WebhookConfigurationAt(server.URL, ca)
+	config, err := guard.Webhooks(server.URL, ca)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -693,9 +693,11 @@ func (w *world) newStore(t *testing.T, s *Scenario) *presence.Store {
 	}
 	client := registry.NewClient(registry.Options{
 		Credentials: credentials, RootCAs: pool, HostRootCAs: w.trust.HostRootCAs(w.casInForce(t, s)), Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
+		Timeout: maxWait, DialTimeout: maxWait, // no registry of a story is silent
 	})
 	store := presence.NewStore(client, presence.Options{
-		Propose: func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) },
+		Lifetimes: presence.Lifetimes{Absent: time.Hour}, // a story has a store of its own
+		Propose:   func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) },
 	})
 	t.Cleanup(func() {
 		store.Close()
@@ -1049,7 +1051,7 @@ func (w *world) askWebhook(t *testing.T, s *Scenario) Answer {
 	defer server.Close()
 	client := server.Client()
 	client.Transport.(*http.Transport).TLSClientConfig.MinVersion = tls.VersionTLS12
-	resp, err := client.Post(server.URL+webhook.Path+"?timeout=10s", "application/json", bytes.NewReader(admissionReview(t, s)))
+	resp, err := client.Post(server.URL+webhook.Path+"?timeout=30s", "application/json", bytes.NewReader(admissionReview(t, s)))
 	if err != nil {
 		t.Fatal(err)
 	}

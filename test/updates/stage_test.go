@@ -33,8 +33,9 @@ type stage struct {
 	cluster     clitest.Cluster
 	dir, binary string
 	ca          []byte
-	// delay is how long the mirror takes for an answer, in nanoseconds; requests counts what it was asked.
-	delay, requests atomic.Int64
+	// delay is how long the mirror takes for an answer, in nanoseconds; requests counts what it was asked, and open what
+	// it has not answered.
+	delay, requests, open atomic.Int64
 }
 
 func must(t *testing.T, err error) {
@@ -67,6 +68,8 @@ func (s *stage) slowDown(t *testing.T) {
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
+		s.open.Add(1)
+		defer s.open.Add(-1)
 		select {
 		case <-time.After(time.Duration(s.delay.Load())):
 			proxy.ServeHTTP(w, r)
@@ -102,7 +105,7 @@ func (s *stage) guard(t *testing.T, config string) *process.Process {
 	must(t, os.WriteFile(file, []byte("apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\n"+config), 0o600))
 	g := process.Start(t, s.binary, "--kubeconfig", process.Kubeconfig(t, s.cluster.Cluster, s.dir), "--tls-dir", filepath.Join(s.dir, "tls"), "--verify-every", "0s", "--config", file)
 	g.AwaitReady(t)
-	webhooks, err := manifests.WebhookConfigurationAt("https://"+g.Listen, s.ca)
+	webhooks, err := process.Webhooks("https://"+g.Listen, s.ca)
 	must(t, err)
 	text, err := yaml.Marshal(webhooks)
 	must(t, err)
@@ -115,6 +118,15 @@ func (s *stage) guard(t *testing.T, config string) *process.Process {
 		return err == nil && g.Value("mirrorset_guard_review_duration_seconds_count", "allowed") > 0
 	})
 	return g
+}
+
+// knows waits until a guard has looked up all images of the release.
+func (s *stage) knows(t *testing.T, g *process.Process) {
+	t.Helper()
+	g.Eventually(t, "all images of the release are known", func() bool {
+		out, _ := s.update(t, toRelease, "--dry-run=server")
+		return strings.Contains(out, "release 4.21.3") && !strings.Contains(out, "still being looked up") && !strings.Contains(out, "ReleaseUnknown")
+	})
 }
 
 // denies refuses an update to what is not ready.

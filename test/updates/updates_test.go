@@ -35,6 +35,7 @@ func TestUpdates(t *testing.T) {
 
 	s.Without(os)
 	warning := s.guard(t, "")
+	s.knows(t, warning)
 	out, err := s.update(t, toRelease)
 	wants(t, "by default", out, err, true, "Warning: ReleaseNotReady: release 4.21.3: 1 of its 13 images cannot be pulled by all nodes that need it",
 		"Warning: - rhel-coreos: ", "Warning: For the full list: mirrorset-guard check --release 4.21.3")
@@ -48,6 +49,7 @@ func TestUpdates(t *testing.T) {
 
 	s.Without()
 	ready := s.guard(t, denies)
+	s.knows(t, ready)
 	out, err = s.update(t, toRelease)
 	wants(t, "ready", out, err, true, "Warning: ClusterVersion version: release 4.21.3 is ready: all nodes can pull what they need of its 13 images")
 	s.silently(t, "taken back", none)
@@ -60,6 +62,7 @@ func TestUpdates(t *testing.T) {
 
 	s.Without(os)
 	refusing := s.guard(t, denies)
+	s.knows(t, refusing)
 	out, err = s.update(t, toRelease)
 	wants(t, "by setting", out, err, false, `admission webhook "updates.mirrorset-guard.io" denied the request: ClusterVersion version is refused: release 4.21.3: 1 of its 13 images`,
 		"- ReleaseNotReady: rhel-coreos: ", "To do: mirrorset-guard sync --release 4.21.3", "For the full list: mirrorset-guard check --release 4.21.3")
@@ -148,17 +151,22 @@ func (s *stage) forge(t *testing.T, g *process.Process) {
 func TestUpdateInTime(t *testing.T) {
 	s := newStage(t, 190)
 	g := s.guard(t, denies)
-	s.delay.Store(int64(700 * time.Millisecond))
+	s.delay.Store(int64(2 * time.Second)) // less than what a request may take
 	out, err := s.update(t, toRelease)
 	wants(t, "in time", out, err, false, "of its 191 images are still being looked up; ask again in 10 s", "- ReleaseUnknown: ")
+	answered := s.requests.Load()
 	s.delay.Store(0)
 	asked := int64(-1)
 	g.Eventually(t, "nothing more is looked up", func() bool {
 		before := asked
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second) // that no request comes has no event
 		asked = s.requests.Load()
-		return before == asked
+		return before == asked && s.open.Load() == 0
 	})
+	if asked == answered {
+		t.Error("what was not known yet is not looked up")
+	}
+	s.knows(t, g) // as far as a busy machine has let a request time out
 	s.delay.Store(int64(time.Hour))
 	out, err = s.update(t, toRelease)
 	wants(t, "later", out, err, true, "release 4.21.3 is ready: all nodes can pull what they need of its 191 images")

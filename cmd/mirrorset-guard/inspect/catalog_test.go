@@ -314,7 +314,7 @@ func TestReleaseCatalogBeside(t *testing.T) {
 		})
 	})
 	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed)+s.Operators(0)+testrelease.WholeOperators)
-	got := s.check(t, dump, testrelease.Version, "--timeout", "30s", "--catalog", testrelease.Catalog, "--catalog", s.Mirror+"/redhat/redhat-operator-index@"+digest)
+	got := s.check(t, dump, testrelease.Version, "--timeout", "2m", "--catalog", testrelease.Catalog, "--catalog", s.Mirror+"/redhat/redhat-operator-index@"+digest)
 	wantOutcome(t, got, cli.ExitAdmitted, "READY: Release 4.21.3", "Catalog "+testrelease.Catalog+", read from", "Catalog "+s.Mirror+"/redhat/redhat-operator-index@"+digest+", read from")
 }
 

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -120,9 +119,7 @@ func newPrivateMirror(t *testing.T, host, image string) (address, ca string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := remote.Write(ref, img, remote.WithContext(ctx)); err != nil {
+	if err := remote.Write(ref, img, remote.WithContext(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	return serveTLS(t, host, handler)

@@ -40,7 +40,7 @@ func TestSimulate(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := map[string]string{"dump.yaml": tt.dump, "change.yaml": tt.change}
-			_, stdout, stderr := check(t, files, append([]string{"--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "5s"}, tt.args...)...)
+			_, stdout, stderr := check(t, files, append([]string{"--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "1m"}, tt.args...)...)
 			rest := stdout
 			for _, part := range tt.want {
 				_, after, ok := strings.Cut(rest, part)
@@ -61,7 +61,7 @@ func TestForecastDocument(t *testing.T) {
 	objects, change := clitest.Story(t, "183_the_deadlock")
 	objects += "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n" // all that a simulation rests on is there
 	files := map[string]string{"dump.yaml": objects, "change.yaml": change}
-	_, stdout, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "5s", "-o", "json")
+	_, stdout, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "1m", "-o", "json")
 	var doc v1alpha1.Review
 	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestForecastDocument(t *testing.T) {
 	if !best.Finishes || len(best.Steps) != 3 || best.Steps[0].Text == "" || best.Steps[0].Node != "node-a" {
 		t.Errorf("got best %+v", best)
 	}
-	_, junit, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "5s", "-o", "junit")
+	_, junit, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "1m", "-o", "junit")
 	if want := `<testcase classname="rollout" name="the rollout">`; !strings.Contains(junit, want) || !strings.Contains(junit, f.Summary) {
 		t.Errorf("%s or the forecast is not in\n%s", want, junit)
 	}
