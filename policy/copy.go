@@ -34,8 +34,8 @@ type Copy struct {
 	// is set, the image itself is there. There may be more at From that were not looked up.
 	Attachments     []AttachmentCopy
 	OnlyAttachments bool
-	// Signed is set if nodes require signatures of the image: without them, a copy is worse than none, as
-	// nodes stop there.
+	// Signed is set if nodes require signatures of the image, for any of the pods that pull what is at To: without them, a copy is
+	// worse than none, as nodes stop there.
 	Signed bool
 	// Moves is set if To has another image under the tag, which a copy would replace.
 	Moves bool
@@ -109,6 +109,7 @@ func (v Verdict) Copies() []Copy {
 func (c *Copy) merge(other *Copy) {
 	c.Rank = min(c.Rank, other.Rank)
 	c.Moves = c.Moves || other.Moves
+	c.Signed = c.Signed || other.Signed
 	c.OnlyAttachments = c.OnlyAttachments && other.OnlyAttachments
 	for _, a := range other.Attachments {
 		if !slices.Contains(c.Attachments, a) {
@@ -152,7 +153,7 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: plain(to), ToSource: !a.isMirror(to)}
 	c.From, c.Digest, c.Found = a.origins(to)
 	c.Moves = a.holdsAnother(to, c.Digest)
-	c.Signed = slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
+	c.Signed = a.signed[to.Ref] || requiresSignatures(&a.After)
 	met := slices.IndexFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref })
 	switch {
 	case met >= 0:
@@ -163,6 +164,24 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 		c.Obstacle = "put the image back where it was: " + to.Ref
 	}
 	return c
+}
+
+func requiresSignatures(r *mirrors.Route) bool {
+	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
+}
+
+// signedPlaces returns the mirrors on routes for which nodes require signatures. The pods of one namespace may be held to them, and those
+// of another not, or an image by one name, and not by another: what is copied for these is what the former meet there, too.
+func (p *Plan) signedPlaces() map[string]bool {
+	signed := map[string]bool{}
+	for i := range p.Reroutes {
+		if r := &p.Reroutes[i].After; requiresSignatures(r) {
+			for _, l := range r.Mirrors() {
+				signed[l.Ref] = true
+			}
+		}
+	}
+	return signed
 }
 
 // holdsAnother reports whether a place on the new route is a tag that is known to name another manifest than digest.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
 // TestHeals: what a mirror lost is copied back by its digest, with nothing but manifests where the layers are there
@@ -131,6 +132,41 @@ func TestLeavesAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOtherNamespaceRequiresSignatures: an image that the pods of one namespace may pull as it is does not go to the mirror without the
+// signatures that those of another need: they would stop there, and get it from the source as long as the mirror lacks it.
+func TestOtherNamespaceRequiresSignatures(t *testing.T) {
+	s := newStage(t, 1)
+	s.judged.Blobs = policy.BlobsOfAll
+	s.images[0].Consumers = append(s.images[0].Consumers, policy.Consumer{Kind: "Deployment", Namespace: "zoo", Name: "app000", Container: "app"})
+	own := &configv1.ImagePolicy{}
+	own.Namespace, own.Name, own.Spec.Scopes = "zoo", "own", []configv1.ImageScope{configv1.ImageScope(s.source.host + "/shop")}
+	own.Spec.Policy.RootOfTrust = configv1.PolicyRootOfTrust{PolicyType: configv1.PublicKeyRootOfTrust, PublicKey: &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: signer.Key("release").PEM()}}
+	s.set.Policies = []mirrors.Object{own}
+	for _, at := range []*server{s.source, s.mirror} {
+		s.sign(t, at, "app000")
+	}
+	h := s.process(t)
+	tags := s.tags(t, "app000")
+	s.remove(t, "app000")
+	s.mirror.quietly(func() {
+		for _, tag := range tags {
+			if strings.HasSuffix(tag, ".sig") {
+				signed, err := remote.Head(s.tag(t, s.mirror, "app000").Context().Tag(tag))
+				must(t, err)
+				must(t, remote.Delete(s.tag(t, s.mirror, "app000").Context().Digest(signed.Digest.String())))
+			}
+		}
+	})
+	if lost := h.lost(t); len(lost) != 2 {
+		t.Fatalf("%d losses, want one for each namespace", len(lost))
+	}
+	h.round(t)
+	if s.has(t, "app000") {
+		t.Error("it was copied without its signatures")
+	}
+	wantEvents(t, s, "nodes require signatures of it, and the mirror lacks the tag sha256-")
 }
 
 // TestStopsAtSecondLoss: whatever is deleted when, and whenever the process ends, a registry gets no image twice
