@@ -37,6 +37,9 @@ type Copy struct {
 	// Signed is set if nodes require signatures of the image, for any of the pods that pull what is at To: without them, a copy is
 	// worse than none, as nodes stop there.
 	Signed bool
+	// Partial is set if To has manifests of it that name what is not there: a manifest, or blobs. That it has one of them is no proof then
+	// that it has the blobs of that.
+	Partial bool
 	// Moves is set if To has another image under the tag, which a copy would replace.
 	Moves bool
 	// Denied is set if To does not let nodes in, which is then all that Obstacle says. Some registries say so of what
@@ -109,7 +112,7 @@ func (v Verdict) Copies() []Copy {
 func (c *Copy) merge(other *Copy) {
 	c.Rank = min(c.Rank, other.Rank)
 	c.Moves = c.Moves || other.Moves
-	c.Signed = c.Signed || other.Signed
+	c.Signed, c.Partial = c.Signed || other.Signed, c.Partial || other.Partial
 	c.OnlyAttachments = c.OnlyAttachments && other.OnlyAttachments
 	for _, a := range other.Attachments {
 		if !slices.Contains(c.Attachments, a) {
@@ -153,6 +156,7 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: plain(to), ToSource: !a.isMirror(to)}
 	c.From, c.Digest, c.Found = a.origins(to)
 	c.Moves = a.holdsAnother(to, c.Digest)
+	c.Partial = a.isPartial(to)
 	c.Signed = a.signed[to.Ref] || requiresSignatures(&a.After)
 	met := slices.IndexFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref })
 	switch {
@@ -164,6 +168,14 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 		c.Obstacle = "put the image back where it was: " + to.Ref
 	}
 	return c
+}
+
+// isPartial reports whether a place on the new route is known to lack a part of what it serves: of the image, or of signatures.
+func (a *assessment) isPartial(l mirrors.Location) bool {
+	return slices.ContainsFunc(a.newRoute.open(), func(at place) bool {
+		return at.Ref == l.Ref && (at.fact.Presence == Incomplete || len(at.fact.Missing) > 0 ||
+			slices.ContainsFunc(at.signatures, func(s signatureState) bool { return a.found.At(s.at).Presence == Incomplete }))
+	})
 }
 
 func requiresSignatures(r *mirrors.Route) bool {

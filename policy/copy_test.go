@@ -79,6 +79,46 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// TestPartial: whatever rule finds it, a copy says whether its place is known to lack a part of what it serves.
+func TestPartial(t *testing.T) {
+	lacksPart := &Fact{Presence: Present, Digest: sumA, MediaType: indexTypes[0], Missing: []string{"linux/arm64"}, Serves: []string{"linux/amd64"}, AsNodes: true}
+	whole := &Fact{Presence: Present, Digest: sumA, MediaType: signer.MediaType, AsNodes: true}
+	pinned := []Consumer{{Kind: pinnedSetKind, Name: "pins"}}
+	for _, row := range []struct {
+		rule      string
+		consumers []Consumer
+		mirror    *Fact
+		signature Presence
+		partial   bool
+	}{
+		{ImageMissing, consumers(), &Fact{Presence: Absent, AsNodes: true}, Unknown, false},
+		{BlobsMissing, consumers(), &Fact{Presence: Incomplete, AsNodes: true}, Unknown, true},
+		{PlatformMissing, consumers(), lacksPart, Unknown, true},
+		{PinnedImageMissing, pinned, &Fact{Presence: Incomplete, AsNodes: true}, Unknown, true},
+		{PinnedImageMissing, pinned, lacksPart, Unknown, true},
+		{SignatureMissing, consumers(), whole, Absent, false},
+		{SignatureRejected, consumers(), whole, Incomplete, true},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			objects := []mirrors.Object{idms("a", "quay.io", allow, "m.local")}
+			if row.signature != Unknown {
+				objects = append(objects, signedBy(release, "quay.io/x"))
+			}
+			mirror, source := mirrors.Location{Ref: "m.local/x" + digestA}, mirrors.Location{Ref: dig}
+			found := Facts{mirror: row.mirror, source: whole}
+			l, _ := mirror.Signatures(sumA)
+			found[l] = &Fact{Presence: row.signature, AsNodes: true}
+			l, _ = source.Signatures(sumA)
+			found[l] = &Fact{Presence: Present, AsNodes: true, Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sumA)}}}
+			verdict := shallower(NewPulls(withPolicies(objects...), Cluster{Images: NewImages(Image{dig, row.consumers})}, Settings{})).Decide(found)
+			copies := verdict.Copies()
+			if len(copies) != 1 || copies[0].Rule != row.rule || copies[0].Partial != row.partial {
+				t.Errorf("got %+v, want one of %s, with Partial %t", copies, row.rule, row.partial)
+			}
+		})
+	}
+}
+
 // TestSignedForAnyPod: that nodes require signatures of what is at a place is said of each copy that goes there, whichever of the pods that
 // pull it, and of the names that it has, the copy is for.
 func TestSignedForAnyPod(t *testing.T) {

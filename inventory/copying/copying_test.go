@@ -270,6 +270,46 @@ func TestCopy(t *testing.T) {
 	}
 }
 
+// TestPartial: what the mirror lacks of an image that it is known to lack a part of is sent, though its manifests are there, and whatever
+// other images of the repository have the same layer, and seem to be whole.
+func TestPartial(t *testing.T) {
+	base := must[v1.Hash](t)(static.NewLayer([]byte("the base of all images"), types.DockerLayer).Digest()).String()
+	for _, partial := range []int{0, 1} {
+		s := newStage(t, newServer(t), newServer(t))
+		var copies []policy.Copy
+		for i := range 2 {
+			at := fmt.Sprintf("app:v%d", i)
+			check(t, remote.Write(ref(t, s.source.host+"/"+at).(name.Tag), image(t, "the base of all images", "own "+strconv.Itoa(i))))
+			copies = append(copies, s.copy(at, ""))
+		}
+		for _, j := range s.run(t.Context(), Options{}, copies...) {
+			wantState(t, j, Copied)
+		}
+		blob := "http://" + s.mirror.host + "/v2/app/blobs/" + base
+		ask := func(method string) int {
+			resp, err := http.DefaultClient.Do(must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, blob, nil)))
+			check(t, err)
+			check(t, resp.Body.Close())
+			return resp.StatusCode
+		}
+		if status := ask(http.MethodDelete); status != http.StatusAccepted {
+			t.Fatalf("the mirror answers %d to the deletion of a layer", status)
+		}
+		copies[partial].Partial = true
+		c := New(s.pull, s.push, Options{Images: 1})
+		// The one after the other, so that it is known of the layer what the first one says.
+		jobs := append(c.Survey(t.Context(), copies[:1]), c.Survey(t.Context(), copies[1:])...)
+		if bytes := jobs[partial].Bytes; bytes != int64(len("the base of all images")) {
+			t.Errorf("%d bytes are to be sent", bytes)
+		}
+		c.Run(t.Context(), jobs)
+		wantState(t, jobs[partial], Copied)
+		if status := ask(http.MethodHead); status != http.StatusOK {
+			t.Errorf("where image %d is known to be partial, the mirror answers %d to who asks for the layer", partial, status)
+		}
+	}
+}
+
 // TestSharedBlobs: a layer that images of several repositories have goes to the registry once, and is mounted.
 func TestSharedBlobs(t *testing.T) {
 	s := newStage(t, newServer(t), newServer(t))

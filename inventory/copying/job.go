@@ -366,7 +366,7 @@ func (c *Copier) surveyManifest(ctx context.Context, j *Job, m *manifest) error 
 	if m.there, err = j.has(ctx, m); err != nil {
 		return err
 	}
-	if m.there && j.Rule != policy.BlobsMissing { // a registry takes no manifest without its blobs
+	if m.there && !j.Partial { // a registry takes no manifest without its blobs, though it may lose some
 		for _, b := range m.blobs {
 			c.blobs.note(j.to.repo, b.digest)
 		}
@@ -385,7 +385,7 @@ func (c *Copier) surveyBlobs(ctx context.Context, j *Job, blobs []blob) (err err
 	if j.to.isMissing(ctx) {
 		j.to.blobSample.Do(func() {
 			var held bool
-			held, err = c.blobs.ask(ctx, j.to, blobs[len(blobs)-1].digest) // which is where blobsOf puts the config
+			held, err = c.blobs.ask(ctx, j.to, blobs[len(blobs)-1].digest, j.Partial) // which is where blobsOf puts the config
 			j.to.noBlobs = !held && err == nil
 		})
 		if err != nil || j.to.noBlobs {
@@ -396,7 +396,7 @@ func (c *Copier) surveyBlobs(ctx context.Context, j *Job, blobs []blob) (err err
 	group.SetLimit(readsAtOnce)
 	for _, b := range blobs {
 		group.Go(func() error {
-			_, err := c.blobs.ask(ctx, j.to, b.digest)
+			_, err := c.blobs.ask(ctx, j.to, b.digest, j.Partial)
 			return err
 		})
 	}

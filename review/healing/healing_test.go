@@ -22,6 +22,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
@@ -132,6 +133,43 @@ func TestLeavesAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLostLayer: a layer of a part of an index is copied back, though all manifests are there.
+func TestLostLayer(t *testing.T) {
+	s := newStage(t, 2)
+	s.judged.Blobs = policy.BlobsOfAll
+	index, err := registries.Index("app001")
+	must(t, err)
+	list, err := index.IndexManifest()
+	must(t, err)
+	part, err := index.Image(list.Manifests[1].Digest)
+	must(t, err)
+	m, err := part.Manifest()
+	must(t, err)
+	at := "http://" + s.mirror.host + "/v2/shop/app001/blobs/" + m.Layers[0].Digest.String()
+	ask := func(method string) (status int) {
+		s.mirror.quietly(func() {
+			req, err := http.NewRequestWithContext(t.Context(), method, at, nil)
+			must(t, err)
+			resp, err := http.DefaultClient.Do(req)
+			must(t, err)
+			must(t, resp.Body.Close())
+			status = resp.StatusCode
+		})
+		return status
+	}
+	if status := ask(http.MethodDelete); status != http.StatusAccepted {
+		t.Fatalf("the mirror answers %d to the deletion of a layer", status)
+	}
+	h := s.process(t) // which sees the image there, and has not asked for its layers before
+	h.round(t)
+	if status := ask(http.MethodHead); status != http.StatusOK {
+		t.Errorf("the mirror answers %d to who asks for the layer", status)
+	}
+	wantEvents(t, s, fmt.Sprintf("MirrorHealed: 1 image copied back, %d bytes of layers sent", m.Layers[0].Size))
+	h.round(t)
+	wantEvents(t, s)
 }
 
 // TestOtherNamespaceRequiresSignatures: an image that the pods of one namespace may pull as it is does not go to the mirror without the
