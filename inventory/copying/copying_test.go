@@ -1011,6 +1011,31 @@ func TestBareLeavesNoSignature(t *testing.T) {
 	})
 }
 
+// TestBareListsNoReferrer: that an image refers to another one creates no tag and moves none, where registries keep lists of what does and where
+// they keep none.
+func TestBareListsNoReferrer(t *testing.T) {
+	for version, mirror := range map[string]*server{"distribution 3": newServer(t), "distribution 2.8": olderServer(t)} {
+		t.Run(version, func(t *testing.T) {
+			s := newStage(t, newServer(t), mirror)
+			subject := mutate.MediaType(image(t, "what is referred to"), types.OCIManifestSchema1)
+			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), subject))
+			of := must[*v1.Descriptor](t)(remote.Head(ref(t, s.source.host+"/app:v1")))
+			refers := mutate.Subject(mutate.MediaType(image(t, "refers to it"), types.OCIManifestSchema1), *of).(v1.Image)
+			digest := must[v1.Hash](t)(refers.Digest()).String()
+			check(t, remote.Write(ref(t, s.source.host+"/app@"+digest), refers))
+			wantState(t, s.run(t.Context(), Options{Bare: true}, s.copy("app@"+digest, digest))[0], Copied)
+			raw(t, mirror.host+"/app@"+digest)
+			fallback := strings.Replace(of.Digest.String(), ":", "-", 1)
+			if _, err := remote.Head(ref(t, mirror.host+"/app:"+fallback)); !registry.IsAbsent(err) {
+				t.Errorf("the tag %s was created: %v", fallback, err)
+			}
+			if n := mirror.count("PUT", "/manifests/"); n != 1 {
+				t.Errorf("%d manifests were put, want the image alone", n)
+			}
+		})
+	}
+}
+
 // TestLost: what is sent again after an interruption is counted apart from what an attempt sends again that failed by itself.
 func TestLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
