@@ -32,6 +32,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -1009,6 +1010,74 @@ func TestBareLeavesNoSignature(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOtherSignatures: an image that nodes require signatures of does not come to be at a mirror that has others than the origin under their
+// tag: nodes may accept none of them, and stop there, while they go on to the source as long as the mirror lacks the image.
+func TestOtherSignatures(t *testing.T) {
+	const old, now, house = signer.Key("old"), signer.Key("release"), signer.Key("house")
+	for _, row := range []struct {
+		reason         string
+		source, mirror []signer.Key
+		unsigned, held bool // nodes require none; the mirror has the image
+		moves          bool
+		copied         bool
+		bare           bool // without tags
+	}{
+		{"the mirror has none", []signer.Key{now}, nil, false, false, false, true, false},
+		{"it has the same", []signer.Key{now}, []signer.Key{now}, false, false, false, true, true},
+		{"it was signed anew at the source", []signer.Key{now}, []signer.Key{old}, false, false, false, false, false},
+		{"it was signed once more at the source", []signer.Key{old, now}, []signer.Key{old}, false, false, false, false, false},
+		{"it was signed anew, and tags may be moved", []signer.Key{now}, []signer.Key{old}, false, false, true, true, false},
+		{"the house signs beside what it copies", []signer.Key{now}, []signer.Key{now, house}, false, false, false, true, true},
+		{"the source has none", nil, []signer.Key{house}, false, false, false, true, true},
+		{"nodes require none", []signer.Key{now}, []signer.Key{old}, true, false, false, true, true},
+		{"nodes stop there as it is", []signer.Key{now}, []signer.Key{old}, false, true, false, true, false},
+	} {
+		for _, bare := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, bare %t", row.reason, bare), func(t *testing.T) {
+				s := newStage(t, newServer(t), newServer(t))
+				img := image(t, "what is signed")
+				digest := must[v1.Hash](t)(img.Digest()).String()
+				check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+				signatures := map[signer.Key]signing.Signature{}
+				for _, key := range []signer.Key{old, now, house} {
+					signatures[key] = key.Sign(s.source.host+"/app:v1", digest)
+				}
+				for at, keys := range map[*server][]signer.Key{s.source: row.source, s.mirror: row.mirror} {
+					if len(keys) > 0 {
+						attached := signer.Attach(each.Of(keys, func(k signer.Key) signing.Signature { return signatures[k] })...)
+						check(t, remote.Write(ref(t, at.host+"/app:"+signer.Tag(digest)).(name.Tag), must[v1.Image](t)(registries.NewAttached(attached))))
+					}
+				}
+				if row.held {
+					check(t, remote.Write(ref(t, s.mirror.host+"/app@"+digest), img))
+				}
+				c := s.copy("app@"+digest, digest)
+				c.Signed = !row.unsigned
+				s.mirror.forget()
+				j := s.run(t.Context(), Options{Bare: bare, MoveTags: row.moves && !bare}, c)[0]
+				copied := row.copied
+				if bare {
+					copied = row.bare
+				}
+				if !copied {
+					wantState(t, j, Failed)
+					if !strings.Contains(j.Err.Error(), "nodes require signatures of it, and ") || !strings.Contains(j.Err.Error(), signer.Tag(digest)) {
+						t.Errorf("the reason is %q", j.Err)
+					}
+					if sent := s.mirror.count("PUT") + s.mirror.count("POST"); sent != 0 {
+						t.Errorf("%d requests send some of it", sent)
+					}
+					return
+				}
+				if j.State != Copied && j.State != There {
+					t.Errorf("it is %s: %v", j.State, j.Err)
+				}
+				raw(t, s.mirror.host+"/app@"+digest)
+			})
+		}
+	}
 }
 
 // TestBareListsNoReferrer: that an image refers to another one creates no tag and moves none, where registries keep lists of what does and where
