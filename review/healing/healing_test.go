@@ -20,6 +20,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -426,6 +427,42 @@ func TestLeaseIsDeleted(t *testing.T) {
 	must(t, json.Unmarshal([]byte(lease.Annotations[annotation]), &written))
 	if written.healed() != 1 {
 		t.Errorf("the Lease has %s", lease.Annotations[annotation])
+	}
+}
+
+// TestResumedMeanwhile: what a person resumes while another registry is given images is told, and the registry begins anew.
+func TestResumedMeanwhile(t *testing.T) {
+	const other = "other.example.com"
+	s := newStage(t, 1)
+	s.settings.Limit.Requests = 4 * shares // so that the state is written again and again
+	h := s.process(t)
+	_, _, err := h.options.Lease.update(t.Context(), func(s *state) error {
+		s.stop(other, stop{At: time.Now(), Place: other + "/x"})
+		return nil
+	})
+	must(t, err)
+	h.work.fails(other, failed, time.Now())
+	s.mirror.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodHead || r.Method == http.MethodGet {
+			s.resumed.Do(func() { s.annotate(t, other) })
+		}
+		return false
+	})
+	s.remove(t, "app000")
+	h.round(t)
+	if !s.has(t, "app000") {
+		t.Error("the mirror lacks what it lost")
+	}
+	if !slices.ContainsFunc(s.records, func(d auditv1alpha1.Healing) bool { return d.Result == Resumed && d.Registry == other }) {
+		t.Errorf("recorded %+v, want that %s was resumed", s.records, other)
+	}
+	if _, rests := h.work.rests[other]; rests {
+		t.Error("it rests")
+	}
+	lease, err := s.kube.CoordinationV1().Leases("guard").Get(t.Context(), LeaseName, metav1.GetOptions{})
+	must(t, err)
+	if _, asked := lease.Annotations[ResumeAnnotation]; asked || strings.Contains(lease.Annotations[annotation], other) {
+		t.Errorf("the Lease has %v", lease.Annotations)
 	}
 }
 

@@ -161,7 +161,7 @@ func (h *Healer) heal(ctx context.Context, settings Settings, s *state, todo []l
 // meter returns what takes requests out of the budget.
 func (h *Healer) meter(limit Limit) *meter {
 	return &meter{now: time.Now, spent: h.metrics.spends, setAside: func(ctx context.Context, least Limit) (g grant, err error) {
-		_, _, err = h.options.Lease.update(ctx, func(s *state) error {
+		err = h.options.Lease.spend(ctx, func(s *state) error {
 			var ok bool
 			if g, ok = h.own.setAside(&s.Spent, time.Now(), least, limit); !ok {
 				return errSpent

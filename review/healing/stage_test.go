@@ -152,6 +152,7 @@ type stage struct {
 	settings       Settings
 	judged         policy.Settings
 
+	resumed sync.Once
 	mu      sync.Mutex
 	told    []report.Report
 	records []auditv1alpha1.Healing
