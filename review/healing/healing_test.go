@@ -409,6 +409,57 @@ func TestBudgetAtTheRegistry(t *testing.T) {
 	}
 }
 
+// TestSmallBudget: a budget that is spent before it is known what to send for all of what is lost is not spent on the same again hour by hour,
+// and an image that no hour is enough for keeps no other from being copied back, and is named.
+func TestSmallBudget(t *testing.T) {
+	s := newStage(t, 0)
+	s.settings.Limit.Requests = 64
+	for i := range 8 {
+		layers := 10
+		if i == 0 {
+			layers = 80
+		}
+		app := fmt.Sprintf("app%03d", i)
+		img := empty.Image
+		for l := range layers {
+			var err error
+			img, err = mutate.AppendLayers(img, static.NewLayer([]byte(fmt.Sprintf("layer %d of %s", l, app)), ggcrtypes.DockerLayer))
+			must(t, err)
+		}
+		digest, err := img.Digest()
+		must(t, err)
+		s.digests[app] = digest.String()
+		for _, at := range []*server{s.source, s.mirror} {
+			at.quietly(func() { must(t, remote.Write(s.tag(t, at, app), img)) })
+		}
+		s.images = append(s.images, policy.Image{Ref: s.source.host + "/shop/" + app + "@" + digest.String(), Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: app}}})
+	}
+	h := s.process(t)
+	s.remove(t, apps(s.digests)...)
+	var told []string
+	for hour := 1; ; hour++ {
+		began, _, _ := s.mirror.counts()
+		more, _, _ := s.source.counts()
+		h.aMinuteLater()
+		h.round(t)
+		h.round(t)
+		requests, _, _ := s.mirror.counts()
+		others, _, _ := s.source.counts()
+		if spent := requests + others - began - more; spent > 64 {
+			t.Errorf("%d requests in hour %d", spent, hour)
+		}
+		told = append(told, s.events()...)
+		if lost := h.lost(t); len(lost) == 1 && strings.Contains(lost[0].Image.Ref, "/app000@") && strings.Contains(strings.Join(told, "\n"), "requests were not enough for it, and the budget for an hour has 64") {
+			return
+		} else if hour == 12 {
+			t.Fatalf("%d images are lost after %d hours, told\n%s", len(lost), hour, strings.Join(told, "\n"))
+		}
+		h.own.spent = nil // as when an hour has passed
+		_, err := h.update(t.Context(), func(s *state) error { s.Spent = nil; return nil })
+		must(t, err)
+	}
+}
+
 // TestLeaseIsDeleted: whoever deletes the state gives the process that runs no new budget.
 func TestLeaseIsDeleted(t *testing.T) {
 	s := newStage(t, 1)

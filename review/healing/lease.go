@@ -149,12 +149,13 @@ func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease, there bo
 	return err
 }
 
-// bytesLeft returns how many bytes may be set aside, by what was read last.
-func (l *Lease) bytesLeft(limit Limit, now time.Time) int64 {
+// left returns how much may be set aside, by what was read last.
+func (l *Lease) left(limit Limit, now time.Time) Limit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == nil {
-		return 0
+		return Limit{}
 	}
-	return limit.Bytes - l.last.Spent.used(now).Bytes
+	used := l.last.Spent.used(now)
+	return Limit{Bytes: limit.Bytes - used.Bytes, Requests: limit.Requests - used.Requests}
 }

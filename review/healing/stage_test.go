@@ -353,7 +353,7 @@ func (h *healer) pass(t *testing.T, began time.Time, lost []policy.Standing) {
 // aMinuteLater has all rests be over.
 func (h *healer) aMinuteLater() {
 	for what, r := range h.work.rests {
-		h.work.rests[what] = rest{times: r.times}
+		h.work.rests[what] = rest{times: r.times, reason: r.reason}
 	}
 }
 
