@@ -34,9 +34,12 @@ type Copy struct {
 	// is set, the image itself is there. There may be more at From that were not looked up.
 	Attachments     []AttachmentCopy
 	OnlyAttachments bool
-	// Signed is set if nodes require signatures of the image: without them, a copy is worse than none, as
-	// nodes stop there.
+	// Signed is set if nodes require signatures of the image, for any of the pods that pull what is at To: without them, a copy is
+	// worse than none, as nodes stop there.
 	Signed bool
+	// Partial is set if To has manifests of it that name what is not there: a manifest, or blobs. That it has one of them is no proof then
+	// that it has the blobs of that.
+	Partial bool
 	// Moves is set if To has another image under the tag, which a copy would replace.
 	Moves bool
 	// Denied is set if To does not let nodes in, which is then all that Obstacle says. Some registries say so of what
@@ -109,6 +112,7 @@ func (v Verdict) Copies() []Copy {
 func (c *Copy) merge(other *Copy) {
 	c.Rank = min(c.Rank, other.Rank)
 	c.Moves = c.Moves || other.Moves
+	c.Signed, c.Partial = c.Signed || other.Signed, c.Partial || other.Partial
 	c.OnlyAttachments = c.OnlyAttachments && other.OnlyAttachments
 	for _, a := range other.Attachments {
 		if !slices.Contains(c.Attachments, a) {
@@ -152,7 +156,8 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: plain(to), ToSource: !a.isMirror(to)}
 	c.From, c.Digest, c.Found = a.origins(to)
 	c.Moves = a.holdsAnother(to, c.Digest)
-	c.Signed = slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
+	c.Partial = a.isPartial(to)
+	c.Signed = a.signed[to.Ref] || requiresSignatures(&a.After)
 	met := slices.IndexFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref })
 	switch {
 	case met >= 0:
@@ -163,6 +168,32 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 		c.Obstacle = "put the image back where it was: " + to.Ref
 	}
 	return c
+}
+
+// isPartial reports whether a place on the new route is known to lack a part of what it serves: of the image, or of signatures.
+func (a *assessment) isPartial(l mirrors.Location) bool {
+	return slices.ContainsFunc(a.newRoute.open(), func(at place) bool {
+		return at.Ref == l.Ref && (at.fact.Presence == Incomplete || len(at.fact.Missing) > 0 ||
+			slices.ContainsFunc(at.signatures, func(s signatureState) bool { return a.found.At(s.at).Presence == Incomplete }))
+	})
+}
+
+func requiresSignatures(r *mirrors.Route) bool {
+	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
+}
+
+// signedPlaces returns the mirrors on routes for which nodes require signatures. The pods of one namespace may be held to them, and those
+// of another not, or an image by one name, and not by another: what is copied for these is what the former meet there, too.
+func (p *Plan) signedPlaces() map[string]bool {
+	signed := map[string]bool{}
+	for i := range p.Reroutes {
+		if r := &p.Reroutes[i].After; requiresSignatures(r) {
+			for _, l := range r.Mirrors() {
+				signed[l.Ref] = true
+			}
+		}
+	}
+	return signed
 }
 
 // holdsAnother reports whether a place on the new route is a tag that is known to name another manifest than digest.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
 // TestCopies holds a verdict's copies to the commands of its findings, and to their order.
@@ -74,6 +76,101 @@ func TestMoves(t *testing.T) {
 		if len(all) != 1 || all[0].Moves != row.moves {
 			t.Errorf("%+v: %+v", row, all)
 		}
+	}
+}
+
+// TestPartial: whatever rule finds it, a copy says whether its place is known to lack a part of what it serves.
+func TestPartial(t *testing.T) {
+	lacksPart := &Fact{Presence: Present, Digest: sumA, MediaType: indexTypes[0], Missing: []string{"linux/arm64"}, Serves: []string{"linux/amd64"}, AsNodes: true}
+	whole := &Fact{Presence: Present, Digest: sumA, MediaType: signer.MediaType, AsNodes: true}
+	pinned := []Consumer{{Kind: pinnedSetKind, Name: "pins"}}
+	for _, row := range []struct {
+		rule      string
+		consumers []Consumer
+		mirror    *Fact
+		signature Presence
+		partial   bool
+	}{
+		{ImageMissing, consumers(), &Fact{Presence: Absent, AsNodes: true}, Unknown, false},
+		{BlobsMissing, consumers(), &Fact{Presence: Incomplete, AsNodes: true}, Unknown, true},
+		{PlatformMissing, consumers(), lacksPart, Unknown, true},
+		{PinnedImageMissing, pinned, &Fact{Presence: Incomplete, AsNodes: true}, Unknown, true},
+		{PinnedImageMissing, pinned, lacksPart, Unknown, true},
+		{SignatureMissing, consumers(), whole, Absent, false},
+		{SignatureRejected, consumers(), whole, Incomplete, true},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			objects := []mirrors.Object{idms("a", "quay.io", allow, "m.local")}
+			if row.signature != Unknown {
+				objects = append(objects, signedBy(release, "quay.io/x"))
+			}
+			mirror, source := mirrors.Location{Ref: "m.local/x" + digestA}, mirrors.Location{Ref: dig}
+			found := Facts{mirror: row.mirror, source: whole}
+			l, _ := mirror.Signatures(sumA)
+			found[l] = &Fact{Presence: row.signature, AsNodes: true}
+			l, _ = source.Signatures(sumA)
+			found[l] = &Fact{Presence: Present, AsNodes: true, Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sumA)}}}
+			verdict := shallower(NewPulls(withPolicies(objects...), Cluster{Images: NewImages(Image{dig, row.consumers})}, Settings{})).Decide(found)
+			copies := verdict.Copies()
+			if len(copies) != 1 || copies[0].Rule != row.rule || copies[0].Partial != row.partial {
+				t.Errorf("got %+v, want one of %s, with Partial %t", copies, row.rule, row.partial)
+			}
+		})
+	}
+}
+
+// TestSignedForAnyPod: that nodes require signatures of what is at a place is said of each copy that goes there, whichever of the pods that
+// pull it, and of the names that it has, the copy is for.
+func TestSignedForAnyPod(t *testing.T) {
+	in := func(namespace string, use Use) Consumer {
+		return Consumer{Kind: "Deployment", Namespace: namespace, Name: "cart", Container: "app", Use: use}
+	}
+	quay, other := "quay.io/x"+digestA, "other.io/x"+digestA
+	mirrored := []mirrors.Object{idms("a", "quay.io", allow, "m.local"), idms("b", "other.io", allow, "m.local")}
+	for _, row := range []struct {
+		reason string
+		policy mirrors.Object
+		images []Image
+		signed bool
+	}{
+		{"no policy", nil, []Image{{quay, []Consumer{in("shop", Running), in("bank", Running)}}}, false},
+		{"one for a namespace that has no such pod", signedIn("bank", release, "quay.io/x"), []Image{{quay, []Consumer{in("shop", Running)}}}, false},
+		{"one for the pods of a namespace that come first", signedIn("bank", release, "quay.io/x"), []Image{{quay, []Consumer{in("bank", Running), in("shop", Running)}}}, true},
+		{"one for those that come last", signedIn("zoo", release, "quay.io/x"), []Image{{quay, []Consumer{in("shop", Running), in("zoo", Running)}}}, true},
+		{"one for those that may come back", signedIn("zoo", release, "quay.io/x"), []Image{{quay, []Consumer{in("shop", Running), in("zoo", History)}}}, true},
+		{"one for the cluster", signedBy(release, "quay.io/x"), []Image{{quay, []Consumer{in("shop", Running)}}}, true},
+		{"one for another name of what is at the place", signedBy(release, "quay.io/x"), []Image{{quay, []Consumer{in("shop", Running)}}, {other, []Consumer{in("shop", Running)}}}, true},
+	} {
+		t.Run(row.reason, func(t *testing.T) {
+			objects := mirrored
+			if row.policy != nil {
+				objects = append(objects[:2:2], row.policy)
+			}
+			known, found := Cluster{Images: NewImages(row.images...)}, facts("m.local/x"+digestA+" absent")
+			for _, ref := range []string{quay, other} {
+				at := mirrors.Location{Ref: ref}
+				found[at] = &Fact{Presence: Present, Digest: sumA, MediaType: signer.MediaType, AsNodes: true}
+				l, _ := at.Signatures(sumA)
+				found[l] = &Fact{Presence: Present, AsNodes: true, Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sumA)}}}
+			}
+			standings := shallower(NewStanding(withPolicies(objects...), known, Settings{})).Standings(found)
+			verdict := shallower(NewPulls(withPolicies(objects...), known, Settings{})).Decide(found)
+			var copies []*Copy
+			for _, s := range standings {
+				copies = append(copies, s.Finding.Copy)
+			}
+			for i := range verdict.Findings {
+				copies = append(copies, verdict.Findings[i].Copy)
+			}
+			if len(standings) == 0 || len(verdict.Copies()) != 1 || verdict.Copies()[0].Signed != row.signed {
+				t.Errorf("%d standings, copies %+v, want one, with Signed %t", len(standings), verdict.Copies(), row.signed)
+			}
+			for _, c := range copies {
+				if c == nil || c.To.Ref != "m.local/x"+digestA || c.Signed != row.signed {
+					t.Errorf("got %+v, want Signed %t", c, row.signed)
+				}
+			}
+		})
 	}
 }
 

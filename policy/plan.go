@@ -79,6 +79,7 @@ type Plan struct {
 	known   *Cluster
 	routes  []poolRoutes // of each variant
 	site    *nodeSite
+	signed  map[string]bool // see signedPlaces
 	// settings are those that hold for the change.
 	settings Settings
 	order    []int                      // see ranking

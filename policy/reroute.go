@@ -22,10 +22,11 @@ type Reroute struct {
 	// pinned is set, in addition, if it does so by PinnedImageSets.
 	pinned bool
 	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
-	// whether the image is protected; and what is known of the nodes.
+	// whether the image is protected; and what is known of the nodes, and of the places of all reroutes (signedPlaces).
 	platforms, onePlatform bool
 	protected              bool
 	site                   *nodeSite
+	signed                 map[string]bool
 	// Maybe are routes that nodes may take today, where BeforeUnknown: by the objects in force, and
 	// by none at all.
 	Maybe []mirrors.Route

@@ -46,7 +46,8 @@ type blobState int
 const (
 	unasked blobState = iota
 	lacking
-	coming // it is being brought there
+	coming  // it is being brought there
+	assumed // as a manifest that names it is there
 	held
 )
 
@@ -89,6 +90,15 @@ func (d *delivery) arrived(a *arrival, to name.Repository, digest v1.Hash) {
 	a.state, d.from = held, to.Digest(digest.String())
 }
 
+// gone notes that the blob is not at a repository, whatever was assumed.
+func (d *delivery) gone(a *arrival, from name.Repository) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a.state = lacking; d.from.RepositoryStr() == from.RepositoryStr() {
+		d.from = name.Digest{}
+	}
+}
+
 func (d *delivery) state(a *arrival) blobState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,29 +111,42 @@ func (d *delivery) set(a *arrival, state blobState) {
 	a.state = state
 }
 
-// note remembers that a repository has a blob.
+// note remembers that a repository has a manifest that names a blob, which is no news where more is known of it.
 func (b *blobs) note(to name.Repository, digest v1.Hash) {
 	d := b.delivery(to, digest)
-	d.arrived(d.arrival(to), to, digest)
+	a := d.arrival(to)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a.state == unasked {
+		a.state = assumed
+		if (d.from == name.Digest{}) {
+			d.from = to.Digest(digest.String())
+		}
+	}
 }
 
 // has reports whether a repository is known to have a blob.
 func (b *blobs) has(to name.Repository, digest v1.Hash) bool {
 	d := b.delivery(to, digest)
-	return d.state(d.arrival(to)) == held
+	return d.state(d.arrival(to)) >= assumed
 }
 
-// ask asks a repository for a blob, unless that is known. What is being brought there is not there yet.
-func (b *blobs) ask(ctx context.Context, at place, digest v1.Hash) (bool, error) {
+// ask asks a repository for a blob, unless that is known; if sure is set, by more than manifests. What is being brought there is not
+// there yet.
+func (b *blobs) ask(ctx context.Context, at place, digest v1.Hash, sure bool) (bool, error) {
 	d := b.delivery(at.repo, digest)
 	a := d.arrival(at.repo)
-	if known := d.state(a); known != unasked {
-		return known == held, nil
+	known := func() (there, ok bool) {
+		state := d.state(a)
+		return state >= assumed, state != unasked && (state != assumed || !sure)
+	}
+	if there, ok := known(); ok {
+		return there, nil
 	}
 	a.busy.Lock()
 	defer a.busy.Unlock()
-	if known := d.state(a); known != unasked {
-		return known == held, nil
+	if there, ok := known(); ok {
+		return there, nil
 	}
 	there, err := at.holds(ctx, digest)
 	switch {
@@ -131,7 +154,7 @@ func (b *blobs) ask(ctx context.Context, at place, digest v1.Hash) (bool, error)
 	case there:
 		d.arrived(a, at.repo, digest)
 	default:
-		d.set(a, lacking)
+		d.gone(a, at.repo)
 	}
 	return there, err
 }
@@ -144,7 +167,7 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 	a.busy.Lock()
 	defer a.busy.Unlock()
 	before := d.state(a)
-	if before == held {
+	if before >= assumed {
 		return nil
 	}
 	d.set(a, coming)

@@ -103,7 +103,7 @@ func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Regist
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEndpoint(ctx, r, carrier, c.options.Blobs)
+	e, err := newEndpoint(ctx, r, carrier, &c.options)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -267,6 +268,46 @@ func TestCopy(t *testing.T) {
 				t.Errorf("%d bytes are to be sent again", again[0].Bytes)
 			}
 		})
+	}
+}
+
+// TestPartial: what the mirror lacks of an image that it is known to lack a part of is sent, though its manifests are there, and whatever
+// other images of the repository have the same layer, and seem to be whole.
+func TestPartial(t *testing.T) {
+	base := must[v1.Hash](t)(static.NewLayer([]byte("the base of all images"), types.DockerLayer).Digest()).String()
+	for _, partial := range []int{0, 1} {
+		s := newStage(t, newServer(t), newServer(t))
+		var copies []policy.Copy
+		for i := range 2 {
+			at := fmt.Sprintf("app:v%d", i)
+			check(t, remote.Write(ref(t, s.source.host+"/"+at).(name.Tag), image(t, "the base of all images", "own "+strconv.Itoa(i))))
+			copies = append(copies, s.copy(at, ""))
+		}
+		for _, j := range s.run(t.Context(), Options{}, copies...) {
+			wantState(t, j, Copied)
+		}
+		blob := "http://" + s.mirror.host + "/v2/app/blobs/" + base
+		ask := func(method string) int {
+			resp, err := http.DefaultClient.Do(must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, blob, nil)))
+			check(t, err)
+			check(t, resp.Body.Close())
+			return resp.StatusCode
+		}
+		if status := ask(http.MethodDelete); status != http.StatusAccepted {
+			t.Fatalf("the mirror answers %d to the deletion of a layer", status)
+		}
+		copies[partial].Partial = true
+		c := New(s.pull, s.push, Options{Images: 1})
+		// The one after the other, so that it is known of the layer what the first one says.
+		jobs := append(c.Survey(t.Context(), copies[:1]), c.Survey(t.Context(), copies[1:])...)
+		if bytes := jobs[partial].Bytes; bytes != int64(len("the base of all images")) {
+			t.Errorf("%d bytes are to be sent", bytes)
+		}
+		c.Run(t.Context(), jobs)
+		wantState(t, jobs[partial], Copied)
+		if status := ask(http.MethodHead); status != http.StatusOK {
+			t.Errorf("where image %d is known to be partial, the mirror answers %d to who asks for the layer", partial, status)
+		}
 	}
 }
 
@@ -969,6 +1010,99 @@ func TestBareLeavesNoSignature(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOtherSignatures: an image that nodes require signatures of does not come to be at a mirror that has others than the origin under their
+// tag: nodes may accept none of them, and stop there, while they go on to the source as long as the mirror lacks the image.
+func TestOtherSignatures(t *testing.T) {
+	const old, now, house = signer.Key("old"), signer.Key("release"), signer.Key("house")
+	for _, row := range []struct {
+		reason         string
+		source, mirror []signer.Key
+		unsigned, held bool // nodes require none; the mirror has the image
+		moves          bool
+		copied         bool
+		bare           bool // without tags
+	}{
+		{"the mirror has none", []signer.Key{now}, nil, false, false, false, true, false},
+		{"it has the same", []signer.Key{now}, []signer.Key{now}, false, false, false, true, true},
+		{"it was signed anew at the source", []signer.Key{now}, []signer.Key{old}, false, false, false, false, false},
+		{"it was signed once more at the source", []signer.Key{old, now}, []signer.Key{old}, false, false, false, false, false},
+		{"it was signed anew, and tags may be moved", []signer.Key{now}, []signer.Key{old}, false, false, true, true, false},
+		{"the house signs beside what it copies", []signer.Key{now}, []signer.Key{now, house}, false, false, false, true, true},
+		{"the source has none", nil, []signer.Key{house}, false, false, false, true, true},
+		{"nodes require none", []signer.Key{now}, []signer.Key{old}, true, false, false, true, true},
+		{"nodes stop there as it is", []signer.Key{now}, []signer.Key{old}, false, true, false, true, false},
+	} {
+		for _, bare := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, bare %t", row.reason, bare), func(t *testing.T) {
+				s := newStage(t, newServer(t), newServer(t))
+				img := image(t, "what is signed")
+				digest := must[v1.Hash](t)(img.Digest()).String()
+				check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+				signatures := map[signer.Key]signing.Signature{}
+				for _, key := range []signer.Key{old, now, house} {
+					signatures[key] = key.Sign(s.source.host+"/app:v1", digest)
+				}
+				for at, keys := range map[*server][]signer.Key{s.source: row.source, s.mirror: row.mirror} {
+					if len(keys) > 0 {
+						attached := signer.Attach(each.Of(keys, func(k signer.Key) signing.Signature { return signatures[k] })...)
+						check(t, remote.Write(ref(t, at.host+"/app:"+signer.Tag(digest)).(name.Tag), must[v1.Image](t)(registries.NewAttached(attached))))
+					}
+				}
+				if row.held {
+					check(t, remote.Write(ref(t, s.mirror.host+"/app@"+digest), img))
+				}
+				c := s.copy("app@"+digest, digest)
+				c.Signed = !row.unsigned
+				s.mirror.forget()
+				j := s.run(t.Context(), Options{Bare: bare, MoveTags: row.moves && !bare}, c)[0]
+				copied := row.copied
+				if bare {
+					copied = row.bare
+				}
+				if !copied {
+					wantState(t, j, Failed)
+					if !strings.Contains(j.Err.Error(), "nodes require signatures of it, and ") || !strings.Contains(j.Err.Error(), signer.Tag(digest)) {
+						t.Errorf("the reason is %q", j.Err)
+					}
+					if sent := s.mirror.count("PUT") + s.mirror.count("POST"); sent != 0 {
+						t.Errorf("%d requests send some of it", sent)
+					}
+					return
+				}
+				if j.State != Copied && j.State != There {
+					t.Errorf("it is %s: %v", j.State, j.Err)
+				}
+				raw(t, s.mirror.host+"/app@"+digest)
+			})
+		}
+	}
+}
+
+// TestBareListsNoReferrer: that an image refers to another one creates no tag and moves none, where registries keep lists of what does and where
+// they keep none.
+func TestBareListsNoReferrer(t *testing.T) {
+	for version, mirror := range map[string]*server{"distribution 3": newServer(t), "distribution 2.8": olderServer(t)} {
+		t.Run(version, func(t *testing.T) {
+			s := newStage(t, newServer(t), mirror)
+			subject := mutate.MediaType(image(t, "what is referred to"), types.OCIManifestSchema1)
+			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), subject))
+			of := must[*v1.Descriptor](t)(remote.Head(ref(t, s.source.host+"/app:v1")))
+			refers := mutate.Subject(mutate.MediaType(image(t, "refers to it"), types.OCIManifestSchema1), *of).(v1.Image)
+			digest := must[v1.Hash](t)(refers.Digest()).String()
+			check(t, remote.Write(ref(t, s.source.host+"/app@"+digest), refers))
+			wantState(t, s.run(t.Context(), Options{Bare: true}, s.copy("app@"+digest, digest))[0], Copied)
+			raw(t, mirror.host+"/app@"+digest)
+			fallback := strings.Replace(of.Digest.String(), ":", "-", 1)
+			if _, err := remote.Head(ref(t, mirror.host+"/app:"+fallback)); !registry.IsAbsent(err) {
+				t.Errorf("the tag %s was created: %v", fallback, err)
+			}
+			if n := mirror.count("PUT", "/manifests/"); n != 1 {
+				t.Errorf("%d manifests were put, want the image alone", n)
+			}
+		})
+	}
 }
 
 // TestLost: what is sent again after an interruption is counted apart from what an attempt sends again that failed by itself.

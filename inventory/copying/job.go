@@ -2,6 +2,7 @@ package copying
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -19,6 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
 // A State names the stage that a Job has reached.
@@ -284,20 +286,80 @@ func (j *Job) missesNoSignature(ctx context.Context, r *reader, image []*manifes
 			continue // nodes look for those of the part that they run
 		}
 		tag := tagFor(m.digest) + signatureSuffix
-		there, err := j.digestAt(ctx, j.to.repo.Tag(tag))
-		if err != nil || (there != v1.Hash{}) {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		_, err = r.puller.Get(ctx, r.repo.Tag(tag))
+		origin, err := r.puller.Get(ctx, r.repo.Tag(tag))
 		switch {
 		case registry.IsAbsent(err): // nothing that a copy would leave behind
+			continue
 		case err != nil:
 			return err
-		default:
+		}
+		there, lacks, err := j.lacksSignatures(ctx, tag, origin.Manifest)
+		switch {
+		case err != nil:
+			return err
+		case !there:
 			return fmt.Errorf("nodes require signatures of it, and the mirror lacks the tag %s; tags are not created", tag)
+		case lacks:
+			return fmt.Errorf("nodes require signatures of it, and the mirror has others under the tag %s; tags are not moved", tag)
+		}
+	}
+	return nil
+}
+
+// lacksSignatures reports whether the mirror has something under a tag of signatures, and whether that lacks one that the origin has.
+func (j *Job) lacksSignatures(ctx context.Context, tag string, origin []byte) (there, lacks bool, err error) {
+	got, err := j.to.puller.Get(ctx, j.to.repo.Tag(tag))
+	if registry.IsAbsent(err) {
+		return false, true, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	held := signaturesIn(got.Manifest)
+	return true, slices.ContainsFunc(signaturesIn(origin), func(s signatureIn) bool { return !slices.Contains(held, s) }), nil
+}
+
+// A signatureIn is a signature as the manifest of an attachment names it. Signatures by several keys have the same content.
+type signatureIn struct{ content, signature string }
+
+func signaturesIn(attachment []byte) (all []signatureIn) {
+	var m struct {
+		Layers []struct {
+			Digest      string            `json:"digest"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"layers"`
+	}
+	if json.Unmarshal(attachment, &m) != nil {
+		return nil
+	}
+	for _, l := range m.Layers {
+		all = append(all, signatureIn{l.Digest, l.Annotations[signing.SignatureAnnotation]})
+	}
+	return all
+}
+
+// endsNoPull returns an error if nodes may stop at the mirror for its signatures once it has the image, and do not as long as it lacks it: it
+// has others under their tag, which stays as it is. It may be the house's own that are there, or those of a key that is not used any more.
+func (c *Copier) endsNoPull(ctx context.Context, j *Job) error {
+	if !j.Signed || j.image.there || c.options.MoveTags {
+		return nil
+	}
+	instances := map[string]bool{}
+	for _, m := range j.image.all() {
+		if !m.mediaType.IsIndex() {
+			instances[tagFor(m.digest)+signatureSuffix] = true
+		}
+	}
+	for _, m := range j.attached {
+		if !instances[m.tag] || m.there || j.to.isMissing(ctx) || j.to.lacks(ctx, m.tag) {
+			continue
+		}
+		there, lacks, err := j.lacksSignatures(ctx, m.tag, m.raw)
+		if err != nil {
+			return err
+		}
+		if there && lacks {
+			return fmt.Errorf("nodes require signatures of it, and would stop at the mirror if they accept none of those that it has under the tag %s, which --move-tags replaces", m.tag)
 		}
 	}
 	return nil
@@ -329,7 +391,11 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 	for _, m := range j.manifests() {
 		group.Go(func() error { return c.surveyManifest(surveying, j, m) })
 	}
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	if err == nil {
+		err = c.endsNoPull(ctx, j)
+	}
+	if err != nil {
 		return errors.New(registry.Reason(err)) // which names the registry: the library's words before it are no help
 	}
 	return c.askSparse(ctx, j)
@@ -366,7 +432,7 @@ func (c *Copier) surveyManifest(ctx context.Context, j *Job, m *manifest) error 
 	if m.there, err = j.has(ctx, m); err != nil {
 		return err
 	}
-	if m.there && j.Rule != policy.BlobsMissing { // a registry takes no manifest without its blobs
+	if m.there && !j.Partial { // a registry takes no manifest without its blobs, though it may lose some
 		for _, b := range m.blobs {
 			c.blobs.note(j.to.repo, b.digest)
 		}
@@ -385,7 +451,7 @@ func (c *Copier) surveyBlobs(ctx context.Context, j *Job, blobs []blob) (err err
 	if j.to.isMissing(ctx) {
 		j.to.blobSample.Do(func() {
 			var held bool
-			held, err = c.blobs.ask(ctx, j.to, blobs[len(blobs)-1].digest) // which is where blobsOf puts the config
+			held, err = c.blobs.ask(ctx, j.to, blobs[len(blobs)-1].digest, j.Partial) // which is where blobsOf puts the config
 			j.to.noBlobs = !held && err == nil
 		})
 		if err != nil || j.to.noBlobs {
@@ -396,7 +462,7 @@ func (c *Copier) surveyBlobs(ctx context.Context, j *Job, blobs []blob) (err err
 	group.SetLimit(readsAtOnce)
 	for _, b := range blobs {
 		group.Go(func() error {
-			_, err := c.blobs.ask(ctx, j.to, b.digest)
+			_, err := c.blobs.ask(ctx, j.to, b.digest, j.Partial)
 			return err
 		})
 	}

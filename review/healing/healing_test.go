@@ -20,8 +20,11 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
 // TestHeals: what a mirror lost is copied back by its digest, with nothing but manifests where the layers are there
@@ -131,6 +134,78 @@ func TestLeavesAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLostLayer: a layer of a part of an index is copied back, though all manifests are there.
+func TestLostLayer(t *testing.T) {
+	s := newStage(t, 2)
+	s.judged.Blobs = policy.BlobsOfAll
+	index, err := registries.Index("app001")
+	must(t, err)
+	list, err := index.IndexManifest()
+	must(t, err)
+	part, err := index.Image(list.Manifests[1].Digest)
+	must(t, err)
+	m, err := part.Manifest()
+	must(t, err)
+	at := "http://" + s.mirror.host + "/v2/shop/app001/blobs/" + m.Layers[0].Digest.String()
+	ask := func(method string) (status int) {
+		s.mirror.quietly(func() {
+			req, err := http.NewRequestWithContext(t.Context(), method, at, nil)
+			must(t, err)
+			resp, err := http.DefaultClient.Do(req)
+			must(t, err)
+			must(t, resp.Body.Close())
+			status = resp.StatusCode
+		})
+		return status
+	}
+	if status := ask(http.MethodDelete); status != http.StatusAccepted {
+		t.Fatalf("the mirror answers %d to the deletion of a layer", status)
+	}
+	h := s.process(t) // which sees the image there, and has not asked for its layers before
+	h.round(t)
+	if status := ask(http.MethodHead); status != http.StatusOK {
+		t.Errorf("the mirror answers %d to who asks for the layer", status)
+	}
+	wantEvents(t, s, fmt.Sprintf("MirrorHealed: 1 image copied back, %d bytes of layers sent", m.Layers[0].Size))
+	h.round(t)
+	wantEvents(t, s)
+}
+
+// TestOtherNamespaceRequiresSignatures: an image that the pods of one namespace may pull as it is does not go to the mirror without the
+// signatures that those of another need: they would stop there, and get it from the source as long as the mirror lacks it.
+func TestOtherNamespaceRequiresSignatures(t *testing.T) {
+	s := newStage(t, 1)
+	s.judged.Blobs = policy.BlobsOfAll
+	s.images[0].Consumers = append(s.images[0].Consumers, policy.Consumer{Kind: "Deployment", Namespace: "zoo", Name: "app000", Container: "app"})
+	own := &configv1.ImagePolicy{}
+	own.Namespace, own.Name, own.Spec.Scopes = "zoo", "own", []configv1.ImageScope{configv1.ImageScope(s.source.host + "/shop")}
+	own.Spec.Policy.RootOfTrust = configv1.PolicyRootOfTrust{PolicyType: configv1.PublicKeyRootOfTrust, PublicKey: &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: signer.Key("release").PEM()}}
+	s.set.Policies = []mirrors.Object{own}
+	for _, at := range []*server{s.source, s.mirror} {
+		s.sign(t, at, "app000")
+	}
+	h := s.process(t)
+	tags := s.tags(t, "app000")
+	s.remove(t, "app000")
+	s.mirror.quietly(func() {
+		for _, tag := range tags {
+			if strings.HasSuffix(tag, ".sig") {
+				signed, err := remote.Head(s.tag(t, s.mirror, "app000").Context().Tag(tag))
+				must(t, err)
+				must(t, remote.Delete(s.tag(t, s.mirror, "app000").Context().Digest(signed.Digest.String())))
+			}
+		}
+	})
+	if lost := h.lost(t); len(lost) != 2 {
+		t.Fatalf("%d losses, want one for each namespace", len(lost))
+	}
+	h.round(t)
+	if s.has(t, "app000") {
+		t.Error("it was copied without its signatures")
+	}
+	wantEvents(t, s, "nodes require signatures of it, and the mirror lacks the tag sha256-")
 }
 
 // TestStopsAtSecondLoss: whatever is deleted when, and whenever the process ends, a registry gets no image twice
@@ -334,6 +409,57 @@ func TestBudgetAtTheRegistry(t *testing.T) {
 	}
 }
 
+// TestSmallBudget: a budget that is spent before it is known what to send for all of what is lost is not spent on the same again hour by hour,
+// and an image that no hour is enough for keeps no other from being copied back, and is named.
+func TestSmallBudget(t *testing.T) {
+	s := newStage(t, 0)
+	s.settings.Limit.Requests = 64
+	for i := range 8 {
+		layers := 10
+		if i == 0 {
+			layers = 80
+		}
+		app := fmt.Sprintf("app%03d", i)
+		img := empty.Image
+		for l := range layers {
+			var err error
+			img, err = mutate.AppendLayers(img, static.NewLayer([]byte(fmt.Sprintf("layer %d of %s", l, app)), ggcrtypes.DockerLayer))
+			must(t, err)
+		}
+		digest, err := img.Digest()
+		must(t, err)
+		s.digests[app] = digest.String()
+		for _, at := range []*server{s.source, s.mirror} {
+			at.quietly(func() { must(t, remote.Write(s.tag(t, at, app), img)) })
+		}
+		s.images = append(s.images, policy.Image{Ref: s.source.host + "/shop/" + app + "@" + digest.String(), Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: app}}})
+	}
+	h := s.process(t)
+	s.remove(t, apps(s.digests)...)
+	var told []string
+	for hour := 1; ; hour++ {
+		began, _, _ := s.mirror.counts()
+		more, _, _ := s.source.counts()
+		h.aMinuteLater()
+		h.round(t)
+		h.round(t)
+		requests, _, _ := s.mirror.counts()
+		others, _, _ := s.source.counts()
+		if spent := requests + others - began - more; spent > 64 {
+			t.Errorf("%d requests in hour %d", spent, hour)
+		}
+		told = append(told, s.events()...)
+		if lost := h.lost(t); len(lost) == 1 && strings.Contains(lost[0].Image.Ref, "/app000@") && strings.Contains(strings.Join(told, "\n"), "requests were not enough for it, and the budget for an hour has 64") {
+			return
+		} else if hour == 12 {
+			t.Fatalf("%d images are lost after %d hours, told\n%s", len(lost), hour, strings.Join(told, "\n"))
+		}
+		h.own.spent = nil // as when an hour has passed
+		_, err := h.update(t.Context(), func(s *state) error { s.Spent = nil; return nil })
+		must(t, err)
+	}
+}
+
 // TestLeaseIsDeleted: whoever deletes the state gives the process that runs no new budget.
 func TestLeaseIsDeleted(t *testing.T) {
 	s := newStage(t, 1)
@@ -352,6 +478,42 @@ func TestLeaseIsDeleted(t *testing.T) {
 	must(t, json.Unmarshal([]byte(lease.Annotations[annotation]), &written))
 	if written.healed() != 1 {
 		t.Errorf("the Lease has %s", lease.Annotations[annotation])
+	}
+}
+
+// TestResumedMeanwhile: what a person resumes while another registry is given images is told, and the registry begins anew.
+func TestResumedMeanwhile(t *testing.T) {
+	const other = "other.example.com"
+	s := newStage(t, 1)
+	s.settings.Limit.Requests = 4 * shares // so that the state is written again and again
+	h := s.process(t)
+	_, _, err := h.options.Lease.update(t.Context(), func(s *state) error {
+		s.stop(other, stop{At: time.Now(), Place: other + "/x"})
+		return nil
+	})
+	must(t, err)
+	h.work.fails(other, failed, time.Now())
+	s.mirror.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodHead || r.Method == http.MethodGet {
+			s.resumed.Do(func() { s.annotate(t, other) })
+		}
+		return false
+	})
+	s.remove(t, "app000")
+	h.round(t)
+	if !s.has(t, "app000") {
+		t.Error("the mirror lacks what it lost")
+	}
+	if !slices.ContainsFunc(s.records, func(d auditv1alpha1.Healing) bool { return d.Result == Resumed && d.Registry == other }) {
+		t.Errorf("recorded %+v, want that %s was resumed", s.records, other)
+	}
+	if _, rests := h.work.rests[other]; rests {
+		t.Error("it rests")
+	}
+	lease, err := s.kube.CoordinationV1().Leases("guard").Get(t.Context(), LeaseName, metav1.GetOptions{})
+	must(t, err)
+	if _, asked := lease.Annotations[ResumeAnnotation]; asked || strings.Contains(lease.Annotations[annotation], other) {
+		t.Errorf("the Lease has %v", lease.Annotations)
 	}
 }
 

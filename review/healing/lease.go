@@ -46,10 +46,20 @@ func NewLease(client clientcoordinationv1.LeasesGetter, namespace, instance stri
 // update changes the state and returns it as it is then, with the registries that a person has resumed. If change
 // returns an error, nothing is written. Change may be called several times, and must say the same about the same.
 func (l *Lease) update(ctx context.Context, change func(*state) error) (now *state, resumed []string, err error) {
+	return l.change(ctx, true, change)
+}
+
+// spend is update, but for what a person has asked for: that stays to be done by update, whose caller says so.
+func (l *Lease) spend(ctx context.Context, change func(*state) error) error {
+	_, _, err := l.change(ctx, false, change)
+	return err
+}
+
+func (l *Lease) change(ctx context.Context, resumes bool, change func(*state) error) (now *state, resumed []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range maxConflicts {
-		now, resumed, err = l.try(ctx, change)
+		now, resumed, err = l.try(ctx, resumes, change)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
 			break
 		}
@@ -61,12 +71,14 @@ func (l *Lease) update(ctx context.Context, change func(*state) error) (now *sta
 	return now, resumed, err
 }
 
-func (l *Lease) try(ctx context.Context, change func(*state) error) (*state, []string, error) {
+func (l *Lease) try(ctx context.Context, resumes bool, change func(*state) error) (now *state, resumed []string, err error) {
 	lease, s, there, err := l.read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	resumed := s.resume(namesIn(lease.Annotations[ResumeAnnotation]))
+	if resumes {
+		resumed = s.resume(namesIn(lease.Annotations[ResumeAnnotation]))
+	}
 	if err := change(s); err != nil {
 		return nil, nil, err
 	}
@@ -74,8 +86,12 @@ func (l *Lease) try(ctx context.Context, change func(*state) error) (*state, []s
 	if err != nil {
 		return nil, nil, err
 	}
-	_, asked := lease.Annotations[ResumeAnnotation]
-	if there && text == lease.Annotations[annotation] && !asked {
+	lease = lease.DeepCopy()
+	_, done := lease.Annotations[ResumeAnnotation]
+	if done = done && resumes; done {
+		delete(lease.Annotations, ResumeAnnotation)
+	}
+	if there && text == lease.Annotations[annotation] && !done {
 		l.last = s.copy()
 		return s, nil, nil
 	}
@@ -116,14 +132,12 @@ func (l *Lease) empty() *coordinationv1.Lease {
 	}
 }
 
-// write writes the Lease that was read, unless another has written it since.
+// write writes a state into a copy of the Lease that was read, unless another has written it since.
 func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease, there bool, text string) error {
-	lease = lease.DeepCopy()
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
 	lease.Annotations[annotation] = text
-	delete(lease.Annotations, ResumeAnnotation)
 	now := metav1.NowMicro()
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &l.instance, &now
 	var err error
@@ -135,12 +149,13 @@ func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease, there bo
 	return err
 }
 
-// bytesLeft returns how many bytes may be set aside, by what was read last.
-func (l *Lease) bytesLeft(limit Limit, now time.Time) int64 {
+// left returns how much may be set aside, by what was read last.
+func (l *Lease) left(limit Limit, now time.Time) Limit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == nil {
-		return 0
+		return Limit{}
 	}
-	return limit.Bytes - l.last.Spent.used(now).Bytes
+	used := l.last.Spent.used(now)
+	return Limit{Bytes: limit.Bytes - used.Bytes, Requests: limit.Requests - used.Requests}
 }

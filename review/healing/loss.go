@@ -141,13 +141,14 @@ type work struct {
 	done    map[placeID]time.Time // when something was copied
 	rests   map[string]rest       // of registries and of places
 	told    map[string]string     // what was told of places last
+	atOnce  map[string]int        // how many images are looked at together, by registry; 0 for imagesAtOnce
 	stops   map[string]stop       // to be written down
 	healed  []mirrors.Location    // likewise
 	news    news                  // to be reported
 }
 
 func newWork() work {
-	return work{missing: map[placeID]int{}, done: map[placeID]time.Time{}, rests: map[string]rest{}, told: map[string]string{}, stops: map[string]stop{}}
+	return work{missing: map[placeID]int{}, done: map[placeID]time.Time{}, rests: map[string]rest{}, told: map[string]string{}, atOnce: map[string]int{}, stops: map[string]stop{}}
 }
 
 // restOf returns the longest rest of a registry and a place in it.
@@ -164,6 +165,14 @@ func (w *work) fails(what string, why reason, now time.Time) {
 	r.until, r.reason = now.Add(min(maxRest, firstRest<<min(r.times, 10))), why
 	r.times++
 	w.rests[what] = r
+}
+
+// starved returns how often the budget of an hour was not enough for a place, since it was last.
+func (w *work) starved(to mirrors.Location) int {
+	if r := w.rests[to.Ref]; r.reason == budget {
+		return r.times
+	}
+	return 0
 }
 
 // keepOnly forgets what is about places that are not lost any more.

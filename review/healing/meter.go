@@ -71,9 +71,9 @@ func (m *meter) isEmpty() bool {
 	return m.empty
 }
 
-// bytesLeft returns how many bytes are set aside and not spent.
-func (m *meter) bytesLeft() int64 {
+// left returns what is set aside and not spent.
+func (m *meter) left() Limit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.grant.Bytes
+	return Limit{Bytes: m.grant.Bytes, Requests: m.grant.Requests}
 }

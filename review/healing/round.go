@@ -1,6 +1,7 @@
 package healing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -142,12 +143,19 @@ func (h *Healer) heal(ctx context.Context, settings Settings, s *state, todo []l
 	defer push.Close()
 	copier := copying.New(pull, push, copying.Options{Bare: true, Images: imagesAtOnce, Blobs: blobsAtOnce})
 	b := batches{healer: h, host: host, copier: copier, meter: m, settings: settings, left: map[reason]int{}}
+	// What an hour was not enough for comes last: it would spend each hour on nothing.
+	slices.SortStableFunc(todo, func(a, b loss) int { return cmp.Compare(h.work.starved(a.copied.To), h.work.starved(b.copied.To)) })
 	for len(todo) > 0 && ctx.Err() == nil {
+		atOnce := cmp.Or(h.work.atOnce[host], imagesAtOnce)
+		if atOnce == 1 && b.requestsLeft() < settings.Limit.Requests/2 {
+			b.leave(todo, budget, "") // it would be begun in vain
+			break
+		}
 		if s.healed()+len(h.work.healed) >= maxHealed {
 			b.leave(todo, budget, h.fullNote())
 			break
 		}
-		n := min(imagesAtOnce, len(todo))
+		n := min(atOnce, len(todo))
 		goesOn := b.copy(ctx, todo[:n])
 		todo = todo[n:]
 		if !goesOn {
@@ -161,7 +169,7 @@ func (h *Healer) heal(ctx context.Context, settings Settings, s *state, todo []l
 // meter returns what takes requests out of the budget.
 func (h *Healer) meter(limit Limit) *meter {
 	return &meter{now: time.Now, spent: h.metrics.spends, setAside: func(ctx context.Context, least Limit) (g grant, err error) {
-		_, _, err = h.options.Lease.update(ctx, func(s *state) error {
+		err = h.options.Lease.spend(ctx, func(s *state) error {
 			var ok bool
 			if g, ok = h.own.setAside(&s.Spent, time.Now(), least, limit); !ok {
 				return errSpent
@@ -196,9 +204,27 @@ func (b *batches) leave(all []loss, why reason, says string) {
 	}
 }
 
+// requestsLeft returns how many requests are left of the budget.
+func (b *batches) requestsLeft() int64 {
+	return b.healer.options.Lease.left(b.settings.Limit, time.Now()).Requests + b.meter.left().Requests
+}
+
+// starves notes that the budget was spent on some losses and none of them was made good, though left requests were left of it at first. To
+// find out what is to be sent takes as many requests as an image has layers, several times; images that are looked at together may spend on
+// that all that there is, hour by hour. So they are looked at one by one then; one that takes more than half of the budget by itself is named.
+func (b *batches) starves(some []loss, left int64) {
+	b.healer.work.atOnce[b.host] = 1
+	if spent := left - b.requestsLeft(); len(some) == 1 && spent >= b.settings.Limit.Requests/2 {
+		b.healer.work.fails(some[0].copied.To.Ref, budget, time.Now())
+		b.healer.tell(some[0], budget, fmt.Sprintf("%d requests were not enough for it, and the budget for an hour has %d", spent, b.settings.Limit.Requests))
+	}
+}
+
 // copy copies some losses, and reports whether it makes sense to go on.
 func (b *batches) copy(ctx context.Context, some []loss) bool {
+	before := b.requestsLeft()
 	jobs := b.copier.Survey(ctx, each.Of(some, func(l loss) policy.Copy { return l.copied }))
+	looked := some
 	jobs, some = b.affordable(jobs, some)
 	b.copier.Run(ctx, slices.DeleteFunc(slices.Clone(jobs), func(j *copying.Job) bool { return j.State != copying.Open }))
 	good, bad := 0, ""
@@ -216,13 +242,17 @@ func (b *batches) copy(ctx context.Context, some []loss) bool {
 		}
 	}
 	switch {
+	case b.meter.isEmpty() && good > 0:
+		b.why = budget
 	case b.meter.isEmpty():
 		b.why = budget
+		b.starves(looked, before)
 	case bad != "" && good == 0:
 		b.why = failed
 		b.healer.work.fails(b.host, failed, time.Now())
 	default:
 		delete(b.healer.work.rests, b.host)
+		b.healer.work.atOnce[b.host] = min(imagesAtOnce, 2*len(looked))
 		return true
 	}
 	return false
@@ -232,7 +262,7 @@ func (b *batches) copy(ctx context.Context, some []loss) bool {
 func (b *batches) affordable(jobs []*copying.Job, some []loss) ([]*copying.Job, []loss) {
 	var kept []*copying.Job
 	var of []loss
-	left := b.healer.options.Lease.bytesLeft(b.settings.Limit, time.Now()) + b.meter.bytesLeft()
+	left := b.healer.options.Lease.left(b.settings.Limit, time.Now()).Bytes + b.meter.left().Bytes
 	for i, j := range jobs {
 		switch {
 		case j.State == copying.Open && j.Bytes > b.settings.Limit.Bytes:

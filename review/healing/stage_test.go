@@ -33,6 +33,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
 // A server is a real registry behind a proxy that counts, and may get in the way.
@@ -149,7 +150,9 @@ type stage struct {
 	pushWith       registry.Credentials
 	secretErr      error
 	settings       Settings
+	judged         policy.Settings
 
+	resumed sync.Once
 	mu      sync.Mutex
 	told    []report.Report
 	records []auditv1alpha1.Healing
@@ -160,7 +163,7 @@ var plenty = Settings{Enabled: true, PushSecret: DefaultPushSecret, Limit: Limit
 
 func newStage(t *testing.T, n int) *stage {
 	t.Helper()
-	s := &stage{source: newServer(t), digests: map[string]string{}, kube: fake.NewClientset(), settings: plenty}
+	s := &stage{source: newServer(t), digests: map[string]string{}, kube: fake.NewClientset(), settings: plenty, judged: policy.Settings{Guesses: policy.GuessesDeny}}
 	s.moveMirror(newServer(t))
 	nodes, err := registry.ParseCredentials([]byte(`{"auths":{"elsewhere.example.com":{"auth":"YTpi"}}}`))
 	must(t, err)
@@ -194,6 +197,23 @@ func (s *stage) add(t *testing.T, app string) {
 	s.digests[app] = digest.String()
 	s.images = append(s.images, policy.Image{
 		Ref: s.source.host + "/shop/" + app + "@" + digest.String(), Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: app, Container: "app"}},
+	})
+}
+
+// sign signs the parts of an image at a registry.
+func (s *stage) sign(t *testing.T, at *server, app string) {
+	t.Helper()
+	at.quietly(func() {
+		index, err := remote.Index(s.digest(t, at, app))
+		must(t, err)
+		list, err := index.IndexManifest()
+		must(t, err)
+		for _, part := range list.Manifests {
+			digest := part.Digest.String()
+			attached, err := registries.NewAttached(signer.Attach(signer.Key("release").Sign(s.source.host+"/shop/"+app+"@"+digest, digest)))
+			must(t, err)
+			must(t, remote.Write(s.tag(t, at, app).Context().Tag(signer.Tag(digest)), attached))
+		}
 	})
 }
 
@@ -287,7 +307,7 @@ func (s *stage) process(t *testing.T) *healer {
 // look plans the standing verification and asks the registries.
 func (s *stage) look(t *testing.T) (policy.Plan, policy.Facts) {
 	t.Helper()
-	plan := policy.NewStanding(s.set, policy.Cluster{Images: policy.NewImages(s.images...)}, policy.Settings{Guesses: policy.GuessesDeny})
+	plan := policy.NewStanding(s.set, policy.Cluster{Images: policy.NewImages(s.images...)}, s.judged)
 	facts := policy.Facts{}
 	s.source.quietly(func() {
 		s.mirror.quietly(func() {
@@ -333,7 +353,7 @@ func (h *healer) pass(t *testing.T, began time.Time, lost []policy.Standing) {
 // aMinuteLater has all rests be over.
 func (h *healer) aMinuteLater() {
 	for what, r := range h.work.rests {
-		h.work.rests[what] = rest{times: r.times}
+		h.work.rests[what] = rest{times: r.times, reason: r.reason}
 	}
 }
 

@@ -1,11 +1,62 @@
 package sync
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
+
+// TestLostLayer: a layer that the mirror has lost of one part of an index is sent again.
+func TestLostLayer(t *testing.T) {
+	s := newShop(t)
+	nobody(t)
+	s.dump = clitest.Written(t, "cluster.yaml", s.objects()+withoutSecrets+"---\n"+s.mirrorSets())
+	wantCode(t, s.sync(t, "--push-secret", s.secret), 0, "Copied 2 of 2 images")
+	s.loseLayer(t, "amd64")
+	wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 1, "its part for linux/amd64 lacks ")
+	wantCode(t, s.sync(t, "--push-secret", s.secret), 0, "Copied 1 of 1 image", "all verified")
+}
+
+// loseLayer has the mirror lose the layer of the router's part for an architecture.
+func (s *shop) loseLayer(t *testing.T, architecture string) {
+	t.Helper()
+	router, err := registries.IndexOf("router", "linux/amd64", "linux/arm64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := router.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list.Manifests {
+		if d.Platform.Architecture != architecture {
+			continue
+		}
+		part, err := router.Image(d.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := part.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+s.mirror.host+"/v2/ocp/router/blobs/"+m.Layers[0].Digest.String(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(pusher, canary)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != http.StatusAccepted {
+			t.Fatalf("the mirror answers %s to the deletion of a layer", resp.Status)
+		}
+	}
+}
 
 // TestInForce: without a change, what is missing and cannot be copied ends with 1, though nobody could pull it before the mirrors
 // either, which is no objection to a change.
