@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
@@ -36,16 +38,19 @@ func (s store) String() string {
 // storeKey begins the names of the addresses of stores in ConfigMap objects.VerificationName.
 const storeKey = "store-"
 
-// stores are those that CVO would ask: its own, unless ClusterVersion names others (cluster-version-operator,
+// namesNoStore reports whether ClusterVersion has an empty list of stores, with which CVO asks none and ends.
+func namesNoStore(v *configv1.ClusterVersion) bool {
+	return v != nil && v.Spec.SignatureStores != nil && len(v.Spec.SignatureStores) == 0
+}
+
+// stores are those that CVO would ask: its own, unless ClusterVersion names others, or an empty list of them (cluster-version-operator,
 // pkg/customsignaturestore).
 func (j *judging) stores() []store {
-	var stores []store
-	if v := j.through.Version; v != nil {
-		for _, s := range v.Spec.SignatureStores {
-			stores = append(stores, store(s.URL))
-		}
+	if v := j.through.Version; v != nil && v.Spec.SignatureStores != nil {
+		return each.Of(v.Spec.SignatureStores, func(s configv1.SignatureStore) store { return store(s.URL) })
 	}
-	if cm := j.config.Verification; cm != nil && len(stores) == 0 {
+	var stores []store
+	if cm := j.config.Verification; cm != nil {
 		for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
 			if strings.HasPrefix(key, storeKey) {
 				stores = append(stores, store(cm.Data[key]))

@@ -116,6 +116,10 @@ func TestReleaseStores(t *testing.T) {
 			"the CA beside a store, which CVO does not read", own(named(good, "its-ca")) + good.configMap("its-ca", "ca.crt"), cli.ExitTrouble,
 			[]string{"GPG signature: UNKNOWN", ": its certificate is of an unknown authority; CVO trusts the CA that spec.trustedCA of Proxy cluster names, and does not read the one beside a store"},
 		},
+		{
+			"ClusterVersion names no store at all", strings.Replace(byDefault(good.URL+"/signatures")+proxyCA, "channel: stable-4.20}", "channel: stable-4.20, signatureStores: []}", 1), cli.ExitDenied,
+			[]string{"GPG signature: NOT READY: no ConfigMap of ", "- spec.signatureStores of ClusterVersion is empty: CVO asks no store. Unset it, and CVO asks those of the release that runs\n"},
+		},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			wantOutcome(t, s.check(t, clitest.Written(t, "dump.yaml", tt.objects), testrelease.Version, "--signature-stores"), tt.code, tt.want...)
@@ -123,6 +127,10 @@ func TestReleaseStores(t *testing.T) {
 	}
 	mine := clitest.Written(t, "mine.pem", good.ca)
 	wantOutcome(t, s.check(t, clitest.Written(t, "dump.yaml", byDefault(good.URL+"/signatures")), testrelease.Version, "--signature-stores", "--registry-ca", mine), cli.ExitTrouble, "GPG signature: UNKNOWN", "certificate")
+	none := strings.Replace(byDefault(nowhere), "channel: stable-4.20}", "channel: stable-4.20, signatureStores: []}", 1)
+	wantOutcome(t, s.check(t, clitest.Written(t, "none.yaml", none), testrelease.Version), cli.ExitDenied, "GPG signature: NOT READY", "spec.signatureStores of ClusterVersion is empty")
+	again := clitest.Written(t, "again.json", invoke(t, "", "snapshot", "--from", clitest.Written(t, "none.yaml", none)).Out)
+	wantOutcome(t, s.check(t, again, testrelease.Version), cli.ExitDenied, "spec.signatureStores of ClusterVersion is empty")
 	good.asked.Store(0)
 	inMap := strings.Replace(s.Objects(s.Signed), "channel: stable-4.20}", "channel: stable-4.20, signatureStores: ["+named(good, "its-ca")+"]}", 1) + good.configMap("its-ca", "ca.crt")
 	wantOutcome(t, s.check(t, clitest.Written(t, "both.yaml", inMap), testrelease.Version, "--signature-stores"), cli.ExitAdmitted, "GPG signature: READY")
