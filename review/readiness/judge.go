@@ -417,6 +417,12 @@ func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane 
 
 // problems notes what plans say of the configuration as a whole.
 func (j *judging) problems(plans []policy.Plan) {
+	if len(j.pulls.Nodes()) == 0 {
+		j.Problems = append(j.Problems, Problem{
+			AboutConfiguration, Unknown, "no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled",
+			[]string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
+		})
+	}
 	seen := map[string]bool{}
 	for k, plan := range plans {
 		for _, g := range plan.Gaps {
@@ -443,9 +449,6 @@ func (j *judging) notes() {
 	}
 	if len(j.controlPlanePlatforms()) > 1 {
 		j.Notes = append(j.Notes, "the control plane has nodes of several platforms ("+strings.Join(j.controlPlanePlatforms(), ", ")+"); the payload was read for "+j.Platform)
-	}
-	if len(j.pulls.Nodes()) == 0 {
-		j.Notes = append(j.Notes, "no node is known: images were judged for all platforms that they have")
 	}
 	if j.config.Unread != "" {
 		j.Notes = append(j.Notes, j.config.Unread)

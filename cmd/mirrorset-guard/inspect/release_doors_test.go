@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,18 @@ func TestReleaseUnknown(t *testing.T) {
 	wantOutcome(t, s.check(t, clitest.Written(t, "keyless.yaml", keyless), testrelease.Version), cli.ExitTrouble, "GPG signature: UNKNOWN: there is a signature, and no key to verify it with")
 	down := strings.ReplaceAll(s.Objects(s.Signed), s.Mirror, "127.0.0.1:1")
 	wantOutcome(t, s.check(t, clitest.Written(t, "down.yaml", down), testrelease.Version), cli.ExitTrouble, "UNKNOWN: Release 4.21.3", "first  (release image)  UNKNOWN")
+}
+
+// TestReleaseUnknownNodes: without nodes it is not known for which platforms images have to be, nor by which configuration they are pulled.
+func TestReleaseUnknownNodes(t *testing.T) {
+	s := releaseStage{testrelease.Mirrored(t, 2)}
+	s.Without()
+	documents := slices.DeleteFunc(strings.Split(s.Objects(s.Signed), "---\n"), func(d string) bool { return strings.Contains(d, "\nkind: Node\n") })
+	dump := clitest.Written(t, "dump.yaml", strings.Join(documents, "---\n"))
+	for _, args := range [][]string{nil, {"--ack"}} {
+		wantOutcome(t, s.check(t, dump, testrelease.Version, args...), cli.ExitTrouble, "UNKNOWN: no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled\n",
+			"- a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them\n")
+	}
 }
 
 // TestReleaseUnknownGate: that the cluster waits for no word is said only if its ConfigMap was read.
