@@ -161,6 +161,18 @@ func TestReadBomb(t *testing.T) {
 	}
 }
 
+// TestOS: of the images of a payload, those are the nodes' system that MCO's daemon puts on disk; machine-os-images is an init container of metal3.
+func TestOS(t *testing.T) {
+	for name, want := range map[string]bool{
+		"rhel-coreos": true, "rhel-coreos-10": true, "rhel-coreos-extensions": true, "stream-coreos-extensions": true, "machine-os-content": true,
+		"machine-os-images": false, "machine-config-operator": false, "coreos-installer": false,
+	} {
+		if isOS(name) != want {
+			t.Errorf("%s is the nodes' system: %t, want %t", name, !want, want)
+		}
+	}
+}
+
 // TestReadAliases: a manifest of which aliases make a large one is not looked into, and one with an image policy is refused.
 func TestReadAliases(t *testing.T) {
 	const run = "x@sha256:0000000000000000000000000000000000000000000000000000000000000001"
