@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -461,6 +462,9 @@ func (j *judging) notes() {
 	}
 }
 
+// channelText is what a channel looks like that is printed beside a command.
+var channelText = regexp.MustCompile(`^[0-9A-Za-z.-]+$`)
+
 // channelOf returns the channel that the cluster follows; without one, that of the version in which every
 // release comes to be. A channel of another minor version does not have it.
 func channelOf(v *configv1.ClusterVersion, release string) string {
@@ -471,7 +475,7 @@ func channelOf(v *configv1.ClusterVersion, release string) string {
 	minor := parts[0] + "." + parts[1]
 	prefix := "stable"
 	if v != nil {
-		if p, of, ok := strings.Cut(v.Spec.Channel, "-"); ok {
+		if p, of, ok := strings.Cut(v.Spec.Channel, "-"); ok && channelText.MatchString(v.Spec.Channel) {
 			if of == minor {
 				return v.Spec.Channel
 			}
