@@ -55,6 +55,8 @@ type World struct {
 	// Stores asks signature stores. Nil not to: what they say then stays unknown. It is for commands, and only if their user wants
 	// it: CVO may ask stores, and nodes do not; and a store that this machine reaches need not be one that CVO does.
 	Stores *Stores
+	// Flags are those by which a command was told of the cluster, for the commands that it prints: " --from dump.yaml". "" for none.
+	Flags string
 }
 
 // Judge judges the release of choice. An error means that there is no verdict: the cluster could not be read, or
@@ -94,7 +96,7 @@ func newJudging(ctx context.Context, w World, choice Choice) (*judging, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what an update depends on: %w", err)
 	}
-	return &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: Readiness{Choice: choice, asked: choice.asked(w.Cluster.RolloutObjects().Version)}}, nil
+	return &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: Readiness{Choice: choice, asked: choice.asked(w.Cluster.RolloutObjects().Version), flags: w.Flags}}, nil
 }
 
 func (j *judging) run(ctx context.Context) error {
