@@ -212,7 +212,7 @@ func updatesHook(hook admissionregistrationv1.ValidatingWebhook) admissionregist
 	}}
 	hook.MatchConditions = []admissionregistrationv1.MatchCondition{
 		{Name: "asks-for-another-release", Expression: "has(object.spec.desiredUpdate) && (!has(oldObject.spec.desiredUpdate) || object.spec.desiredUpdate != oldObject.spec.desiredUpdate)"},
-		{Name: "not-by-the-cluster-version-operator", Expression: "request.userInfo.username != '" + policy.VersionOperator + "'"},
+		{Name: "not-by-the-cluster-version-operator", Expression: "!(request.userInfo.username in ['" + policy.VersionOperator + "', '" + policy.FormerVersionOperator + "'])"},
 	}
 	return hook
 }

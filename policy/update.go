@@ -9,8 +9,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// VersionOperator is the user as whom CVO changes ClusterVersion.
-const VersionOperator = "system:serviceaccount:openshift-cluster-version:default"
+// Users as whom CVO changes ClusterVersion: the first until 4.21, the second since (cluster-version-operator,
+// install/0000_00_cluster-version-operator_30_deployment.yaml). During an update from one to the other, there are both.
+const (
+	FormerVersionOperator = "system:serviceaccount:openshift-cluster-version:default"
+	VersionOperator       = "system:serviceaccount:openshift-cluster-version:cluster-version-operator"
+)
 
 // An Update is a change of the ClusterVersion.
 type Update struct {
@@ -27,7 +31,7 @@ func (u Update) Asks(user string) bool {
 	switch {
 	case d == nil || d.Version == "" && d.Image == "":
 		return false
-	case d.Force, d.Mode == configv1.UpdateModePreflight, user == VersionOperator:
+	case d.Force, d.Mode == configv1.UpdateModePreflight, user == VersionOperator, user == FormerVersionOperator:
 		return false
 	case isSameTarget(u.Before.Spec.DesiredUpdate, d):
 		return false

@@ -136,6 +136,7 @@ func TestUpdatesUnhindered(t *testing.T) {
 		{"back to what runs", versioned(anUpdate, aRollback, "")},
 		{"another field", versioned(anUpdate, strings.Replace(anUpdate, "stable", "fast", 1), "")},
 		{"by CVO", by(policy.VersionOperator, versioned(noUpdate, anUpdate, ""))},
+		{"by CVO until 4.21", by(policy.FormerVersionOperator, versioned(noUpdate, anUpdate, ""))},
 		{"of the status", of("status", versioned(noUpdate, anUpdate, ""))},
 		{"a creation", as(admissionv1.Create, versioned(noUpdate, anUpdate, ""))},
 		{"a deletion", as(admissionv1.Delete, versioned(noUpdate, anUpdate, ""))},

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 )
 
 const configMapsOf = "/api/v1/namespaces/%s/configmaps"
@@ -46,17 +45,6 @@ func (c *Inventory) UpdateConfig(ctx context.Context) (*objects.UpdateConfig, er
 			}
 		case cm != nil:
 			u.Add(objects.TrimUpdateConfig(cm))
-		}
-	}
-	for _, name := range objects.StoreCANames(c.configuration.version.named("version")) {
-		cm, denied, err := c.configMap(ctx, objects.ConfigNamespace, name)
-		switch {
-		case err != nil:
-			return nil, err
-		case denied:
-			unread = append(unread, "ConfigMap "+objects.ConfigNamespace+"/"+name)
-		case cm != nil:
-			u.StoreCAs = append(u.StoreCAs, trust.TrimBundle(cm))
 		}
 	}
 	gate := new(configv1.FeatureGate)

@@ -1,7 +1,6 @@
 package objects
 
 import (
-	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -34,8 +33,6 @@ type UpdateConfig struct {
 	Verification, Gates, Acks *corev1.ConfigMap
 	// GatesUnread says why there may be Gates where there are none; "" if that is known.
 	GatesUnread string
-	// StoreCAs are the ConfigMaps that the signature stores of ClusterVersion name, as trust.TrimBundle leaves them.
-	StoreCAs []*corev1.ConfigMap
 	// FeatureGate has the feature set of the cluster, by which CVO chooses manifests. It is nil if that is not known, and empty if the
 	// cluster has none.
 	FeatureGate *configv1.FeatureGate
@@ -79,20 +76,6 @@ func (u *UpdateConfig) Add(cm *corev1.ConfigMap) {
 	default:
 		u.Signatures = append(u.Signatures, cm)
 	}
-}
-
-// StoreCANames returns the ConfigMaps of ConfigNamespace with the CAs of the signature stores that v names, each once.
-func StoreCANames(v *configv1.ClusterVersion) []string {
-	if v == nil {
-		return nil
-	}
-	var names []string
-	for _, s := range v.Spec.SignatureStores {
-		if s.CA.Name != "" && !slices.Contains(names, s.CA.Name) {
-			names = append(names, s.CA.Name)
-		}
-	}
-	return names
 }
 
 // TrimUpdateConfig returns what is kept of a ConfigMap of which IsOfUpdates holds: its data, and its label.

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"net/http"
 	"net/url"
 )
@@ -20,10 +21,16 @@ func (c *Client) Files(roots *x509.CertPool) *Files {
 	return &Files{t}
 }
 
+// ErrUntrusted is the error of a server whose certificate is by none of the CAs. What to do about it depends on whom they stand for.
+var ErrUntrusted = errors.New("its certificate is of an unknown authority")
+
 // Get reads the file at address, and at most limit bytes of it: cut says that it has more. The error is one that Reason
 // has words for, and says that there was no answer.
 func (f *Files) Get(ctx context.Context, address string, limit int64) (status int, body []byte, cut bool, err error) {
 	answer, err := f.transport.ask(ctx, request{method: http.MethodGet, url: address, limit: limit})
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return 0, nil, false, ErrUntrusted
+	}
 	if err != nil {
 		host := "the server"
 		if u, bad := url.Parse(address); bad == nil {

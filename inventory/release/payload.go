@@ -55,11 +55,14 @@ const NoLevel = -1
 // cvo is the name of the image that runs first.
 const cvo = "cluster-version-operator"
 
-// osNames begin the names of images of the nodes' system, those of OKD included.
-var osNames = []string{"rhel-coreos", "stream-coreos", "fedora-coreos", "centos-stream-coreos", "machine-os-"}
+// osNames begin the names of images of the nodes' system, those of OKD included. Before 4.12, releases had formerOS.
+var osNames = []string{"rhel-coreos", "stream-coreos", "fedora-coreos", "centos-stream-coreos"}
 
+const formerOS = "machine-os-content"
+
+// isOS is not so for machine-os-images, which pods run that install nodes (cluster-baremetal-operator, provisioning/machine_os_images.go).
 func isOS(name string) bool {
-	return slices.ContainsFunc(osNames, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return name == formerOS || slices.ContainsFunc(osNames, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // compare puts first what an update needs first.

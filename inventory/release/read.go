@@ -48,7 +48,7 @@ var ErrNoRelease = errors.New("it is no release image")
 
 // Read reads the payload of a release image, which is called reference. The error wraps ErrNoRelease if the image
 // was read and is none. Once the two files that make a release are found, what is wrong with a layer below is
-// Payload.Unread.
+// Payload.Unread; so is that ctx had no time for it.
 func Read(ctx context.Context, image v1.Image, reference string) (*Payload, error) {
 	reader, err := layers.New(image, folder, maxScanned)
 	if err != nil {
@@ -63,7 +63,7 @@ func Read(ctx context.Context, image v1.Image, reference string) (*Payload, erro
 			return nil, f.missing()
 		case errors.Is(err, io.EOF):
 			return f.payload(reference)
-		case err != nil && ctx.Err() == nil && whole:
+		case err != nil && whole && !errors.Is(ctx.Err(), context.Canceled):
 			f.unread = err
 			return f.payload(reference)
 		case err != nil:

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -158,6 +160,56 @@ func TestReadBomb(t *testing.T) {
 	}
 	if _, err := Read(context.Background(), img, "quay.io/r@sha256:1"); !errors.Is(err, layers.ErrTooMuch) || !strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestOS: of the images of a payload, those are the nodes' system that MCO's daemon puts on disk; machine-os-images is an init container of metal3.
+func TestOS(t *testing.T) {
+	for name, want := range map[string]bool{
+		"rhel-coreos": true, "rhel-coreos-10": true, "rhel-coreos-extensions": true, "stream-coreos-extensions": true, "machine-os-content": true,
+		"machine-os-images": false, "machine-config-operator": false, "coreos-installer": false,
+	} {
+		if isOS(name) != want {
+			t.Errorf("%s is the nodes' system: %t, want %t", name, !want, want)
+		}
+	}
+}
+
+// A slow layer flows no further until its reading ends.
+type slow struct {
+	v1.Layer
+	ctx context.Context
+}
+
+func (l slow) Uncompressed() (io.ReadCloser, error) { return io.NopCloser(l), nil }
+
+// Read implements io.Reader.
+func (l slow) Read([]byte) (int, error) {
+	<-l.ctx.Done()
+	return 0, l.ctx.Err()
+}
+
+// TestReadSlow: what is found of a payload is not thrown away if the layers below do not come in time, unless nobody wants it any more.
+func TestReadSlow(t *testing.T) {
+	for what, want := range map[string]error{"too slow": context.DeadlineExceeded, "not wanted any more": context.Canceled} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, end := context.WithTimeout(t.Context(), time.Minute)
+			defer end()
+			if errors.Is(want, context.Canceled) {
+				time.AfterFunc(time.Second, end)
+			}
+			image, err := mutate.AppendLayers(empty.Image, slow{static.NewLayer([]byte("below"), types.OCIUncompressedLayer), ctx}, static.NewLayer(layerOf(t, whole()...), types.OCIUncompressedLayer))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := Read(ctx, image, "quay.io/r@sha256:1")
+			if p != nil {
+				err = errors.Join(err, p.Unread)
+			}
+			if (p != nil) != errors.Is(want, context.DeadlineExceeded) || !errors.Is(err, want) {
+				t.Errorf("%s: got %v, %v", what, p, err)
+			}
+		})
 	}
 }
 

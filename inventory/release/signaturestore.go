@@ -37,6 +37,8 @@ func (s SignatureStore) Signatures(ctx context.Context, digest string, take func
 		switch {
 		case ctx.Err() != nil:
 			return errors.New("it did not answer in time")
+		case errors.Is(err, registry.ErrUntrusted):
+			return err
 		case err != nil:
 			return errors.New(registry.Reason(err)) // as CVO would, but that goes on to the next, for minutes
 		case status == http.StatusNotFound:

@@ -35,7 +35,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -231,11 +230,6 @@ func (s *Snapshot) UpdateConfig(context.Context) (*objects.UpdateConfig, error) 
 	u := &objects.UpdateConfig{SignaturesUnread: text.Line(s.signaturesWhy), FeatureGate: s.featureSet}
 	for _, cm := range s.updating.sorted() {
 		u.Add(cm)
-	}
-	for _, name := range objects.StoreCANames(s.versions["/version"]) {
-		if cm := s.bundles[objects.ConfigNamespace+"/"+name]; cm != nil {
-			u.StoreCAs = append(u.StoreCAs, trust.TrimBundle(cm))
-		}
 	}
 	if u.Gates == nil {
 		u.GatesUnread = "the dump does not have ConfigMap " + objects.ManagedNamespace + "/" + objects.GatesName

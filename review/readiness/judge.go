@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,8 @@ type World struct {
 	// Stores asks signature stores. Nil not to: what they say then stays unknown. It is for commands, and only if their user wants
 	// it: CVO may ask stores, and nodes do not; and a store that this machine reaches need not be one that CVO does.
 	Stores *Stores
+	// Flags are those by which a command was told of the cluster, for the commands that it prints: " --from dump.yaml". "" for none.
+	Flags string
 }
 
 // Judge judges the release of choice. An error means that there is no verdict: the cluster could not be read, or
@@ -93,7 +96,7 @@ func newJudging(ctx context.Context, w World, choice Choice) (*judging, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what an update depends on: %w", err)
 	}
-	return &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: Readiness{Choice: choice, asked: choice.asked(w.Cluster.RolloutObjects().Version)}}, nil
+	return &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: Readiness{Choice: choice, asked: choice.asked(w.Cluster.RolloutObjects().Version), flags: w.Flags}}, nil
 }
 
 func (j *judging) run(ctx context.Context) error {
@@ -417,6 +420,12 @@ func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane 
 
 // problems notes what plans say of the configuration as a whole.
 func (j *judging) problems(plans []policy.Plan) {
+	if len(j.pulls.Nodes()) == 0 {
+		j.Problems = append(j.Problems, Problem{
+			AboutConfiguration, Unknown, "no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled",
+			[]string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
+		})
+	}
 	seen := map[string]bool{}
 	for k, plan := range plans {
 		for _, g := range plan.Gaps {
@@ -444,9 +453,6 @@ func (j *judging) notes() {
 	if len(j.controlPlanePlatforms()) > 1 {
 		j.Notes = append(j.Notes, "the control plane has nodes of several platforms ("+strings.Join(j.controlPlanePlatforms(), ", ")+"); the payload was read for "+j.Platform)
 	}
-	if len(j.pulls.Nodes()) == 0 {
-		j.Notes = append(j.Notes, "no node is known: images were judged for all platforms that they have")
-	}
 	if j.config.Unread != "" {
 		j.Notes = append(j.Notes, j.config.Unread)
 	}
@@ -458,6 +464,9 @@ func (j *judging) notes() {
 	}
 }
 
+// channelText is what a channel looks like that is printed beside a command.
+var channelText = regexp.MustCompile(`^[0-9A-Za-z.-]+$`)
+
 // channelOf returns the channel that the cluster follows; without one, that of the version in which every
 // release comes to be. A channel of another minor version does not have it.
 func channelOf(v *configv1.ClusterVersion, release string) string {
@@ -468,7 +477,7 @@ func channelOf(v *configv1.ClusterVersion, release string) string {
 	minor := parts[0] + "." + parts[1]
 	prefix := "stable"
 	if v != nil {
-		if p, of, ok := strings.Cut(v.Spec.Channel, "-"); ok {
+		if p, of, ok := strings.Cut(v.Spec.Channel, "-"); ok && channelText.MatchString(v.Spec.Channel) {
 			if of == minor {
 				return v.Spec.Channel
 			}

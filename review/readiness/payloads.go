@@ -23,7 +23,8 @@ const (
 	// readingTime is how long a reading may take, whoever waits for it.
 	readingTime = 2 * time.Minute
 	// tooMuchTime is how long an image counts as one that has more than is read of it. It is not for good: what is
-	// beyond a limit was not compared with its digest, and may be a registry's fault that is mended.
+	// beyond a limit was not compared with its digest, and may be a registry's fault that is mended. It is also how long a payload
+	// is kept of which the layers below did not come within readingTime.
 	tooMuchTime = time.Hour
 )
 
@@ -117,8 +118,8 @@ func (p *Payloads) start(key payloadKey, read func(context.Context) (*release.Pa
 
 // lasts reports whether what has been read counts for those who come later, and sets until when. Reading it again would not tell
 // more if all of it was read, or if what could not be read is what a digest names. Other errors are those of a registry, and of
-// today.
-func (r *reading) lasts() bool {
+// today. Where timed out is set, the reading had no time for all layers, and its next would not either.
+func (r *reading) lasts(timedOut bool) bool {
 	unread := r.err
 	if unread == nil {
 		unread = r.payload.Unread
@@ -126,7 +127,7 @@ func (r *reading) lasts() bool {
 	switch {
 	case unread == nil, errors.Is(unread, release.ErrNoRelease), errors.As(unread, new(*layers.Fault)):
 		return true
-	case errors.Is(unread, layers.ErrTooMuch):
+	case errors.Is(unread, layers.ErrTooMuch), timedOut && r.err == nil:
 		r.until = time.Now().Add(tooMuchTime)
 		return true
 	default:
@@ -150,7 +151,7 @@ func (p *Payloads) run(r *reading, read func(context.Context) (*release.Payload,
 	}
 	p.mu.Lock()
 	delete(p.reading, r.key)
-	if r.lasts() {
+	if r.lasts(errors.Is(ctx.Err(), context.DeadlineExceeded)) {
 		p.held = append(p.held, r)
 		p.held = slices.Delete(p.held, 0, max(0, len(p.held)-maxPayloads))
 	}

@@ -114,6 +114,49 @@ func TestPayloadsTooMuch(t *testing.T) {
 	}
 }
 
+// TestPayloadsSlow: a payload that was found before its time was over is not read again and again over the link that is too slow for what is
+// below it. One that was not found is, and so is one of which a registry did not answer a single request in time.
+func TestPayloadsSlow(t *testing.T) {
+	for why, c := range map[string]struct {
+		whole, hangs bool
+		want         int
+	}{
+		"found, and then too slow":                {true, true, 1},
+		"nothing found":                           {false, true, 2},
+		"found, and one request was not answered": {true, false, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := NewPayloads()
+			defer p.Close()
+			readings := 0
+			read := func(ctx context.Context) (*release.Payload, error) {
+				readings++
+				why := context.DeadlineExceeded
+				if c.hangs {
+					<-ctx.Done()
+					why = ctx.Err()
+				}
+				if !c.whole {
+					return nil, why
+				}
+				return &release.Payload{Unread: why}, nil
+			}
+			for range 2 {
+				if got, err := p.get(t.Context(), keyOf(1), read); (err == nil) != c.whole || c.whole && !errors.Is(got.Unread, context.DeadlineExceeded) {
+					t.Errorf("%s: got %v, %v", why, got, err)
+				}
+			}
+			if readings != c.want {
+				t.Errorf("%s: read %d times, want %d", why, readings, c.want)
+			}
+			time.Sleep(tooMuchTime)
+			if _, err := p.get(t.Context(), keyOf(1), read); (err == nil) != c.whole || readings != c.want+1 {
+				t.Errorf("%s: %d readings after an hour, %v", why, readings, err)
+			}
+		})
+	}
+}
+
 // TestPayloadsPanic: an image by which its reader panics is an error for those who wait, and takes no slot and no process with it.
 func TestPayloadsPanic(t *testing.T) {
 	p := NewPayloads()

@@ -30,6 +30,8 @@ type Readiness struct {
 	Choice Choice
 	// asked is what --release may be given for the same release.
 	asked string
+	// flags are World.Flags.
+	flags string
 	// Image is the release image by digest, and Version that of its metadata; "" where it could not be
 	// read.
 	Image, Version string

@@ -292,7 +292,7 @@ func (r *Readiness) asks() string {
 	for _, c := range r.Catalogs {
 		flags += " --catalog " + c.Ref
 	}
-	return flags
+	return flags + r.flags
 }
 
 // remedy is the command that copies all that is missing, "" if nothing can be copied.

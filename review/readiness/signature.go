@@ -96,6 +96,9 @@ func (j *judging) withoutSignature(ctx context.Context, v verification) Signatur
 	switch {
 	case len(stores) == 0:
 		s.Detail = append(s.Detail, v.explain()...)
+		if namesNoStore(j.through.Version) {
+			s.Detail = append(s.Detail, "spec.signatureStores of ClusterVersion is empty: CVO asks no store. Unset it, and CVO asks those of the release that runs")
+		}
 		s.State = unlessUnknown(unread)
 	case j.Stores == nil:
 		s.Detail = append(append(s.Detail, v.explain()...), "CVO would then ask "+text.Names(each.Of(stores, store.String), maxNamed)+", which was not asked: --signature-stores asks it from here")

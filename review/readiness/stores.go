@@ -10,10 +10,11 @@ import (
 	"strings"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 )
@@ -22,38 +23,37 @@ import (
 type Stores struct {
 	// Files reads files with certificates by roots.
 	Files func(roots *x509.CertPool) *registry.Files
-	// Roots are the CAs that CVO trusts.
+	// Roots are the CAs that CVO trusts, at each store: it does not read those that ClusterVersion names beside stores.
 	Roots *x509.CertPool
 }
 
-// A store is a signature store that CVO would ask.
-type store struct {
-	url string
-	// ca is the ConfigMap of openshift-config with the only CAs that count there, "" for those that always do.
-	ca string
-}
+// A store is the address of a signature store that CVO would ask.
+type store string
 
 // String returns the address as it may be shown.
 func (s store) String() string {
-	return text.Line(text.Cut(text.WithoutCredentials(s.url), maxShown))
+	return text.Line(text.Cut(text.WithoutCredentials(string(s)), maxShown))
 }
 
 // storeKey begins the names of the addresses of stores in ConfigMap objects.VerificationName.
 const storeKey = "store-"
 
-// stores are those that CVO would ask: its own, unless ClusterVersion names others (cluster-version-operator,
+// namesNoStore reports whether ClusterVersion has an empty list of stores, with which CVO asks none and ends.
+func namesNoStore(v *configv1.ClusterVersion) bool {
+	return v != nil && v.Spec.SignatureStores != nil && len(v.Spec.SignatureStores) == 0
+}
+
+// stores are those that CVO would ask: its own, unless ClusterVersion names others, or an empty list of them (cluster-version-operator,
 // pkg/customsignaturestore).
 func (j *judging) stores() []store {
-	var stores []store
-	if v := j.through.Version; v != nil {
-		for _, s := range v.Spec.SignatureStores {
-			stores = append(stores, store{s.URL, s.CA.Name})
-		}
+	if v := j.through.Version; v != nil && v.Spec.SignatureStores != nil {
+		return each.Of(v.Spec.SignatureStores, func(s configv1.SignatureStore) store { return store(s.URL) })
 	}
-	if cm := j.config.Verification; cm != nil && len(stores) == 0 {
+	var stores []store
+	if cm := j.config.Verification; cm != nil {
 		for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
 			if strings.HasPrefix(key, storeKey) {
-				stores = append(stores, store{url: cm.Data[key]})
+				stores = append(stores, store(cm.Data[key]))
 			}
 		}
 	}
@@ -117,43 +117,20 @@ type found struct {
 
 // askStore asks a store until it has what v misses.
 func (j *judging) askStore(ctx context.Context, s store, v verification) answer {
-	roots := j.Stores.Roots
-	if s.ca != "" {
-		var err error
-		if roots, err = j.rootsOf(s.ca); err != nil {
-			return answer{err: err}
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	files := j.Stores.Files(roots)
+	files := j.Stores.Files(j.Stores.Roots)
 	defer files.Close()
 	v.by, v.wrong = nil, nil // this is a copy, of which only the answer counts
 	var a answer
-	a.err = release.SignatureStore{URL: s.url, Get: files.Get}.Signatures(ctx, v.digest, func(at string, signature []byte) bool {
+	a.err = release.SignatureStore{URL: string(s), Get: files.Get}.Signatures(ctx, v.digest, func(at string, signature []byte) bool {
 		a.signatures = append(a.signatures, found{text.Line(text.Cut(at, maxReason)), signature})
 		return v.take(at, signature)
 	})
-	return a
-}
-
-// storeCA is the key of a store's CAs in their ConfigMap.
-const storeCA = "ca.crt"
-
-// rootsOf returns the CAs in a ConfigMap. Without them CVO does not ask the store (github.com/openshift/api,
-// SignatureStore).
-func (j *judging) rootsOf(name string) (*x509.CertPool, error) {
-	for _, cm := range j.config.StoreCAs {
-		if cm.Name != name {
-			continue
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM([]byte(cm.Data[storeCA])) {
-			return nil, fmt.Errorf("ConfigMap %s/%s has no certificate under %s", objects.ConfigNamespace, name, storeCA)
-		}
-		return roots, nil
+	if errors.Is(a.err, registry.ErrUntrusted) {
+		a.err = fmt.Errorf("%w; CVO trusts the CA that spec.trustedCA of Proxy cluster names, and does not read the one beside a store", a.err)
 	}
-	return nil, errors.New("ConfigMap " + objects.ConfigNamespace + "/" + text.Line(name) + " with its CA is not there, or could not be read")
+	return a
 }
 
 // storesSaid sums up what stores said that do not have what is wanted.

@@ -127,11 +127,7 @@ func (w *World) Reviewer() review.Reviewer {
 func (w *World) TrustSettings() trust.Settings { return w.trusted() }
 
 // CVORoots returns the CAs that the Cluster Version Operator trusts where it asks for signatures.
-func (w *World) CVORoots() *x509.CertPool {
-	settings := w.trusted()
-	settings.Roots = w.Registries.roots
-	return trust.OfCVO(settings)
-}
+func (w *World) CVORoots() *x509.CertPool { return trust.OfCVO(w.trusted()) }
 
 // Start has what is followed of a live cluster followed until ctx ends, or Close is called.
 func (w *World) Start(ctx context.Context) {

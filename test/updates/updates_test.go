@@ -73,6 +73,8 @@ func TestUpdates(t *testing.T) {
 	s.silently(t, "taken back", none)
 	s.silently(t, "by CVO", fmt.Sprintf(`{"spec": {"desiredUpdate": %s}}`, toRelease), "--as="+policy.VersionOperator, "--as-group=system:masters")
 	s.silently(t, "taken back", none)
+	s.silently(t, "by CVO until 4.21", fmt.Sprintf(`{"spec": {"desiredUpdate": %s}}`, toRelease), "--as="+policy.FormerVersionOperator, "--as-group=system:masters")
+	s.silently(t, "taken back", none)
 	s.silently(t, "other fields", `{"spec": {"channel": "eus-4.20", "upstream": "https://updates.example.com", "overrides": [{"kind": "Deployment", "group": "apps", "namespace": "a", "name": "b", "unmanaged": true}], "capabilities": {"baselineCapabilitySet": "None"}}, "metadata": {"labels": {"a": "b"}}}`)
 
 	s.forge(t, refusing)

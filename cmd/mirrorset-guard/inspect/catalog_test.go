@@ -65,7 +65,7 @@ func TestReleaseCatalogSays(t *testing.T) {
 	flags := []string{"--catalog", testrelease.Catalog}
 	got := s.check(t, dump, testrelease.Version, flags...)
 	wantOutcome(t, got, cli.ExitDenied, "NOT READY: Release 4.21.3", "after  bundle of op-0.v1.2.0  NOT READY", "   Needed by op-0.v1.2.0",
-		"mirrorset-guard sync --release 4.21.3 --catalog "+testrelease.Catalog, "check --release 4.21.3 --catalog "+testrelease.Catalog+" --plan sh --missing > copy.sh && sh copy.sh")
+		"mirrorset-guard sync --release 4.21.3 --catalog "+testrelease.Catalog, "check --release 4.21.3 --catalog "+testrelease.Catalog+" --from "+dump+" --plan sh --missing > copy.sh && sh copy.sh")
 	plan := s.check(t, dump, testrelease.Version, append(flags, "--plan", "sh", "--missing")...)
 	wantOutcome(t, plan, cli.ExitTrouble, "whether "+testrelease.OperatorsSource+"/op-0@", "docker://"+testrelease.OperatorsSource+"/op-0@")
 	file := filepath.Join(t.TempDir(), "release.html")

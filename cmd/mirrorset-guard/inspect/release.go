@@ -32,7 +32,7 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 	}
 	judging, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	judged := readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Catalogs: o.catalogs}
+	judged := readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Catalogs: o.catalogs, Flags: o.Again()}
 	if o.stores {
 		judged.Stores = &readiness.Stores{Files: w.Registries.Client.Files, Roots: w.CVORoots()}
 	}
@@ -52,7 +52,7 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 	for _, c := range o.catalogs {
 		question += " --catalog " + c
 	}
-	about := o.World.PageContext(question + " -o json")
+	about := o.World.PageContext(question + o.Again() + " -o json")
 	about.Traffic = cli.Traffic(w.Registries.Client.Traffic())
 	for _, t := range targets {
 		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r, about) }); err != nil {

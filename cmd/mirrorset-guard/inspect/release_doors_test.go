@@ -5,6 +5,8 @@ import (
 	"encoding/xml"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +37,7 @@ func TestRelease(t *testing.T) {
 	got = s.check(t, dump, testrelease.Version)
 	wantOutcome(t, got, cli.ExitDenied, "NOT READY: Release 4.21.3", "12 of 13 images can be pulled by all nodes that need them, 1 cannot.",
 		"last   rhel-coreos  NOT READY", "(for the nodes of worker)\n", "1. rhel-coreos: "+testrelease.PayloadSource+"@",
-		"mirrorset-guard sync --release 4.21.3\n", "check --release 4.21.3 --plan sh --missing > copy.sh && sh copy.sh", "platform: {channels: [{name: stable-4.21, minVersion: 4.21.3, maxVersion: 4.21.3}]}")
+		"mirrorset-guard sync --release 4.21.3 --from "+dump+"\n", "check --release 4.21.3 --from "+dump+" --plan sh --missing > copy.sh && sh copy.sh", "platform: {channels: [{name: stable-4.21, minVersion: 4.21.3, maxVersion: 4.21.3}]}")
 	plan := s.check(t, dump, testrelease.Version, "--plan", "imageset")
 	if !strings.Contains(plan.Out, "maxVersion: 4.21.3\n      minVersion: 4.21.3\n      name: stable-4.21") {
 		t.Errorf("got %d, %s%s", plan.Code, plan.Out, plan.Err)
@@ -44,7 +46,7 @@ func TestRelease(t *testing.T) {
 	wantOutcome(t, markdown, cli.ExitDenied, "## NOT READY: Release 4.21.3", "| last | rhel-coreos | NOT READY |")
 	file := filepath.Join(t.TempDir(), "release.html")
 	both := s.check(t, dump, testrelease.Version, "-o", "json", "-o", "html="+file)
-	if doc := decodeRelease(t, both); doc.Remedy != "mirrorset-guard sync --release 4.21.3" {
+	if doc := decodeRelease(t, both); doc.Remedy != "mirrorset-guard sync --release 4.21.3 --from "+dump {
 		t.Errorf("the remedy is %q", doc.Remedy)
 	}
 	page, err := os.ReadFile(file)
@@ -52,8 +54,8 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantOutcome(t, clitest.Outcome{Code: both.Code, Out: string(page)}, cli.ExitDenied, "<h1>Release 4.21.3 is not ready: 12 of 13 images can be pulled by all nodes that need them, 1 cannot.</h1>",
-		"<dd>1: not ready</dd>", "dump.yaml</dd>", "<dd>"+testrelease.Source+"@"+s.Digest+"</dd>", "rhel-coreos <span>not ready</span>", "mirrorset-guard sync --release 4.21.3</", "whether the operators are Upgradeable",
-		"<code>mirrorset-guard check --release 4.21.3 -o json</code>")
+		"<dd>1: not ready</dd>", "dump.yaml</dd>", "<dd>"+testrelease.Source+"@"+s.Digest+"</dd>", "rhel-coreos <span>not ready</span>", "mirrorset-guard sync --release 4.21.3 --from "+dump+"</", "whether the operators are Upgradeable",
+		"<code>mirrorset-guard check --release 4.21.3 --from "+dump+" -o json</code>")
 	wantOutcome(t, s.check(t, dump, testrelease.Version, "--ack", "-o", "html"), cli.ExitTrouble, "leave out --output html, or --ack")
 	var suite struct {
 		Tests    int `xml:"tests,attr"`
@@ -104,6 +106,18 @@ func TestReleaseUnknown(t *testing.T) {
 	wantOutcome(t, s.check(t, clitest.Written(t, "keyless.yaml", keyless), testrelease.Version), cli.ExitTrouble, "GPG signature: UNKNOWN: there is a signature, and no key to verify it with")
 	down := strings.ReplaceAll(s.Objects(s.Signed), s.Mirror, "127.0.0.1:1")
 	wantOutcome(t, s.check(t, clitest.Written(t, "down.yaml", down), testrelease.Version), cli.ExitTrouble, "UNKNOWN: Release 4.21.3", "first  (release image)  UNKNOWN")
+}
+
+// TestReleaseUnknownNodes: without nodes it is not known for which platforms images have to be, nor by which configuration they are pulled.
+func TestReleaseUnknownNodes(t *testing.T) {
+	s := releaseStage{testrelease.Mirrored(t, 2)}
+	s.Without()
+	documents := slices.DeleteFunc(strings.Split(s.Objects(s.Signed), "---\n"), func(d string) bool { return strings.Contains(d, "\nkind: Node\n") })
+	dump := clitest.Written(t, "dump.yaml", strings.Join(documents, "---\n"))
+	for _, args := range [][]string{nil, {"--ack"}} {
+		wantOutcome(t, s.check(t, dump, testrelease.Version, args...), cli.ExitTrouble, "UNKNOWN: no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled\n",
+			"- a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them\n")
+	}
 }
 
 // TestReleaseUnknownGate: that the cluster waits for no word is said only if its ConfigMap was read.
@@ -282,6 +296,7 @@ func same(t *testing.T, got clitest.Outcome) string {
 	t.Helper()
 	doc := decodeRelease(t, got)
 	doc.Seconds, doc.Notes = 0, nil
+	doc.Remedy = regexp.MustCompile(` --(from|kubeconfig|pull-secret) \S+`).ReplaceAllString(doc.Remedy, "")
 	data, err := json.MarshalIndent(v1alpha1.ReleaseReview(doc), "", " ")
 	if err != nil {
 		t.Fatal(err)

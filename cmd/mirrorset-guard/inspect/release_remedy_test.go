@@ -93,7 +93,7 @@ func TestReleaseRemedy(t *testing.T) {
 	objects = strings.Replace(objects, `insecureRegistries: ["`, `insecureRegistries: ["`+mirror+`", "`, 1)
 	dump := clitest.Written(t, "dump.yaml", objects)
 	for _, want := range []string{"Which images it consists of is not known", "8 cannot"} {
-		wantOutcome(t, s.check(t, dump, testrelease.Version), cli.ExitDenied, "NOT READY: Release", want, "check --release 4.21.3 --plan sh --missing > copy.sh && sh copy.sh")
+		wantOutcome(t, s.check(t, dump, testrelease.Version), cli.ExitDenied, "NOT READY: Release", want, "check --release 4.21.3 --from "+dump+" --plan sh --missing > copy.sh && sh copy.sh")
 		plan := s.check(t, dump, testrelease.Version, "--plan", "sh", "--missing")
 		wantOutcome(t, plan, cli.ExitAdmitted, "docker://"+mirror+"/openshift/release")
 		cmd := exec.CommandContext(t.Context(), "sh")

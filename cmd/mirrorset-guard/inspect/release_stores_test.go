@@ -76,8 +76,8 @@ func TestReleaseStores(t *testing.T) {
 		want            []string
 	}{
 		{
-			"a store that ClusterVersion names has it, by the CA named beside it",
-			own(named(good, "its-ca")) + good.configMap("its-ca", "ca.crt"), cli.ExitAdmitted,
+			"a store that ClusterVersion names has it, by the CA of the proxy, which counts for all stores",
+			own(named(good, "its-ca")) + proxyCA, cli.ExitAdmitted,
 			[]string{"GPG signature: READY: signed, and verified with the keys of ConfigMap openshift-config-managed/release-verification; CVO has to reach a store for it", "- " + good.URL + "/signatures/" + second},
 		},
 		{
@@ -85,23 +85,23 @@ func TestReleaseStores(t *testing.T) {
 			[]string{"GPG signature: READY", "- " + good.URL + "/signatures/" + second},
 		},
 		{
-			"ClusterVersion's replace those of the release", strings.Replace(byDefault(good.URL+"/signatures")+proxyCA, "channel: stable-4.20}", "channel: stable-4.20, signatureStores: ["+named(empty, "its-ca")+"]}", 1) + empty.configMap("its-ca", "ca.crt"), cli.ExitDenied,
+			"ClusterVersion's replace those of the release", strings.Replace(byDefault(good.URL+"/signatures")+proxyCA, "channel: stable-4.20}", "channel: stable-4.20, signatureStores: ["+named(empty, "its-ca")+"]}", 1), cli.ExitDenied,
 			[]string{"GPG signature: NOT READY: no ConfigMap of openshift-config-managed with label release.openshift.io/verification-signatures has a signature of " + s.Digest + "; nor has the signature store", "- " + empty.URL + "/signatures: it has none", "To do: oc apply -f signature-configmap.yaml"},
 		},
 		{
-			"one of two has it", own(named(empty, "a"), named(good, "b")) + empty.configMap("a", "ca.crt") + good.configMap("b", "ca.crt"), cli.ExitAdmitted,
+			"one of two has it", own(named(empty, "a"), named(good, "b")) + proxyCA, cli.ExitAdmitted,
 			[]string{"GPG signature: READY"},
 		},
 		{
-			"none of two has it", own(named(empty, "a"), `{url: "`+empty.URL+`/others", ca: {name: a}}`) + empty.configMap("a", "ca.crt"), cli.ExitDenied,
+			"none of two has it", own(named(empty, "a"), `{url: "`+empty.URL+`/others", ca: {name: a}}`) + proxyCA, cli.ExitDenied,
 			[]string{"GPG signature: NOT READY", "; nor has any of 2 signature stores"},
 		},
 		{
-			"one of two cannot be reached", own(named(empty, "a"), `{url: "`+nowhere+`", ca: {name: a}}`) + empty.configMap("a", "ca.crt"), cli.ExitTrouble,
+			"one of two cannot be reached", own(named(empty, "a"), `{url: "`+nowhere+`", ca: {name: a}}`) + proxyCA, cli.ExitTrouble,
 			[]string{"GPG signature: UNKNOWN", "; whether a signature store has one could not be determined", "- " + nowhere + ": 127.0.0.1:1 refuses connections", "- " + empty.URL + "/signatures: it has none"},
 		},
 		{
-			"half a signature, and one that is too long", own(named(wrong, "a")) + wrong.configMap("a", "ca.crt"), cli.ExitTrouble,
+			"half a signature, and one that is too long", own(named(wrong, "a")) + proxyCA, cli.ExitTrouble,
 			[]string{"GPG signature: UNKNOWN", wrong.URL + "/signatures: signature-2: it has more than 50 KiB", wrong.URL + "/signatures/" + first + ": "},
 		},
 		{
@@ -113,18 +113,24 @@ func TestReleaseStores(t *testing.T) {
 			[]string{"GPG signature: UNKNOWN", "certificate"},
 		},
 		{
-			"the CA is missing", own(named(good, "its-ca")), cli.ExitTrouble,
-			[]string{"GPG signature: UNKNOWN", "ConfigMap openshift-config/its-ca with its CA is not there, or could not be read"},
+			"the CA beside a store, which CVO does not read", own(named(good, "its-ca")) + good.configMap("its-ca", "ca.crt"), cli.ExitTrouble,
+			[]string{"GPG signature: UNKNOWN", ": its certificate is of an unknown authority; CVO trusts the CA that spec.trustedCA of Proxy cluster names, and does not read the one beside a store"},
 		},
 		{
-			"the CA is under another key", own(named(good, "its-ca")) + good.configMap("its-ca", "ca-bundle.crt"), cli.ExitTrouble,
-			[]string{"GPG signature: UNKNOWN", "ConfigMap openshift-config/its-ca has no certificate under ca.crt"},
+			"ClusterVersion names no store at all", strings.Replace(byDefault(good.URL+"/signatures")+proxyCA, "channel: stable-4.20}", "channel: stable-4.20, signatureStores: []}", 1), cli.ExitDenied,
+			[]string{"GPG signature: NOT READY: no ConfigMap of ", "- spec.signatureStores of ClusterVersion is empty: CVO asks no store. Unset it, and CVO asks those of the release that runs\n"},
 		},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			wantOutcome(t, s.check(t, clitest.Written(t, "dump.yaml", tt.objects), testrelease.Version, "--signature-stores"), tt.code, tt.want...)
 		})
 	}
+	mine := clitest.Written(t, "mine.pem", good.ca)
+	wantOutcome(t, s.check(t, clitest.Written(t, "dump.yaml", byDefault(good.URL+"/signatures")), testrelease.Version, "--signature-stores", "--registry-ca", mine), cli.ExitTrouble, "GPG signature: UNKNOWN", "certificate")
+	none := strings.Replace(byDefault(nowhere), "channel: stable-4.20}", "channel: stable-4.20, signatureStores: []}", 1)
+	wantOutcome(t, s.check(t, clitest.Written(t, "none.yaml", none), testrelease.Version), cli.ExitDenied, "GPG signature: NOT READY", "spec.signatureStores of ClusterVersion is empty")
+	again := clitest.Written(t, "again.json", invoke(t, "", "snapshot", "--from", clitest.Written(t, "none.yaml", none)).Out)
+	wantOutcome(t, s.check(t, again, testrelease.Version), cli.ExitDenied, "spec.signatureStores of ClusterVersion is empty")
 	good.asked.Store(0)
 	inMap := strings.Replace(s.Objects(s.Signed), "channel: stable-4.20}", "channel: stable-4.20, signatureStores: ["+named(good, "its-ca")+"]}", 1) + good.configMap("its-ca", "ca.crt")
 	wantOutcome(t, s.check(t, clitest.Written(t, "both.yaml", inMap), testrelease.Version, "--signature-stores"), cli.ExitAdmitted, "GPG signature: READY")
@@ -141,7 +147,7 @@ func TestReleaseStores(t *testing.T) {
 	}
 }
 
-// TestReleaseStoresDoors: a live cluster, and a snapshot of it, have the CA of a store.
+// TestReleaseStoresDoors: a live cluster, and a snapshot of it, have the CA by which CVO knows a store.
 func TestReleaseStoresDoors(t *testing.T) {
 	s := releaseStage{testrelease.Mirrored(t, 4)}
 	s.Without()
@@ -149,8 +155,8 @@ func TestReleaseStoresDoors(t *testing.T) {
 	c := newCluster(t)
 	// The API of other feature sets has no signatureStores yet.
 	install(t, c.Cluster, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-TechPreviewNoUpgrade.crd.yaml", "clusterversions.config.openshift.io")
-	objects := strings.Replace(s.Objects(nil), "channel: stable-4.20}", `channel: stable-4.20, signatureStores: [{url: "`+store.URL+`/signatures", ca: {name: its-ca}}]}`, 1)
-	apply(t, c.Cluster, objects+store.configMap("its-ca", "ca.crt"))
+	objects := strings.Replace(s.Objects(nil), "channel: stable-4.20}", `channel: stable-4.20, signatureStores: [{url: "`+store.URL+`/signatures"}]}`, 1)
+	apply(t, c.Cluster, objects+store.configMap("the-proxy", "ca-bundle.crt")+"---\napiVersion: config.openshift.io/v1\nkind: Proxy\nmetadata: {name: cluster}\nspec: {trustedCA: {name: the-proxy}}\n")
 	const want = "GPG signature: READY: signed, and verified"
 	wantOutcome(t, invoke(t, "", "check", "--release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "--signature-stores"), cli.ExitAdmitted, want)
 	file := filepath.Join(t.TempDir(), "cluster.json")

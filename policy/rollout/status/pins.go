@@ -45,14 +45,12 @@ func pinsMissing(goal Goal, c rollout.Cluster) string {
 	if len(wanted) == 0 {
 		return ""
 	}
-	taken := map[string]bool{}
 	nodes, lacking := 0, []string{}
 	failed := ""
 	for _, p := range c.Pinnings() {
 		if !slices.Contains(wanted, p.Set.Name) || !goal.counts(p.Pool) {
 			continue
 		}
-		taken[p.Set.Name] = true
 		nodes++
 		if p.Missing == "" {
 			continue
@@ -62,17 +60,12 @@ func pinsMissing(goal Goal, c rollout.Cluster) string {
 			failed = lacking[len(lacking)-1]
 		}
 	}
-	var without []string
-	for _, name := range wanted {
-		if !taken[name] {
-			without = append(without, name)
-		}
-	}
+	without := goal.untaken(wanted, c)
 	switch {
 	case len(without) > 0 && len(goal.Pools) == 0:
-		return fmt.Sprintf("no node of a pool takes %s: the labels of a PinnedImageSet choose the pool", namedSets(without))
-	case nodes == 0:
-		return fmt.Sprintf("no node of these pools takes %s", namedSets(without))
+		return fmt.Sprintf("no pool takes %s: the labels of a PinnedImageSet choose the pool", namedSets(without))
+	case len(without) == len(wanted):
+		return fmt.Sprintf("none of these pools takes %s", namedSets(without))
 	case len(lacking) == 0:
 		return ""
 	case failed != "":
@@ -80,6 +73,18 @@ func pinsMissing(goal Goal, c rollout.Cluster) string {
 	default:
 		return fmt.Sprintf("%s of %s; %s", text.Number(nodes-len(lacking)), pinsHeld(nodes), strings.Join(text.First(lacking, 1, "node"), "; "))
 	}
+}
+
+// untaken returns which of the wanted sets no pool takes that counts. A pool without nodes, as worker of a compact cluster, takes its sets, and
+// has nobody to pull them.
+func (g Goal) untaken(wanted []string, c rollout.Cluster) []string {
+	return slices.DeleteFunc(slices.Clone(wanted), func(name string) bool {
+		return slices.ContainsFunc(c.PinnedSets, func(set *mcfgv1.PinnedImageSet) bool {
+			return set.Name == name && slices.ContainsFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool {
+				return g.counts(p.Name) && rollout.TakesPinnedSet(p, set)
+			})
+		})
+	})
 }
 
 // pinsHeld counts sets on nodes: a node with two sets has two.

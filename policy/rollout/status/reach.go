@@ -54,13 +54,14 @@ func ReachOf(in VerifyInput, goal Goal) Reach {
 	}
 	r.Missing = v.missingFor(goal, r, notWell)
 	switch {
-	case r.Missing != "", goal.OnlyPins():
-	case len(notKnown) > 0:
+	case r.Missing != "":
+	case len(notKnown) > 0 && !goal.OnlyPins():
 		r.Unknown = text.First(notKnown, 1, "node")[0]
 	case slices.Contains(in.Cluster.Unknown, "nodes"):
 		r.Unknown = "nodes could not be read"
 	case len(in.Cluster.Nodes) == 0:
 		r.Unknown = "no node is known"
+	case goal.OnlyPins():
 	default:
 		r.Missing = v.notUpdated(goal)
 	}

@@ -89,3 +89,50 @@ func TestReachOf(t *testing.T) {
 		t.Errorf("a pool that gets no mirrors: got %+v", r)
 	}
 }
+
+// TestReachOfPins: a set for a pool without nodes has nobody to wait for; one that no pool takes will never be held.
+func TestReachOfPins(t *testing.T) {
+	pool := func(name string) *mcfgv1.MachineConfigPool {
+		p := worker("2")
+		p.Name = name
+		p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role": name}}
+		p.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role": name}}
+		p.Spec.PinnedImageSets = []mcfgv1.PinnedImageSetRef{{Name: name}}
+		return p
+	}
+	set := func(name, role string) *mcfgv1.PinnedImageSet {
+		return &mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role": role}, Generation: 1}}
+	}
+	n := node("a", "has=2", "wants=2")
+	n.Labels = map[string]string{"role": "master"}
+	for _, tt := range []struct {
+		reason  string
+		sets    []*mcfgv1.PinnedImageSet
+		pools   []string // that count
+		unread  bool     // nodes
+		missing string
+		unknown string
+	}{
+		{"one pool has no nodes", []*mcfgv1.PinnedImageSet{set("master", "master"), set("worker", "worker")}, nil, false, "0 of 1 PinnedImageSet on a node is held; a has no MachineConfigNode that tells (PinnedImageSet master)", ""},
+		{"only a pool without nodes takes it", []*mcfgv1.PinnedImageSet{set("worker", "worker")}, nil, false, "", ""},
+		{"no pool takes it", []*mcfgv1.PinnedImageSet{set("other", "other")}, nil, false, "no pool takes PinnedImageSet other: the labels of a PinnedImageSet choose the pool", ""},
+		{"it is for a pool that does not count", []*mcfgv1.PinnedImageSet{set("master", "master")}, []string{"worker"}, false, "none of these pools takes PinnedImageSet master", ""},
+		{"one of two is for a pool that does not count", []*mcfgv1.PinnedImageSet{set("master", "master"), set("worker", "worker")}, []string{"worker"}, false, "", ""},
+		{"nodes may not be read", []*mcfgv1.PinnedImageSet{set("worker", "worker")}, nil, true, "", "nodes could not be read"},
+	} {
+		in := VerifyInput{Input: input(pool("master"), n)}
+		in.Cluster.Pools = append(in.Cluster.Pools, pool("worker"))
+		in.Cluster.PinnedSets = tt.sets
+		if tt.unread {
+			in.Cluster.Nodes, in.Cluster.Unknown = nil, []string{"nodes"}
+		}
+		var edits []mirrors.Edit
+		for _, s := range tt.sets {
+			edits = append(edits, mirrors.Put(s))
+		}
+		edit := mirrors.Join(edits...)
+		if got := ReachOf(in, Goal{Edit: &edit, Pools: tt.pools}); got.Missing != tt.missing || got.Unknown != tt.unknown {
+			t.Errorf("%s: got %q and %q, want %q and %q", tt.reason, got.Missing, got.Unknown, tt.missing, tt.unknown)
+		}
+	}
+}

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -27,6 +30,38 @@ func (r *ReviewFlags) AddFlags(flags *pflag.FlagSet) {
 	r.Policy.AddFlags(flags)
 	r.Config.AddFlags(flags)
 	r.By.AddFlags(flags)
+}
+
+// Again returns the flags that were given and that another command about the same cluster needs, as a shell reads them: " --from dump.yaml".
+// It is "" if there are none.
+func (r *ReviewFlags) Again() string {
+	var again strings.Builder
+	r.Config.given.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(ofCluster, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, v := range values {
+			again.WriteString(" --" + f.Name + " " + shellWord(v))
+		}
+	})
+	return again.String()
+}
+
+// ofCluster are the flags that choose the cluster and how its registries are asked.
+var ofCluster = []string{"from", "kubeconfig", "context", "config", "pull-secret", "registry-ca", "resolve"}
+
+var plainWord = regexp.MustCompile(`^[0-9A-Za-z_./:@=,+-]+$`)
+
+// shellWord returns s as a shell reads it as one word.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // A Candidate is a change that was read, or none, with the world that it would be made in and what reviews it there.
