@@ -289,16 +289,24 @@ func (s *Stage) controllerArgs() []string {
 	return []string{"-kubeconfig", s.Kubeconfig, "-templates", program(s.t, "templates")}
 }
 
-// Rendered waits until a pool is to have another rendered config than before, and returns
-// its name.
+// Rendered waits until a pool is to have another rendered config than before, with the file of
+// mirrors, and returns its name. MCO makes that file without any mirror object as well, in a
+// MachineConfig of its own, which the first config of a pool may be without.
 func (s *Stage) Rendered(ctx context.Context, pool, before string) string {
 	s.t.Helper()
 	var p mcfgv1.MachineConfigPool
 	s.Wait(ctx, fmt.Sprintf("pool %s to have another config than %q", pool, before), func() (bool, error) {
 		err := s.Client.Get(ctx, client.ObjectKey{Name: pool}, &p)
-		return p.Spec.Configuration.Name != "" && p.Spec.Configuration.Name != before, err
+		return hasRegistries(p) && p.Spec.Configuration.Name != before, err
 	})
 	return p.Spec.Configuration.Name
+}
+
+// hasRegistries reports whether the config of a pool has the file of mirrors. MCO makes one for each
+// built-in pool (syncImageConfig in its pkg/controller/container-runtime-config), and custom pools
+// take that of worker.
+func hasRegistries(p mcfgv1.MachineConfigPool) bool {
+	return slices.ContainsFunc(p.Spec.Configuration.Source, func(o corev1.ObjectReference) bool { return strings.HasSuffix(o.Name, "-generated-registries") })
 }
 
 // maxWait is far more than the longest rollout takes on a machine with nothing else to do, a
