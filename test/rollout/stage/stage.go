@@ -17,6 +17,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -189,12 +190,31 @@ func (s *Stage) must(err error) {
 	}
 }
 
-// Apply applies manifests as an administrator.
+// Apply applies manifests as an administrator, who tries again if the guard had no time for a verdict.
 func (s *Stage) Apply(ctx context.Context, manifests string) {
 	s.t.Helper()
-	if out, err := s.Kubectl(ctx, manifests, "apply", "-f", "-"); err != nil {
+	if out, err := s.TryApply(ctx, manifests); err != nil {
 		s.t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
+}
+
+// TryApply is Apply for what may be refused. It returns what kubectl says.
+func (s *Stage) TryApply(ctx context.Context, manifests string) (out string, err error) {
+	s.t.Helper()
+	s.Wait(ctx, "an answer to kubectl apply", func() (bool, error) {
+		out, err = s.Kubectl(ctx, manifests, "apply", "-f", "-")
+		if err != nil && IsUndecided(out) {
+			return false, errors.New(out)
+		}
+		return true, nil
+	})
+	return out, err
+}
+
+// IsUndecided reports whether kubectl's output says that the guard gave no verdict, as on a machine that
+// had something else to do for too long.
+func IsUndecided(out string) bool {
+	return strings.Contains(out, "there is no verdict") || strings.Contains(out, "failed calling webhook")
 }
 
 // completeInstallation writes what controllers write that do not run here: the cluster
