@@ -103,9 +103,10 @@ truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (
 	@export TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000}; TRUTH_CHANGES=$${TRUTH_CHANGES:-$$((TRUTH_SCENARIOS / 5))} TRUTH_SIGNED=$${TRUTH_SIGNED:-$$TRUTH_SCENARIOS} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'
 
 # Stages mostly wait: three at once take little longer than one on two cores. The guard as it is
-# deployed has a package of its own, and is under load.
+# deployed has a package of its own, and is under load. Sixty stages are one package, which takes 15
+# minutes of two cores with nothing else to do.
 rollout: assets rollout-assets ## compare forecasts with MCO's own code, ROLLOUT_PAIRS (100000) and ROLLOUT_SETS (3000) of them, and with its controllers; drain the guard under load
-	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 $(TEST) -race -count=1 -p 1 -parallel 4 ./...
+	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 $(TEST) -timeout 80m -race -count=1 -p 1 -parallel 4 ./...
 
 rollout-full: assets rollout-assets ## make three changes in a cluster of 30 nodes and 300 pods, and hold rollout watch and Events to what happens (4 minutes)
 	@cd test/rollout && ROLLOUT_FULL=1 CGO_ENABLED=1 go test -race -count=1 -timeout 20m -run '^TestFullSize$$' .
@@ -123,15 +124,15 @@ mutations: ## take the defences against attacks away, one at a time, and see tha
 
 # No race detector: there is nothing of the guard's in it, and Prometheus takes long to compile.
 alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine (two minutes the first time)
-	@cd test/alerts && go test ./...
+	@cd test/alerts && go test -timeout 40m ./...
 
 # Likewise, and Helm's and OLM's libraries.
 packaging: assets ## test the Helm chart, the OLM bundle and the kustomize overlays with their own tools (two minutes the first time)
-	@cd test/packaging && go test ./...
+	@cd test/packaging && go test -timeout 40m ./...
 
 browser: ## open the pages of all stories in Chromium (two minutes; needs chromium and npm)
 	@cd test/browser && npm ci --silent --no-audit --no-fund --ignore-scripts
-	@cd test/browser && go test -count=1 .
+	@cd test/browser && go test -count=1 -timeout 40m .
 
 # Pages are outside of the module that tests them, where go would not notice that they have changed.
 manual: ## build the manual as dist/manual, searchable without a network, and test it (some seconds)

@@ -72,9 +72,9 @@ func TestClientCA(t *testing.T) {
 		_, notes := g.Readyz()
 		return strings.Contains(notes, "note: earlier CAs of clients are in use: reading the CAs of clients: "+file+" holds no certificate")
 	})
-	if err := alice.dryRun(t.Context(), tagSet("good-2", "good-2.example.com", "mirror.example.com/x")); err != nil {
-		t.Error(err)
-	}
+	insist(t, func() error {
+		return alice.dryRun(t.Context(), tagSet("good-2", "good-2.example.com", "mirror.example.com/x"))
+	})
 	must(t, os.WriteFile(file, other, 0o600))
 	g.Eventually(t, "the API server has no certificate of the new CA", func() bool {
 		err := alice.dryRun(t.Context(), tagSet("good-3", "good-3.example.com", "mirror.example.com/x"))

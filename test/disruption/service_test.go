@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 )
 
 // A service forwards TCP connections to its endpoints in turn, as a Service does: a connection
@@ -23,9 +24,12 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	s := &service{address: "127.0.0.1:0", carried: map[string]int{}}
+	addresses, err := ports.Free("127.0.0.1", 1) // nobody else's while the service has stopped
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{address: addresses[0], carried: map[string]int{}}
 	s.listen(t)
-	s.address = s.listener.Addr().String()
 	t.Cleanup(s.stop)
 	return s
 }

@@ -161,7 +161,12 @@ func (s stage) reviews(g *guard.Process) {
 		return err == nil && strings.Contains(out, "reroutes")
 	})
 	for _, source := range sources(s) {
-		out, err := s.Kubectl(s.t.Context(), set(source), "apply", "--dry-run=server", "-f", "-")
+		var out string
+		var err error
+		g.Eventually(s.t, "there is a verdict", func() bool {
+			out, err = s.Kubectl(s.t.Context(), set(source), "apply", "--dry-run=server", "-f", "-")
+			return !strings.Contains(out, "failed calling webhook") && !strings.Contains(out, "there is no verdict")
+		})
 		if err == nil || !strings.Contains(out, `admission webhook "mirrorsets.mirrorset-guard.io" denied the request`) {
 			s.t.Errorf("%s: %v\n%s", source, err, out)
 		}

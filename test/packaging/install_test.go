@@ -1,7 +1,9 @@
 package packaging
 
 import (
+	"context"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/load"
 )
 
 // A stage is an API server with OpenShift's kinds.
@@ -80,6 +83,23 @@ func (s stage) crds(module string, files ...string) {
 	}
 	s.kubectl("", append([]string{"apply", "--server-side"}, args...)...)
 	s.kubectl("", append([]string{"wait", "--for=condition=Established", "--timeout=120s"}, args...)...)
+	for line := range strings.Lines(s.kubectl("", append([]string{"get", "-o", `jsonpath={range .items[*]}{.spec.group}/{.spec.versions[?(@.storage==true)].name} {.spec.names.kind}{"\n"}{end}`}, args...)...)) {
+		version, kind, _ := strings.Cut(strings.TrimSpace(line), " ")
+		s.awaitServed(version, kind, true)
+	}
+}
+
+// awaitServed waits until the API server lists a kind of "GROUP/VERSION", or does so no more: it serves kinds
+// somewhat later than their CRDs are established, and than they are deleted.
+func (s stage) awaitServed(version, kind string, served bool) {
+	s.t.Helper()
+	load.Await(s.t, fmt.Sprintf("%s %s is served: %t", version, kind, served), func(ctx context.Context) error {
+		out, err := s.Kubectl(ctx, "", "get", "--raw", "/apis/"+version)
+		if listed := err == nil && strings.Contains(out, `"kind":"`+kind+`"`); listed != served {
+			return fmt.Errorf("%v %s", err, out) //nolint:errorlint // it may be nil
+		}
+		return nil
+	})
 }
 
 func (s stage) monitoring() {
@@ -218,9 +238,11 @@ func TestChartIsInstalled(t *testing.T) {
 	}
 	mirrorSets := s.kubectl("", "get", "crd", "imagedigestmirrorsets.config.openshift.io", "-o", "yaml")
 	s.kubectl("", "delete", "crd", "imagedigestmirrorsets.config.openshift.io")
+	s.awaitServed("config.openshift.io/v1", "ImageDigestMirrorSet", false)
 	refused(values(nil), "this cluster does not serve config.openshift.io/v1 ImageDigestMirrorSet: it is not OpenShift 4.13 or later")
 	s.kubectl(withoutServerFields(t, mirrorSets), "create", "-f", "-")
 	s.kubectl("", "wait", "--for=condition=Established", "--timeout=120s", "crd/imagedigestmirrorsets.config.openshift.io")
+	s.awaitServed("config.openshift.io/v1", "ImageDigestMirrorSet", true)
 
 	refused(values(nil), "this cluster has no namespace openshift-config")
 	s.namespaces("openshift-config", "openshift-config-managed")

@@ -101,10 +101,11 @@ func (d *demo) ask(ctx context.Context, command string, fails bool, want ...stri
 
 // stall applies the change, and waits until nothing moves any more.
 func (d *demo) stall(ctx context.Context) {
+	before := d.nodes.Configs(ctx)
 	if out, err := d.types(ctx, "kubectl apply -f apps.yaml"); err != nil {
 		d.Fatal(out)
 	}
-	for pool, config := range d.nodes.Configs(ctx) {
+	for pool, config := range before {
 		d.stage.Rendered(ctx, pool, config)
 	}
 	if open, _ := d.rest(ctx, d.of.kinds); len(open) != 1 {
@@ -146,10 +147,15 @@ func (d *demo) guarded(ctx context.Context) {
 	change := manifest(d.T, tagSet())
 	d.stage.Wait(ctx, "the API server to ask the guard", func() (bool, error) {
 		out, err := d.stage.Kubectl(ctx, change, "create", "--dry-run=server", "-f", "-")
-		return err != nil && strings.Contains(out, "denied the request"), nil
+		return err != nil && strings.Contains(out, routerV1), nil
 	})
 	start, untouched := time.Now(), d.nodes.Configs(ctx)
-	out, err := d.types(ctx, "kubectl apply -f apps.yaml")
+	var out string
+	var err error
+	d.stage.Wait(ctx, "a verdict", func() (bool, error) {
+		out, err = d.types(ctx, "kubectl apply -f apps.yaml")
+		return !stage.IsUndecided(out), nil
+	})
 	if err == nil || !strings.Contains(out, routerV1) {
 		d.Fatalf("kubectl apply: %v\n%s", err, out)
 	}

@@ -241,7 +241,7 @@ func (f foresight) compareStep(step simulation.Step, pool rollout.Pool, taken bo
 	var foreseen, left []string
 	for _, pod := range f.cluster.Pods {
 		name := pod.Namespace + "/" + pod.Name
-		if pod.Node != step.Node {
+		if pod.Node != step.Node || pod.Deleted { // which an earlier change has evicted
 			continue
 		}
 		if slices.ContainsFunc(step.Moves, func(m simulation.Move) bool { return m.Pod == name }) {

@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -125,12 +126,25 @@ func TestPinnedWatch(t *testing.T) {
 	told.pin("infra", missing)
 	_, manifests = told.pinnedSets(t)
 	told.stage.Apply(ctx, manifests)
+	told.awaitPinFailed(ctx, "infra-1", "pinned-infra")
 	cmd := exec.CommandContext(ctx, guard, "rollout", "watch", "--wait-for", "-", "--stall-after", "5s", "--kubeconfig", told.stage.Kubeconfig)
 	cmd.Stdin = strings.NewReader(manifests)
 	out, _ := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "infra-1") || !strings.Contains(string(out), "could not pull or pin them") {
 		t.Errorf("an image that no registry has: exit code %d\n%s", cmd.ProcessState.ExitCode(), out)
 	}
+}
+
+// awaitPinFailed waits until a node says that it could not pull a set.
+func (t *telling) awaitPinFailed(ctx context.Context, node, set string) {
+	t.Helper()
+	t.stage.Wait(ctx, node+" to fail with "+set, func() (bool, error) {
+		var o mcfgv1.MachineConfigNode
+		err := t.stage.Client.Get(ctx, client.ObjectKey{Name: node}, &o)
+		return slices.ContainsFunc(o.Status.PinnedImageSets, func(s mcfgv1.MachineConfigNodeStatusPinnedImageSet) bool {
+			return s.Name == set && s.LastFailedGeneration != 0
+		}), err
+	})
 }
 
 // TestPinnedStories tells ROLLOUT_PINNED random stories (12) in which some of the images are pinned in some of the

@@ -393,7 +393,7 @@ func (s *scene) make(ctx context.Context, of stalling) {
 }
 
 // rests is longer than the drain controller waits before it tries again, 5 s, and than the scheduler leaves
-// a pod alone, 10 s.
+// a pod alone, 10 s. Kubelets that are late come on top: a pod that is about to start is no reason to stall.
 const rests = 15 * time.Second
 
 // rest waits until each pool is updated or has come to rest, and returns those that are not updated, with
@@ -408,7 +408,7 @@ func (s *scene) rest(ctx context.Context, kinds []kind) ([]kind, v1alpha1.Diagno
 			return false, err
 		}
 		open = slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return behind[k.pool] == 0 })
-		moves := func(k kind) bool { return time.Since(s.lastMove(k.pool)) < rests }
+		moves := func(k kind) bool { return time.Since(s.lastMove(k.pool)) < rests+2*s.nodes.Lap() }
 		if i := slices.IndexFunc(open, moves); i >= 0 {
 			return false, fmt.Errorf("pool %s moves", open[i].pool)
 		}

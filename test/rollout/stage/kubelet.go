@@ -28,6 +28,7 @@ type seen struct {
 // runPods does what the kubelets do next: a pod runs once its images are there, and is gone
 // when it is to go.
 func (n *Nodes) runPods(ctx context.Context) error {
+	defer n.beginLap()()
 	var pods corev1.PodList
 	if err := n.stage.Client.List(ctx, &pods); err != nil {
 		return err
@@ -57,6 +58,26 @@ func (n *Nodes) runPods(ctx context.Context) error {
 		return err
 	}
 	return n.stage.timeline.readAudit(n.where)
+}
+
+// beginLap notes when the kubelets begin, and with what it returns how long they took.
+func (n *Nodes) beginLap() (end func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lapBegan = time.Now()
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.lap = time.Since(n.lapBegan)
+	}
+}
+
+// Lap is how long it takes until the kubelets, which pull one image after the other, get to a pod: as long
+// as the last time, or longer if they are not through with that already.
+func (n *Nodes) Lap() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return max(n.lap, time.Since(n.lapBegan))
 }
 
 // endsAfter is how long a pod of a StatefulSet takes to end, a second at least as times are cut to seconds.

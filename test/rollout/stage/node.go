@@ -52,6 +52,9 @@ type Nodes struct {
 	mu    sync.Mutex
 	nodes map[string]*state
 	pods  map[string]seen // by "namespace/name"
+	// lap is how long the kubelets last took for all pods, and lapBegan when they last began.
+	lap      time.Duration
+	lapBegan time.Time
 	// daemons are the nodes on which a pod of the daemon runs, nil where that does not matter.
 	daemons map[string]bool
 	// controlled is set while the controllers of MCO run, where that depends on their pod.

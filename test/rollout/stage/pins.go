@@ -57,7 +57,20 @@ func (n *Nodes) pinOn(ctx context.Context, node string, pool mcfgv1.MachineConfi
 	if len(news) == 0 {
 		return ctx.Err()
 	}
-	return n.tell(ctx, node, pool, news, failed)
+	err := n.tell(ctx, node, pool, news, failed)
+	if err != nil {
+		n.forget(node, news)
+	}
+	return err
+}
+
+// forget has a node try sets again of which it could not tell.
+func (n *Nodes) forget(node string, sets []mcfgv1.MachineConfigNodeStatusPinnedImageSet) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, set := range sets {
+		delete(n.nodes[node].told, set.Name)
+	}
 }
 
 // hasTold reports whether a node has tried a generation, and notes that it does.

@@ -17,6 +17,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -189,12 +190,31 @@ func (s *Stage) must(err error) {
 	}
 }
 
-// Apply applies manifests as an administrator.
+// Apply applies manifests as an administrator, who tries again if the guard had no time for a verdict.
 func (s *Stage) Apply(ctx context.Context, manifests string) {
 	s.t.Helper()
-	if out, err := s.Kubectl(ctx, manifests, "apply", "-f", "-"); err != nil {
+	if out, err := s.TryApply(ctx, manifests); err != nil {
 		s.t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
+}
+
+// TryApply is Apply for what may be refused. It returns what kubectl says.
+func (s *Stage) TryApply(ctx context.Context, manifests string) (out string, err error) {
+	s.t.Helper()
+	s.Wait(ctx, "an answer to kubectl apply", func() (bool, error) {
+		out, err = s.Kubectl(ctx, manifests, "apply", "-f", "-")
+		if err != nil && IsUndecided(out) {
+			return false, errors.New(out)
+		}
+		return true, nil
+	})
+	return out, err
+}
+
+// IsUndecided reports whether kubectl's output says that the guard gave no verdict, as on a machine that
+// had something else to do for too long.
+func IsUndecided(out string) bool {
+	return strings.Contains(out, "there is no verdict") || strings.Contains(out, "failed calling webhook")
 }
 
 // completeInstallation writes what controllers write that do not run here: the cluster
@@ -289,16 +309,24 @@ func (s *Stage) controllerArgs() []string {
 	return []string{"-kubeconfig", s.Kubeconfig, "-templates", program(s.t, "templates")}
 }
 
-// Rendered waits until a pool is to have another rendered config than before, and returns
-// its name.
+// Rendered waits until a pool is to have another rendered config than before, with the file of
+// mirrors, and returns its name. MCO makes that file without any mirror object as well, in a
+// MachineConfig of its own, which the first config of a pool may be without.
 func (s *Stage) Rendered(ctx context.Context, pool, before string) string {
 	s.t.Helper()
 	var p mcfgv1.MachineConfigPool
 	s.Wait(ctx, fmt.Sprintf("pool %s to have another config than %q", pool, before), func() (bool, error) {
 		err := s.Client.Get(ctx, client.ObjectKey{Name: pool}, &p)
-		return p.Spec.Configuration.Name != "" && p.Spec.Configuration.Name != before, err
+		return hasRegistries(p) && p.Spec.Configuration.Name != before, err
 	})
 	return p.Spec.Configuration.Name
+}
+
+// hasRegistries reports whether the config of a pool has the file of mirrors. MCO makes one for each
+// built-in pool (syncImageConfig in its pkg/controller/container-runtime-config), and custom pools
+// take that of worker.
+func hasRegistries(p mcfgv1.MachineConfigPool) bool {
+	return slices.ContainsFunc(p.Spec.Configuration.Source, func(o corev1.ObjectReference) bool { return strings.HasSuffix(o.Name, "-generated-registries") })
 }
 
 // maxWait is far more than the longest rollout takes on a machine with nothing else to do, a
