@@ -56,11 +56,8 @@ func (s *Stage) InstallGuard(ctx context.Context, r *Registries, hosts ...string
 	}
 	startProgram(s.t, binary, args...)
 	s.Wait(ctx, "the guard to be ready", func() (bool, error) { return isReady(ctx, "http://"+health+"/readyz") })
-	config, err := manifests.WebhookConfigurationAt("https://"+listen, ca)
+	config, err := guard.Webhooks("https://"+listen, ca)
 	s.must(err)
-	for i := range config.Webhooks {
-		config.Webhooks[i].TimeoutSeconds = new(int32(30)) // the most that there is: this machine may be busy
-	}
 	text, err := yaml.Marshal(config)
 	s.must(err)
 	s.Apply(ctx, string(text))
