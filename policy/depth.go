@@ -97,6 +97,16 @@ func (r *Reroute) wantsPlatforms(l mirrors.Location, f *Fact) bool {
 	return !r.onePlatform || !r.runs(f.Digest)
 }
 
+// wantsManifest reports whether f, which says that the image is at s, leaves open what is to be known of
+// its manifest: for which platforms it is, or where signatures of its parts would be, whatever it is pulled by.
+func (r *Reroute) wantsManifest(s *mirrors.PullSource, f *Fact) bool {
+	if r.wantsPlatforms(s.Location, f) {
+		return true
+	}
+	_, known := f.Runs()
+	return f.Presence == Present && !known && s.WantsSignatures()
+}
+
 // runs reports whether a node said that it runs the image with this digest.
 func (r *Reroute) runs(digest string) bool {
 	return digest != "" && slices.ContainsFunc(r.Image.Consumers, func(c Consumer) bool {

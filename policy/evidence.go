@@ -27,7 +27,7 @@ func (r *Reroute) weighBefore(facts Facts) weighedRoute { return r.weigh(&r.Befo
 func (r *Reroute) weigh(route *mirrors.Route, facts Facts, before bool) weighedRoute {
 	weighed := weighedRoute{Route: route, facts: facts.on(route)}
 	for k, found := range weighed.facts {
-		f := r.counted(route.Sources[k].Location, found, facts)
+		f := r.counted(&route.Sources[k], found, facts)
 		if f == &notAsked {
 			continue
 		}
@@ -69,16 +69,19 @@ func (s step) prove(f *Fact, facts Facts) *Fact {
 	return s.proveAfter(f)
 }
 
-// counted returns what counts about l instead of f, the fact about it: where the platforms of
-// an image are wanted, the fact about those.
-func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) *Fact {
-	if !r.wantsPlatforms(l, f) {
+// counted returns what counts about s instead of f, the fact about it: where more of its manifest is
+// wanted, the fact about that.
+func (r *Reroute) counted(s *mirrors.PullSource, f *Fact, facts Facts) *Fact {
+	if !r.wantsManifest(s, f) {
 		return f
 	}
-	if answer, asked := facts[deeper(l)]; asked {
+	if answer, asked := facts[deeper(s.Location)]; asked {
 		return answer
 	}
-	return &platformsNotAsked
+	if r.wantsPlatforms(s.Location, f) {
+		return &platformsNotAsked
+	}
+	return f // and its signatures were not asked for
 }
 
 // proveAfter is prove for the new route. To be refused there counts, unless nodes may have

@@ -117,7 +117,7 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 func (r *Reroute) firstAnswer(facts Facts) (*mirrors.PullSource, *Fact) {
 	for k := range r.After.Sources {
 		if s := &r.After.Sources[k]; s.Tried() {
-			return s, r.counted(s.Location, facts.At(s.Location), facts)
+			return s, r.counted(s, facts.At(s.Location), facts)
 		}
 	}
 	return nil, &notAsked
@@ -133,7 +133,7 @@ func (q *lookups) askSignatures(r *Reroute, route *mirrors.Route, first bool) bo
 		if !s.Tried() || !s.WantsSignatures() {
 			continue
 		}
-		f := r.counted(s.Location, q.facts.At(s.Location), q.facts)
+		f := r.counted(s, q.facts.At(s.Location), q.facts)
 		if f.Presence != Present && f != &platformsNotAsked {
 			continue
 		}

@@ -41,8 +41,8 @@ func (r *Reroute) restsOnRecall(facts Facts) bool {
 	return slices.ContainsFunc(r.lookedAt(facts), func(l mirrors.Location) bool { return facts.At(l).Recalled })
 }
 
-// lookedAt returns the locations whose facts count for r: where the platforms of a place
-// are wanted, the location that was looked up for them, and where nodes look for signatures
+// lookedAt returns the locations whose facts count for r: where more of the manifest at a place
+// is wanted, the location that was looked up for that, and where nodes look for signatures
 // of what is there.
 func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	var places []mirrors.Location
@@ -53,12 +53,12 @@ func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 				continue
 			}
 			l := s.Location
-			if r.wantsPlatforms(l, facts.At(l)) {
+			if r.wantsManifest(s, facts.At(l)) {
 				l = deeper(l)
 			}
 			places = append(places, l)
 			if s.WantsSignatures() {
-				places = append(places, signaturePlaces(s, r.counted(s.Location, facts.At(s.Location), facts))...)
+				places = append(places, signaturePlaces(s, r.counted(s, facts.At(s.Location), facts))...)
 			}
 		}
 	}

@@ -281,3 +281,59 @@ func TestSignatureTexts(t *testing.T) {
 		})
 	}
 }
+
+// TestSignedIndexes: which signatures nodes look for is known of an index by its content alone, which is asked for where the
+// image is not protected as well, by a tag or a digest, at each place.
+func TestSignedIndexes(t *testing.T) {
+	const index = "sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+	signed := signedBy(release, "quay.io/x")
+	change := Change{withPolicies(signed), withPolicies(signed, idms("digests", "quay.io", allow, "m.local"), itms("tags", "quay.io", allow, "m.local"))}
+	for _, ref := range []string{"quay.io/x:1", "quay.io/x@" + index} {
+		for _, row := range []struct{ mirror, source, unsigned, want string }{
+			{mirror: "m.local", source: "quay.io", want: ""},
+			{mirror: "m.local", source: "quay.io", unsigned: "m.local", want: "deny SignatureMissing"},
+			{source: "quay.io", want: "deny ImageMissing"},
+			{source: "quay.io", unsigned: "quay.io", want: "warn SignatureMissing"},
+			{mirror: "m.local", unsigned: "m.local", want: "warn SignatureMissing"}, // it cannot be pulled today
+		} {
+			plan := NewPlan(change, Cluster{Images: NewImages(Image{ref, []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}), Nodes: nodesOf(twoPlatforms)}, Settings{})
+			answer := func(l mirrors.Location) *Fact {
+				at := host(l.Ref)
+				f := &Fact{Presence: Present, AsNodes: true}
+				switch {
+				case at != row.mirror && at != row.source, l.Depth == mirrors.DepthReferrers:
+					f.Presence = Absent
+				case l.Depth == mirrors.DepthSignatures && at == row.unsigned:
+					f.Presence = Absent
+				case l.Depth == mirrors.DepthSignatures:
+					for _, sum := range []string{sumA, sumB} {
+						if strings.Contains(l.Ref, strings.TrimPrefix(sum, "sha256:")) {
+							f.Signatures = &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sum)}}
+						}
+					}
+				default:
+					f.Digest, f.MediaType = index, indexTypes[0]
+					if l.Depth > mirrors.DepthExists {
+						f.Children, f.Serves, f.Instances = []string{sumA, sumB}, twoPlatforms, []Instance{{"linux/amd64", sumA}, {"linux/arm64", sumB}}
+					}
+				}
+				return f
+			}
+			found := Facts{}
+			for lookups := plan.Lookups(found); len(lookups) > 0; lookups = plan.Lookups(found) {
+				for _, l := range lookups {
+					found[l] = answer(l)
+				}
+			}
+			var got []string
+			for _, f := range plan.Decide(found).Findings {
+				if f.Image.Ref != "" {
+					got = append(got, f.Severity.String()+" "+string(f.Rule))
+				}
+			}
+			if strings.Join(got, ", ") != row.want {
+				t.Errorf("%s, %+v: %q", ref, row, got)
+			}
+		}
+	}
+}
