@@ -417,14 +417,10 @@ func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane 
 
 // problems notes what plans say of the configuration as a whole.
 func (j *judging) problems(plans []policy.Plan) {
-	seen := map[string]bool{}
+	for _, g := range plans[0].Gaps { // what nodes have does not depend on what the release brings
+		j.Problems = append(j.Problems, Problem{AboutConfiguration, Unknown, "it is not known by which configuration some nodes pull", []string{text.Line(g.Kind + " " + g.Detail)}})
+	}
 	for k, plan := range plans {
-		for _, g := range plan.Gaps {
-			if detail := text.Line(g.Kind + " " + g.Detail); !seen[detail] {
-				seen[detail] = true
-				j.Problems = append(j.Problems, Problem{AboutConfiguration, Unknown, "it is not known by which configuration some nodes pull", []string{detail}})
-			}
-		}
 		if plan.Rejected == nil || k > 0 && plans[0].Rejected != nil {
 			continue
 		}
