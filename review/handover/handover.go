@@ -246,7 +246,7 @@ func (p *Plan) writeMapping(b *bufio.Writer) {
 	if from, to := p.insecure(); from || to {
 		insecure = "--insecure=true "
 	}
-	comment(b, "%s. Run: oc image mirror %s--keep-manifest-list=true --filter-by-os=.* -f FILE", p.summary(), insecure)
+	comment(b, "%s. Run: oc image mirror %s--keep-manifest-list=true --filter-by-os='.*' -f FILE", p.summary(), insecure)
 	p.writeRemarks(b)
 	written := map[string]bool{}
 	write := func(from, to string) {
