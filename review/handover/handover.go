@@ -38,8 +38,8 @@ type Plan struct {
 	Operators Operators
 }
 
-// A Release is a version of OpenShift, with the channel that the cluster follows.
-type Release struct{ Version, Channel string }
+// A Release is a version of OpenShift, with the channel that the cluster follows, and policy.ReleaseArchitecture.
+type Release struct{ Version, Channel, Architecture string }
 
 // A Copy is one image, with the signatures that nodes would look for.
 type Copy struct {

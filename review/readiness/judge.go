@@ -102,6 +102,7 @@ func (j *judging) run(ctx context.Context) error {
 		return err
 	}
 	j.Channel = channelOf(j.through.Version, j.Version)
+	j.Architecture = policy.ReleaseArchitecture(j.Platform != "", j.pulls.Nodes())
 	j.list(payload)
 	if err := j.catalogsBeside(ctx, payload); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.
 	if c.mapping != nil {
 		plan.Notes = append(plan.Notes, c.mapping.Note())
 	}
-	plan.Release = handover.ReleaseOf(cluster.RolloutObjects().Version)
+	plan.Release = handover.ReleaseOf(cluster.RolloutObjects().Version, cluster.Nodes())
 	images, err := cluster.Images(ctx)
 	if err != nil {
 		return err
