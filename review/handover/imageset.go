@@ -71,7 +71,10 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	var unexpressed []string
 	set.Mirror.Operators, unexpressed = p.Operators.of(packagesOf(p.Copies), destination)
 	set.Mirror.AdditionalImages = slices.DeleteFunc(set.Mirror.AdditionalImages, func(i additionalImage) bool {
-		return slices.ContainsFunc(set.Mirror.Operators, func(o operator) bool { return strings.HasPrefix(i.Name+"@", o.Catalog+"@") })
+		// What oc-mirror makes of a catalog has another digest, and is at the path that it chooses.
+		return i.TargetRepo == "" && slices.ContainsFunc(set.Mirror.Operators, func(o operator) bool {
+			return !mirrors.ByDigest(o.Catalog) && strings.HasPrefix(i.Name+"@", o.Catalog+"@")
+		})
 	})
 	if release > 0 {
 		set.Mirror.Platform = &platform{Architectures: p.Release.architectures(), Channels: []channel{{p.Release.Channel, p.Release.Version, p.Release.Version}}}
@@ -91,6 +94,9 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	}
 	p.sayImageSet(b, release, elsewhere)
 	p.sayOperators(b, set.Mirror.Operators, unexpressed)
+	for _, o := range set.Mirror.Operators {
+		comment(b, "oc-mirror makes a catalog of %s that has these packages alone, and moves its tag at the mirror to that.", o.Catalog)
+	}
 	p.writeRemarks(b)
 	data, err := yaml.Marshal(set)
 	if err != nil { // of strings

@@ -129,6 +129,26 @@ func TestImageSet(t *testing.T) {
 			}
 		})
 	}
+	const index = "registry.redhat.io/redhat/redhat-operator-index"
+	for reason, tt := range map[string]struct {
+		catalog, to string
+		dropped     bool
+	}{
+		"a catalog where oc-mirror puts it": {index + ":v4.22", "m.example.com/redhat/redhat-operator-index:v4.22", true},
+		"a catalog at a path of its own":    {index + ":v4.22", "m.example.com/olm:v4.22", false},
+		"a catalog that is named by digest": {index + anyDigest, "m.example.com/redhat/redhat-operator-index" + anyDigest, false},
+	} {
+		plan := subscribed(tt.catalog)
+		plan.Copies = append(plan.Copies, copyOf(tt.catalog, tt.to, "CatalogSource", "redhat"))
+		var b strings.Builder
+		if err := plan.Write(&b, "imageset"); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); strings.Contains(got, "  - name: "+tt.catalog+"\n") == tt.dropped || !strings.Contains(got, "      name: op\n") || !strings.Contains(got, "      name: other\n") ||
+			!strings.Contains(got, "oc-mirror makes a catalog of "+tt.catalog+" that has these packages alone") {
+			t.Errorf("%s:\n%s", reason, got)
+		}
+	}
 	if mistakes := validateImageSet(t, "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror: {additionalImages: [{name: a, target: b}]}\n"); len(mistakes) == 0 {
 		t.Error("the schema is not strict")
 	}
