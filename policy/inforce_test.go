@@ -95,7 +95,8 @@ func TestStandingOfApplied(t *testing.T) {
 	}
 }
 
-// TestInForceUnread: while MCO rejects the objects and what nodes have was not read, nothing is proved by what the objects say, nor by their saying nothing.
+// TestInForceUnread: while MCO rejects the objects and what nodes have was not read, nothing is proved by what the objects say, nor by
+// their saying nothing.
 func TestInForceUnread(t *testing.T) {
 	wild := set(itms("wild", "*.example.com", allow, "m.local"))
 	wild.Registries.InsecureRegistries = []string{"a.example.com/x"}

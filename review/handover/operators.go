@@ -43,8 +43,8 @@ type operatorChannel struct {
 }
 
 // of returns the packages whose ClusterServiceVersions are to be copied, by catalog, with all others that the cluster has from the same
-// catalog, as oc-mirror pushes a catalog of nothing else under its tag; at the very versions that the cluster has. And it returns what cannot be expressed: oc-mirror wants the catalog at its source, and a
-// CatalogSource may name the copy below destination.
+// catalog, as oc-mirror pushes a catalog of nothing else under its tag; at the very versions that the cluster has. And it returns
+// what cannot be expressed: oc-mirror wants the catalog at its source, and a CatalogSource may name the copy below destination.
 func (o Operators) of(installed []string, destination string) (operators []operator, unexpressed []string) {
 	at := map[string]int{}
 	seen := map[string]bool{}
