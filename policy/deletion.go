@@ -48,15 +48,15 @@ func NewPulls(set mirrors.Set, known Cluster, s Settings) Plan {
 func newPulls(set, later mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
 	s = s.forNoChange()
 	p := Plan{Total: known.Images.Len(), Gaps: slices.Concat(known.Gaps, known.unreadConfigs()), settings: s, entries: bySource(set), site: siteOf(known.Nodes), inForce: true}
-	if len(p.Gaps) > 0 {
+	tables, rejected, unread := tablesInForce(set, known)
+	if p.Gaps = append(p.Gaps, unread...); len(p.Gaps) > 0 {
 		p.Unseen = UnseenMoved
 	}
-	tables, rejected := tablesInForce(set, known)
 	p.Rejected, p.RejectedBefore, p.unjudged = rejected, rejected, len(tables) == 0
 	if !later.Equal(set) {
 		known := known
 		known.InForce, known.Current = nil, nil
-		next, _ := tablesInForce(later, known)
+		next, _, _ := tablesInForce(later, known) // where MCO would reject that, nodes keep what they have
 		tables = append(tables, next...)
 	}
 	followed := tablesFollowed(set, known.Images)
@@ -76,14 +76,15 @@ func newPulls(set, later mirrors.Set, known Cluster, s Settings, concerned func(
 
 // tablesInForce returns the routes of all nodes: those that the objects in force give each variant, and
 // those of nodes that lag behind. Where MCO rejects the objects, nodes have what was applied or, if that
-// is not known, what the objects say.
-func tablesInForce(set mirrors.Set, known Cluster) (tables []*mirrors.Table, rejected *mirrors.Rejection) {
+// is not known, which is then a gap, maybe what the objects say.
+func tablesInForce(set mirrors.Set, known Cluster) (tables []*mirrors.Table, rejected *mirrors.Rejection, unread []Gap) {
 	inForce := cmp.Or(known.InForce, mirrors.NewTables(set))
 	for _, v := range set.Variants() {
 		pool := v.Set.Pool
 		table, err := inForce.Resolve(pool)
 		if errors.As(err, &rejected) {
 			if table, err = inForce.ResolveApplied(pool); err != nil {
+				unread = []Gap{unreadApplied(rejected, err)}
 				table, _ = inForce.ResolveUnchecked(pool)
 			}
 		}
@@ -96,7 +97,7 @@ func tablesInForce(set mirrors.Set, known Cluster) (tables []*mirrors.Table, rej
 			tables = append(tables, c.Routes)
 		}
 	}
-	return tables, rejected
+	return tables, rejected, unread
 }
 
 // unreadConfigs are the rendered configs of nodes that lag behind by which it is not known what they
@@ -106,7 +107,7 @@ func (c *Cluster) unreadConfigs() []Gap {
 	for _, config := range c.Current {
 		if config.Routes == nil && config.Lags {
 			gaps = append(gaps, Gap{
-				Source: "machineconfigs", Kind: "MachineConfig", Unread: true,
+				Source: "machineconfigs", Kind: "MachineConfig", Unread: true, Remedy: readMachineConfigs,
 				Detail: fmt.Sprintf("%s, by which nodes of %s still pull, was not read", config.Name, poolOr(config.Pool)),
 			})
 		}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,24 @@ type Gap struct {
 	// Unread is set if the source was available but could not be read, such as a document
 	// of a dump.
 	Unread bool
+	// Remedy is what helps where that is not to repair a document; "" otherwise.
+	Remedy string
+}
+
+// readMachineConfigs is the Remedy where a MachineConfig would say what nodes have.
+const readMachineConfigs = "give check the MachineConfigs as well (oc get machineconfigs -o yaml), or the guard the right to read them"
+
+// unreadApplied is the gap where MCO rejects the configuration in force, as rejected says: nodes have what was applied
+// before, and err says why that is not known.
+func unreadApplied(rejected *mirrors.Rejection, err error) Gap {
+	state := "the Machine Config Operator rejects the configuration in force"
+	if isTooMuch(rejected) {
+		state = "the configuration in force is too large to be judged"
+	}
+	return Gap{
+		Source: "machineconfigs", Kind: "MachineConfig", Unread: true, Remedy: readMachineConfigs,
+		Detail: fmt.Sprintf("%s, and what nodes have is not known by %s: %v", state, mirrors.GeneratedRegistries, err),
+	}
 }
 
 // An Unseen is the worst that a change may do to images missing from the inventory.

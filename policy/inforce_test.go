@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,5 +92,52 @@ func TestStandingOfApplied(t *testing.T) {
 	p := shallower(NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), Cluster{Images: NewImages([]Image{{tag, running}}...)}, Settings{}))
 	if got := p.StandingLookups(nil); len(got) != 1 || got[0].Ref != "m.local/x:1" {
 		t.Errorf("lookups %v", got)
+	}
+}
+
+// TestInForceUnread: while MCO rejects the objects and what nodes have was not read, nothing is proved by what the objects say, nor by
+// their saying nothing.
+func TestInForceUnread(t *testing.T) {
+	wild := set(itms("wild", "*.example.com", allow, "m.local"))
+	wild.Registries.InsecureRegistries = []string{"a.example.com/x"}
+	if _, err := mirrors.ResolveUnchecked(wild); err == nil {
+		t.Fatal("there are routes for a wildcard source")
+	}
+	known := Cluster{Images: NewImages([]Image{{tag, running}}...)}
+	all := func(*mirrors.Route) bool { return true }
+	none := func(*mirrors.PullSource) bool { return false }
+	here := facts("m.local/x:1 present", "quay.io/x:1 present", "quay.io/shop/x:1 present")
+	for name, tt := range map[string]struct {
+		set     mirrors.Set
+		unknown bool
+	}{
+		"it was read":       {stuck(appliedQuay), false},
+		"it was not read":   {stuck(""), true},
+		"it cannot be read": {stuck("["), true},
+		"it was not read, and objects have no routes": {wild, true},
+		"nothing is rejected":                         {set(itms("one", "quay.io", allow, "m.local")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for of, findings := range map[string][]Finding{
+				"deletion": shallower(NewDeletion(tt.set, tt.set, known, Settings{}, all)).DecideDeletion(here, here, none),
+				"pulls":    shallower(NewPulls(tt.set, known, Settings{})).Decide(here).Findings,
+			} {
+				denied := slices.ContainsFunc(findings, func(f Finding) bool {
+					return f.Rule == InventoryStale && f.Severity == Deny && strings.Contains(f.Detail[0], "the Machine Config Operator rejects the configuration in force, and what nodes have is not known") &&
+						slices.Equal(f.Remedy, []string{readMachineConfigs})
+				})
+				if denied != tt.unknown {
+					t.Errorf("%s: denied: %v: %+v", of, denied, findings)
+				}
+			}
+			standing := NewStanding(tt.set, known, Settings{})
+			if got := len(standing.Gaps) > 0; got != tt.unknown {
+				t.Errorf("standing: gaps %v", standing.Gaps)
+			}
+		})
+	}
+	later := stuck("")
+	if p := NewDeletion(set(itms("one", "quay.io", allow, "m.local")), later, known, Settings{}, all); len(p.Gaps) > 0 {
+		t.Errorf("what MCO will reject says nothing of what nodes have today: %v", p.Gaps)
 	}
 }

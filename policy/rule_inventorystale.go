@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -28,9 +29,21 @@ func inventoryStale(p Plan, _ Facts) []Finding {
 	}
 	if !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return !g.Unread }) {
 		f.Reason = "not all objects could be read: the change may reroute images that are not known"
-		f.Remedy = []string{"repair the documents that could not be read, or remove them from the dump, then try again"}
+		f.Remedy = p.gapRemedies()
 	}
 	return []Finding{f}
+}
+
+// gapRemedies returns what helps against gaps that are all of what could not be read, each once.
+func (p Plan) gapRemedies() []string {
+	var remedies []string
+	for _, g := range p.Gaps {
+		remedy := cmp.Or(g.Remedy, "repair the documents that could not be read, or remove them from the dump, then try again")
+		if !slices.Contains(remedies, remedy) {
+			remedies = append(remedies, remedy)
+		}
+	}
+	return remedies
 }
 
 // gapLines says what is wrong with each gap, and how many of the rerouted images are known

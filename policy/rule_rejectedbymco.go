@@ -70,7 +70,7 @@ func (p Plan) repaired(reason mirrors.Reason) Finding {
 	if p.BeforeUnknown && f.Reason == rejected {
 		f.Reason = rejectedUnknown
 		f.Detail = append(f.Detail, "MachineConfig "+mirrors.GeneratedRegistries+", which says what nodes have, was not read")
-		f.Remedy = append(f.Remedy, "give check the MachineConfigs as well (oc get machineconfigs -o yaml), or the guard the right to read them")
+		f.Remedy = append(f.Remedy, readMachineConfigs)
 	}
 	return f
 }

@@ -20,11 +20,11 @@ import (
 //
 // Where MCO rejects set, Rejected and RejectedBefore are both set, and Reroutes are those of
 // what nodes have (mirrors.Set.Applied) or, where that is not known, of what set says
-// regardless of validation, which comes closest.
+// regardless of validation, which comes closest; Gaps then has that. The verdict depends on no gap.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	s = s.forNoChange()
 	known = known.withPins(Change{Before: set, After: set})
-	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set), site: siteOf(known.Nodes), standing: true, inForce: true}
+	p := Plan{Total: known.Images.Len(), Gaps: known.Gaps, settings: s, entries: bySource(set), site: siteOf(known.Nodes), standing: true, inForce: true}
 	bare := set
 	bare.Objects = nil
 	before, _ := mirrors.ResolveUnchecked(bare)
@@ -33,6 +33,7 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	if errors.As(err, &p.Rejected) {
 		p.RejectedBefore = p.Rejected
 		if after, err = inForce.ResolveApplied(set.Pool); err != nil {
+			p.Gaps = append(slices.Clip(p.Gaps), unreadApplied(p.Rejected, err))
 			after, _ = inForce.ResolveUnchecked(set.Pool)
 		}
 	}

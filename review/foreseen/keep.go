@@ -54,7 +54,11 @@ func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.C
 	facts, _ := r.LookUp(ctx, lookupsOfSignatures(plan, below))
 	list := KeepList{Scope: scope, Notes: slices.Concat(coming.Notes, r.Inventory.Notes(), r.Registries.Notes())}
 	for _, g := range plan.Gaps {
-		list.Unknown = append(list.Unknown, "images named by "+g.Source+": "+g.Detail)
+		what := "images named by "
+		if g.Kind == "MachineConfig" { // it names no images, but where nodes ask for them
+			what = ""
+		}
+		list.Unknown = append(list.Unknown, what+g.Source+": "+g.Detail)
 	}
 	kept := map[string]*Kept{}
 	for i := range plan.Reroutes {

@@ -38,8 +38,8 @@ type Plan struct {
 	Operators Operators
 }
 
-// A Release is a version of OpenShift, with the channel that the cluster follows.
-type Release struct{ Version, Channel string }
+// A Release is a version of OpenShift, with the channel that the cluster follows, and policy.ReleaseArchitecture.
+type Release struct{ Version, Channel, Architecture string }
 
 // A Copy is one image, with the signatures that nodes would look for.
 type Copy struct {
@@ -68,7 +68,6 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 			}
 		}
 	}
-	signed := map[string]bool{} // signatures by their place: an image may be there by its tag and by its digest
 	facts, _ := r.LookUp(ctx, func(known policy.Facts) []mirrors.Location { return lookups(all, known) })
 	for i := range all {
 		c := &all[i]
@@ -95,11 +94,6 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 		if !known && record.Plan.LooksForSignatures(c) {
 			plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
 		}
-		signatures = slices.DeleteFunc(signatures, func(s policy.AttachmentCopy) bool {
-			before := signed[s.To.Ref]
-			signed[s.To.Ref] = true
-			return before
-		})
 		from, tag := byDigest(c)
 		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures})
 	}
@@ -233,13 +227,15 @@ func (p *Plan) writeRemarks(b *bufio.Writer) {
 	}
 }
 
-// summary counts what is copied.
+// summary counts what is copied. An image that is copied by its tag and by its digest has the same signatures for both.
 func (p *Plan) summary() string {
-	signatures := 0
+	signatures := map[string]bool{}
 	for _, c := range p.Copies {
-		signatures += len(c.Signatures)
+		for _, s := range c.Signatures {
+			signatures[s.To.Ref] = true
+		}
 	}
-	return text.Count(len(p.Copies), "image") + " and " + text.Count(signatures, "signature")
+	return text.Count(len(p.Copies), "image") + " and " + text.Count(len(signatures), "signature")
 }
 
 // writeMapping writes lines for oc image mirror -f. It pushes to tags only; a copy that nodes find by its
@@ -250,7 +246,7 @@ func (p *Plan) writeMapping(b *bufio.Writer) {
 	if from, to := p.insecure(); from || to {
 		insecure = "--insecure=true "
 	}
-	comment(b, "%s. Run: oc image mirror %s--keep-manifest-list=true --filter-by-os=.* -f FILE", p.summary(), insecure)
+	comment(b, "%s. Run: oc image mirror %s--keep-manifest-list=true --filter-by-os='.*' -f FILE", p.summary(), insecure)
 	p.writeRemarks(b)
 	written := map[string]bool{}
 	write := func(from, to string) {
@@ -290,33 +286,34 @@ func tagged(ref string) string {
 func (p *Plan) writeSkopeo(b *bufio.Writer) {
 	comment(b, "%s.", p.summary())
 	p.writeRemarks(b)
-	p.eachCommand(func(args string) { fmt.Fprintf(b, "skopeo copy %s\n", args) })
+	p.writeCommands(b, "skopeo copy ")
 }
 
-// eachCommand calls write with the arguments of each command: an image before its signatures.
-func (p *Plan) eachCommand(write func(args string)) {
+// writeCommands writes a line for each image, of commands that begin with this: its signatures first, and the image only if all of
+// them arrive, as nodes stop at a mirror that has it without them, and look no further.
+func (p *Plan) writeCommands(b *bufio.Writer, begin string) {
 	for _, c := range p.Copies {
-		write(policy.CopyArguments("--all --preserve-digests", c.From, c.To))
 		for _, s := range c.Signatures {
-			write(policy.CopyArguments("--preserve-digests", s.From, s.To))
+			fmt.Fprintf(b, "%s%s && ", begin, policy.CopyArguments("--preserve-digests", s.From, s.To))
 		}
+		fmt.Fprintf(b, "%s%s\n", begin, policy.CopyArguments("--all --preserve-digests", c.From, c.To))
 	}
 }
 
 // shell is the beginning of a script: it goes on after a failure, and says in the end how many there were.
 const shell = `#!/bin/sh
 # %s. Needs skopeo 1.6 or later, and credentials as by "skopeo login". It may be run again:
-# what is there already is not sent twice.
+# what is there already is not sent twice. An image whose signatures cannot be copied is not copied either.
 set -u
 failed=0
 copy() {
-  skopeo copy --retry-times 3 "$@" || { failed=$((failed + 1)); echo "not copied: $*" >&2; }
+  skopeo copy --retry-times 3 "$@" || { failed=$((failed + 1)); echo "not copied: $*" >&2; return 1; }
 }
 `
 
 func (p *Plan) writeShell(b *bufio.Writer) {
 	fmt.Fprintf(b, shell, p.summary())
 	p.writeRemarks(b)
-	p.eachCommand(func(args string) { fmt.Fprintf(b, "copy %s\n", args) })
+	p.writeCommands(b, "copy ")
 	fmt.Fprint(b, "[ \"$failed\" -eq 0 ] || { echo \"$failed not copied\" >&2; exit 1; }\n")
 }

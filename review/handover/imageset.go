@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -70,10 +71,13 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	var unexpressed []string
 	set.Mirror.Operators, unexpressed = p.Operators.of(packagesOf(p.Copies), destination)
 	set.Mirror.AdditionalImages = slices.DeleteFunc(set.Mirror.AdditionalImages, func(i additionalImage) bool {
-		return slices.ContainsFunc(set.Mirror.Operators, func(o operator) bool { return strings.HasPrefix(i.Name+"@", o.Catalog+"@") })
+		// What oc-mirror makes of a catalog has another digest, and is at the path that it chooses.
+		return i.TargetRepo == "" && slices.ContainsFunc(set.Mirror.Operators, func(o operator) bool {
+			return !mirrors.ByDigest(o.Catalog) && strings.HasPrefix(i.Name+"@", o.Catalog+"@")
+		})
 	})
 	if release > 0 {
-		set.Mirror.Platform = &platform{Channels: []channel{{p.Release.Channel, p.Release.Version, p.Release.Version}}}
+		set.Mirror.Platform = &platform{Architectures: p.Release.architectures(), Channels: []channel{{p.Release.Channel, p.Release.Version, p.Release.Version}}}
 	}
 	insecure := ""
 	from, to := p.insecure()
@@ -90,6 +94,9 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	}
 	p.sayImageSet(b, release, elsewhere)
 	p.sayOperators(b, set.Mirror.Operators, unexpressed)
+	for _, o := range set.Mirror.Operators {
+		comment(b, "oc-mirror makes a catalog of %s that has these packages alone, and moves its tag at the mirror to that.", o.Catalog)
+	}
 	p.writeRemarks(b)
 	data, err := yaml.Marshal(set)
 	if err != nil { // of strings
@@ -105,6 +112,9 @@ func (p *Plan) sayImageSet(b *bufio.Writer, release int, elsewhere []string) {
 	comment(b, "targetRepo needs an oc-mirror that knows it: an older one puts these images where nodes do not look.")
 	if release > 0 {
 		comment(b, "%s of release %s by platform: all of that release is copied.", text.Plural(release, "image is that", "images are those"), p.Release.Version)
+	}
+	if p.Release.Version != "" && p.Release.Architecture == "" {
+		comment(b, "Not expressed: release %s by platform, as it is not known for which architecture it is: its images are additional ones.", p.Release.Version)
 	}
 	for _, ref := range elsewhere {
 		comment(b, "Not expressed: %s, as a run of oc-mirror has one destination; see --plan mapping.", ref)
@@ -145,7 +155,7 @@ func packagesOf(copies []Copy) []string {
 // isOfRelease reports whether mirroring the cluster's release copies c, whose repository is target below
 // the destination. What only history names may be of another one.
 func (p *Plan) isOfRelease(c Copy, target string) bool {
-	return p.Release.Version != "" && p.Release.Channel != "" && (target == releaseRepository || target == releasesRepository) &&
+	return p.Release.Version != "" && p.Release.Channel != "" && p.Release.Architecture != "" && (target == releaseRepository || target == releasesRepository) &&
 		mirrors.ByDigest(c.To.Ref) && c.Image.Use() != policy.History
 }
 
@@ -205,9 +215,17 @@ func repositoryOf(l mirrors.Location) string {
 	return repository
 }
 
-// ReleaseOf returns what v says, nil for a cluster that does not say it. Without a channel, it is the one
+// architectures is what oc-mirror has to be told: without a word, it takes the release for amd64.
+func (r Release) architectures() []string {
+	if r.Architecture == "amd64" {
+		return nil
+	}
+	return []string{r.Architecture}
+}
+
+// ReleaseOf returns what v says, on a cluster with nodes; v is nil for a cluster that does not say it. Without a channel, it is the one
 // in which every version comes to be.
-func ReleaseOf(v *configv1.ClusterVersion) Release {
+func ReleaseOf(v *configv1.ClusterVersion, nodes []*corev1.Node) Release {
 	if v == nil || v.Status.Desired.Version == "" {
 		return Release{}
 	}
@@ -216,5 +234,6 @@ func ReleaseOf(v *configv1.ClusterVersion) Release {
 	if parts := strings.SplitN(version, ".", 3); channel == "" && len(parts) == 3 {
 		channel = "stable-" + parts[0] + "." + parts[1]
 	}
-	return Release{Version: version, Channel: channel}
+	multi := v.Status.Desired.Architecture == configv1.ClusterVersionArchitectureMulti
+	return Release{Version: version, Channel: channel, Architecture: policy.ReleaseArchitecture(multi, nodes)}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
@@ -53,7 +54,21 @@ const anyDigest = "@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 // TestImageSet: what oc-mirror would put elsewhere gets a targetRepo, a release is mirrored as one, and
 // what cannot be expressed is said.
 func TestImageSet(t *testing.T) {
-	release := ReleaseOf(&configv1.ClusterVersion{Status: configv1.ClusterVersionStatus{Desired: configv1.Release{Version: "4.22.3"}}})
+	desired := configv1.Release{Version: "4.22.3"}
+	on := func(architectures ...string) Release {
+		var nodes []*corev1.Node
+		for _, a := range architectures {
+			nodes = append(nodes, &corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: a}}})
+		}
+		return ReleaseOf(&configv1.ClusterVersion{Status: configv1.ClusterVersionStatus{Desired: desired}}, nodes)
+	}
+	release := on("amd64", "amd64")
+	ofRelease := func(r Release) Plan {
+		return Plan{Release: r, Copies: []Copy{copyOf("quay.io/openshift-release-dev/ocp-release"+anyDigest, "m.example.com/ocp/openshift/release-images"+anyDigest, "ClusterVersion", "version"), copyOf("quay.io/shop/cart:v1", "m.example.com/ocp/shop/cart:v1", "Deployment", "cart")}}
+	}
+	arm, mixed := on("arm64"), on("amd64", "arm64")
+	desired.Architecture = configv1.ClusterVersionArchitectureMulti
+	multi := on("amd64")
 	of := func(copies ...Copy) Plan { return Plan{Copies: copies, Release: release} }
 	old := copyOf("quay.io/openshift-release-dev/ocp-v4.0-art-dev"+anyDigest, "m.example.com/ocp/openshift/release"+anyDigest, "ClusterVersion", "version")
 	old.Image.Consumers[0].Use = policy.History
@@ -74,6 +89,11 @@ func TestImageSet(t *testing.T) {
 		), []string{
 			"docker://m.example.com/ocp\n", "    - maxVersion: 4.22.3\n      minVersion: 4.22.3\n      name: stable-4.22\n", "# 1 image is that of release 4.22.3 by platform",
 			"  - name: quay.io/openshift-release-dev/ocp-v4.0-art-dev" + anyDigest + "\n    targetRepo: openshift/release\n",
+		}},
+		{"a release for another architecture", ofRelease(arm), []string{"  platform:\n    architectures:\n    - arm64\n    channels:\n"}},
+		{"a release for several", ofRelease(multi), []string{"  platform:\n    architectures:\n    - multi\n    channels:\n"}},
+		{"a release for which architecture is not known", ofRelease(mixed), []string{
+			"# Not expressed: release 4.22.3 by platform, as it is not known for which architecture it is", "  additionalImages:\n  - name: quay.io/openshift-release-dev/ocp-release" + anyDigest + "\n",
 		}},
 		{"a release at another place", of(copyOf("quay.io/openshift-release-dev/ocp-release"+anyDigest, "m.example.com/releases"+anyDigest, "ClusterVersion", "version")), []string{
 			"    targetRepo: releases\n",
@@ -108,6 +128,26 @@ func TestImageSet(t *testing.T) {
 				t.Errorf("oc-mirror would refuse it: %s\n%s", mistake, b.String())
 			}
 		})
+	}
+	const index = "registry.redhat.io/redhat/redhat-operator-index"
+	for reason, tt := range map[string]struct {
+		catalog, to string
+		dropped     bool
+	}{
+		"a catalog where oc-mirror puts it": {index + ":v4.22", "m.example.com/redhat/redhat-operator-index:v4.22", true},
+		"a catalog at a path of its own":    {index + ":v4.22", "m.example.com/olm:v4.22", false},
+		"a catalog that is named by digest": {index + anyDigest, "m.example.com/redhat/redhat-operator-index" + anyDigest, false},
+	} {
+		plan := subscribed(tt.catalog)
+		plan.Copies = append(plan.Copies, copyOf(tt.catalog, tt.to, "CatalogSource", "redhat"))
+		var b strings.Builder
+		if err := plan.Write(&b, "imageset"); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); strings.Contains(got, "  - name: "+tt.catalog+"\n") == tt.dropped || !strings.Contains(got, "      name: op\n") || !strings.Contains(got, "      name: other\n") ||
+			!strings.Contains(got, "oc-mirror makes a catalog of "+tt.catalog+" that has these packages alone") {
+			t.Errorf("%s:\n%s", reason, got)
+		}
 	}
 	if mistakes := validateImageSet(t, "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror: {additionalImages: [{name: a, target: b}]}\n"); len(mistakes) == 0 {
 		t.Error("the schema is not strict")

@@ -42,15 +42,21 @@ type operatorChannel struct {
 	MaxVersion string `json:"maxVersion,omitempty"`
 }
 
-// of returns the packages whose ClusterServiceVersions are installed, by catalog, at the very versions
-// that the cluster has, and what cannot be expressed: oc-mirror wants the catalog at its source, and a
-// CatalogSource may name the copy below destination.
+// of returns the packages whose ClusterServiceVersions are to be copied, by catalog, with all others that the cluster has from the same
+// catalog, as oc-mirror pushes a catalog of nothing else under its tag; at the very versions that the cluster has. And it returns
+// what cannot be expressed: oc-mirror wants the catalog at its source, and a CatalogSource may name the copy below destination.
 func (o Operators) of(installed []string, destination string) (operators []operator, unexpressed []string) {
 	at := map[string]int{}
 	seen := map[string]bool{}
 	sorted := slices.SortedFunc(slices.Values(o.Subscriptions), func(a, b *objects.Subscription) int {
 		return cmp.Or(strings.Compare(a.Spec.Package, b.Spec.Package), strings.Compare(a.Spec.Channel, b.Spec.Channel))
 	})
+	wanted := map[string]bool{} // catalogs
+	for _, s := range sorted {
+		if slices.Contains(installed, s.Status.InstalledCSV) {
+			wanted[o.Catalogs[s.Spec.SourceNamespace+"/"+s.Spec.Source]] = true
+		}
+	}
 	for _, s := range sorted {
 		catalog := o.Catalogs[s.Spec.SourceNamespace+"/"+s.Spec.Source]
 		host, _, _ := strings.Cut(catalog, "/")
@@ -58,7 +64,7 @@ func (o Operators) of(installed []string, destination string) (operators []opera
 		p := packageOf(s)
 		key := fmt.Sprint(catalog, p)
 		switch {
-		case !slices.Contains(installed, s.Status.InstalledCSV) || seen[key]:
+		case seen[key] || !slices.Contains(installed, s.Status.InstalledCSV) && (catalog == "" || host == mirror || !wanted[catalog]):
 			continue
 		case catalog == "":
 			unexpressed = append(unexpressed, fmt.Sprintf("package %s, of whose CatalogSource %s/%s no image is known", s.Spec.Package, s.Spec.SourceNamespace, s.Spec.Source))

@@ -183,7 +183,7 @@ func (j *judging) catalog(ctx context.Context, r *readCatalog, left map[string]b
 	j.Readiness.Catalogs = append(j.Readiness.Catalogs, r.Catalog)
 	j.add(r.image)
 	if r.err != nil {
-		j.Problems = append(j.Problems, Problem{AboutCatalogs, Unknown, "what the catalog " + r.Ref + " has is not known", []string{r.err.Error()}})
+		j.Problems = append(j.Problems, Problem{AboutCatalogs, Unknown, unreadCatalog(r.Ref), []string{r.err.Error()}})
 	}
 	for _, i := range r.from {
 		p := r.packages[i.Name]

@@ -105,6 +105,7 @@ func (j *judging) run(ctx context.Context) error {
 		return err
 	}
 	j.Channel = channelOf(j.through.Version, j.Version)
+	j.Architecture = policy.ReleaseArchitecture(j.Platform != "", j.pulls.Nodes())
 	j.list(payload)
 	if err := j.catalogsBeside(ctx, payload); err != nil {
 		return err
@@ -426,14 +427,10 @@ func (j *judging) problems(plans []policy.Plan) {
 			[]string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
 		})
 	}
-	seen := map[string]bool{}
+	for _, g := range plans[0].Gaps { // what nodes have does not depend on what the release brings
+		j.Problems = append(j.Problems, Problem{AboutConfiguration, Unknown, "it is not known by which configuration some nodes pull", []string{text.Line(g.Kind + " " + g.Detail)}})
+	}
 	for k, plan := range plans {
-		for _, g := range plan.Gaps {
-			if detail := text.Line(g.Kind + " " + g.Detail); !seen[detail] {
-				seen[detail] = true
-				j.Problems = append(j.Problems, Problem{AboutConfiguration, Unknown, "it is not known by which configuration some nodes pull", []string{detail}})
-			}
-		}
 		if plan.Rejected == nil || k > 0 && plans[0].Rejected != nil {
 			continue
 		}

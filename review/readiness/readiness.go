@@ -54,6 +54,8 @@ type Readiness struct {
 	Record review.Record
 	// Channel is that of the release's own minor version where the cluster follows none.
 	Channel string
+	// Architecture is policy.ReleaseArchitecture.
+	Architecture string
 	// NotInCatalogs are installed packages whose catalogs were not asked about, a line each.
 	NotInCatalogs []string
 	Notes         []string

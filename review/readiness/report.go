@@ -308,10 +308,14 @@ const maxCommands = 3
 
 // stanza is what oc-mirror needs to be told of the release.
 func (r *Readiness) stanza() string {
-	if r.Version == "" || r.Channel == "" {
+	if r.Version == "" || r.Channel == "" || r.Architecture == "" {
 		return ""
 	}
-	return fmt.Sprintf(", or platform: {channels: [{name: %s, minVersion: %s, maxVersion: %s}]}", r.Channel, r.Version, r.Version)
+	architectures := ""
+	if r.Architecture != "amd64" { // which oc-mirror takes without a word
+		architectures = "architectures: [" + r.Architecture + "], "
+	}
+	return fmt.Sprintf(", or platform: {%schannels: [{name: %s, minVersion: %s, maxVersion: %s}]}", architectures, r.Channel, r.Version, r.Version)
 }
 
 // unchecked says what nobody can know from outside, or what was left out.

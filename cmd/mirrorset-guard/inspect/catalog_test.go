@@ -279,6 +279,8 @@ func TestReleaseCatalogBad(t *testing.T) {
 		"UNKNOWN: which operators are installed is not known", "the dump has no Subscription and no ClusterExtension")
 	wantOutcome(t, s.check(t, dump, testrelease.Version, "--catalog", testrelease.Source+"@"+s.Digest), cli.ExitTrouble,
 		"UNKNOWN: what the catalog "+testrelease.Source+"@"+s.Digest+" has is not known", "it is no file-based catalog that can be read: it has no label")
+	wantOutcome(t, s.check(t, dump, testrelease.Version, "--catalog", testrelease.Source+"@"+s.Digest, "--plan", "sh", "--missing"), cli.ExitTrouble,
+		"# Not determined: what the catalog "+testrelease.Source+"@"+s.Digest+" has is not known: ", "--plan: not all could be determined")
 	for _, tt := range []struct {
 		want string
 		args []string

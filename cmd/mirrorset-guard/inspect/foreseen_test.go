@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -483,6 +484,28 @@ func TestKeep(t *testing.T) {
 	h.Set(house, registries.Unavailable)
 	if got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house}, h.flags...)...); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: signatures of "+house+"/safe/signed@") {
 		t.Errorf("signatures that are not known: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+}
+
+// TestMirrorWhileStuck: MCO rejects the configuration of a dump without MachineConfigs, so that objects do not say from where nodes pull.
+func TestMirrorWhileStuck(t *testing.T) {
+	h := filled(t)
+	whole, err := os.ReadFile(h.dump)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reason, object := range map[string]string{
+		"the objects have routes": "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: other}\nspec: {imageDigestMirrors: [{source: quay.io/shop, mirrors: [" + house + "/a/b/shop], mirrorSourcePolicy: AllowContactingSource}]}\n",
+		"the objects have none":   "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: wild}\nspec: {imageTagMirrors: [{source: '*.example.com', mirrors: [m.example.com]}]}\n---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {registrySources: {insecureRegistries: [a.example.com/x]}}\n",
+	} {
+		h.dump = clitest.Written(t, "stuck.yaml", string(whole)+"---\n"+object)
+		if got := h.deletes(t, house+"/elsewhere/x:1\n"); got.Code != cli.ExitDenied || !strings.Contains(got.Out, "and what nodes have is not known by 99-worker-generated-registries") {
+			t.Errorf("%s: deletion: exit code %d\n%s%s", reason, got.Code, got.Out, got.Err)
+		}
+		got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house, "-o", "refs"}, h.flags...)...)
+		if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: machineconfigs: the Machine Config Operator rejects the configuration in force") {
+			t.Errorf("%s: list: exit code %d\n%s%s", reason, got.Code, got.Out, got.Err)
+		}
 	}
 }
 

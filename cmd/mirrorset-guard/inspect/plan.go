@@ -34,10 +34,13 @@ func (o *checkOptions) checkPlan(targets []cli.Target) error {
 func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.Target, c *candidate, record review.Record) error {
 	cluster := c.World.Cluster
 	plan := handover.Make(ctx, &c.Reviewer, record, o.missing)
+	for _, g := range record.Plan.Gaps {
+		plan.Unknown = append(plan.Unknown, "images named by "+g.Source+": "+g.Detail)
+	}
 	if c.mapping != nil {
 		plan.Notes = append(plan.Notes, c.mapping.Note())
 	}
-	plan.Release = handover.ReleaseOf(cluster.RolloutObjects().Version)
+	plan.Release = handover.ReleaseOf(cluster.RolloutObjects().Version, cluster.Nodes())
 	images, err := cluster.Images(ctx)
 	if err != nil {
 		return err

@@ -168,11 +168,27 @@ func TestPlanOfAFailure(t *testing.T) {
 	}
 }
 
+// TestPlanOfASignatureThatFails: without its signature, an image is not copied: nodes would stop at the mirror, and get it from its source today.
+func TestPlanOfASignatureThatFails(t *testing.T) {
+	path := skopeoFolder(t)
+	h := newPlainHouse(t)
+	for _, format := range []string{"skopeo", "sh"} {
+		plan := h.check(t, nil, "--plan", format, "--missing").Out
+		cmd := exec.CommandContext(t.Context(), "sh")
+		cmd.Stdin = strings.NewReader(strings.Replace(plan, h.source+"/safe/signed:"+signer.Tag(h.signed), h.source+"/safe/none:v1", 1))
+		cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
+		out, _ := cmd.CombinedOutput() // that of skopeo's last command, or a failure
+		if got := h.check(t, nil, "--plan", format, "--missing"); !strings.Contains(got.Out, "1 image and 1 signature") || !strings.Contains(got.Out, "/safe/signed@") {
+			t.Errorf("%s: it is not the signed image alone that is missing:\n%s\n%s", format, got.Out, out)
+		}
+	}
+}
+
 // TestPlanAsAMapping: what --plan mapping prints is read back as what has been done.
 func TestPlanAsAMapping(t *testing.T) {
 	h := newMirrorHouse(t)
 	plan := h.check(t, nil, "--plan", "mapping", "--missing")
-	want := fmt.Sprintf(`# 3 images and 1 signature. Run: oc image mirror --keep-manifest-list=true --filter-by-os=.* -f FILE
+	want := fmt.Sprintf(`# 3 images and 1 signature. Run: oc image mirror --keep-manifest-list=true --filter-by-os='.*' -f FILE
 quay.io/safe/signed@%[1]s=%[5]s/safe/signed:%[2]s
 quay.io/safe/signed:%[3]s=%[5]s/safe/signed:%[3]s
 `, h.signed, h.signed[7:], signer.Tag(h.signed), "", house)

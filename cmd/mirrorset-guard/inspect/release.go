@@ -42,7 +42,9 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 	}
 	if o.plan != "" {
 		plan := handover.Make(judging, &reviewer, r.Record, o.missing)
-		plan.Release = handover.Release{Version: r.Version, Channel: r.Channel}
+		plan.Release = handover.Release{Version: r.Version, Channel: r.Channel, Architecture: r.Architecture}
+		unknown, later := r.Open()
+		plan.Unknown, plan.Notes = append(plan.Unknown, unknown...), slices.Concat(plan.Notes, later, r.Notes)
 		return o.writePlan(ctx, streams.Out, targets[0], &plan)
 	}
 	if o.pin {

@@ -96,6 +96,9 @@ func TestReleaseRemedy(t *testing.T) {
 		wantOutcome(t, s.check(t, dump, testrelease.Version), cli.ExitDenied, "NOT READY: Release", want, "check --release 4.21.3 --from "+dump+" --plan sh --missing > copy.sh && sh copy.sh")
 		plan := s.check(t, dump, testrelease.Version, "--plan", "sh", "--missing")
 		wantOutcome(t, plan, cli.ExitAdmitted, "docker://"+mirror+"/openshift/release")
+		if first := want != "8 cannot"; strings.Contains(plan.Out, "# Note: the release image names others: once it is copied, ask again for what those lack\n") != first {
+			t.Errorf("whether there is more to copy:\n%s", plan.Out)
+		}
 		cmd := exec.CommandContext(t.Context(), "sh")
 		cmd.Stdin = strings.NewReader(plan.Out)
 		cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))

@@ -78,4 +78,9 @@ func TestInForce(t *testing.T) {
 	wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 1, "The mirror configuration in force has faults: 1 of the 2 images it reroutes could not be pulled safely.", "To "+s.mirror.host+": 1 image, ")
 	wantCode(t, s.sync(t, "--push-secret", s.secret), 0, "Copied 1 of 1 image", "The mirror configuration in force reroutes 2 of 2 images: all verified.")
 	wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 0, "all verified")
+
+	// MCO rejects the configuration, and what nodes have is not in the dump.
+	const wild = "---\napiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: wild}\nspec: {imageTagMirrors: [{source: '*.example.com', mirrors: [m.example.com]}]}\n"
+	s.dump = clitest.Written(t, "cluster.yaml", strings.Replace(objects, "insecureRegistries: [", "insecureRegistries: [a.example.com/x, ", 1)+"---\n"+s.mirrorSets()+wild)
+	wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 2, "what nodes need is not fully known: machineconfigs: the Machine Config Operator rejects the configuration in force")
 }

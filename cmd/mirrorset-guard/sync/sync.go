@@ -171,6 +171,8 @@ func (s *syncing) changeOf(c *cli.Candidate) func(context.Context) (answer, erro
 		}
 		if !record.Verdict.Allowed || record.Verdict.Standing && s.lacks(a) {
 			a.err = cli.ErrDenied
+		} else if gaps := record.Plan.Gaps; record.Verdict.Standing && len(gaps) > 0 {
+			a.err = fmt.Errorf("what nodes need is not fully known: %s: %s", gaps[0].Source, gaps[0].Detail)
 		}
 		return a, nil
 	}
