@@ -54,7 +54,7 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 	@$(MAKE) --no-print-directory lint
 
 # Tests of these packages measure time, and run one package after the other. Most others wait for
-# an API server half of the time, and four at once keep two cores busy.
+# an API server half of the time: three at once keep two cores busy, and their deadlines.
 ALONE = /(inventory/registry|inventory/presence)(/|$$)
 # These fail on a machine that is short of time as a cluster would.
 ATTACKS = ./test/attack ./test/disruption
