@@ -36,7 +36,7 @@ func unreadApplied(rejected *mirrors.Rejection, err error) Gap {
 	}
 	return Gap{
 		Source: "machineconfigs", Kind: "MachineConfig", Unread: true, Remedy: readMachineConfigs,
-		Detail: fmt.Sprintf("%s, and what nodes have is not known by %s: %v", state, mirrors.GeneratedRegistries, err),
+		Detail: fmt.Sprintf("%s, and what nodes have could not be learned from MachineConfig %s: %v", state, mirrors.GeneratedRegistries, err),
 	}
 }
 

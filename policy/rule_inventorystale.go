@@ -29,17 +29,18 @@ func inventoryStale(p Plan, _ Facts) []Finding {
 	}
 	if !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return !g.Unread }) {
 		f.Reason = "not all objects could be read: the change may reroute images that are not known"
-		f.Remedy = p.gapRemedies()
+		f.Remedy = p.gapRemedies("repair the documents that could not be read, or remove them from the dump, then try again")
+	} else {
+		f.Remedy = append(f.Remedy, p.gapRemedies("")...)
 	}
 	return []Finding{f}
 }
 
-// gapRemedies returns what helps against gaps that are all of what could not be read, each once.
-func (p Plan) gapRemedies() []string {
+// gapRemedies returns what helps against gaps, each once; other is what helps against those without a remedy of their own.
+func (p Plan) gapRemedies(other string) []string {
 	var remedies []string
 	for _, g := range p.Gaps {
-		remedy := cmp.Or(g.Remedy, "repair the documents that could not be read, or remove them from the dump, then try again")
-		if !slices.Contains(remedies, remedy) {
+		if remedy := cmp.Or(g.Remedy, other); remedy != "" && !slices.Contains(remedies, remedy) {
 			remedies = append(remedies, remedy)
 		}
 	}

@@ -334,6 +334,15 @@ func TestSignedIndexes(t *testing.T) {
 			if strings.Join(got, ", ") != row.want {
 				t.Errorf("%s, %+v: %q", ref, row, got)
 			}
+			for _, place := range plan.Reroutes[0].After.Sources {
+				want := map[string]string{row.mirror: "accepted", row.source: "accepted"}
+				want[row.unsigned] = "missing"
+				for _, s := range SignaturesAt(place, found) {
+					if at := host(place.Ref); s.State != want[at] {
+						t.Errorf("%s, %+v: signatures at %s are %s: %s", ref, row, at, s.State, s.Detail)
+					}
+				}
+			}
 		}
 	}
 }

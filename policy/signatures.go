@@ -187,7 +187,7 @@ type SignatureFinding struct {
 // one finding for each instance that they could run, none where they look for none or where the
 // image was not found.
 func SignaturesAt(place mirrors.PullSource, facts Facts) []SignatureFinding {
-	f := facts.At(place.Location)
+	f := new(Reroute).counted(&place, facts.At(place.Location), facts)
 	if f.Presence != Present || !place.WantsSignatures() {
 		return nil
 	}

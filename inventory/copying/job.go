@@ -359,7 +359,7 @@ func (c *Copier) endsNoPull(ctx context.Context, j *Job) error {
 			return err
 		}
 		if there && lacks {
-			return fmt.Errorf("nodes require signatures of it, and would stop at the mirror if they accept none of those that it has under the tag %s, which --move-tags replaces", m.tag)
+			return fmt.Errorf("nodes require signatures of it, and would stop at the mirror if they accept none of those that it has under the tag %s: if nodes do accept them, copy the image by hand; if not, --move-tags replaces them", m.tag)
 		}
 	}
 	return nil

@@ -49,6 +49,8 @@ type Copy struct {
 	// Tag is the one under which From was found, with its colon, "" for none.
 	Tag        string
 	Signatures []policy.AttachmentCopy
+	// Signed is set if nodes require signatures of what is at To.
+	Signed bool
 }
 
 // Make returns what is to be copied for the change of record: what is missing, or all that its images
@@ -95,7 +97,7 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 			plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
 		}
 		from, tag := byDigest(c)
-		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures})
+		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures, Signed: c.Signed})
 	}
 	slices.Sort(plan.Unknown)
 	return plan
@@ -289,12 +291,16 @@ func (p *Plan) writeSkopeo(b *bufio.Writer) {
 	p.writeCommands(b, "skopeo copy ")
 }
 
-// writeCommands writes a line for each image, of commands that begin with this: its signatures first, and the image only if all of
-// them arrive, as nodes stop at a mirror that has it without them, and look no further.
+// writeCommands writes a line for each image, of commands that begin with this: its signatures first. Where nodes require them, the
+// image is copied only if all of them arrive, as nodes stop at a mirror that has it without them, and look no further.
 func (p *Plan) writeCommands(b *bufio.Writer, begin string) {
 	for _, c := range p.Copies {
+		then := "\n"
+		if c.Signed {
+			then = " && "
+		}
 		for _, s := range c.Signatures {
-			fmt.Fprintf(b, "%s%s && ", begin, policy.CopyArguments("--preserve-digests", s.From, s.To))
+			fmt.Fprintf(b, "%s%s%s", begin, policy.CopyArguments("--preserve-digests", s.From, s.To), then)
 		}
 		fmt.Fprintf(b, "%s%s\n", begin, policy.CopyArguments("--all --preserve-digests", c.From, c.To))
 	}
@@ -303,7 +309,7 @@ func (p *Plan) writeCommands(b *bufio.Writer, begin string) {
 // shell is the beginning of a script: it goes on after a failure, and says in the end how many there were.
 const shell = `#!/bin/sh
 # %s. Needs skopeo 1.6 or later, and credentials as by "skopeo login". It may be run again:
-# what is there already is not sent twice. An image whose signatures cannot be copied is not copied either.
+# what is there already is not sent twice. An image without the signatures that nodes require is not copied.
 set -u
 failed=0
 copy() {

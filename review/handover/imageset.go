@@ -56,14 +56,19 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	destination := destinationOf(p.Copies)
 	set := imageSet{Kind: "ImageSetConfiguration", APIVersion: "mirror.openshift.io/v2alpha1"}
 	var elsewhere []string
-	release := 0
+	release, unknown := 0, false
 	for _, c := range p.Copies {
 		target, below := strings.CutPrefix(repositoryOf(c.To), destination+"/")
 		switch {
 		case destination == "" || !below:
 			elsewhere = append(elsewhere, c.To.Ref)
 		case p.isOfRelease(c, target):
-			release++
+			if p.Release.Architecture != "" {
+				release++
+				continue
+			}
+			unknown = true
+			fallthrough
 		default:
 			set.Mirror.AdditionalImages = append(set.Mirror.AdditionalImages, additional(c, target))
 		}
@@ -92,7 +97,7 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	} else {
 		comment(b, "%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE%s docker://%s", p.summary(), insecure, destination)
 	}
-	p.sayImageSet(b, release, elsewhere)
+	p.sayImageSet(b, release, unknown, elsewhere)
 	p.sayOperators(b, set.Mirror.Operators, unexpressed)
 	for _, o := range set.Mirror.Operators {
 		comment(b, "oc-mirror makes a catalog of %s that has these packages alone, and moves its tag at the mirror to that.", o.Catalog)
@@ -107,13 +112,13 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 }
 
 // sayImageSet says what the configuration cannot express.
-func (p *Plan) sayImageSet(b *bufio.Writer, release int, elsewhere []string) {
+func (p *Plan) sayImageSet(b *bufio.Writer, release int, unknown bool, elsewhere []string) {
 	comment(b, "oc-mirror copies signatures since 4.21; before, take the signatures from --plan mapping or --plan sh.")
 	comment(b, "targetRepo needs an oc-mirror that knows it: an older one puts these images where nodes do not look.")
 	if release > 0 {
 		comment(b, "%s of release %s by platform: all of that release is copied.", text.Plural(release, "image is that", "images are those"), p.Release.Version)
 	}
-	if p.Release.Version != "" && p.Release.Architecture == "" {
+	if unknown {
 		comment(b, "Not expressed: release %s by platform, as it is not known for which architecture it is: its images are additional ones.", p.Release.Version)
 	}
 	for _, ref := range elsewhere {
@@ -155,7 +160,7 @@ func packagesOf(copies []Copy) []string {
 // isOfRelease reports whether mirroring the cluster's release copies c, whose repository is target below
 // the destination. What only history names may be of another one.
 func (p *Plan) isOfRelease(c Copy, target string) bool {
-	return p.Release.Version != "" && p.Release.Channel != "" && p.Release.Architecture != "" && (target == releaseRepository || target == releasesRepository) &&
+	return p.Release.Version != "" && p.Release.Channel != "" && (target == releaseRepository || target == releasesRepository) &&
 		mirrors.ByDigest(c.To.Ref) && c.Image.Use() != policy.History
 }
 

@@ -167,13 +167,8 @@ func (w *work) fails(what string, why reason, now time.Time) {
 	w.rests[what] = r
 }
 
-// starved returns how often the budget of an hour was not enough for a place, since it was last.
-func (w *work) starved(to mirrors.Location) int {
-	if r := w.rests[to.Ref]; r.reason == budget {
-		return r.times
-	}
-	return 0
-}
+// failures returns how often a place was to rest, since it is lost.
+func (w *work) failures(to mirrors.Location) int { return w.rests[to.Ref].times }
 
 // keepOnly forgets what is about places that are not lost any more.
 func (w *work) keepOnly(lost []loss) {

@@ -143,8 +143,8 @@ func (h *Healer) heal(ctx context.Context, settings Settings, s *state, todo []l
 	defer push.Close()
 	copier := copying.New(pull, push, copying.Options{Bare: true, Images: imagesAtOnce, Blobs: blobsAtOnce})
 	b := batches{healer: h, host: host, copier: copier, meter: m, settings: settings, left: map[reason]int{}}
-	// What an hour was not enough for comes last: it would spend each hour on nothing.
-	slices.SortStableFunc(todo, func(a, b loss) int { return cmp.Compare(h.work.starved(a.copied.To), h.work.starved(b.copied.To)) })
+	// What failed comes last, whatever the reason: it would be in the way of all others each time.
+	slices.SortStableFunc(todo, func(a, b loss) int { return cmp.Compare(h.work.failures(a.copied.To), h.work.failures(b.copied.To)) })
 	for len(todo) > 0 && ctx.Err() == nil {
 		atOnce := cmp.Or(h.work.atOnce[host], imagesAtOnce)
 		if atOnce == 1 && b.requestsLeft() < settings.Limit.Requests/2 {
@@ -246,7 +246,9 @@ func (b *batches) copy(ctx context.Context, some []loss) bool {
 		b.why = budget
 	case b.meter.isEmpty():
 		b.why = budget
-		b.starves(looked, before)
+		if b.requestsLeft() < b.settings.Limit.Requests/2 { // and not bytes, which affordable counts
+			b.starves(looked, before)
+		}
 	case bad != "" && good == 0:
 		b.why = failed
 		b.healer.work.fails(b.host, failed, time.Now())

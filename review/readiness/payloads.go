@@ -23,9 +23,11 @@ const (
 	// readingTime is how long a reading may take, whoever waits for it.
 	readingTime = 2 * time.Minute
 	// tooMuchTime is how long an image counts as one that has more than is read of it. It is not for good: what is
-	// beyond a limit was not compared with its digest, and may be a registry's fault that is mended. It is also how long a payload
-	// is kept of which the layers below did not come within readingTime.
+	// beyond a limit was not compared with its digest, and may be a registry's fault that is mended.
 	tooMuchTime = time.Hour
+	// tooSlowTime is how long a payload is kept of which the layers below did not come within readingTime, over a slow link or
+	// from a registry that is slow just now.
+	tooSlowTime = 10 * time.Minute
 )
 
 // Payloads remember what was read of release images. Callers who want the same share one reading, which goes on when
@@ -127,8 +129,11 @@ func (r *reading) lasts(timedOut bool) bool {
 	switch {
 	case unread == nil, errors.Is(unread, release.ErrNoRelease), errors.As(unread, new(*layers.Fault)):
 		return true
-	case errors.Is(unread, layers.ErrTooMuch), timedOut && r.err == nil:
+	case errors.Is(unread, layers.ErrTooMuch):
 		r.until = time.Now().Add(tooMuchTime)
+		return true
+	case timedOut && r.err == nil:
+		r.until = time.Now().Add(tooSlowTime)
 		return true
 	default:
 		return false

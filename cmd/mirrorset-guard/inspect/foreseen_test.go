@@ -499,7 +499,7 @@ func TestMirrorWhileStuck(t *testing.T) {
 		"the objects have none":   "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: wild}\nspec: {imageTagMirrors: [{source: '*.example.com', mirrors: [m.example.com]}]}\n---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {registrySources: {insecureRegistries: [a.example.com/x]}}\n",
 	} {
 		h.dump = clitest.Written(t, "stuck.yaml", string(whole)+"---\n"+object)
-		if got := h.deletes(t, house+"/elsewhere/x:1\n"); got.Code != cli.ExitDenied || !strings.Contains(got.Out, "and what nodes have is not known by 99-worker-generated-registries") {
+		if got := h.deletes(t, house+"/elsewhere/x:1\n"); got.Code != cli.ExitDenied || !strings.Contains(got.Out, "and what nodes have could not be learned from MachineConfig 99-worker-generated-registries") {
 			t.Errorf("%s: deletion: exit code %d\n%s%s", reason, got.Code, got.Out, got.Err)
 		}
 		got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house, "-o", "refs"}, h.flags...)...)

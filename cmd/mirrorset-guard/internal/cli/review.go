@@ -52,7 +52,7 @@ func (r *ReviewFlags) Again() string {
 }
 
 // ofCluster are the flags that choose the cluster and how its registries are asked.
-var ofCluster = []string{"from", "kubeconfig", "context", "config", "pull-secret", "registry-ca", "resolve"}
+var ofCluster = []string{"from", "kubeconfig", "context", "config", "pull-secret", "registry-ca", "registry-rate", "resolve"}
 
 var plainWord = regexp.MustCompile(`^[0-9A-Za-z_./:@=,+-]+$`)
 
