@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// reference has a table for each document, and then one for each type in it.
+// reference has a table for each document, and then one for each type in it; apiVersion and kind, which the page explains, are left out.
 func reference(t *testing.T) string {
 	t.Helper()
 	comments := typeComments(t)
@@ -62,29 +63,49 @@ func reference(t *testing.T) string {
 	var b strings.Builder
 	for i := 0; i < len(types); i++ { // which grows
 		of := types[i]
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n| field | type | meaning |\n|---|---|---|\n", of.Name(), comments[of.Name()])
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n", of.Name(), comments[of.Name()])
+		var plain []string // fields that need no words, which share a line
 		for i := range of.NumField() {
 			field := of.Field(i)
 			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if name == "-" {
+			if name == "-" || name == "apiVersion" || name == "kind" && comments[of.Name()+".kind"] == "" {
 				continue
 			}
 			kind, inner := kindOf(field.Type)
-			if options != "" {
-				kind += ", may be left out"
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, kind, comments[of.Name()+"."+name])
 			if inner != nil && !known[inner] {
 				known[inner] = true
 				types = append(types, inner)
 			}
+			if options != "" {
+				name += "?"
+			}
+			line := strings.TrimSuffix("`"+name+"` "+kind, " ")
+			comment := comments[of.Name()+"."+strings.TrimSuffix(name, "?")]
+			if comment == "" {
+				plain = append(plain, line)
+				continue
+			}
+			flush(&b, &plain)
+			fmt.Fprintf(&b, "- %s: %s\n", line, verb.ReplaceAllString(comment, ""))
 		}
+		flush(&b, &plain)
 		b.WriteString("\n")
 	}
 	if len(comments) == 0 || len(known) < 30 {
 		t.Errorf("%d types with %d comments: these are not all", len(known), len(comments))
 	}
 	return b.String()
+}
+
+// verb is how the comment of a field begins that says what it holds.
+var verb = regexp.MustCompile(`^[a-z]\w* (?:is|are) `)
+
+// flush writes one line for fields that have no comment.
+func flush(b *strings.Builder, plain *[]string) {
+	if len(*plain) > 0 {
+		fmt.Fprintf(b, "- %s\n", strings.Join(*plain, ", "))
+	}
+	*plain = nil
 }
 
 // typeComments returns the comments of all types and their fields.
@@ -110,20 +131,23 @@ func typeComments(t *testing.T) map[string]string {
 	return all
 }
 
-// kindOf says what a value is in JSON, and which type it holds, if any.
+// kindOf says what a value is in JSON, "" for a string, and which type it holds, if any.
 func kindOf(of reflect.Type) (string, reflect.Type) {
 	switch of.Kind() {
 	case reflect.Pointer:
 		return kindOf(of.Elem())
 	case reflect.String:
-		return "string", nil
+		return "", nil
 	case reflect.Bool:
 		return "boolean", nil
 	case reflect.Int, reflect.Int64, reflect.Float64:
 		return "number", nil
 	case reflect.Slice:
 		name, inner := kindOf(of.Elem())
-		return "list of " + name, inner
+		if name == "" {
+			name = "string"
+		}
+		return name + "[]", inner
 	case reflect.Map:
 		return "object of numbers", nil
 	case reflect.Struct:
