@@ -11,7 +11,7 @@ type RuleText struct {
 // TextOf returns the text of a rule; the zero RuleText if there is no such rule.
 func TextOf(rule string) RuleText { return ruleTexts[rule] }
 
-// ruleTexts has every rule, as the table in docs/design.md has it.
+// ruleTexts has every rule; docs/rules.md is made from it.
 var ruleTexts = map[string]RuleText{
 	RejectedByMCO: {
 		"deny what the change adds, warn about what is there already",

@@ -24,7 +24,7 @@ import (
 const (
 	schema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 	home   = "https://github.com/mirrorset-guard/mirrorset-guard"
-	rules  = home + "/blob/main/docs/design.md#rules"
+	rules  = home + "/blob/main/docs/rules.md#"
 
 	// maxResults is as many as GitHub shows of a run; it refuses 25,000.
 	maxResults = 5000
@@ -70,7 +70,7 @@ func ruleList() []descriptor {
 		t := policy.TextOf(id)
 		help := fmt.Sprintf("%s.\n\nSeverity: %s. Settings may weaken it: check --severity %s=warn, or severities in the configuration file.", capital(t.Says), t.Severity, id)
 		all = append(all, descriptor{
-			ID: id, Name: id, Short: message{capital(t.Says) + "."}, Help: message{help}, HelpURI: rules,
+			ID: id, Name: id, Short: message{capital(t.Says) + "."}, Help: message{help}, HelpURI: rules + strings.ToLower(id),
 			Default: configuration{defaultLevel(t.Severity)},
 		})
 	}

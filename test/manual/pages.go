@@ -12,6 +12,7 @@
 //	                           the same without commands that have a word ("logs")
 //	<!-- not run: REASON -->   before a block: why it is only checked. Programs, subcommands, flags,
 //	                           targets of make and files that it names have to exist
+//	<!-- run all: WORLD -->    once on a page: the world of all blocks without a mark of their own
 //	(no mark)                  YAML and JSON, which are read by the strict reader of their kind
 //
 // REASON may be that it is no command at all: a diagram, or a part of an output.
@@ -110,6 +111,13 @@ func Read(path string, source []byte) Page {
 		}
 		return ast.WalkContinue, nil
 	})
+	if all := markAll.FindSubmatch(source); all != nil {
+		for i, b := range p.Blocks {
+			if b.World == "" && b.Reason == "" && b.Language == "" {
+				p.Blocks[i].World = string(all[1])
+			}
+		}
+	}
 	return p
 }
 
@@ -136,6 +144,9 @@ func (p *Page) add(n ast.Node, source []byte) {
 
 // mark is a comment that says what is done with the block after it.
 var mark = regexp.MustCompile(`^<!-- (?:run: ([^;]+?))?(?:; )?(?:not run: (.+?))? -->\s*$`)
+
+// markAll is a comment that says so for all blocks of a page that have no mark.
+var markAll = regexp.MustCompile(`(?m)^<!-- run all: (.+) -->$`)
 
 // without splits why some of a block is not run.
 var without = regexp.MustCompile(`^(\S+), (.+)$`)

@@ -18,10 +18,6 @@ import (
 
 const rulesFile = "docs/rules.md"
 
-// wholeChange are rules whose findings may be about images that are not known: only RULE@protected
-// weakens those (planRule.unseen in policy/rules.go).
-var wholeChange = []string{policy.InventoryStale}
-
 // An advice has the remedies of a rule, and other ways to weaken it, which nothing in the code says.
 type advice struct{ do, weaken string }
 
@@ -110,81 +106,51 @@ func TestRules(t *testing.T) {
 
 var (
 	staleOutput = regexp.MustCompile(`(?s)\$ mirrorset-guard check --from cluster.yaml -f shop.yaml\n(.*?)\n` + "```")
-	ruleRow     = regexp.MustCompile(`(?m)^\| ([A-Z]\w+) \| (.+?) \| (.+) \|$`)
+	remedy      = regexp.MustCompile(`(?m)^ *To do: .*\n`)
 )
 
 func rulesPage(t *testing.T) string {
 	t.Helper()
-	design, err := os.ReadFile(filepath.Join(top, "docs", "design.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(design), "\n## Rules\n")
-	table, _, _ = strings.Cut(table, "\n## ")
-	rows := map[string][2]string{}
-	var order []string
-	for _, row := range ruleRow.FindAllStringSubmatch(table, -1) {
-		rows[row[1]] = [2]string{row[2], row[3]}
-		order = append(order, row[1])
-	}
-	ids := policy.RuleIDs()
-	if diff := cmp.Diff(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(order))); diff != "" {
-		t.Fatalf("the rules of policy/rules.go and the table in docs/design.md (-code +table):\n%s", diff)
-	}
 	stories := storiesOf(t)
 	var b strings.Builder
 	b.WriteString(rulesIntroduction)
-	b.WriteString("| rule | default |\n|---|---|\n")
-	for _, id := range order {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s |\n", id, strings.ToLower(id), rows[id][0])
-	}
-	for _, id := range order {
-		a, ok := advices[id]
-		if !ok || a.do == "" {
+	for _, id := range policy.RuleIDs() {
+		text, a := policy.TextOf(id), advices[id]
+		if a.do == "" {
 			t.Errorf("%s: nothing says what to do", id)
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n**Default:** %s.\n\n", id, capital(rows[id][1]), rows[id][0])
-		b.WriteString(exampleOf(t, id, stories))
-		fmt.Fprintf(&b, "\n**What to do.** %s\n\n%s", a.do, weakening(id, rows[id][0], a))
+		fmt.Fprintf(&b, "\n## %s\n\n%s. **Default:** %s.\n\n%s\n**What to do.** %s\n", id, capital(text.Says), text.Severity, exampleOf(t, id, stories), a.do)
+		if a.weaken != "" {
+			fmt.Fprintf(&b, "\n**To weaken it.** %s\n", a.weaken)
+		}
 	}
 	return b.String()
 }
 
 const rulesIntroduction = `# Rules
 
-What each rule says, an example, what to do, and how to weaken it. Rules are tried for each image in
-this order, and the first that denies is the one that is reported; the last five are about the rollout.
-The examples are from the stories in ` + "`test/scenarios/testdata`" + `, which hold at every way of asking the guard.
-How a verdict comes about: [decisions.md](decisions.md) and [design.md](design.md#one-review).
+What each rule says, an example, what to do, and how to weaken it. The rules down to PullThroughFails are tried for each image
+in this order, and the first that denies is the one that is reported; the others are about the change as a whole, the last five
+about its rollout. A denial becomes a warning if it is proved that the pull fails today as well, or if only history names the
+image. How a verdict comes about: [design.md](design.md#one-review).
 
-What is weakened is still reported, as a warning. Before a rule is weakened for all, consider an
-exemption for some images ([configuration.md](configuration.md)), a lesser severity for some namespaces
-(` + "`namespaceSeverities`" + `), or an override of the one change ([break-glass.md](break-glass.md)).
+The examples are from stories, which hold at every way of asking the guard; the lines "To do:" that end each finding are left out.
 
+<!-- run all: test/scenarios TestScenarios -->
+
+Any rule is weakened so, and one that warns is silenced with ` + "`info`" + `. What is weakened is still reported:
+
+` + "```yaml" + `
+severities:
+  ImageMissing: warn
+  ImageMissing@protected: warn  # for images of protected namespaces too
+` + "```" + `
+
+Before a rule is weakened for all, consider an exemption for some images ([configuration.md](configuration.md)), a lesser severity
+for some namespaces (` + "`namespaceSeverities`" + `), or an override of the one change ([break-glass.md](break-glass.md)).
 `
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// weakening says how to weaken a rule. The YAML in it is read by TestDocuments.
-func weakening(id, byDefault string, a advice) string {
-	var b strings.Builder
-	verb, severity := "weaken", "warn"
-	if byDefault == "warn" {
-		verb, severity = "silence", "info"
-	}
-	keys := fmt.Sprintf("  %s: %s\n  %s@protected: %s  # for images of protected namespaces too\n", id, severity, id, severity)
-	if _, whole := releaseExamples[id]; whole {
-		keys = fmt.Sprintf("  %s: %s\n", id, severity)
-	}
-	if slices.Contains(wholeChange, id) {
-		keys = fmt.Sprintf("  %s@protected: %s\n", id, severity)
-	}
-	fmt.Fprintf(&b, "**To %s it:**\n\n```yaml\nseverities:\n%s```\n", verb, keys)
-	if a.weaken != "" {
-		fmt.Fprintf(&b, "\n%s\n", a.weaken)
-	}
-	return b.String()
-}
 
 // storiesOf returns all stories in the order of their numbers.
 func storiesOf(t *testing.T) []scenarios.Scenario {
@@ -222,7 +188,7 @@ func exampleOf(t *testing.T, id string, stories []scenarios.Scenario) string {
 			// Settings of the guard would be a part of the example.
 			if found := pattern.FindString(s.Want); found != "" && s.Guard == "" {
 				file := fmt.Sprintf("test/scenarios/testdata/%s.txtar", s.Name)
-				return fmt.Sprintf("The story [%s](../%s):\n\n<!-- run: test/scenarios TestScenarios -->\n\n```\n%s```\n", strings.ReplaceAll(strings.TrimLeft(s.Name, "0123456789_"), "_", " "), file, found)
+				return fmt.Sprintf("[%s](../%s):\n\n```\n%s```\n", capital(strings.ReplaceAll(strings.TrimLeft(s.Name, "0123456789_"), "_", " ")), file, remedy.ReplaceAllString(found, ""))
 			}
 		}
 	}
