@@ -35,7 +35,7 @@ func TestGlossary(t *testing.T) {
 			rows[term] = i + 1
 		}
 	}
-	if len(rows) < 130 {
+	if len(rows) < 60 {
 		t.Errorf("only %d terms were found in %s", len(rows), path)
 	}
 }
