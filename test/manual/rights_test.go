@@ -52,7 +52,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// rightsTable returns a row for each resource that the role names, with the verbs and the reason: the
+// rightsTable returns a line for each resource that the role names, by verbs, with the reason: the
 // comment beside the resource, or the one above its rule.
 func rightsTable(source string) (string, error) {
 	var role rbacv1.ClusterRole
@@ -64,18 +64,27 @@ func rightsTable(source string) (string, error) {
 		return "", fmt.Errorf("%d rules are written, and %d are read", len(rules)-1, len(role.Rules))
 	}
 	var b strings.Builder
-	b.WriteString("| resource | verbs | why |\n|---|---|---|\n")
+	verbs, before := "", ""
 	for i, rule := range role.Rules {
+		if may := strings.Join(rule.Verbs, ", "); may != verbs {
+			fmt.Fprintf(&b, "\nTo %s:\n", may)
+			verbs, before = may, ""
+		}
 		own := ownReasons(rules[i+1])
 		for _, resource := range rule.Resources {
 			why := cmp.Or(own[resource], strings.TrimSuffix(commentBefore(rules[i]), "."))
 			if why == "" {
 				return "", fmt.Errorf("%s has no reason: write it as a comment", resource)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", nameOf(rule, resource), strings.Join(rule.Verbs, ", "), why)
+			if why == before {
+				why = "likewise"
+			} else {
+				before = why
+			}
+			fmt.Fprintf(&b, "- %s: %s\n", nameOf(rule, resource), why)
 		}
 	}
-	return b.String(), nil
+	return strings.TrimPrefix(strings.ReplaceAll(b.String(), ":\n- ", ":\n\n- "), "\n"), nil
 }
 
 // nameOf returns a resource with its group, and the names to which the right is limited.
@@ -122,7 +131,7 @@ func TestEveryRightNeedsAReason(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	got, err := rightsTable(strings.Replace(role, "  - apiGroups", "  # What\n  # runs.\n  - apiGroups", 1))
-	if err != nil || !strings.Contains(got, "| `deployments.apps` | list | templates |\n| `statefulsets.apps` | list | What runs |\n") {
+	if err != nil || !strings.Contains(got, "To list:\n\n- `deployments.apps`: templates\n- `statefulsets.apps`: What runs\n") {
 		t.Errorf("%s %v", got, err)
 	}
 }
