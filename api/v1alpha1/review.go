@@ -63,11 +63,13 @@ type Counts struct {
 	// them from (check --assume). They do not count as verified.
 	Assumed    int `json:"assumed,omitempty"`
 	Unverified int `json:"unverified"`
-	Pending    int `json:"pending"`
-	Malformed  int `json:"malformed"`
-	Moved      int `json:"moved"`
-	MovedLost  int `json:"movedLost"`
-	MovedOpen  int `json:"movedOpen"`
+	Pending    int `json:"pending"`   // of the unverified, those that were still being looked up
+	Malformed  int `json:"malformed"` // those that cannot be parsed as references
+	// Moved are not rerouted, and pulled again because the change drains nodes. Of these, nodes cannot pull
+	// movedLost, and movedOpen could not be verified.
+	Moved     int `json:"moved"`
+	MovedLost int `json:"movedLost"`
+	MovedOpen int `json:"movedOpen"`
 	// MovedAssumed are those of moved that were found as assumed are.
 	MovedAssumed int `json:"movedAssumed,omitempty"`
 	// Tags are those of ImageStreams for whose import or pull-through the route changes, and Builds the
@@ -111,8 +113,8 @@ type Route struct {
 type Source struct {
 	Reference string `json:"reference"`
 	Mirror    bool   `json:"mirror"`
-	Blocked   bool   `json:"blocked"`
-	Insecure  bool   `json:"insecure"`
+	Blocked   bool   `json:"blocked"`  // skipped without asking
+	Insecure  bool   `json:"insecure"` // plain HTTP is allowed and certificates are not verified
 	// Refused is set if the signature policy refuses the name under which a node would
 	// pull from here, of the several that a short name stands for. It is not asked.
 	Refused bool `json:"refused,omitempty"`
@@ -142,12 +144,15 @@ type Signature struct {
 	Platform  string `json:"platform,omitempty"`
 	Digest    string `json:"digest,omitempty"`
 	Reference string `json:"reference,omitempty"`
-	State     string `json:"state"`
-	Detail    string `json:"detail,omitempty"`
+	// State is "accepted", "missing", "rejected", "unreadable", "not required" or "unknown".
+	State  string `json:"state"`
+	Detail string `json:"detail,omitempty"`
 }
 
 // A Fact is the answer of a registry about a place.
 type Fact struct {
+	// Presence is "present", "absent", "denied", "unreachable", "mismatch" (something else is served), "incomplete",
+	// "inconclusive" or "unknown".
 	Presence string `json:"presence"`
 	// Blobs is set if the config and the layers were looked up too.
 	Blobs  bool   `json:"blobs,omitempty"`
