@@ -41,7 +41,7 @@ type NeededPlace struct {
 	// Puller is who pulls it for the consumers, if not nodes: "builds", "imports" or "pull-through". These have routes of
 	// their own.
 	Puller    string     `json:"puller,omitempty"`
-	Consumers []Consumer `json:"users"` // so called in this version of the format
+	Consumers []Consumer `json:"users"`
 	// Broken is set if a finding denies the deletion for this image.
 	Broken bool `json:"broken"`
 }

@@ -63,12 +63,22 @@ func reference(t *testing.T) string {
 	var b strings.Builder
 	for i := 0; i < len(types); i++ { // which grows
 		of := types[i]
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n", of.Name(), comments[of.Name()])
-		var plain []string // fields that need no words, which share a line
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n", of.Name(), capital(isA.ReplaceAllString(comments[of.Name()], "")))
+		_, isDocument := of.FieldByName("APIVersion")
+		var names []string // of fields that share a line, with their types
+		comment := ""      // about the first of them
+		flush := func() {
+			if line := "- " + strings.Join(names, ", "); comment != "" {
+				fmt.Fprintf(&b, "%s: %s\n", line, verb.ReplaceAllString(comment, ""))
+			} else if names != nil {
+				fmt.Fprintln(&b, line)
+			}
+			names = nil
+		}
 		for i := range of.NumField() {
 			field := of.Field(i)
 			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if name == "-" || name == "apiVersion" || name == "kind" && comments[of.Name()+".kind"] == "" {
+			if name == "-" || isDocument && (name == "apiVersion" || name == "kind") {
 				continue
 			}
 			kind, inner := kindOf(field.Type)
@@ -76,19 +86,18 @@ func reference(t *testing.T) string {
 				known[inner] = true
 				types = append(types, inner)
 			}
+			own := comments[of.Name()+"."+name]
+			isAbout := regexp.MustCompile(`\b` + field.Name + `\b`).MatchString(comment)
+			if own != "" || comment != "" && !isAbout {
+				flush()
+				comment = own
+			}
 			if options != "" {
 				name += "?"
 			}
-			line := strings.TrimSuffix("`"+name+"` "+kind, " ")
-			comment := comments[of.Name()+"."+strings.TrimSuffix(name, "?")]
-			if comment == "" {
-				plain = append(plain, line)
-				continue
-			}
-			flush(&b, &plain)
-			fmt.Fprintf(&b, "- %s: %s\n", line, verb.ReplaceAllString(comment, ""))
+			names = append(names, strings.TrimSuffix("`"+name+"` "+kind, " "))
 		}
-		flush(&b, &plain)
+		flush()
 		b.WriteString("\n")
 	}
 	if len(comments) == 0 || len(known) < 30 {
@@ -97,16 +106,13 @@ func reference(t *testing.T) string {
 	return b.String()
 }
 
-// verb is how the comment of a field begins that says what it holds.
-var verb = regexp.MustCompile(`^[a-z]\w* (?:is|are) `)
+// isA is how the comment of a type begins, verb how that of a field does that says what it holds.
+var (
+	isA  = regexp.MustCompile(`^(?:An? )?\w+ (?:is|are) `)
+	verb = regexp.MustCompile(`^[a-z]\w* (?:is|are) `)
+)
 
-// flush writes one line for fields that have no comment.
-func flush(b *strings.Builder, plain *[]string) {
-	if len(*plain) > 0 {
-		fmt.Fprintf(b, "- %s\n", strings.Join(*plain, ", "))
-	}
-	*plain = nil
-}
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // typeComments returns the comments of all types and their fields.
 func typeComments(t *testing.T) map[string]string {

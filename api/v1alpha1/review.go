@@ -37,7 +37,7 @@ type Finding struct {
 	Reason    string     `json:"reason"`
 	Detail    string     `json:"detail"` // a line for each place looked at
 	Remedy    string     `json:"remedy"` // commands or advice, a line each
-	Consumers []Consumer `json:"users"`  // so called in this version of the format
+	Consumers []Consumer `json:"users"`
 	// Exemptions are those without which the finding would be a denial.
 	Exemptions []string `json:"exemptions,omitempty"`
 }
@@ -91,7 +91,7 @@ type Rerouted struct {
 	// Result is what is known of the image on its new route: "verified", "unverified", "fails",
 	// "fails already" if it is proved to fail before the change as well, or "assumed" (check --assume).
 	Result    string     `json:"result"`
-	Consumers []Consumer `json:"users"` // so called in this version of the format
+	Consumers []Consumer `json:"users"`
 }
 
 // A Route is the places that a node tries, in order.
