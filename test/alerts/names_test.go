@@ -34,19 +34,25 @@ var others = map[string][]string{
 }
 
 var (
-	tableRow = regexp.MustCompile("(?m)^\\| `(mirrorset_guard_[a-z_]+)` \\| ([a-z]+) \\| (.*?) \\| .* \\|$")
-	oneLabel = regexp.MustCompile("`([a-z_]+)`(?: \\(([^)]*)\\))?")
+	listed      = regexp.MustCompile("(?m)^- `(mirrorset_guard_[a-z_]+)` ([a-z]+)(.*?): ")
+	ruleHeading = regexp.MustCompile(`(?m)^## (\w+)$`)
+	oneLabel    = regexp.MustCompile("`([a-z_]+)`(?: \\(([^)]*)\\))?")
 )
 
 func metrics(t *testing.T) map[string]metric {
 	t.Helper()
 	known := map[string]metric{}
-	for _, row := range tableRow.FindAllStringSubmatch(string(read(t, "docs/metrics.md")), -1) {
+	for _, row := range listed.FindAllStringSubmatch(string(read(t, "docs/metrics.md")), -1) {
 		m := metric{histogram: row[2] == "histogram", labels: map[string][]string{}}
 		for _, label := range oneLabel.FindAllStringSubmatch(row[3], -1) {
 			m.labels[label[1]] = nil
 			if label[2] != "" {
 				m.labels[label[1]] = strings.Split(label[2], ", ")
+			}
+			if label[1] == "rule" {
+				for _, heading := range ruleHeading.FindAllStringSubmatch(string(read(t, "docs/rules.md")), -1) {
+					m.labels["rule"] = append(m.labels["rule"], heading[1])
+				}
 			}
 		}
 		known[row[1]] = m

@@ -212,19 +212,33 @@ func metricsDocument(families []*dto.MetricFamily) []byte {
 What a guard serves at /metrics, beside the metrics of any Go program (` + "`go_*`, `process_*`" + `).
 [monitoring.md](monitoring.md) says how to install what reads them, and which alerts there are.
 
-No label holds what somebody may choose, such as a registry, an image or a user, so that the
-number of series is bounded. All of them are there from the start, at 0 where nothing has
-happened yet; those of the replica that leads are missing in the others, and those about the
-next release while none is marked.
+No label holds what somebody may choose, such as a registry, an image or a user, so that the number of series is bounded; the values of
+` + "`rule`" + ` are the [rules](rules.md). All metrics are there from the start, at 0 where nothing has happened yet. Those about rollouts, about
+findings and images of the configuration in force, and about the next release are served by the replica that leads alone, the last while a
+release is marked.
 
-| metric | type | labels | meaning |
-|---|---|---|---|
 `)
 	for _, f := range families {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), labelNames(f), strings.ReplaceAll(f.GetHelp(), "|", "\\|"))
+		meaning := onlyOf.ReplaceAllString(f.GetHelp(), "")
+		labels := labelNames(f)
+		meaning = values.ReplaceAllStringFunc(meaning, func(list string) string {
+			names := strings.Split(strings.Trim(list, " ()"), ", ")
+			slices.Sort(names)
+			if strings.Contains(labels, "("+strings.Join(names, ", ")+")") {
+				return ""
+			}
+			return list
+		})
+		fmt.Fprintf(&b, "- `%s` %s: %s\n", f.GetName(), strings.TrimSuffix(strings.ToLower(f.GetType().String())+" "+labels, " "), meaning)
 	}
 	return b.Bytes()
 }
+
+// onlyOf is what the page says once, values a list that stands beside the label as well.
+var (
+	onlyOf = regexp.MustCompile(` Only of the replica that [^.]*\.`)
+	values = regexp.MustCompile(` \([a-z_, ]+\)`)
+)
 
 // labelNames returns those of f as Markdown, without those that a histogram has of itself, and
 // their values where there is a fixed number of them.
@@ -251,7 +265,7 @@ func labelNames(f *dto.MetricFamily) string {
 
 // openLabels are those whose values are not listed: they differ from one build or cluster to the
 // next, or are many.
-var openLabels = []string{"goversion", "version", "source", "pool", "profile", "min_version"}
+var openLabels = []string{"goversion", "version", "source", "pool", "profile", "min_version", "rule"}
 
 // testAPIServerMetrics: what an API server counts where it cannot call the guard is called as
 // the alerts have it.
