@@ -22,11 +22,8 @@ type ReleaseReview struct {
 	Signature ReleaseSignature `json:"signature"`
 	// Problems are about the release as a whole.
 	Problems []ReleaseProblem `json:"problems"`
-	// Images are the release image and those of its payload, in the order in which an update needs them, and then those
-	// of operators that are installed.
+	// Images are the release image and those of its payload, in the order in which an update needs them.
 	Images []ReleaseImage `json:"images"`
-	// Catalogs are those of operators that were asked about.
-	Catalogs []ReleaseCatalog `json:"catalogs,omitempty"`
 	// Remedy is the one command that copies all that is missing, "" if nothing is to be copied.
 	Remedy string `json:"remedy,omitempty"`
 	// Acknowledgement is the word about signatures that the cluster waits for before such an update; nil
@@ -60,7 +57,7 @@ type ReleaseSignature struct {
 
 // A ReleaseProblem is a fault of a release as a whole.
 type ReleaseProblem struct {
-	// About is "the configuration", "the release image" or "the catalogs of operators".
+	// About is "the configuration" or "the release image".
 	About string `json:"about"`
 	// State is "NOT READY" or "UNKNOWN".
 	State  string   `json:"state"`
@@ -77,8 +74,6 @@ type ReleaseImage struct {
 	RunLevel *int `json:"runLevel,omitempty"`
 	// Pools are those whose nodes take it as the image of their system.
 	Pools []string `json:"pools,omitempty"`
-	// Operators are the bundles of operators that need it, or "the catalog itself".
-	Operators []string `json:"operators,omitempty"`
 	// State is "READY", "NOT READY" or "UNKNOWN".
 	State string `json:"state"`
 	// At is the place from which nodes would take it, "" if there is none.
@@ -88,31 +83,6 @@ type ReleaseImage struct {
 	SignatureRequired bool        `json:"signatureRequired,omitempty"`
 	Signatures        []Signature `json:"signatures,omitempty"`
 	Findings          []Finding   `json:"findings,omitempty"`
-}
-
-// A ReleaseCatalog is a catalog of operators that was asked about.
-type ReleaseCatalog struct {
-	Image string `json:"image"`
-	// ReadFrom is the place on its route from which it was read, "" if it was not.
-	ReadFrom string `json:"readFrom,omitempty"`
-	// Packages are those of its packages that are installed, and those that their updates newly require.
-	Packages []ReleasePackage `json:"packages"`
-}
-
-// A ReleasePackage is an operator that is installed, or will be, with what the update installs of it.
-type ReleasePackage struct {
-	Name string `json:"name"`
-	// InstalledBy is the object that has it installed ("Subscription quay/quay-operator"), or whose update will, as a bundle
-	// requires it ("Subscription quay/quay-operator, whose bundle quay-operator.v3.12.0 requires it").
-	InstalledBy string `json:"installedBy"`
-	// Channels are those that it is updated along, none for all.
-	Channels []string `json:"channels,omitempty"`
-	// Installed is the bundle that is installed, "" if none is known.
-	Installed string `json:"installed,omitempty"`
-	// Bundles are what the update installs one after the other, up to the head of a channel.
-	Bundles []string `json:"bundles"`
-	// Stops is set if no update leads to a head. That of the first channel is in Bundles all the same.
-	Stops bool `json:"stops,omitempty"`
 }
 
 // An Acknowledgement is the word of an administrator that a cluster waits for.

@@ -253,13 +253,6 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 func (r *reader) add(gvk schema.GroupVersionKind, kind schema.GroupKind, data []byte) error {
 	r.policy = r.policy || gvk.Group == policyv1.GroupName
 	err := r.mirrorObject(gvk, data)
-	switch {
-	case !errors.Is(err, mirrors.ErrKind):
-	case kind == subscriptionKind.GroupKind():
-		r.installed(keep(data, objects.TrimSubscription, &r.subscribed))
-	case kind == extensionKind.GroupKind():
-		r.installed(keep(data, objects.TrimClusterExtension, &r.extensions))
-	}
 	if errors.Is(err, mirrors.ErrKind) {
 		err = r.holder(kind, data)
 	}
@@ -532,29 +525,6 @@ var (
 	machineConfigKind        = mcfgv1.GroupVersion.WithKind("MachineConfig")
 	clusterVersionKind       = configv1.GroupVersion.WithKind("ClusterVersion")
 )
-
-// The kinds of what OLM has installed; others have Subscriptions too.
-var (
-	subscriptionKind = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "Subscription"}
-	extensionKind    = schema.GroupVersionKind{Group: "olm.operatorframework.io", Version: "v1", Kind: "ClusterExtension"}
-)
-
-// installed notes that it is not known what OLM has installed. No review depends on it, so that it is no Problem.
-func (r *reader) installed(err error) {
-	if err != nil {
-		r.operatorUnread = err
-	}
-}
-
-// installed writes what OLM has installed. The catalogs are among what names images.
-func (w *writer) installed(o *objects.Operators) {
-	for _, s := range o.Subscriptions {
-		w.object(subscriptionKind, s)
-	}
-	for _, e := range o.Extensions {
-		w.object(extensionKind, e)
-	}
-}
 
 const providerKind = "CRIOCredentialProviderConfig"
 

@@ -72,9 +72,6 @@ type lacking struct {
 	Resources []string `json:"resources"`
 	// Quotas says that ResourceQuotas were looked for, which dumps lack that were written before.
 	Quotas bool `json:"quotas,omitempty"`
-	// Operators says the same of all that OLM has installed; OperatorsUnread says why it may not be all.
-	Operators       bool   `json:"operators,omitempty"`
-	OperatorsUnread string `json:"operatorsUnread,omitempty"`
 	// SignaturesUnread says why there may be more signatures of releases than the dump has.
 	SignaturesUnread string `json:"signaturesUnread,omitempty"`
 }
@@ -198,8 +195,6 @@ func (r *reader) lacking(data []byte) error {
 	}
 	r.written = true
 	r.noQuotas = r.noQuotas || o.Quotas
-	r.operatorsRead = r.operatorsRead || o.Operators
-	r.operatorsWhy = cmp.Or(r.operatorsWhy, o.OperatorsUnread)
 	r.signaturesWhy = cmp.Or(r.signaturesWhy, o.SignaturesUnread)
 	if r.lacks == nil {
 		r.lacks = new([]string)

@@ -44,45 +44,40 @@ import (
 // A Snapshot is a dump that has been read. It does not change any more, and is
 // safe for concurrent use.
 type Snapshot struct {
-	index          images.Index
-	set            mirrors.Set
-	mirrors        map[string][]byte // the mirror objects as the dump has them, by mirrors.NameOf
-	nodes          byKey[*corev1.Node]
-	pools          byKey[*mcfgv1.MachineConfigPool]
-	budgets        byKey[*policyv1.PodDisruptionBudget]
-	providers      byKey[*configv1.CRIOCredentialProviderConfig]
-	machines       byKey[*operatorv1.MachineConfiguration]
-	proxies        byKey[*configv1.Proxy]
-	versions       byKey[*configv1.ClusterVersion]
-	subscribed     byKey[*objects.Subscription]
-	extensions     byKey[*objects.ClusterExtension]
-	updating       byKey[*corev1.ConfigMap] // what an update depends on
-	featureSet     *configv1.FeatureGate    // nil if the dump does not have it
-	bundles        byKey[*corev1.ConfigMap]
-	pods           workloads.Table
-	podOwners      map[controllerKey]rollout.Controller
-	namespaces     byKey[*corev1.Namespace]
-	quotas         byKey[*corev1.ResourceQuota]
-	volumes        byKey[*corev1.PersistentVolume]
-	updates        byKey[*mcfgv1.MachineConfigNode]
-	pinned         byKey[*mcfgv1.PinnedImageSet]
-	operators      byKey[*configv1.ClusterOperator]
-	topologies     byKey[*configv1.Infrastructure]
-	controller     byKey[*mcfgv1.ControllerConfig]
-	contents       map[string]renderedContent        // of rendered configs, by name
-	rendered       map[string]rollout.RenderedConfig // by name
-	unknown        []string                          // what a rollout depends on and the dump lacks
-	operatorsRead  bool                              // whether all that OLM has installed is there
-	operatorsWhy   string                            // why it may not be, if who wrote the dump says so
-	operatorUnread error                             // about one of them
-	signaturesWhy  string                            // why there may be more signatures of releases, if who wrote the dump says so
-	override       bool                              // whether workloads.DrainOverride is there
-	written        bool                              // whether Write has written it, or a part of it
-	pullSecret     []byte
-	notApplied     error          // why set has no Applied, though the dump has its MachineConfig
-	objects        int            // that were understood, whether they name images or not
-	skipped        map[string]int // objects of other kinds, by kind
-	problems       []Problem
+	index         images.Index
+	set           mirrors.Set
+	mirrors       map[string][]byte // the mirror objects as the dump has them, by mirrors.NameOf
+	nodes         byKey[*corev1.Node]
+	pools         byKey[*mcfgv1.MachineConfigPool]
+	budgets       byKey[*policyv1.PodDisruptionBudget]
+	providers     byKey[*configv1.CRIOCredentialProviderConfig]
+	machines      byKey[*operatorv1.MachineConfiguration]
+	proxies       byKey[*configv1.Proxy]
+	versions      byKey[*configv1.ClusterVersion]
+	updating      byKey[*corev1.ConfigMap] // what an update depends on
+	featureSet    *configv1.FeatureGate    // nil if the dump does not have it
+	bundles       byKey[*corev1.ConfigMap]
+	pods          workloads.Table
+	podOwners     map[controllerKey]rollout.Controller
+	namespaces    byKey[*corev1.Namespace]
+	quotas        byKey[*corev1.ResourceQuota]
+	volumes       byKey[*corev1.PersistentVolume]
+	updates       byKey[*mcfgv1.MachineConfigNode]
+	pinned        byKey[*mcfgv1.PinnedImageSet]
+	operators     byKey[*configv1.ClusterOperator]
+	topologies    byKey[*configv1.Infrastructure]
+	controller    byKey[*mcfgv1.ControllerConfig]
+	contents      map[string]renderedContent        // of rendered configs, by name
+	rendered      map[string]rollout.RenderedConfig // by name
+	unknown       []string                          // what a rollout depends on and the dump lacks
+	signaturesWhy string                            // why there may be more signatures of releases, if who wrote the dump says so
+	override      bool                              // whether workloads.DrainOverride is there
+	written       bool                              // whether Write has written it, or a part of it
+	pullSecret    []byte
+	notApplied    error          // why set has no Applied, though the dump has its MachineConfig
+	objects       int            // that were understood, whether they name images or not
+	skipped       map[string]int // objects of other kinds, by kind
+	problems      []Problem
 	// unreadMirrors are those problems that may hide mirror objects; gaps are those that
 	// may hide images.
 	unreadMirrors []Problem
@@ -200,30 +195,6 @@ func (s *Snapshot) CredentialProviders() []*configv1.CRIOCredentialProviderConfi
 // Proxy returns proxy.config.openshift.io cluster, as objects.TrimProxy leaves it,
 // nil if the dump does not have it.
 func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
-
-// Operators returns which operators are installed, sorted by name. A dump may just lack some, whatever it has of them, unless it says that it has
-// all.
-func (s *Snapshot) Operators(context.Context) (*objects.Operators, error) {
-	o := &objects.Operators{Subscriptions: s.subscribed.sorted(), Extensions: s.extensions.sorted()}
-	switch {
-	case s.operatorUnread != nil:
-		o.Unread = "an object in the dump cannot be read: " + text.Line(s.operatorUnread.Error())
-	case s.operatorsRead:
-	case s.operatorsWhy != "":
-		o.Unread = text.Line(s.operatorsWhy)
-	default:
-		o.Unread = operatorsUntold(o)
-	}
-	return o, nil
-}
-
-// operatorsUntold says why o may not be all, if a dump does not say so itself.
-func operatorsUntold(o *objects.Operators) string {
-	if len(o.Subscriptions)+len(o.Extensions) == 0 {
-		return "the dump has no Subscription and no ClusterExtension"
-	}
-	return "the dump does not say that it has all Subscriptions and ClusterExtensions, as one by mirrorset-guard snapshot does"
-}
 
 // UpdateConfig returns the ConfigMaps in the dump that an update depends on, and the FeatureGate. A dump seldom has all.
 func (s *Snapshot) UpdateConfig(context.Context) (*objects.UpdateConfig, error) {

@@ -43,8 +43,6 @@ type Source interface {
 	Proxy() *configv1.Proxy
 	// UpdateConfig returns the ConfigMaps that an update depends on.
 	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
-	// Operators returns which operators are installed.
-	Operators(context.Context) (*objects.Operators, error)
 	// Gaps returns the parts that are out of date or could not be read.
 	Gaps() []policy.Gap
 	// RolloutObjects returns the objects that say what a rollout goes through. They must not be
@@ -68,7 +66,7 @@ func incomplete(source Source) error {
 // an object on each line, the same for the same knowledge, and holds what an
 // answer can depend on and nothing else: no secret, no environment, no
 // annotation but the Machine Config Operator's, and what oc apply has set of the registry lists
-// before. Of ConfigMaps for updates, and of what OLM has installed, it holds those that the user may read. The objects that name images are
+// before. Of ConfigMaps for updates, it holds those that the user may read. The objects that name images are
 // not in it; their names stand with the images, in a kind of its own. Nor are pods: what a
 // rollout depends on of them is there in another kind. So are the rendered configs that pools
 // and nodes name: registries.conf and the files beside it as they are, and of all other files
@@ -96,10 +94,6 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 	if err != nil {
 		return fmt.Errorf("reading what an update depends on: %w", err)
 	}
-	operators, err := source.Operators(ctx)
-	if err != nil {
-		return fmt.Errorf("reading which operators are installed: %w", err)
-	}
 	out := writer{to: bufio.NewWriter(w)}
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
 	out.mirrors(set, image)
@@ -120,15 +114,11 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 	}
 	out.configuration(source.Proxy(), through)
 	out.updates(updates, trusted)
-	out.installed(operators)
 	lacks := lacking{
 		Resources: append([]string{}, slices.Sorted(slices.Values(through.Unknown))...), Quotas: true,
-		Operators: operators.Unread == "", OperatorsUnread: operators.Unread, SignaturesUnread: updates.SignaturesUnread,
+		SignaturesUnread: updates.SignaturesUnread,
 	}
-	if operators.Unread == operatorsUntold(operators) { // which readers say by themselves, as the next
-		lacks.OperatorsUnread = ""
-	}
-	if lacks.SignaturesUnread == noUpdateConfig {
+	if lacks.SignaturesUnread == noUpdateConfig { // which readers say by themselves
 		lacks.SignaturesUnread = ""
 	}
 	out.object(lackingKind, lacks)

@@ -34,8 +34,6 @@ type Plan struct {
 	Unknown []string
 	// Release is what the cluster runs; zero where that is not known.
 	Release Release
-	// Operators are those that the cluster has subscribed to.
-	Operators Operators
 }
 
 // A Release is a version of OpenShift, with the channel that the cluster follows, and policy.ReleaseArchitecture.

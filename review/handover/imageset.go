@@ -23,7 +23,6 @@ type imageSet struct {
 
 type imageSetSpec struct {
 	Platform         *platform         `json:"platform,omitempty"`
-	Operators        []operator        `json:"operators,omitempty"`
 	AdditionalImages []additionalImage `json:"additionalImages,omitempty"`
 }
 
@@ -50,8 +49,7 @@ const (
 )
 
 // writeImageSet writes a configuration for oc-mirror. One run copies to one registry, so that images for
-// others are only named. Operators are mirrored by their packages, at the versions that are installed,
-// and as the images that the cluster uses: those have to be there whatever the catalog says today.
+// others are only named.
 func (p *Plan) writeImageSet(b *bufio.Writer) {
 	destination := destinationOf(p.Copies)
 	set := imageSet{Kind: "ImageSetConfiguration", APIVersion: "mirror.openshift.io/v2alpha1"}
@@ -73,14 +71,6 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 			set.Mirror.AdditionalImages = append(set.Mirror.AdditionalImages, additional(c, target))
 		}
 	}
-	var unexpressed []string
-	set.Mirror.Operators, unexpressed = p.Operators.of(packagesOf(p.Copies), destination)
-	set.Mirror.AdditionalImages = slices.DeleteFunc(set.Mirror.AdditionalImages, func(i additionalImage) bool {
-		// What oc-mirror makes of a catalog has another digest, and is at the path that it chooses.
-		return i.TargetRepo == "" && slices.ContainsFunc(set.Mirror.Operators, func(o operator) bool {
-			return !mirrors.ByDigest(o.Catalog) && strings.HasPrefix(i.Name+"@", o.Catalog+"@")
-		})
-	})
 	if release > 0 {
 		set.Mirror.Platform = &platform{Architectures: p.Release.architectures(), Channels: []channel{{p.Release.Channel, p.Release.Version, p.Release.Version}}}
 	}
@@ -98,10 +88,6 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 		comment(b, "%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE%s docker://%s", p.summary(), insecure, destination)
 	}
 	p.sayImageSet(b, release, unknown, elsewhere)
-	p.sayOperators(b, set.Mirror.Operators, unexpressed)
-	for _, o := range set.Mirror.Operators {
-		comment(b, "oc-mirror makes a catalog of %s that has these packages alone, and moves its tag at the mirror to that.", o.Catalog)
-	}
 	p.writeRemarks(b)
 	data, err := yaml.Marshal(set)
 	if err != nil { // of strings
@@ -124,37 +110,6 @@ func (p *Plan) sayImageSet(b *bufio.Writer, release int, unknown bool, elsewhere
 	for _, ref := range elsewhere {
 		comment(b, "Not expressed: %s, as a run of oc-mirror has one destination; see --plan mapping.", ref)
 	}
-}
-
-// sayOperators says which operators the configuration leaves out.
-func (p *Plan) sayOperators(b *bufio.Writer, operators []operator, unexpressed []string) {
-	for _, u := range unexpressed {
-		comment(b, "Not expressed: %s.", u)
-	}
-	switch packages := packagesOf(p.Copies); {
-	case len(packages) == 0 || len(operators)+len(unexpressed) > 0:
-	case p.Operators.Unread != "":
-		comment(b, "Operators only as the images in use, as Subscriptions could not be read: %s.", p.Operators.Unread)
-	default:
-		comment(b, "Operators only as the images in use, as no Subscription is known that installed them: %s.", text.Names(packages, maxPackages))
-	}
-}
-
-// maxPackages is how many operators are named.
-const maxPackages = 20
-
-// packagesOf returns the ClusterServiceVersions whose images are copied, sorted.
-func packagesOf(copies []Copy) []string {
-	var names []string
-	for _, c := range copies {
-		for _, consumer := range c.Image.Consumers {
-			if consumer.Kind == "ClusterServiceVersion" {
-				names = append(names, consumer.Name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // isOfRelease reports whether mirroring the cluster's release copies c, whose repository is target below

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -22,30 +21,6 @@ func copyOf(from, to, kind, name string) Copy {
 	return Copy{
 		Image: policy.Image{Ref: from, Consumers: []policy.Consumer{{Kind: kind, Name: name}}},
 		From:  mirrors.Location{Ref: from}, To: mirrors.Location{Ref: to},
-	}
-}
-
-// operatorImage is a copy of an image of a ClusterServiceVersion.
-func operatorImage(csv string) Copy {
-	return copyOf("registry.redhat.io/op/bundle"+anyDigest, "m.example.com/op/bundle"+anyDigest, "ClusterServiceVersion", csv)
-}
-
-// subscribed is a plan for a cluster with two operators, of which one has images to be copied, and their
-// catalog.
-func subscribed(catalog string) Plan {
-	subscription := func(name, csv string) *objects.Subscription {
-		return &objects.Subscription{
-			Spec:   objects.SubscriptionSpec{Package: name, Channel: "stable", Source: "redhat", SourceNamespace: "openshift-marketplace"},
-			Status: objects.SubscriptionStatus{InstalledCSV: csv},
-		}
-	}
-	var images policy.Images
-	if catalog != "" {
-		images = policy.NewImages(policy.Image{Ref: catalog, Consumers: []policy.Consumer{{Kind: "CatalogSource", Namespace: "openshift-marketplace", Name: "redhat", Container: "spec.image"}}})
-	}
-	return Plan{
-		Copies:    []Copy{operatorImage("op.v1.2.3")},
-		Operators: OperatorsOf(&objects.Operators{Subscriptions: []*objects.Subscription{subscription("op", "op.v1.2.3"), subscription("other", "other.v1"), subscription("op", "op.v1.2.3")}}, images),
 	}
 }
 
@@ -101,17 +76,6 @@ func TestImageSet(t *testing.T) {
 		{"two registries", of(copyOf("quay.io/a:1", "m.example.com/a:1", "Pod", "a"), copyOf("quay.io/b:1", "m.example.com/b:1", "Pod", "b"), copyOf("quay.io/c:1", "other.example.com/c:1", "Pod", "c")), []string{
 			"# Not expressed: other.example.com/c:1, as a run of oc-mirror has one destination",
 		}},
-		{"operators that nothing has subscribed to", of(operatorImage("op.v1.2.3")), []string{
-			"no Subscription is known that installed them: op.v1.2.3.", "  - name: registry.redhat.io/op/bundle" + anyDigest + "\n",
-		}},
-		{"operators", subscribed("registry.redhat.io/redhat/redhat-operator-index:v4.22"), []string{
-			"  operators:\n  - catalog: registry.redhat.io/redhat/redhat-operator-index:v4.22\n    packages:\n    - channels:\n      - maxVersion: 1.2.3\n        minVersion: 1.2.3\n        name: stable\n      name: op\n",
-			"  - name: registry.redhat.io/op/bundle" + anyDigest + "\n",
-		}},
-		{"operators of a catalog at the mirror", subscribed("m.example.com/redhat/redhat-operator-index:v4.22"), []string{
-			"# Not expressed: package op, whose catalog is at the mirror itself (m.example.com/redhat/redhat-operator-index:v4.22): name the one that it was mirrored from.",
-		}},
-		{"operators of no catalog", subscribed(""), []string{"# Not expressed: package op, of whose CatalogSource openshift-marketplace/redhat no image is known."}},
 		{"nothing", of(), []string{"mirror: {}\n"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -128,26 +92,6 @@ func TestImageSet(t *testing.T) {
 				t.Errorf("oc-mirror would refuse it: %s\n%s", mistake, b.String())
 			}
 		})
-	}
-	const index = "registry.redhat.io/redhat/redhat-operator-index"
-	for reason, tt := range map[string]struct {
-		catalog, to string
-		dropped     bool
-	}{
-		"a catalog where oc-mirror puts it": {index + ":v4.22", "m.example.com/redhat/redhat-operator-index:v4.22", true},
-		"a catalog at a path of its own":    {index + ":v4.22", "m.example.com/olm:v4.22", false},
-		"a catalog that is named by digest": {index + anyDigest, "m.example.com/redhat/redhat-operator-index" + anyDigest, false},
-	} {
-		plan := subscribed(tt.catalog)
-		plan.Copies = append(plan.Copies, copyOf(tt.catalog, tt.to, "CatalogSource", "redhat"))
-		var b strings.Builder
-		if err := plan.Write(&b, "imageset"); err != nil {
-			t.Fatal(err)
-		}
-		if got := b.String(); strings.Contains(got, "  - name: "+tt.catalog+"\n") == tt.dropped || !strings.Contains(got, "      name: op\n") || !strings.Contains(got, "      name: other\n") ||
-			!strings.Contains(got, "oc-mirror makes a catalog of "+tt.catalog+" that has these packages alone") {
-			t.Errorf("%s:\n%s", reason, got)
-		}
 	}
 	if mistakes := validateImageSet(t, "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror: {additionalImages: [{name: a, target: b}]}\n"); len(mistakes) == 0 {
 		t.Error("the schema is not strict")

@@ -109,7 +109,6 @@ func (r *releasePage) sections() ([]section, error) {
 		part{section: section{ID: "remedy", Title: "To copy what is missing"}, template: "release-remedy.html", data: r.Remedy, empty: r.Remedy == ""},
 		part{section: section{ID: "grid", Title: "The images as a grid", Lead: "In the order in which an update needs them. Each leads to its row."}, empty: len(r.images) == 0},
 		part{section: section{ID: imagesID, Title: "Images", Note: text.Count(len(r.images), "image")}, empty: len(r.images) == 0},
-		part{section: section{ID: "catalogs", Title: "Operators, by catalog", Note: text.Count(len(r.Catalogs), "catalog")}, template: "release-catalogs.html", data: r.catalogs(), empty: len(r.Catalogs) == 0},
 		part{section: section{ID: "word", Title: "The word that the cluster waits for"}, template: "release-word.html", data: r, empty: r.Acknowledgement == nil},
 		part{section: section{ID: "registries", Title: "Registries"}, template: "traffic.html", data: traffic, empty: len(traffic) == 0},
 		part{section: section{ID: "unchecked", Title: "What no check can know"}, template: "assumed-only.html", data: assumed{Notes: r.Notes, Unknown: r.unchecked()}, empty: len(r.Unchecked)+len(r.Risks)+len(r.Notes) == 0},
@@ -118,44 +117,6 @@ func (r *releasePage) sections() ([]section, error) {
 		return nil, err
 	}
 	return all, r.addImages(all)
-}
-
-// A catalogCard is a catalog of operators, with a line for each package that is installed.
-type catalogCard struct {
-	Image, Kind, Word string
-	Packages          []packageLine
-	Further           int // packages without a line
-}
-
-type packageLine struct {
-	Name, By, Steps string
-	Stops           bool
-}
-
-// maxCatalogs is how many catalogs have a card, maxPackages how many of its packages have a line, maxSteps how long it is, in characters.
-const maxCatalogs, maxPackages, maxSteps = 20, 20, 1_000
-
-func (r *releasePage) catalogs() []catalogCard {
-	var cards []catalogCard
-	for _, c := range r.Catalogs[:min(len(r.Catalogs), maxCatalogs)] {
-		card := catalogCard{Image: c.Image, Kind: "good", Word: "read from " + c.ReadFrom, Further: max(0, len(c.Packages)-maxPackages)}
-		if c.ReadFrom == "" {
-			card.Kind, card.Word = "unknown", "not read"
-		}
-		for _, p := range c.Packages[:len(c.Packages)-card.Further] {
-			steps := p.Bundles
-			if p.Installed != "" && !slices.Contains(steps, p.Installed) {
-				steps = append([]string{p.Installed}, steps...)
-			}
-			if p.Stops && card.Kind == "good" {
-				card.Kind = "warn"
-			}
-			line := packageLine{text.Cut(p.Name, maxSteps), text.Cut(p.InstalledBy, maxSteps), text.Cut(strings.Join(steps, " → "), maxSteps), p.Stops}
-			card.Packages = append(card.Packages, line)
-		}
-		cards = append(cards, card)
-	}
-	return cards
 }
 
 // unchecked has the risks too, if no line names them.
@@ -293,8 +254,6 @@ func whenOf(img *v1alpha1.ReleaseImage) string {
 		return "first"
 	case len(img.Pools) > 0:
 		return "last, for the nodes of " + text.Names(img.Pools, maxNamed)
-	case len(img.Operators) > 0 && img.RunLevel == nil:
-		return "after, for " + text.Names(img.Operators, maxNamed)
 	case img.RunLevel == nil:
 		return ""
 	default:

@@ -69,14 +69,7 @@ func sampleRelease() v1alpha1.ReleaseReview {
 	}
 	doc.Problems = []v1alpha1.ReleaseProblem{
 		{About: "the configuration", State: "NOT READY", Reason: "the Machine Config Operator rejects the configuration in force", Detail: []string{"ImageDigestMirrorSet release: conflicting mirrorSourcePolicy"}},
-		{About: "the catalogs of operators", State: "UNKNOWN", Reason: "what the catalog registry.redhat.io/redhat/certified-operator-index:v4.21 has is not known", Detail: []string{"mirror.example.com answers 404"}},
-	}
-	doc.Catalogs = []v1alpha1.ReleaseCatalog{
-		{Image: "registry.redhat.io/redhat/redhat-operator-index:v4.21", ReadFrom: "mirror.example.com/redhat/redhat-operator-index:v4.21", Packages: []v1alpha1.ReleasePackage{
-			{Name: "quay-operator", InstalledBy: "Subscription quay/quay-operator", Channels: []string{"stable-3.15"}, Installed: "quay-operator.v3.15.0", Bundles: []string{"quay-operator.v3.15.1", "quay-operator.v3.15.2"}},
-			{Name: "compliance-operator", InstalledBy: "Subscription openshift-compliance/compliance", Installed: "compliance-operator.v1.2.0", Bundles: []string{"compliance-operator.v1.7.1"}, Stops: true},
-		}},
-		{Image: "registry.redhat.io/redhat/certified-operator-index:v4.21"},
+		{About: "the release image", State: "UNKNOWN", Reason: "whether the release brings further image policies is not known", Detail: []string{"mirror.example.com answers 429"}},
 	}
 	doc.Acknowledgement = &v1alpha1.Acknowledgement{Key: "ack-4.20-sigstore-in-4.21", Text: "Mirrors have to hold signatures of the release's images.", Command: "oc patch"}
 	doc.Remedy = "mirrorset-guard check --release 4.21.3 --plan sh --missing > copy.sh && sh copy.sh"
@@ -94,14 +87,6 @@ func hostileRelease() v1alpha1.ReleaseReview {
 	}
 	spoil(&doc.Version, &doc.Image, &doc.Chosen, &doc.ReadFrom, &doc.Platform, &doc.Signature.State, &doc.Signature.Reason, &doc.Signature.Detail[0], &doc.Signature.Remedy)
 	spoil(&doc.Problems[0].About, &doc.Problems[0].State, &doc.Problems[0].Reason, &doc.Problems[0].Detail[0], &doc.Remedy, &doc.Acknowledgement.Key, &doc.Acknowledgement.Text, &doc.Risks[0], &doc.Unchecked[0], &doc.Notes[0])
-	for i := range doc.Catalogs {
-		c := &doc.Catalogs[i]
-		spoil(&c.Image, &c.ReadFrom)
-		for k := range c.Packages {
-			p := &c.Packages[k]
-			spoil(&p.Name, &p.InstalledBy, &p.Installed, &p.Bundles[0])
-		}
-	}
 	for i := range doc.Images {
 		img := &doc.Images[i]
 		spoil(&img.Name, &img.Image, &img.At, &img.State)

@@ -28,9 +28,6 @@ func (r *Readiness) Document() v1alpha1.ReleaseReview {
 	for i := range r.Images {
 		doc.Images = append(doc.Images, r.Images[i].document())
 	}
-	for i := range r.Catalogs {
-		doc.Catalogs = append(doc.Catalogs, r.Catalogs[i].document())
-	}
 	if g := r.Gate; g != nil {
 		doc.Acknowledgement = &v1alpha1.Acknowledgement{Key: g.Key, Text: g.Text, Given: g.Given, Command: g.Command()}
 	}
@@ -44,16 +41,8 @@ func (r *Readiness) imageOrChoice() string {
 	return r.Image
 }
 
-func (c *Catalog) document() v1alpha1.ReleaseCatalog {
-	doc := v1alpha1.ReleaseCatalog{Image: c.Ref, ReadFrom: c.ReadAt, Packages: []v1alpha1.ReleasePackage{}}
-	for _, p := range c.Packages {
-		doc.Packages = append(doc.Packages, v1alpha1.ReleasePackage{Name: p.Name, InstalledBy: p.By, Channels: p.Channels, Installed: p.Installed, Bundles: p.Bundles, Stops: p.Stops})
-	}
-	return doc
-}
-
 func (i *Image) document() v1alpha1.ReleaseImage {
-	doc := v1alpha1.ReleaseImage{Name: i.Name, Image: i.Ref, Pools: i.Pools, Operators: i.Operators, State: i.State.String(), At: i.At, SignatureRequired: i.Required}
+	doc := v1alpha1.ReleaseImage{Name: i.Name, Image: i.Ref, Pools: i.Pools, State: i.State.String(), At: i.At, SignatureRequired: i.Required}
 	if i.Level != release.NoLevel {
 		doc.RunLevel = &i.Level
 	}
@@ -66,20 +55,17 @@ func (i *Image) document() v1alpha1.ReleaseImage {
 	return doc
 }
 
-// WriteJUnit writes r as a JUnit test suite: a case for each image, for each catalog, for the release image's GPG signature, and
+// WriteJUnit writes r as a JUnit test suite: a case for each image, for the release image's GPG signature, and
 // for the release as a whole, with what was not checked. What is not ready, or not known, is a failure.
 func (r *Readiness) WriteJUnit(w io.Writer) error {
 	cases := []review.TestCase{{Class: "release", Name: "the GPG signature", Output: r.Signature.Reason + "\n"}}
 	if s := r.Signature; s.State != Ready {
 		cases[0].Output, cases[0].Failed, cases[0].Message, cases[0].Text = "", s.State.String(), s.Reason, strings.Join(append(append([]string{}, s.Detail...), s.Remedy), "\n")
 	}
-	for _, about := range []string{AboutConfiguration, AboutImage, AboutCatalogs} {
+	for _, about := range []string{AboutConfiguration, AboutImage} {
 		if c, failed := r.problemCase(about); failed || about == AboutConfiguration {
 			cases = append(cases, c)
 		}
-	}
-	for i := range r.Catalogs {
-		cases = append(cases, r.Catalogs[i].testCase())
 	}
 	for i := range r.Images {
 		cases = append(cases, r.Images[i].testCase())
@@ -106,19 +92,8 @@ func (r *Readiness) problemCase(about string) (c review.TestCase, failed bool) {
 	return c, failed
 }
 
-func (c *Catalog) testCase() review.TestCase {
-	said := "Catalog " + c.Ref + c.found() + "\n" + strings.Join(c.lines(), "\n") + "\n"
-	if c.ReadAt != "" {
-		return review.TestCase{Class: "catalog", Name: c.Ref, Output: said}
-	}
-	return review.TestCase{Class: "catalog", Name: c.Ref, Failed: Unknown.String(), Message: "it was not read", Text: said}
-}
-
 func (i *Image) testCase() review.TestCase {
 	c := review.TestCase{Class: "image", Name: i.Title() + " " + i.Ref}
-	if i.isOfOperators() {
-		c.Class = "operator"
-	}
 	said := i.says()
 	if i.State == Ready {
 		c.Output = said
@@ -131,9 +106,6 @@ func (i *Image) testCase() review.TestCase {
 // says gives the findings of an image in full.
 func (i *Image) says() string {
 	var b strings.Builder
-	if len(i.Operators) > 0 {
-		b.WriteString("needed by " + strings.Join(i.Operators, ", ") + "\n")
-	}
 	for _, f := range i.Findings {
 		b.WriteString(f.Rule + ": " + text.Line(f.Reason) + "\n")
 		for _, line := range append(append([]string{}, f.Detail...), f.Remedy...) {

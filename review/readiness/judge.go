@@ -12,7 +12,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
@@ -31,8 +30,6 @@ import (
 type Cluster interface {
 	RolloutObjects() workloads.Objects
 	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
-	Operators(context.Context) (*objects.Operators, error)
-	Images(context.Context) (policy.Images, error)
 }
 
 // A Carrier carries the requests of a library to a registry: a *registry.Client.
@@ -45,11 +42,6 @@ type World struct {
 	Cluster  Cluster
 	Reviewer *review.Reviewer
 	Carrier  Carrier
-	// Catalogs are the references of catalogs of operators, from which the installed ones are updated after the
-	// cluster; none if only the release is judged.
-	Catalogs []string
-	// ReadCatalogs remember what was read of them; nil for a caller that asks once.
-	ReadCatalogs *ReadCatalogs
 	// Payloads remember what was read of release images; nil for a caller that asks once.
 	Payloads *Payloads
 	// Stores asks signature stores. Nil not to: what they say then stays unknown. It is for commands, and only if their user wants
@@ -82,9 +74,6 @@ type judging struct {
 	pulls   review.Pulls
 	config  *objects.UpdateConfig
 	through workloads.Objects
-	// positions are those of Images, by reference, once operators' are added; ofOperators is how many those are.
-	positions   map[string]int
-	ofOperators int
 }
 
 func newJudging(ctx context.Context, w World, choice Choice) (*judging, error) {
@@ -107,9 +96,6 @@ func (j *judging) run(ctx context.Context) error {
 	j.Channel = channelOf(j.through.Version, j.Version)
 	j.Architecture = policy.ReleaseArchitecture(j.Platform != "", j.pulls.Nodes())
 	j.list(payload)
-	if err := j.catalogsBeside(ctx, payload); err != nil {
-		return err
-	}
 	signed := make(chan error, 1)
 	go func() { // stores may take their time, as registries do
 		signed <- panics.Recovered(func() error {
@@ -184,13 +170,10 @@ const judged = "openshift-cluster-version"
 // asImage returns an image as the inventory would have it if the release ran.
 func (j *judging) asImage(i *Image) policy.Image {
 	c := policy.Consumer{Kind: "Release", Namespace: judged, Name: cmp.Or(j.Version, j.Choice.Version, "next"), Container: i.Title(), Use: policy.NextRelease}
-	switch {
-	case i.IsRelease:
+	if i.IsRelease {
 		c.Placement = j.controlPlane()
-	case len(i.operators) > 0 && !i.ofPayload:
-		return policy.Image{Ref: i.Ref, Consumers: i.operators}
 	}
-	return policy.Image{Ref: i.Ref, Consumers: append([]policy.Consumer{c}, i.operators...)}
+	return policy.Image{Ref: i.Ref, Consumers: []policy.Consumer{c}}
 }
 
 // Labels of the nodes of the control plane.
@@ -229,7 +212,7 @@ func isControlPlane(n *corev1.Node) bool {
 func (j *judging) list(payload *release.Payload) {
 	j.Images = append(j.Images, *releaseImage(payload.Image))
 	for _, i := range payload.Images {
-		img := Image{Image: i, ofPayload: true}
+		img := Image{Image: i}
 		if i.OS {
 			img.Pools = each.Of(j.through.Pools, (*mcfgv1.MachineConfigPool).GetName)
 		}
@@ -259,24 +242,6 @@ func (j *judging) plans(payload *release.Payload) []policy.Plan {
 		plans = append(plans, j.Reviewer.PlanPulls(j.pulls, all, policiesOf(payload)))
 	}
 	return plans
-}
-
-// catalogsBeside reads the catalogs while the images of the release itself are looked up, which are judged by what was found then: reading catalogs
-// may take all the time that there is.
-func (j *judging) catalogsBeside(ctx context.Context, payload *release.Payload) error {
-	refs, err := catalogRefs(j.World.Catalogs)
-	if len(refs) == 0 || err != nil {
-		return err
-	}
-	own := parts(j.plans(payload))
-	group, ctx := errgroup.WithContext(ctx)
-	for _, task := range []func() error{
-		func() error { j.Reviewer.LookUpParts(ctx, own); return nil },
-		func() error { return j.catalogs(ctx, refs) },
-	} {
-		group.Go(func() error { return panics.Recovered(task) })
-	}
-	return group.Wait()
 }
 
 // images judges all images, by the configuration in force and with the policies that the release brings.
@@ -399,7 +364,7 @@ func (i *Image) look(r *policy.Reroute, facts policy.Facts) {
 // (rule PlatformMissing); a release is, as its images run on all nodes unless it says that they run on the control plane.
 func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane []string) {
 	at, fact, ok := policy.Served(r.After, facts)
-	if !ok || !i.ofPayload {
+	if !ok || i.IsRelease {
 		return
 	}
 	if i.ControlPlane {

@@ -35,11 +35,6 @@ func (r *Readiness) WriteMarkdown(w io.Writer) error {
 		fmt.Fprintf(&b, "\n%s: %s\n", p.State, cell(p.Reason))
 		markdownList(&b, p.Detail)
 	}
-	for i := range r.Catalogs {
-		c := &r.Catalogs[i]
-		fmt.Fprintf(&b, "\nCatalog %s\n", cell(c.Ref+c.found()))
-		markdownList(&b, c.lines())
-	}
 	if title, commands := r.remedies(); len(commands) > 0 {
 		fmt.Fprintf(&b, "\n%s:\n", title)
 		markdownList(&b, commands)

@@ -15,27 +15,17 @@ func (r *Readiness) Open() (unknown, later []string) {
 	isMissing := func(ref string) bool {
 		return slices.ContainsFunc(missing, func(c policy.Copy) bool { return c.Image.Ref == ref })
 	}
-	const again = " names others: once it is copied, ask again for what those lack"
-	awaited := map[string]bool{}
-	for _, c := range r.Catalogs {
-		if c.ReadAt == "" && isMissing(c.Ref) {
-			awaited[unreadCatalog(c.Ref)] = true
-			later = append(later, "the catalog "+c.Ref+again)
-		}
-	}
 	for _, p := range r.Problems {
-		if p.State == Unknown && !awaited[p.Reason] {
+		if p.State == Unknown {
 			unknown = append(unknown, text.Line(strings.Join(append([]string{p.Reason}, p.Detail...), ": ")))
 		}
 	}
 	switch {
 	case r.Version != "":
 	case isMissing(r.Image):
-		later = append(later, "the release image"+again)
+		later = append(later, "the release image names others: once it is copied, ask again for what those lack")
 	default:
 		unknown = append(unknown, "which images the release consists of, as its release image could not be read")
 	}
 	return unknown, later
 }
-
-func unreadCatalog(ref string) string { return "what the catalog " + ref + " has is not known" }

@@ -10,7 +10,7 @@ import (
 
 // TestOpen: a list of what is missing is whole only if what names images was read; what is itself missing is no doubt, but names more.
 func TestOpen(t *testing.T) {
-	const image, catalog = "quay.io/release@sha256:1", "quay.io/catalog:v4.21"
+	const image = "quay.io/release@sha256:1"
 	missing := func(refs ...string) review.Record {
 		var v policy.Verdict
 		for _, ref := range refs {
@@ -19,17 +19,13 @@ func TestOpen(t *testing.T) {
 		return review.Record{Verdict: v}
 	}
 	throttled := Problem{AboutImage, Unknown, "the payload could not be read", []string{"quay.io: 429"}}
-	unread := Problem{AboutCatalogs, Unknown, unreadCatalog(catalog), []string{"no answer"}}
 	for name, tt := range map[string]struct {
 		r              Readiness
 		unknown, later []string
 	}{
-		"all was read":                      {Readiness{Image: image, Version: "4.21.3", Problems: []Problem{{AboutConfiguration, NotReady, "a fault", nil}}}, nil, nil},
-		"the payload gave no answer":        {Readiness{Image: image, Problems: []Problem{throttled}}, []string{"the payload could not be read: quay.io: 429", "which images the release consists of, as its release image could not be read"}, nil},
-		"the release image is missing":      {Readiness{Image: image, Record: missing(image)}, nil, []string{"the release image names others: once it is copied, ask again for what those lack"}},
-		"the catalog gave no answer":        {Readiness{Image: image, Version: "4.21.3", Catalogs: []Catalog{{Ref: catalog}}, Problems: []Problem{unread}}, []string{unreadCatalog(catalog) + ": no answer"}, nil},
-		"the catalog is missing":            {Readiness{Image: image, Version: "4.21.3", Catalogs: []Catalog{{Ref: catalog}}, Problems: []Problem{unread}, Record: missing(catalog)}, nil, []string{"the catalog " + catalog + " names others: once it is copied, ask again for what those lack"}},
-		"the catalog is only at its source": {Readiness{Image: image, Version: "4.21.3", Catalogs: []Catalog{{Ref: catalog, ReadAt: catalog}}, Record: missing(catalog)}, nil, nil},
+		"all was read":                 {Readiness{Image: image, Version: "4.21.3", Problems: []Problem{{AboutConfiguration, NotReady, "a fault", nil}}}, nil, nil},
+		"the payload gave no answer":   {Readiness{Image: image, Problems: []Problem{throttled}}, []string{"the payload could not be read: quay.io: 429", "which images the release consists of, as its release image could not be read"}, nil},
+		"the release image is missing": {Readiness{Image: image, Record: missing(image)}, nil, []string{"the release image names others: once it is copied, ask again for what those lack"}},
 	} {
 		if unknown, later := tt.r.Open(); !slices.Equal(unknown, tt.unknown) || !slices.Equal(later, tt.later) {
 			t.Errorf("%s: unknown %q, later %q", name, unknown, later)

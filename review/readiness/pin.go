@@ -23,7 +23,7 @@ func (r *Readiness) Wants(cluster rollout.Cluster, today *release.Payload) []pin
 	for _, pool := range cluster.Members().Pools {
 		runs := runsIn(cluster, pool, today)
 		for _, i := range r.Images {
-			if i.OS || i.isOfOperators() || i.ControlPlane && runs != nil && !runs[i.Name] {
+			if i.OS || i.ControlPlane && runs != nil && !runs[i.Name] {
 				continue
 			}
 			wants = append(wants, pins.Want{Pool: pool.Name, Image: i.Ref, By: i.Title(), Vital: true})

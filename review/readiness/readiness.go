@@ -42,8 +42,6 @@ type Readiness struct {
 	Images []Image
 	// Signature is about the release image's GPG signature, which CVO verifies first.
 	Signature Signature
-	// Catalogs are those that were asked about.
-	Catalogs []Catalog
 	// Problems are about the release as a whole: the configuration that it brings, nodes that lag behind.
 	Problems []Problem
 	// Gate is the word that the cluster waits for, nil if it waits for none about signatures, or if that is not known, which
@@ -56,10 +54,8 @@ type Readiness struct {
 	Channel string
 	// Architecture is policy.ReleaseArchitecture.
 	Architecture string
-	// NotInCatalogs are installed packages whose catalogs were not asked about, a line each.
-	NotInCatalogs []string
-	Notes         []string
-	Took          time.Duration
+	Notes        []string
+	Took         time.Duration
 }
 
 // An Image is one of a release, with what nodes would meet.
@@ -79,13 +75,8 @@ type Image struct {
 	Signatures []policy.SignatureFinding
 	// Pools are those whose nodes take it as their system's image; none for other images.
 	Pools []string
-	// Operators are the bundles of operators that need it, and a word for the image of a catalog itself; none for an
-	// image that only the release has.
-	Operators []string
 
-	operators []policy.Consumer // likewise
-	ofPayload bool
-	judged    bool // by a plan
+	judged bool // by a plan
 }
 
 // Title is how an image is called in lists.
@@ -95,9 +86,6 @@ func (i Image) Title() string {
 	}
 	return i.Name
 }
-
-// isOfOperators reports whether only operators need i.
-func (i *Image) isOfOperators() bool { return len(i.Operators) > 0 && !i.ofPayload && !i.IsRelease }
 
 // A Problem is a fault of the release as a whole.
 type Problem struct {
@@ -111,7 +99,6 @@ type Problem struct {
 const (
 	AboutConfiguration = "the configuration"
 	AboutImage         = "the release image"
-	AboutCatalogs      = "the catalogs of operators"
 )
 
 // State is the verdict: what is known to be wrong counts before what is not known.

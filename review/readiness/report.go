@@ -30,7 +30,6 @@ func (r *Readiness) Report() string {
 	fmt.Fprintf(&b, "%s: %s\n%s\n", r.State(), r.Title(), r.found())
 	fmt.Fprintf(&b, "%s\n", r.Summary())
 	r.reportImages(&b)
-	r.reportCatalogs(&b)
 	r.reportSignature(&b)
 	r.reportProblems(&b)
 	r.reportRemedy(&b)
@@ -108,9 +107,6 @@ func (r *Readiness) reportImages(b *strings.Builder) {
 	}
 	for k, i := range open[:min(len(open), maxTold)] {
 		fmt.Fprintf(b, "\n%d. %s: %s\n", k+1, i.Title(), text.Line(i.Ref))
-		if len(i.Operators) > 0 {
-			fmt.Fprintf(b, "   Needed by %s\n", text.Names(i.Operators, maxNamed))
-		}
 		for _, f := range i.Findings {
 			fmt.Fprintf(b, "   %s: %s\n", f.Rule, text.Line(f.Reason))
 			for _, line := range f.Detail {
@@ -152,8 +148,6 @@ func (i *Image) level() string {
 		return "first"
 	case i.OS:
 		return "last"
-	case i.isOfOperators():
-		return "after"
 	case i.Level == release.NoLevel:
 		return "-"
 	default:
@@ -174,58 +168,6 @@ func (i *Image) reason() string {
 		return "no node can make sense of the reference"
 	}
 	return "it could not be determined"
-}
-
-// reportCatalogs says which updates of operators were looked at.
-func (r *Readiness) reportCatalogs(b *strings.Builder) {
-	for i := range r.Catalogs {
-		c := &r.Catalogs[i]
-		fmt.Fprintf(b, "\nCatalog %s%s\n", text.Line(c.Ref), c.found())
-		writeList(b, c.lines())
-	}
-}
-
-func (c *Catalog) found() string {
-	if c.ReadAt == "" {
-		return ": it was not read"
-	}
-	return fmt.Sprintf(", read from %s: it has %s that updates install", text.Line(c.ReadAt), text.Count(len(c.Packages), "package"))
-}
-
-// lines say how each package is updated, as far as there are not too many.
-func (c *Catalog) lines() []string {
-	lines := make([]string, 0, len(c.Packages))
-	for _, p := range c.Packages {
-		steps := slices.Clone(p.Bundles)
-		if p.Installed != "" && !slices.Contains(steps, p.Installed) {
-			steps = append([]string{p.Installed}, steps...)
-		}
-		line := p.Name + " (" + p.By + "): " + strings.Join(text.First(steps, maxTold, "bundle"), " -> ")
-		if p.Stops {
-			line += " (no update leads to the last one from the one before)"
-		}
-		lines = append(lines, line)
-	}
-	return text.First(lines, maxTold, "package")
-}
-
-// stops say which packages OLM would not update up to the head.
-func (c *Catalog) stops() []string {
-	var lines []string
-	for _, p := range c.Packages {
-		if p.Stops && len(p.Bundles) > 0 {
-			lines = append(lines, fmt.Sprintf("how the package %s (%s) gets to %s: no update leads there from %s, and OLM would not get there by itself", p.Name, p.By, p.Bundles[len(p.Bundles)-1], p.before()))
-		}
-	}
-	return lines
-}
-
-// before is the bundle from which no update leads to the head.
-func (p *Package) before() string {
-	if n := len(p.Bundles); n > 1 {
-		return p.Bundles[n-2]
-	}
-	return cmp.Or(p.Installed, "what is installed")
 }
 
 func (r *Readiness) reportSignature(b *strings.Builder) {
@@ -288,11 +230,7 @@ func (r *Readiness) Copies() []policy.Copy {
 
 // asks are the flags that ask for the same again.
 func (r *Readiness) asks() string {
-	flags := "--release " + r.asked
-	for _, c := range r.Catalogs {
-		flags += " --catalog " + c.Ref
-	}
-	return flags + r.flags
+	return "--release " + r.asked + r.flags
 }
 
 // remedy is the command that copies all that is missing, "" if nothing can be copied.
@@ -324,13 +262,7 @@ func (r *Readiness) unchecked() []string {
 	if r.GateUnknown != "" {
 		lines = append(lines, "whether the cluster waits for an administrator's word about signatures: "+r.GateUnknown)
 	}
-	if len(r.Catalogs) == 0 {
-		lines = append(lines, "the images of operators and catalogs for that version of OpenShift (--catalog)")
-	}
-	lines = append(lines, text.First(r.NotInCatalogs, maxTold, "package")...)
-	for i := range r.Catalogs {
-		lines = append(lines, text.First(r.Catalogs[i].stops(), maxTold, "package")...)
-	}
+	lines = append(lines, "the images of operators and catalogs for that version of OpenShift")
 	if len(r.Choice.Risks) > 0 {
 		lines = append(lines, "whether a risk of this update applies to the cluster: "+strings.Join(r.Choice.Risks, "; "))
 	}

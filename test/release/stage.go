@@ -40,10 +40,6 @@ type Stage struct {
 	Signed []byte
 	// Releases and Images are the repositories of the release image and of the payload where they are at home.
 	Releases, Images string
-	// Properties are further ones of bundles of operators, by the bundle's name ("op-0.v1.1.0").
-	Properties map[string][]any
-	// Absent is set if images of operators are named and not pushed.
-	Absent bool
 	// Parts are what can be taken away.
 	Parts []Part
 

@@ -42,8 +42,6 @@ type checkOptions struct {
 	// an administrator's word.
 	release string
 	ack     bool
-	// catalogs are the references of catalogs of operators to be judged with the release.
-	catalogs []string
 	// stores is whether to ask signature stores for the signature of the release.
 	stores bool
 	// pin asks for PinnedImageSets of what drains move, or of a release, instead of the review.
@@ -88,8 +86,8 @@ one has to spare. With --release, the images of that release count, too.
 version that ClusterVersion offers, next (the newest that it recommends), desired (the
 one that was chosen), or the reference of a release image. The answer is READY (exit
 code 0), NOT READY (1) or UNKNOWN (2); --plan prints what to copy for it, and sync
---release copies it. --catalog asks the same of the operators that are installed. --ack shows the
-evidence for the word about signatures that 4.20 wants before 4.21.
+--release copies it. --ack shows the evidence for the word about signatures
+that 4.20 wants before 4.21.
 
 With --config, the settings are those of the file, which may be the one that the webhook
 has. Its mode counts too: in mode warn or audit, a change that mode enforce would refuse
@@ -109,7 +107,6 @@ verdict, or wrong usage.`,
   mirrorset-guard check --keep mirror.example.com/openshift --release next -o refs
   mirrorset-guard check --release 4.21.3
   mirrorset-guard check --release next --ack
-  mirrorset-guard check --release 4.21.3 --catalog registry.redhat.io/redhat/redhat-operator-index:v4.21
   mirrorset-guard check --release 4.21.3 --pin > pins.yaml
   mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o html=report.html`,
 		Args: cli.Filled(o.references),
@@ -117,7 +114,7 @@ verdict, or wrong usage.`,
 			if o.asksOfMirror() {
 				return o.checkMirror(cmd.Context(), cli.StreamsOf(cmd), references)
 			}
-			if o.release != "" || o.ack || o.stores || len(o.catalogs) > 0 {
+			if o.release != "" || o.ack || o.stores {
 				return o.checkRelease(cmd.Context(), cli.StreamsOf(cmd))
 			}
 			return o.run(cmd.Context(), cli.StreamsOf(cmd))
@@ -134,7 +131,6 @@ verdict, or wrong usage.`,
 	cmd.Flags().StringVar(&o.deletes, "deletes", "", "judge a deletion at registries instead of a change: oc-mirror's delete-images.yaml, a file of references, - (standard input), or references")
 	cmd.Flags().StringVar(&o.keep, "keep", "", "print what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare")
 	cmd.Flags().StringVar(&o.release, "release", "", "judge a release instead of a change, or with --deletes and --keep count its images: a version, next, desired, or the reference of a release image")
-	cmd.Flags().StringArrayVar(&o.catalogs, "catalog", nil, "with --release: the image of a file-based catalog for it; judge what the updates of the operators installed from it need, too; may be repeated")
 	cmd.Flags().BoolVar(&o.ack, "ack", false, "with --release: show, image by image, whether mirrors hold the signatures that nodes will require, and how to give the word for it")
 	cmd.Flags().BoolVar(&o.stores, "signature-stores", false, "with --release: ask the signature stores that CVO would ask, from this machine, if no ConfigMap has the signature")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")

@@ -67,8 +67,8 @@ func (o *checkOptions) mirrorTargets() ([]cli.Target, error) {
 		return nil, errors.New("--deletes and --keep are two questions: ask one at a time")
 	case len(o.Change.Files) > 0, o.assume != "", o.plan != "", o.missing:
 		return nil, errors.New("--deletes and --keep are about the configuration in force: leave out -f, --assume and --plan")
-	case o.ack, o.pin, o.rescue, o.simulate, o.stores, len(o.catalogs) > 0:
-		return nil, errors.New("--ack, --catalog, --pin, --rescue, --simulate and --signature-stores: not with --deletes and --keep")
+	case o.ack, o.pin, o.rescue, o.simulate, o.stores:
+		return nil, errors.New("--ack, --pin, --rescue, --simulate and --signature-stores: not with --deletes and --keep")
 	case o.By.Given():
 		return nil, errors.New("--for-user and --for-group: not with --deletes and --keep, as exemptions are for changes")
 	}

@@ -56,7 +56,6 @@ spec:
 		{[]string{"--rescue"}, ofPin | ofReleasePin},
 		{[]string{"--ack"}, ofRelease},
 		{[]string{"--signature-stores"}, ofRelease | ofReleasePin},
-		{[]string{"--catalog", "quay.io/a/b"}, ofRelease},
 		{[]string{"--for-user", "ann"}, ofChange | ofPlan | ofPin | ofReleasePin},
 	} {
 		for _, mode := range modes {

@@ -41,15 +41,6 @@ func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.
 		plan.Notes = append(plan.Notes, c.mapping.Note())
 	}
 	plan.Release = handover.ReleaseOf(cluster.RolloutObjects().Version, cluster.Nodes())
-	images, err := cluster.Images(ctx)
-	if err != nil {
-		return err
-	}
-	installed, err := cluster.Operators(ctx)
-	if err != nil {
-		return err
-	}
-	plan.Operators = handover.OperatorsOf(installed, images)
 	return o.writePlan(ctx, out, target, &plan)
 }
 

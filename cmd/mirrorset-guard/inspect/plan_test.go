@@ -325,42 +325,7 @@ mirror:
 	}
 }
 
-// TestPlanOfOperators: packages come from the Subscriptions and catalogs of a dump.
-func TestPlanOfOperators(t *testing.T) {
-	h := newMirrorHouse(t)
-	h.dump = clitest.Written(t, "cluster.yaml", h.cluster()+fmt.Sprintf(`---
-apiVersion: operators.coreos.com/v1alpha1
-kind: ClusterServiceVersion
-metadata: {namespace: op, name: op.v1.2.3}
-spec: {relatedImages: [{name: op, image: "quay.io/shop/pay@%s"}]}
----
-apiVersion: operators.coreos.com/v1alpha1
-kind: Subscription
-metadata: {namespace: op, name: op}
-spec: {name: op, channel: stable, source: redhat, sourceNamespace: openshift-marketplace}
-status: {installedCSV: op.v1.2.3}
----
-apiVersion: operators.coreos.com/v1alpha1
-kind: CatalogSource
-metadata: {namespace: openshift-marketplace, name: redhat}
-spec: {sourceType: grpc, image: "registry.redhat.io/redhat/redhat-operator-index:v4.22"}
-`, h.pay))
-	got := h.check(t, nil, "--plan", "imageset", "--missing")
-	want := `  operators:
-  - catalog: registry.redhat.io/redhat/redhat-operator-index:v4.22
-    packages:
-    - channels:
-      - maxVersion: 1.2.3
-        minVersion: 1.2.3
-        name: stable
-      name: op
-`
-	if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, want) {
-		t.Errorf("exit code %d\n%s%s\nwant\n%s", got.Code, got.Out, got.Err, want)
-	}
-}
-
-// TestPlanOfACluster: of a real API server, which has no OLM.
+// TestPlanOfACluster: of a real API server.
 func TestPlanOfACluster(t *testing.T) {
 	h := newMirrorHouse(t)
 	c := newCluster(t)

@@ -32,7 +32,7 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 	}
 	judging, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	judged := readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Catalogs: o.catalogs, Flags: o.Again()}
+	judged := readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Flags: o.Again()}
 	if o.stores {
 		judged.Stores = &readiness.Stores{Files: w.Registries.Client.Files, Roots: w.CVORoots()}
 	}
@@ -50,11 +50,7 @@ func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) er
 	if o.pin {
 		return o.printReleasePins(ctx, streams, targets[0], w, judged, r)
 	}
-	question := "mirrorset-guard check --release " + o.release
-	for _, c := range o.catalogs {
-		question += " --catalog " + c
-	}
-	about := o.World.PageContext(question + o.Again() + " -o json")
+	about := o.World.PageContext("mirrorset-guard check --release " + o.release + o.Again() + " -o json")
 	about.Traffic = cli.Traffic(w.Registries.Client.Traffic())
 	for _, t := range targets {
 		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r, about) }); err != nil {
@@ -101,10 +97,6 @@ func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
 		return nil, errors.New("--release is about the configuration in force: leave out -f, --assume and --simulate")
 	case o.By.Given() && !o.pin:
 		return nil, errors.New("--for-user and --for-group: with --release, only if --pin has objects reviewed")
-	case len(o.catalogs) > 0 && o.release == "":
-		return nil, errors.New("--catalog: only with --release")
-	case len(o.catalogs) > 0 && (o.ack || o.pin):
-		return nil, errors.New("--ack and --pin are about the release alone: leave out --catalog")
 	case o.ack && (o.plan != "" || o.pin):
 		return nil, errors.New("--ack is a question of its own: leave out --plan and --pin")
 	}

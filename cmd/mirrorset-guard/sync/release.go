@@ -15,9 +15,8 @@ func (s *syncing) releaseOf() (func(context.Context) (answer, error), error) {
 	if err != nil {
 		return nil, s.aboutRelease(err)
 	}
-	read := new(readiness.ReadCatalogs) // minutes of work, if large, and the same in each judgement
 	return func(ctx context.Context) (answer, error) {
-		w := readiness.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Carrier: s.world.Registries.Client, Catalogs: s.catalogs, ReadCatalogs: read, Flags: s.Again()}
+		w := readiness.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Carrier: s.world.Registries.Client, Flags: s.Again()}
 		r, err := readiness.Judge(ctx, w, choice)
 		if err != nil {
 			return answer{}, s.aboutRelease(err)

@@ -24,9 +24,8 @@ import (
 type options struct {
 	cli.ReviewFlags
 	output cli.Output
-	// release is the release to be copied instead of what a change needs, and catalogs are those of its operators.
+	// release is the release to be copied instead of what a change needs.
 	release    string
-	catalogs   []string
 	pushSecret string
 	platforms  string
 	dryRun     bool
@@ -52,7 +51,7 @@ image its signatures (tags .sig, .att and .sbom) and what refers to it.
 
 With --release it copies what a release lacks, as check --release finds it, in the order of
 an update: the release image, the version operator, the others by run level, the images of
-the nodes' system. With --catalog it copies what the updates of operators need, too.
+the nodes' system.
 
 Nothing is overwritten: a tag that names another image at the mirror stays unless
 --move-tags is given. What was copied when the command is interrupted need not be
@@ -67,8 +66,7 @@ need, or the release is READY. 1: that is not so, and why. 2: trouble, or UNKNOW
   mirrorset-guard sync -f itms.yaml
   mirrorset-guard sync -f mirrors/ --from cluster.yaml --push-secret push.json
   mirrorset-guard sync --platforms
-  mirrorset-guard sync --release 4.21.3 --dry-run
-  mirrorset-guard sync --release 4.21.3 --catalog registry.redhat.io/redhat/redhat-operator-index:v4.21`,
+  mirrorset-guard sync --release 4.21.3 --dry-run`,
 		Args: cli.Filled(cli.NoArgs),
 		RunE: cli.Runs(o.run),
 	}
@@ -76,7 +74,6 @@ need, or the release is READY. 1: that is not so, and why. 2: trouble, or UNKNOW
 	o.AddFlags(flags)
 	o.output.AddFlags(flags)
 	flags.StringVar(&o.release, "release", "", "copy what a release lacks instead: a version, next, desired, or the reference of a release image, as for check --release")
-	flags.StringArrayVar(&o.catalogs, "catalog", nil, "with --release: the image of a file-based catalog for it; copy what the updates of the operators installed from it need, too; may be repeated")
 	flags.StringVar(&o.pushSecret, "push-secret", "", "file with the credentials to push to mirrors with (.dockerconfigjson); default: those of podman login and docker login")
 	flags.StringVar(&o.platforms, "platforms", "", "copy only the parts of an index for these platforms (linux/amd64,linux/arm64); without a value, those of the cluster's nodes")
 	flags.Lookup("platforms").NoOptDefVal = ofNodes
@@ -103,8 +100,6 @@ func (o *options) run(ctx context.Context, streams cli.Streams) error {
 	switch {
 	case o.release != "" && len(o.Change.Files) > 0:
 		return errors.New("--release is about the configuration in force: leave out -f")
-	case len(o.catalogs) > 0 && o.release == "":
-		return errors.New("--catalog: only with --release")
 	case o.release != "" && (o.history || o.rescue):
 		return errors.New("--history and --rescue are about images that the cluster names today, and --release about those of a release: leave one out")
 	case len(o.Change.Files) == 0 && o.By.Given():
@@ -192,7 +187,7 @@ func (s *syncing) record(ctx context.Context, c *cli.Candidate) (review.Record, 
 	return s.reviewer.Review(ctx, c.Edit, c.By)
 }
 
-// maxRounds bounds how often more is found to be missing: the release image and catalogs first, then what they name.
+// maxRounds bounds how often more is found to be missing: the release image first, then what it names.
 const maxRounds = 3
 
 func (s *syncing) run(ctx context.Context) error {

@@ -296,7 +296,6 @@ spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}
 		{[]string{"--at-once", "-1"}, "--at-once -1: want 1 to 256"},
 		{[]string{"--at-once", "0"}, "--at-once 0: want 1 to 256"},
 		{[]string{"--push-secret", ""}, "--push-secret: it is empty"},
-		{[]string{"--catalog", "quay.io/a/b"}, "--catalog: only with --release"},
 		{[]string{"--delete"}, "--delete: only with -f"},
 		{[]string{"--for-user", "ann"}, "--for-user and --for-group: only with -f"},
 		{[]string{"-o", "yaml"}, `--output "yaml": choose one of`},
