@@ -23,12 +23,8 @@ type Options struct {
 	// Untagged leaves what is copied by digest without a tag. By default it gets one, as some registries
 	// delete what has none: Quay after an hour.
 	Untagged bool
-	// Bare leaves out what is attached, and puts nothing under a tag. An image is then not copied if its place
-	// is a tag, or if nodes require signatures of it that the origin has and the mirror lacks.
-	Bare bool
-	// Images bounds the images that are copied at once, Blobs the blobs; 0 means a number that keeps
-	// two registries busy.
-	Images, Blobs int
+	// Images bounds the images that are copied at once; 0 means a number that keeps two registries busy.
+	Images int
 	// On is told what happens, by one caller at a time; nil for nobody.
 	On func(Event)
 }
@@ -68,9 +64,9 @@ type remoteKey struct {
 
 // New returns a Copier that reads what it copies through pull, and everything at mirrors through push.
 func New(pull, push *registry.Client, o Options) *Copier {
-	o.Images, o.Blobs = cmp.Or(o.Images, ImagesAtOnce), cmp.Or(o.Blobs, blobsAtOnce)
+	o.Images = cmp.Or(o.Images, ImagesAtOnce)
 	return &Copier{
-		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(o.Blobs),
+		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(blobsAtOnce),
 		images: fair.New(int64(o.Images)), sparse: map[string]func() error{}, recently: recently, firstRest: firstRest,
 	}
 }
@@ -103,7 +99,7 @@ func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Regist
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEndpoint(ctx, r, carrier, &c.options)
+	e, err := newEndpoint(ctx, r, carrier)
 	if err != nil {
 		return nil, err
 	}

@@ -773,7 +773,8 @@ func TestInPieces(t *testing.T) {
 		t.Errorf("%d blobs came in pieces, want 3", n)
 	}
 	s.mirror.forget()
-	c := New(s.pull, s.push, Options{Images: 1, Blobs: 1})
+	c := New(s.pull, s.push, Options{Images: 1})
+	c.blobs = newBlobs(1)
 	for _, j := range c.Copy(t.Context(), []policy.Copy{s.copy("app1:v1", ""), s.copy("app2:v1", "")}, func([]*Job) {}) {
 		wantState(t, j, Copied)
 	}
@@ -946,72 +947,6 @@ func TestEndlessTags(t *testing.T) {
 	}
 }
 
-// TestBareLeavesNoSignature: an image is not copied without its tags where nodes would then miss a signature that
-// the source has: they stop at a mirror that has the image.
-func TestBareLeavesNoSignature(t *testing.T) {
-	s := newStage(t, newServer(t), newServer(t))
-	signed := pushFixture(t, s.source.host+"/signed")
-	ofPart := signed.tags[1]
-	plain := image(t, "nothing is attached to it")
-	digest := must[v1.Hash](t)(plain.Digest()).String()
-	check(t, remote.Write(ref(t, s.source.host+"/plain:v1").(name.Tag), plain))
-	asked := func(image, digest string) policy.Copy {
-		c := s.copy(image+"@"+digest, digest)
-		c.Signed = true
-		return c
-	}
-	jobs := s.run(t.Context(), Options{Bare: true}, asked("signed", signed.digest), asked("plain", digest))
-	wantState(t, jobs[0], Failed)
-	if want := "nodes require signatures of it, and the mirror lacks the tag " + ofPart; !strings.Contains(jobs[0].Err.Error(), want) {
-		t.Errorf("got %v, want %s", jobs[0].Err, want)
-	}
-	wantState(t, jobs[1], Copied) // of which the source has none either
-	if sent := s.mirror.count("PUT", "/v2/signed/") + s.mirror.count("POST", "/v2/signed/"); sent != 0 {
-		t.Errorf("%d requests send some of what is refused", sent)
-	}
-
-	t.Run("some of its signatures are there", func(t *testing.T) {
-		tag := ref(t, s.mirror.host+"/signed:"+ofPart).(name.Tag)
-		check(t, remote.Write(tag, must[v1.Image](t)(remote.Image(ref(t, s.source.host+"/signed:"+ofPart)))))
-		got := s.run(t.Context(), Options{Bare: true}, asked("signed", signed.digest))[0]
-		wantState(t, got, Failed)
-		if !strings.Contains(got.Err.Error(), signed.tags[2]) {
-			t.Errorf("got %v, want %s to be named", got.Err, signed.tags[2])
-		}
-	})
-	t.Run("the source does not say", func(t *testing.T) {
-		s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
-			if !strings.HasSuffix(r.URL.Path, signatureSuffix) {
-				return false
-			}
-			w.WriteHeader(http.StatusForbidden)
-			return true
-		})
-		defer s.source.set(func(http.ResponseWriter, *http.Request) bool { return false })
-		got := s.run(t.Context(), Options{Bare: true}, asked("signed", signed.digest))[0]
-		wantState(t, got, Failed)
-		if !strings.Contains(got.Err.Error(), "403") {
-			t.Errorf("got %v, want what the source answers", got.Err)
-		}
-	})
-	t.Run("all of them are there", func(t *testing.T) {
-		tag := ref(t, s.mirror.host+"/signed:"+signed.tags[2]).(name.Tag)
-		check(t, remote.Write(tag, must[v1.Image](t)(remote.Image(ref(t, s.source.host+"/signed:"+signed.tags[2])))))
-		wantState(t, s.run(t.Context(), Options{Bare: true}, asked("signed", signed.digest))[0], Copied)
-		raw(t, s.mirror.host+"/signed@"+signed.digest)
-	})
-	t.Run("nodes require none", func(t *testing.T) {
-		other := pushFixture(t, s.source.host+"/other")
-		wantState(t, s.run(t.Context(), Options{Bare: true}, s.copy("other@"+other.digest, other.digest))[0], Copied)
-		raw(t, s.mirror.host+"/other@"+other.digest)
-		for _, tag := range append(slices.Clone(other.tags), "v1") {
-			if _, err := remote.Head(ref(t, s.mirror.host+"/other:"+tag)); !registry.IsAbsent(err) {
-				t.Errorf("the tag %s was created: %v", tag, err)
-			}
-		}
-	})
-}
-
 // TestOtherSignatures: an image that nodes require signatures of does not come to be at a mirror that has others than the origin under their
 // tag: nodes may accept none of them, and stop there, while they go on to the source as long as the mirror lacks the image.
 func TestOtherSignatures(t *testing.T) {
@@ -1022,85 +957,53 @@ func TestOtherSignatures(t *testing.T) {
 		unsigned, held bool // nodes require none; the mirror has the image
 		moves          bool
 		copied         bool
-		bare           bool // without tags
 	}{
-		{"the mirror has none", []signer.Key{now}, nil, false, false, false, true, false},
-		{"it has the same", []signer.Key{now}, []signer.Key{now}, false, false, false, true, true},
-		{"it was signed anew at the source", []signer.Key{now}, []signer.Key{old}, false, false, false, false, false},
-		{"it was signed once more at the source", []signer.Key{old, now}, []signer.Key{old}, false, false, false, false, false},
-		{"it was signed anew, and tags may be moved", []signer.Key{now}, []signer.Key{old}, false, false, true, true, false},
-		{"the house signs beside what it copies", []signer.Key{now}, []signer.Key{now, house}, false, false, false, true, true},
-		{"the source has none", nil, []signer.Key{house}, false, false, false, true, true},
-		{"nodes require none", []signer.Key{now}, []signer.Key{old}, true, false, false, true, true},
-		{"nodes stop there as it is", []signer.Key{now}, []signer.Key{old}, false, true, false, true, false},
+		{"the mirror has none", []signer.Key{now}, nil, false, false, false, true},
+		{"it has the same", []signer.Key{now}, []signer.Key{now}, false, false, false, true},
+		{"it was signed anew at the source", []signer.Key{now}, []signer.Key{old}, false, false, false, false},
+		{"it was signed once more at the source", []signer.Key{old, now}, []signer.Key{old}, false, false, false, false},
+		{"it was signed anew, and tags may be moved", []signer.Key{now}, []signer.Key{old}, false, false, true, true},
+		{"the house signs beside what it copies", []signer.Key{now}, []signer.Key{now, house}, false, false, false, true},
+		{"the source has none", nil, []signer.Key{house}, false, false, false, true},
+		{"nodes require none", []signer.Key{now}, []signer.Key{old}, true, false, false, true},
+		{"nodes stop there as it is", []signer.Key{now}, []signer.Key{old}, false, true, false, true},
 	} {
-		for _, bare := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, bare %t", row.reason, bare), func(t *testing.T) {
-				s := newStage(t, newServer(t), newServer(t))
-				img := image(t, "what is signed")
-				digest := must[v1.Hash](t)(img.Digest()).String()
-				check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
-				signatures := map[signer.Key]signing.Signature{}
-				for _, key := range []signer.Key{old, now, house} {
-					signatures[key] = key.Sign(s.source.host+"/app:v1", digest)
-				}
-				for at, keys := range map[*server][]signer.Key{s.source: row.source, s.mirror: row.mirror} {
-					if len(keys) > 0 {
-						attached := signer.Attach(each.Of(keys, func(k signer.Key) signing.Signature { return signatures[k] })...)
-						check(t, remote.Write(ref(t, at.host+"/app:"+signer.Tag(digest)).(name.Tag), must[v1.Image](t)(registries.NewAttached(attached))))
-					}
-				}
-				if row.held {
-					check(t, remote.Write(ref(t, s.mirror.host+"/app@"+digest), img))
-				}
-				c := s.copy("app@"+digest, digest)
-				c.Signed = !row.unsigned
-				s.mirror.forget()
-				j := s.run(t.Context(), Options{Bare: bare, MoveTags: row.moves && !bare}, c)[0]
-				copied := row.copied
-				if bare {
-					copied = row.bare
-				}
-				if !copied {
-					wantState(t, j, Failed)
-					if !strings.Contains(j.Err.Error(), "nodes require signatures of it, and ") || !strings.Contains(j.Err.Error(), signer.Tag(digest)) {
-						t.Errorf("the reason is %q", j.Err)
-					}
-					if sent := s.mirror.count("PUT") + s.mirror.count("POST"); sent != 0 {
-						t.Errorf("%d requests send some of it", sent)
-					}
-					return
-				}
-				if j.State != Copied && j.State != There {
-					t.Errorf("it is %s: %v", j.State, j.Err)
-				}
-				raw(t, s.mirror.host+"/app@"+digest)
-			})
-		}
-	}
-}
-
-// TestBareListsNoReferrer: that an image refers to another one creates no tag and moves none, where registries keep lists of what does and where
-// they keep none.
-func TestBareListsNoReferrer(t *testing.T) {
-	for version, mirror := range map[string]*server{"distribution 3": newServer(t), "distribution 2.8": olderServer(t)} {
-		t.Run(version, func(t *testing.T) {
-			s := newStage(t, newServer(t), mirror)
-			subject := mutate.MediaType(image(t, "what is referred to"), types.OCIManifestSchema1)
-			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), subject))
-			of := must[*v1.Descriptor](t)(remote.Head(ref(t, s.source.host+"/app:v1")))
-			refers := mutate.Subject(mutate.MediaType(image(t, "refers to it"), types.OCIManifestSchema1), *of).(v1.Image)
-			digest := must[v1.Hash](t)(refers.Digest()).String()
-			check(t, remote.Write(ref(t, s.source.host+"/app@"+digest), refers))
-			wantState(t, s.run(t.Context(), Options{Bare: true}, s.copy("app@"+digest, digest))[0], Copied)
-			raw(t, mirror.host+"/app@"+digest)
-			fallback := strings.Replace(of.Digest.String(), ":", "-", 1)
-			if _, err := remote.Head(ref(t, mirror.host+"/app:"+fallback)); !registry.IsAbsent(err) {
-				t.Errorf("the tag %s was created: %v", fallback, err)
+		t.Run(row.reason, func(t *testing.T) {
+			s := newStage(t, newServer(t), newServer(t))
+			img := image(t, "what is signed")
+			digest := must[v1.Hash](t)(img.Digest()).String()
+			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
+			signatures := map[signer.Key]signing.Signature{}
+			for _, key := range []signer.Key{old, now, house} {
+				signatures[key] = key.Sign(s.source.host+"/app:v1", digest)
 			}
-			if n := mirror.count("PUT", "/manifests/"); n != 1 {
-				t.Errorf("%d manifests were put, want the image alone", n)
+			for at, keys := range map[*server][]signer.Key{s.source: row.source, s.mirror: row.mirror} {
+				if len(keys) > 0 {
+					attached := signer.Attach(each.Of(keys, func(k signer.Key) signing.Signature { return signatures[k] })...)
+					check(t, remote.Write(ref(t, at.host+"/app:"+signer.Tag(digest)).(name.Tag), must[v1.Image](t)(registries.NewAttached(attached))))
+				}
 			}
+			if row.held {
+				check(t, remote.Write(ref(t, s.mirror.host+"/app@"+digest), img))
+			}
+			c := s.copy("app@"+digest, digest)
+			c.Signed = !row.unsigned
+			s.mirror.forget()
+			j := s.run(t.Context(), Options{MoveTags: row.moves}, c)[0]
+			if !row.copied {
+				wantState(t, j, Failed)
+				if !strings.Contains(j.Err.Error(), "nodes require signatures of it, and ") || !strings.Contains(j.Err.Error(), signer.Tag(digest)) {
+					t.Errorf("the reason is %q", j.Err)
+				}
+				if sent := s.mirror.count("PUT") + s.mirror.count("POST"); sent != 0 {
+					t.Errorf("%d requests send some of it", sent)
+				}
+				return
+			}
+			if j.State != Copied && j.State != There {
+				t.Errorf("it is %s: %v", j.State, j.Err)
+			}
+			raw(t, s.mirror.host+"/app@"+digest)
 		})
 	}
 }

@@ -24,8 +24,6 @@ import (
 type endpoint struct {
 	puller *remote.Puller
 	client *http.Client
-	// bare is set if nothing is put under a tag.
-	bare bool
 	// inPieces is set if the registry does not take a blob in one request.
 	inPieces atomic.Bool
 
@@ -40,15 +38,15 @@ type place struct {
 	ref name.Reference
 }
 
-func newEndpoint(ctx context.Context, r name.Registry, carrier http.RoundTripper, o *Options) (*endpoint, error) {
-	e := &endpoint{bare: o.Bare, repositories: map[string]*repository{}}
+func newEndpoint(ctx context.Context, r name.Registry, carrier http.RoundTripper) (*endpoint, error) {
+	e := &endpoint{repositories: map[string]*repository{}}
 	// A Wrapper is taken as it is: neither repeated requests nor authorization are the library's business.
 	wrapped, err := transport.NewWithContext(ctx, r, authn.Anonymous, referrersWatch{carrier, e}, nil)
 	if err != nil {
 		return nil, err
 	}
 	e.client = &http.Client{Transport: uploads{carrier, e}}
-	e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(o.Blobs))
+	e.puller, err = remote.NewPuller(remote.WithTransport(wrapped), remote.WithJobs(blobsAtOnce))
 	return e, err
 }
 
@@ -82,10 +80,6 @@ func (e *endpoint) repository(r name.Repository) *repository {
 			Reference:       orasregistry.Reference{Registry: r.RegistryStr(), Repository: r.RepositoryStr()},
 			SkipReferrersGC: true, // nothing is deleted
 		}}
-		if e.bare {
-			// Else the library lists what refers to another manifest under a tag of that one, where the registry keeps no such list.
-			_ = known.oras.SetReferrersCapability(true) // which fails only if it is known
-		}
 		e.repositories[r.RepositoryStr()] = known
 	}
 	return known

@@ -71,9 +71,9 @@ func TestRepeatedParts(t *testing.T) {
 		}
 		at = c.index(parts...)
 	}
-	wantState(t, s.run(t.Context(), Options{Bare: true}, s.copy("app@"+at, at))[0], Copied)
+	wantState(t, s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0], Copied)
 	for what, n := range map[string]int{
-		"reads": s.source.count("GET", "/manifests/"), "puts": s.mirror.count("PUT", "/manifests/"),
+		"reads": s.source.count("GET", "/manifests/sha256:"), "puts": s.mirror.count("PUT", "/manifests/"),
 	} {
 		if n != maxNesting+2 {
 			t.Errorf("%d %s of manifests, want %d, one for each", n, what, maxNesting+2)
@@ -181,7 +181,7 @@ func TestInterruptedReading(t *testing.T) {
 		}
 		return c.serve(w, r)
 	})
-	s.run(ctx, Options{Bare: true}, s.copy("app@"+at, at))
+	s.run(ctx, Options{}, s.copy("app@"+at, at))
 	if n := n.Load(); n > 2+readsAtOnce {
 		t.Errorf("%d manifests were read, want those at most that were under way", n)
 	}

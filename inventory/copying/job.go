@@ -233,9 +233,6 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 		return err
 	}
 	j.Registry = j.to.repo.RegistryStr()
-	if _, byTag := j.to.ref.(name.Tag); byTag && c.options.Bare {
-		return errors.New("its place is a tag, and tags are neither moved nor created")
-	}
 	var ahead sync.WaitGroup
 	ahead.Go(func() { j.to.list(ctx) })
 	defer ahead.Wait()
@@ -256,7 +253,7 @@ func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) erro
 	r := &reader{j.from, o.Platforms, &quota{}}
 	var known attachments
 	var ahead sync.WaitGroup
-	if of, err := v1.NewHash(j.Copy.Digest); err == nil && !o.Bare {
+	if of, err := v1.NewHash(j.Copy.Digest); err == nil {
 		ahead.Go(func() { known = r.attachedTo(ctx, of) }) // while the manifest is read
 	}
 	image, err := j.readImage(ctx, r)
@@ -264,45 +261,11 @@ func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) erro
 	if err != nil {
 		return err
 	}
-	var attached []*manifest
-	var notes []string
-	switch {
-	case !o.Bare:
-		attached, notes, err = r.attached(ctx, image.all(), known)
-	case j.Signed:
-		err = j.missesNoSignature(ctx, r, image.all())
-	}
+	attached, notes, err := r.attached(ctx, image.all(), known)
 	if err != nil {
 		return err
 	}
 	j.image, j.attached, j.Notes, j.origin, j.Digest, j.read = image, attached, notes, l, image.digest.String(), r.quota
-	return nil
-}
-
-// missesNoSignature returns an error if the origin has signatures of an image's manifests that the mirror lacks.
-func (j *Job) missesNoSignature(ctx context.Context, r *reader, image []*manifest) error {
-	for _, m := range image {
-		if m.mediaType.IsIndex() {
-			continue // nodes look for those of the part that they run
-		}
-		tag := tagFor(m.digest) + signatureSuffix
-		origin, err := r.puller.Get(ctx, r.repo.Tag(tag))
-		switch {
-		case registry.IsAbsent(err): // nothing that a copy would leave behind
-			continue
-		case err != nil:
-			return err
-		}
-		there, lacks, err := j.lacksSignatures(ctx, tag, origin.Manifest)
-		switch {
-		case err != nil:
-			return err
-		case !there:
-			return fmt.Errorf("nodes require signatures of it, and the mirror lacks the tag %s; tags are not created", tag)
-		case lacks:
-			return fmt.Errorf("nodes require signatures of it, and the mirror has others under the tag %s; tags are not moved", tag)
-		}
-	}
 	return nil
 }
 
@@ -405,7 +368,7 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 func (c *Copier) addSignatures(ctx context.Context, j *Job) error {
 	for _, a := range j.Attachments {
 		tag, ok := tagOf(a.To)
-		if !ok || c.options.Bare || slices.ContainsFunc(j.attached, func(m *manifest) bool { return m.tag == tag }) {
+		if !ok || slices.ContainsFunc(j.attached, func(m *manifest) bool { return m.tag == tag }) {
 			continue
 		}
 		from, err := c.at(ctx, a.From, false)
@@ -650,7 +613,7 @@ func (c *Copier) finish(ctx context.Context, j *Job) error {
 		return nil
 	}
 	if !byTag {
-		if c.options.Untagged || c.options.Bare {
+		if c.options.Untagged {
 			return j.put(ctx, j.image, j.to.ref)
 		}
 		return j.put(ctx, j.image, j.to.repo.Tag(tagFor(j.image.digest)+keepingTag))

@@ -59,8 +59,6 @@ type Options struct {
 	Platforms func() []string
 
 	longBodies chan struct{} // taken while a long body is read
-	meter      Meter         // nil for none
-	pushRemedy string        // what to do where there are no credentials to push with
 }
 
 // DefaultRates stay below the limits that registries have published; see package limits.

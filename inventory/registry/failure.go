@@ -124,9 +124,8 @@ func connectionFailure(host string, err error, timeout time.Duration) *failure {
 	f.timedOut = isTimeout(err)
 	var refusal *addressError
 	var redirect *redirectError
-	var metered *meterError
 	switch {
-	case errors.As(err, &refusal), errors.As(err, &redirect), errors.As(err, &metered):
+	case errors.As(err, &refusal), errors.As(err, &redirect):
 		f.load, f.refused = fine, true // which says nothing about the registry's load
 	case isReset(err):
 		f.load, f.again = overloaded, true
@@ -137,12 +136,9 @@ func connectionFailure(host string, err error, timeout time.Duration) *failure {
 func describeConnection(host string, err error, timeout time.Duration) string {
 	var refusal *addressError
 	var redirect *redirectError
-	var metered *meterError
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
-	case errors.As(err, &metered):
-		return fmt.Sprintf("%s is not asked: %v", host, metered)
 	case errors.As(err, &op) && op.Op == "proxyconnect":
 		return fmt.Sprintf("the proxy on the way to %s cannot be used; check the cluster's proxy settings", host)
 	case errors.As(err, &refusal):

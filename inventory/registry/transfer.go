@@ -20,17 +20,10 @@ import (
 // With returns a Client that shows registries other credentials, and otherwise asks them as c does at the
 // moment: it shares their pace. It is to be closed.
 func (c *Client) With(credentials Credentials) *Client {
-	return c.derive(func(o *Options) {
-		o.Credentials, o.pushRemedy = credentials, "; give --push-secret, or log in with podman or docker"
-	})
-}
-
-// derive returns a Client with other options that shares the pace of c.
-func (c *Client) derive(change func(*Options)) *Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.options
-	change(&o)
+	o.Credentials = credentials
 	return newClient(o, c.paces)
 }
 
@@ -116,7 +109,7 @@ func (r *transferred) answer() (*http.Response, error) {
 		case f.status == http.StatusUnauthorized && !anew:
 			anew = true // the token may have expired
 			continue
-		case f.after > r.patience():
+		case f.after > maxRetryAfter:
 			return nil, err
 		case f.load == throttled && attempt < maxThrottled:
 		case f.again && attempt < maxAgain && r.endpoint.breaker.open() == nil:
@@ -127,15 +120,6 @@ func (r *transferred) answer() (*http.Response, error) {
 			return nil, err
 		}
 	}
-}
-
-// patience is for how long a request waits for a registry that limits the rate of requests. Whoever has a Meter comes
-// back later, and has other registries to see to.
-func (r *transferred) patience() time.Duration {
-	if r.endpoint.transport.options.meter != nil {
-		return maxRetryWait
-	}
-	return maxRetryAfter
 }
 
 func (r *transferred) hasBody() bool { return r.request.Body != nil && r.request.Body != http.NoBody }
@@ -190,7 +174,7 @@ func (r *transferred) once(repository, what string, anew bool) (*http.Response, 
 	if err != nil {
 		return nil, err
 	}
-	slot, err := e.pace.acquireWithin(ctx, e.api, r.patience())
+	slot, err := e.pace.acquireWithin(ctx, e.api, maxRetryAfter)
 	if err != nil {
 		return nil, err
 	}
@@ -278,11 +262,7 @@ func (r *transferred) send(out *http.Request, what string, cred credential) (*ht
 	w := watch(out.Context(), stalled)
 	out = out.WithContext(w.ctx)
 	if r.hasBody() {
-		body := r.request.Body
-		if m := r.endpoint.transport.options.meter; m != nil {
-			body, out.GetBody = &meteredBody{body, r.request.Context(), m}, nil // which would be sent past the meter
-		}
-		out.Body = &watched{ReadCloser: body, watch: w}
+		out.Body = &watched{ReadCloser: r.request.Body, watch: w}
 	}
 	resp, err := r.endpoint.transport.RoundTrip(out)
 	if err != nil {
@@ -327,7 +307,7 @@ func (r *transferred) refusal(answer response, cred credential) *failure {
 	case !r.pushes:
 		return denied(host, answer, cred)
 	case cred.anonymous():
-		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d, and there are no credentials to push to it with%s%s", host, answer.status, r.endpoint.transport.options.pushRemedy, says(answer))}
+		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d, and there are no credentials to push to it with; give --push-secret, or log in with podman or docker%s", host, answer.status, says(answer))}
 	default:
 		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d to the credentials for pushing%s", host, answer.status, says(answer))}
 	}

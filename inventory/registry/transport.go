@@ -103,13 +103,7 @@ func leftOrigin(req *http.Request, origin *url.URL) bool {
 // RoundTrip implements http.RoundTripper: nothing leaves that should not,
 // redirected requests included.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	err := t.check(req.URL)
-	if m := t.options.meter; err == nil && m != nil {
-		if refused := m.Request(req.Context()); refused != nil {
-			err = &meterError{refused}
-		}
-	}
-	if err != nil {
+	if err := t.check(req.URL); err != nil {
 		if req.Body != nil {
 			req.Body.Close() // nothing was read
 		}

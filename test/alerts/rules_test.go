@@ -79,7 +79,7 @@ func TestServiceMonitor(t *testing.T) {
 // prechecked are the alerts that an update should wait for. It drains every node, and every pod
 // that was there needs its images on another.
 var prechecked = []string{
-	"MirrorsetGuardImagesLost", "MirrorsetGuardHealStopped", "MirrorsetGuardUpdateNotReady", "MirrorsetGuardRegistryUnreachable", "MirrorsetGuardNotVerifying", "MirrorsetGuardMCOStuck", "RolloutStalledByMirror",
+	"MirrorsetGuardImagesLost", "MirrorsetGuardUpdateNotReady", "MirrorsetGuardRegistryUnreachable", "MirrorsetGuardNotVerifying", "MirrorsetGuardMCOStuck", "RolloutStalledByMirror",
 }
 
 const (

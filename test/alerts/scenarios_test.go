@@ -135,11 +135,6 @@ var scenarios = []scenario{
 	{"it is mended at once", both("mirrorset_guard_config_last_reload_successful", "1x20 0x4 1x100"), 25 * minute, nil, ""},
 	{"there is no file", both("mirrorset_guard_config_last_reload_successful", ""), hour, nil, ""},
 
-	{"a mirror loses what is copied back", world{"mirrorset_guard_heal_stopped_registries a": "0x20 1x100"}, 15 * minute, []string{"MirrorsetGuardHealStopped"}, "1 registries lost an image again"},
-	{"nothing is copied back, as it is off", world{"mirrorset_guard_heal_enabled a": "0x200"}, hour, nil, ""},
-	{"a mirror refuses what is copied back", world{`mirrorset_guard_heal_waiting_images{reason="failed"} a`: "0x20 3x200"}, 45 * minute, []string{"MirrorsetGuardHealFails"}, "30 minutes, 3 images"},
-	{"it refused it for some minutes", world{`mirrorset_guard_heal_waiting_images{reason="failed"} a`: "0x20 3x30 0x200"}, 45 * minute, nil, ""},
-	{"a tag is not copied back", world{`mirrorset_guard_heal_waiting_images{reason="tag"} a`: "0x20 3x200"}, 45 * minute, nil, ""},
 	{"the release that was chosen lacks images", next("desired", "_x20 1 2 3x200"), 20 * minute, []string{"MirrorsetGuardUpdateNotReady"}, "ClusterVersion names release 4.21.3 to update to"},
 	{"one round has found so", next("desired", "_x20 1x200"), hour, nil, ""},
 	{"a round finds it whole", next("desired", "_x20 1 0 1 0x200"), hour, nil, ""},

@@ -64,7 +64,6 @@ func TestChartIsTheBase(t *testing.T) {
 	for folder, more := range map[string]map[string]any{
 		"base":                     {},
 		"overlays/all-kinds":       {"allKinds": true},
-		"overlays/heal":            {"heal": true},
 		"overlays/cert-manager":    {"tls": map[string]any{"source": "cert-manager"}},
 		"overlays/client-ca":       {"clientCA": map[string]any{"enabled": true}},
 		"overlays/console-link":    {"consoleLink": map[string]any{"host": "report.apps.example.com", "proxyImage": proxyImage}},
@@ -197,7 +196,6 @@ func TestBadValues(t *testing.T) {
 		{"mirrorset-guard", with("tls", map[string]any{"caBundle": "x"}), `tls.caBundle is for tls.source secret, and tls.source is service-ca`},
 		{"mirrorset-guard", with("tls", map[string]any{"source": "secret", "caBundle": "Y2E="}), `tls.caBundle holds no certificate`},
 		{"mirrorset-guard", with("monitoring", map[string]any{"enabled": false, "grafana": true}), `monitoring.grafana is set, and monitoring.enabled is not`},
-		{"mirrorset-guard", with("config", map[string]any{"heal": map[string]any{"enabled": true}}), `config.heal.enabled is set, and heal is not`},
 		{"mirrorset-guard", with("resources", map[string]any{"limits": map[string]any{"memory": "1Gi"}}), `resources.limits.memory "1Gi": give it in Mi`},
 		{"mirrorset-guard", with("consoleLink", map[string]any{"host": "https://report.example.com/"}), `consoleLink.host "https://report.example.com/": want the host of a Route alone`},
 		{"mirrorset-guard", with("consoleLink", map[string]any{"host": "report.example.com", "proxyImage": "quay.io/openshift/oauth-proxy:v4.4"}), `consoleLink.proxyImage "quay.io/openshift/oauth-proxy:v4.4": want OpenShift's oauth-proxy as REGISTRY/NAME@sha256:...`},

@@ -22,7 +22,7 @@ var navigation = []section{
 	{"Overview", []string{"README.md", "CHANGELOG.md"}},
 	{"Install", []string{"docs/install.md", "docs/disconnected.md", "docs/upgrade.md", "docs/tls.md"}},
 	{"Configure", []string{"docs/configuration.md", "docs/serve.md"}},
-	{"Use", []string{"docs/cli.md", "docs/sync.md", "docs/heal.md", "docs/mirroring.md", "docs/release.md", "docs/pins.md", "docs/report.md", "docs/documents.md", "docs/diagnose.md", "docs/break-glass.md"}},
+	{"Use", []string{"docs/cli.md", "docs/sync.md", "docs/mirroring.md", "docs/release.md", "docs/pins.md", "docs/report.md", "docs/documents.md", "docs/diagnose.md", "docs/break-glass.md"}},
 	{"GitOps and CI", []string{"docs/gitops/README.md", "docs/gitops/*.md"}},
 	{"How it decides", []string{"docs/rules.md", "docs/forecast.md", "docs/decisions.md", "docs/truth.md"}},
 	{"Operate", []string{"docs/monitoring.md", "docs/metrics.md", "docs/reliability-coverage.md"}},

@@ -51,7 +51,7 @@ func tables(t *testing.T) string {
 	}
 	comments := typedoc.Comments(string(source))
 	var b strings.Builder
-	for _, root := range []reflect.Type{reflect.TypeFor[Decision](), reflect.TypeFor[Confirmation](), reflect.TypeFor[Healing](), reflect.TypeFor[Loss]()} {
+	for _, root := range []reflect.Type{reflect.TypeFor[Decision](), reflect.TypeFor[Confirmation](), reflect.TypeFor[Loss]()} {
 		fmt.Fprintf(&b, "### %s\n\n%s\n\n| field | type | meaning |\n|---|---|---|\n", root.Name(), comments[root.Name()])
 		rows(t, &b, "", root, comments)
 		b.WriteString("\n")

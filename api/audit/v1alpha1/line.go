@@ -25,12 +25,6 @@ func (c Confirmation) Line() ([]byte, error) {
 	return lineOf(c)
 }
 
-// Line returns h as a line with its line feed.
-func (h Healing) Line() ([]byte, error) {
-	h.APIVersion, h.Kind = APIVersion, HealingKind
-	return lineOf(h)
-}
-
 func lineOf(record any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

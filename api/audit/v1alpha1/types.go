@@ -19,8 +19,6 @@ const (
 	LossKind = "Loss"
 	// ConfirmationKind is that of a record about what became of an override.
 	ConfirmationKind = "Confirmation"
-	// HealingKind is that of a record about what was copied back to a mirror.
-	HealingKind = "Healing"
 )
 
 // A Decision is the record of one admission request and its answer. Fields without a value are
@@ -323,39 +321,5 @@ type Loss struct {
 	// Reason is why.
 	Reason string `json:"reason"`
 	// Guard is which guard lost them.
-	Guard Guard `json:"guard"`
-}
-
-// A Healing is the record of an image that was copied back to a mirror that had lost it, or could not be, or
-// of a registry to which nothing more is copied.
-type Healing struct {
-	// APIVersion is audit.mirrorset-guard.io/v1alpha1.
-	APIVersion string `json:"apiVersion"`
-	// Kind is Healing.
-	Kind string `json:"kind"`
-	// Time is when it was done.
-	Time time.Time `json:"time"`
-	// Result is copied, failed, stopped (the registry lost the same image twice: nothing more is copied there)
-	// or resumed (a person let it go on).
-	Result string `json:"result"`
-	// Registry is where to.
-	Registry string `json:"registry"`
-	// Image is the reference as written in the cluster.
-	Image string `json:"image,omitempty"`
-	// Rule is the name of the rule that found the loss.
-	Rule string `json:"rule,omitempty"`
-	// Digest is that of what was copied.
-	Digest string `json:"digest,omitempty"`
-	// From are the places that it was to be copied from, in this order.
-	From []string `json:"from,omitempty"`
-	// To is the place at the mirror.
-	To string `json:"to,omitempty"`
-	// Bytes is how many bytes of layers were sent; what was there was not sent.
-	Bytes int `json:"bytes,omitempty"`
-	// MirrorSets are the objects that send the image to the mirror.
-	MirrorSets []string `json:"mirrorSets,omitempty"`
-	// Reason is why it failed, or was stopped.
-	Reason string `json:"reason,omitempty"`
-	// Guard is which guard did it.
 	Guard Guard `json:"guard"`
 }

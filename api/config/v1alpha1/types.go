@@ -64,8 +64,6 @@ type GuardConfiguration struct {
 	Registries []Registry `json:"registries"`
 	// Audit says what is recorded of decisions, and where.
 	Audit Audit `json:"audit"`
-	// Heal says whether the guard copies back what mirrors have lost.
-	Heal Heal `json:"heal"`
 	// Updates says which release the replica that verifies judges again and again before the cluster is updated to
 	// it: off for none; desired for the one that spec.desiredUpdate of ClusterVersion names; recommended for that
 	// one and, where there is none, the newest that ClusterVersion recommends.
@@ -181,22 +179,6 @@ type AuditFile struct {
 	MaxAgeDays int `json:"maxAgeDays"`
 	// Compress compresses backups with gzip.
 	Compress bool `json:"compress"`
-}
-
-// A Heal says whether the guard copies back images that mirrors have lost, and how much of it at most. It
-// copies by digest alone, from places that nodes may pull from, and moves or creates no tag.
-type Heal struct {
-	// Enabled lets the replica that verifies copy. It needs rights that the overlay heal grants.
-	Enabled bool `json:"enabled"`
-	// PushSecret is the name of a Secret in the guard's own namespace, of the type
-	// kubernetes.io/dockerconfigjson, with the credentials to push to mirrors with. The overlay grants
-	// the right to read the one named by default.
-	PushSecret string `json:"pushSecret"`
-	// MiBPerHour is how many MiB are sent to mirrors at most in any hour, from 1 to 10485760.
-	MiBPerHour int `json:"miBPerHour"`
-	// RequestsPerHour is how many requests are made at most in any hour, to mirrors and to the places that
-	// images are read from, from 100 to 1000000.
-	RequestsPerHour int `json:"requestsPerHour"`
 }
 
 // An Enum is a text of which there are only a few.

@@ -11,7 +11,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
 )
 
 // Default returns the Configuration of a file that sets nothing. The caller owns it.
@@ -36,7 +35,6 @@ func Default() Configuration {
 			Destination: "stdout", Changes: true, Facts: 100,
 			File: v1alpha1.AuditFile{MaxSizeMiB: 100, MaxFiles: 10, MaxAgeDays: 0, Compress: true},
 		},
-		Heal:    v1alpha1.Heal{PushSecret: healing.DefaultPushSecret, MiBPerHour: 10_240, RequestsPerHour: 20_000},
 		Updates: v1alpha1.UpdatesOff,
 	}}
 }

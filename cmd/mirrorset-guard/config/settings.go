@@ -13,7 +13,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
-	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
 )
 
 // What the values of the file's enums are in the packages that go by them.
@@ -76,14 +75,6 @@ func (c Configuration) AuditSettings() auditlog.Settings {
 		To:     auditDestinations[a.Destination],
 		File:   auditlog.FileSettings{Path: a.File.Path, MaxSize: a.File.MaxSizeMiB, MaxFiles: a.File.MaxFiles, MaxAge: a.File.MaxAgeDays, Compress: a.File.Compress},
 		Detail: audit.Detail{Unchanged: a.Unchanged, Changes: a.Changes, Facts: a.Facts},
-	}
-}
-
-// HealSettings returns whether what mirrors have lost is copied back, and how much of it.
-func (c Configuration) HealSettings() healing.Settings {
-	return healing.Settings{
-		Enabled: c.Heal.Enabled, PushSecret: c.Heal.PushSecret,
-		Limit: healing.Limit{Bytes: int64(c.Heal.MiBPerHour) << 20, Requests: int64(c.Heal.RequestsPerHour)},
 	}
 }
 

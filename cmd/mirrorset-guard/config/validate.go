@@ -58,7 +58,6 @@ func (c Configuration) validate(wrong map[string]bool) field.ErrorList {
 	v.lifetimes(field.NewPath("lifetimes"), c.Lifetimes)
 	v.registries(field.NewPath("registries"), c.Registries)
 	v.audit(field.NewPath("audit"), c.Audit)
-	v.heal(field.NewPath("heal"), c.Heal)
 	oneOf(&v, field.NewPath("updates"), c.Updates)
 	return v.mistakes
 }

@@ -84,9 +84,7 @@ func (o *auditOptions) run(ctx context.Context, io cli.Streams, files []string) 
 			sum.AddConfirmation(r.Confirmation)
 			return show(r)
 		}
-		if r.Healing == nil {
-			sum.Add(&r.Decision)
-		}
+		sum.Add(&r.Decision)
 		return show(r)
 	})
 	if err != nil {

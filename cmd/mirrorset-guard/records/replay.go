@@ -127,7 +127,7 @@ func (o *replayOptions) read(ctx context.Context, io cli.Streams, files []string
 		if r.Loss != nil {
 			reading.lost(r.Loss)
 		}
-		if r.Loss != nil || r.Confirmation != nil || r.Healing != nil || slices.Contains([]string{audit.Skipped, "malformed", "unreviewed"}, d.Verdict) {
+		if r.Loss != nil || r.Confirmation != nil || slices.Contains([]string{audit.Skipped, "malformed", "unreviewed"}, d.Verdict) {
 			return nil
 		}
 		asked := filter.Covers(&d)

@@ -50,7 +50,6 @@ func (g *guard) lead(ctx context.Context) {
 	loops.Go(func() { g.unreviewed.Tell(ctx) })
 	if g.options.standing.every > 0 {
 		loops.Go(func() { g.standing.Verify(ctx) })
-		loops.Go(func() { g.healer.Run(ctx) })
 		loops.Go(func() { g.updates.Run(ctx) })
 	}
 	if g.follower != nil {

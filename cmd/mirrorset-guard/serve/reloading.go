@@ -53,7 +53,6 @@ func (g *guard) configure(file config.Configuration) error {
 	g.registries.Client.SetPaces(configured.Paces)
 	g.registries.SetLifetimes(configured.Lifetimes)
 	g.settings.Store(&configured.Settings)
-	g.healer.Configure(configured.Heal)
 	g.updates.Configure(updates.Setting(configured.Updates))
 	return nil
 }

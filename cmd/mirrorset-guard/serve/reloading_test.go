@@ -9,7 +9,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
 	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
@@ -28,9 +27,6 @@ func TestConfigure(t *testing.T) {
 	}
 	g.options = &o
 	var err error
-	if g.healer, err = healing.New(healing.Options{Registries: g.registries.Client, Metrics: g.registry}); err != nil {
-		t.Fatal(err)
-	}
 	if g.updates, err = updates.New(updates.Options{}); err != nil {
 		t.Fatal(err)
 	}

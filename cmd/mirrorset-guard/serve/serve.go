@@ -42,7 +42,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
-	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
@@ -178,7 +177,6 @@ type guard struct {
 
 	unreviewed *standing.Unreviewed // what has changed without a review
 	follower   *rollouts.Follower   // nil: rollouts are not followed
-	healer     *healing.Healer
 	updates    *updates.Watcher
 	payloads   *readiness.Payloads
 	settings   atomic.Pointer[policy.Settings]
@@ -222,9 +220,6 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	}
 	reviewer := g.world.Reviewer()
 	reviewer.SettingsNow, reviewer.Limiter, reviewer.InForce = g.currentSettings, review.NewLimiter(runtime.GOMAXPROCS(0)), new(review.InForce)
-	if err := g.prepareHealing(cluster, configured.Heal); err != nil {
-		return nil, err
-	}
 	if err := g.prepareStanding(cluster, reviewer); err != nil {
 		return nil, err
 	}

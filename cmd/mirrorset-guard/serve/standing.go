@@ -71,7 +71,6 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 		Reviewer: reviewer,
 		Store:    g.registries,
 		Outlet:   report.Outlet{Reporter: report.Events(g.events, standing.Author(g.replica), &theGuard), Budget: budget, Log: log},
-		Healer:   g.healer,
 		Unseen:   g.unreviewed.Unseen,
 		Every:    g.options.standing.every,
 		Log:      log,

@@ -46,9 +46,6 @@ it lacks is then not known, and not looked at.
 {{- if and $link.host (ne .Values.tls.source "service-ca") -}}
 {{- fail (printf "consoleLink.host is set, and tls.source is %s: the proxy trusts the service CA alone" .Values.tls.source) -}}
 {{- end -}}
-{{- if and (dig "heal" "enabled" false .Values.config) (not .Values.heal) -}}
-{{- fail "config.heal.enabled is set, and heal is not: the guard would have no right to read the credentials to push with, nor to keep count: set heal=true" -}}
-{{- end -}}
 {{- if and .Values.monitoring.grafana (not .Values.monitoring.enabled) -}}
 {{- fail "monitoring.grafana is set, and monitoring.enabled is not: there would be no metrics to show" -}}
 {{- end -}}

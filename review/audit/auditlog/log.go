@@ -142,12 +142,6 @@ func (l *Log) Confirm(c auditv1alpha1.Confirmation) {
 	l.enqueue(c.Line())
 }
 
-// Heal queues h to be written, as Record does.
-func (l *Log) Heal(h auditv1alpha1.Healing) {
-	h.Guard = l.options.Guard
-	l.enqueue(h.Line())
-}
-
 func (l *Log) enqueue(line []byte, err error) {
 	if err != nil {
 		l.lose(1, fmt.Errorf("encoding a record: %w", err))

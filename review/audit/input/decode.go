@@ -2,7 +2,6 @@ package input
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -52,8 +51,6 @@ func (r Reader) decode(line []byte) (*Record, error) {
 		return decodeLoss(line)
 	case h.Kind == auditv1alpha1.ConfirmationKind:
 		return decodeConfirmation(line)
-	case h.Kind == auditv1alpha1.HealingKind:
-		return decodeHealing(line)
 	default:
 		return nil, fmt.Errorf("a record of the kind %q, which this version does not know", text.Cut(h.Kind, audit.MaxName))
 	}
@@ -104,24 +101,6 @@ func decodeConfirmation(line []byte) (*Record, error) {
 		d.Verdict = "confirmed"
 	}
 	return &Record{Decision: d, Confirmation: &c, Line: line, key: c.UID + " confirmation"}, nil
-}
-
-func decodeHealing(line []byte) (*Record, error) {
-	var h auditv1alpha1.Healing
-	if err := json.Unmarshal(line, &h); err != nil {
-		return nil, notReadable(err)
-	}
-	if h.Time.IsZero() || h.Result == "" {
-		return nil, fmt.Errorf("the record lacks its time or its result")
-	}
-	d := auditv1alpha1.Decision{
-		Time: h.Time, Verdict: h.Result, Operation: "HEAL", Reason: cmp.Or(h.Reason, "to "+h.To),
-		User: auditv1alpha1.User{Name: "mirrorset-guard"}, Object: auditv1alpha1.Object{Kind: "Registry", Name: h.Registry},
-	}
-	if h.Image != "" {
-		d.Object = auditv1alpha1.Object{Kind: "Image", Name: h.Image}
-	}
-	return &Record{Decision: d, Healing: &h, Line: line}, nil
 }
 
 func decodeLoss(line []byte) (*Record, error) {

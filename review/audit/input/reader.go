@@ -28,12 +28,11 @@ type Reader struct {
 
 // A Record is the content of one line: a decision or, if Loss is set, that records were lost or, if
 // Confirmation is set, what became of an override. Decision then has when, whose and of what, and
-// the verdict confirmed or unconfirmed. If Healing is set, it is what was copied back to a mirror, and the verdict its result.
+// the verdict confirmed or unconfirmed.
 type Record struct {
 	Decision     auditv1alpha1.Decision
 	Loss         *auditv1alpha1.Loss
 	Confirmation *auditv1alpha1.Confirmation
-	Healing      *auditv1alpha1.Healing
 	// Line is the line as the guard wrote it, without its line feed, and is valid until the next
 	// record is read; nil for a record from the API server's log.
 	Line []byte

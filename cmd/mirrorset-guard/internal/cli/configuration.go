@@ -14,7 +14,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
-	"github.com/mirrorset-guard/mirrorset-guard/review/healing"
 )
 
 // ConfigFlags name the configuration file. Flags for settings that a file can have too apply to those
@@ -80,7 +79,6 @@ type Configuration struct {
 	Paces     registry.Paces
 	Lifetimes presence.Lifetimes
 	Audit     auditlog.Settings
-	Heal      healing.Settings
 	Updates   v1alpha1.Updates
 }
 
@@ -119,7 +117,7 @@ func (c *ConfigFlags) Merge(file config.Configuration, p *PolicyFlags, r *Regist
 	if err != nil {
 		return Configuration{}, err
 	}
-	merged := Configuration{Settings: c.withFlags(file.Settings(), flagged), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), Audit: file.AuditSettings(), Heal: file.HealSettings(), Updates: file.Updates}
+	merged := Configuration{Settings: c.withFlags(file.Settings(), flagged), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), Audit: file.AuditSettings(), Updates: file.Updates}
 	if c.says("registry-rate") {
 		merged.Paces.Rates = rates
 	}
