@@ -11,9 +11,8 @@
 // about many locations at once and each once however many callers want it. It keeps
 // asking when a caller has to leave, for the next call to find. A miss is remembered
 // for a while beyond its lifetime, for planning ([Store.Recall]). While Run runs, what Keep has
-// named stays fresh, and a registry that has lost some of it is searched; with a Path and
-// a call of Restore, good news about digests outlives a restart. A [Proposal] answers for
-// certificate authorities that are not in force yet, and what it learns never mixes with
+// named stays fresh; with a Path and a call of Restore, good news about digests outlives a
+// restart. A [Proposal] answers for certificate authorities that are not in force yet, and what it learns never mixes with
 // the Store's facts.
 //
 // The package knows no registry: it asks any Prober. It does not answer with a fact that

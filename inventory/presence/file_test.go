@@ -191,7 +191,7 @@ func TestRestoredFactsAreOfNow(t *testing.T) {
 		t.Errorf("%v after %d probes", got, p.probed.Load())
 	}
 	s.Keep("live", []mirrors.Location{digested()}, 0)
-	if at := s.keeper.due[digested()].at; at.After(time.Now()) {
+	if at := s.keeper.due[digested()]; at.After(time.Now()) {
 		t.Errorf("due in %v, want at once", time.Until(at))
 	}
 	p.generation.Add(1)

@@ -18,16 +18,8 @@ import (
 type keeper struct {
 	most       int // locations
 	topics     map[string]topic
-	due        map[mirrors.Location]due
-	generation uint64               // under which due was set
-	searches   map[queueKey]*search // of registries that have lost something of late
-	losses     chan struct{}        // see Store.Losses
-}
-
-// due is when a location is to be looked up again.
-type due struct {
-	at      time.Time
-	lasting bool // kept without end
+	due        map[mirrors.Location]time.Time
+	generation uint64 // under which due was set
 }
 
 // A topic is one reason to keep facts fresh, and the locations it is about.
@@ -50,10 +42,7 @@ const (
 )
 
 func newKeeper(most int) *keeper {
-	return &keeper{
-		most: most, topics: map[string]topic{}, due: map[mirrors.Location]due{},
-		searches: map[queueKey]*search{}, losses: make(chan struct{}),
-	}
+	return &keeper{most: most, topics: map[string]topic{}, due: map[mirrors.Location]time.Time{}}
 }
 
 // set makes locs the locations of a topic, or ends it if there are none.
@@ -116,28 +105,26 @@ func (k *keeper) byWeight() []string {
 // collect schedules what the topics name, up to the bound. What was scheduled before
 // keeps its time.
 func (k *keeper) collect(now time.Time) {
-	all := make(map[mirrors.Location]due, len(k.due))
+	due := make(map[mirrors.Location]time.Time, len(k.due))
 	for _, name := range k.byWeight() {
-		lasting := k.topics[name].until.IsZero()
 		for _, l := range k.topics[name].locations {
-			if len(all) == k.most {
+			if len(due) == k.most {
 				break
 			}
-			before, ok := k.due[l]
+			at, ok := k.due[l]
 			if !ok {
-				before.at = now
+				at = now
 			}
-			all[l] = due{before.at, lasting || all[l].lasting}
+			due[l] = at
 		}
 	}
-	k.due = all
+	k.due = due
 }
 
 // learned sets when a location is due again, if it is one to keep fresh. Regular is whether it was due now.
 func (k *keeper) learned(m *memo, life time.Duration, regular bool) {
-	if kept, ok := k.due[m.location]; ok {
-		kept.at = m.learned.Add(refreshAfter(m.location.Ref, m.fact, life, regular))
-		k.due[m.location] = kept
+	if _, kept := k.due[m.location]; kept {
+		k.due[m.location] = m.learned.Add(refreshAfter(m.location.Ref, m.fact, life, regular))
 	}
 }
 
@@ -193,8 +180,8 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.set(topic, locs, ttl, now)
-	for l, due := range s.keeper.due {
-		if m := s.memory.get(l); m != nil && due.at.Equal(now) && !m.inherited {
+	for l, at := range s.keeper.due {
+		if m := s.memory.get(l); m != nil && at.Equal(now) && !m.inherited {
 			s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(l, m.fact), false)
 		}
 	}
@@ -222,7 +209,7 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 }
 
 // refresh looks up what is due, no more than KeepRate for each registry, and leaves the
-// rest to the next tick. Searches come first.
+// rest to the next tick.
 func (s *Store) refresh() {
 	generation := s.prober.Generation() // it may take a lock that probes hold
 	now := time.Now()
@@ -231,20 +218,15 @@ func (s *Store) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.renew(generation, now)
-	for key, in := range s.keeper.searches {
-		s.keeper.proceed(key, in, now)
-		asked[key] = s.search(in, now)
-	}
-	for l, due := range s.keeper.due {
+	for l, at := range s.keeper.due {
 		key := keyOf(l)
-		if now.Before(due.at) || asked[key] >= most || !s.queueRefresh(l, now) {
+		if now.Before(at) || asked[key] == most || !s.queueRefresh(l, now) {
 			continue
 		}
 		asked[key]++
 		s.jobs[l].regular = true
 		// Until there is an answer, which sets another time; there may be none.
-		due.at = now.Add(refreshAfter("", &policy.Fact{}, 0, false))
-		s.keeper.due[l] = due
+		s.keeper.due[l] = now.Add(refreshAfter("", &policy.Fact{}, 0, false))
 	}
 	s.schedule()
 }
@@ -259,10 +241,8 @@ func (k *keeper) renew(generation uint64, now time.Time) {
 		return
 	}
 	k.generation = generation
-	clear(k.searches)
-	for l, due := range k.due {
-		due.at = now
-		k.due[l] = due
+	for l := range k.due {
+		k.due[l] = now
 	}
 }
 

@@ -67,6 +67,27 @@ func TestKeep(t *testing.T) {
 	})
 }
 
+// TestKeepIsEven: as many facts are refreshed in any half minute as in any other, from the start on, so that a
+// loss at any time meets a refresh soon.
+func TestKeepIsEven(t *testing.T) {
+	const all, life, window = 2000, 5 * time.Minute, 30 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{takes: 10 * time.Millisecond, presence: policy.Present}
+		s := newTestStore(p, func(o *Options) { o.Lifetimes.PresentDigest = life })
+		defer running(t, s)()
+		s.Keep("live", digests(all, "h.io/a%d"), 0)
+		time.Sleep(time.Minute) // 40 s for all of them, and those that are due meanwhile
+		want := int32(all * window / (life * 7 / 10))
+		for range 40 {
+			before := p.probed.Load()
+			time.Sleep(window)
+			if n := p.probed.Load() - before; n < want*2/3 || n > want*4/3 {
+				t.Errorf("%d lookups in %s, want about %d", n, window, want)
+			}
+		}
+	})
+}
+
 // TestKeepWhatIsKnown: facts that are fresh are not asked for again any sooner, however
 // often they are named.
 func TestKeepWhatIsKnown(t *testing.T) {

@@ -239,9 +239,6 @@ func (s *Store) forget(j *job) {
 		close(j.done)
 	}
 	delete(s.jobs, j.location)
-	if in := s.keeper.searches[keyOf(j.location)]; in != nil {
-		delete(in.open, j.location)
-	}
 	if len(s.jobs) == 0 {
 		s.jobs = map[mirrors.Location]*job{} // what was large does not shrink
 	}
@@ -313,7 +310,4 @@ func (s *Store) learn(j *job, fact *policy.Fact, b basis) {
 	m := &memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
 	s.memory.put(*m)
 	s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(m.location, m.fact), j.regular && known)
-	if known && s.keeper.due[m.location].lasting && isLoss(before.fact, fact) {
-		s.keeper.lost(m.location, m.learned)
-	}
 }

@@ -84,24 +84,6 @@ func (a *account) record(s policy.Standing, rank int, before *account) {
 	}
 }
 
-// lost returns those of the standings of the last round whose loss is confirmed.
-func (l *ledger) lost(standings []policy.Standing) []policy.Standing {
-	var lost []policy.Standing
-	for _, s := range standings {
-		var first mirrors.Object
-		if len(s.Objects) > 0 {
-			first = s.Objects[0]
-		}
-		if s.Outcome == policy.Fails && l.accounts[report.Key(first)].entries[s.Image.Ref].isLost() {
-			lost = append(lost, s)
-		}
-	}
-	return lost
-}
-
-// isLost reports whether the image is lost, reported or not.
-func (e *entry) isLost() bool { return e.lost || e.times >= confirmations }
-
 // suspects reports whether the next round may confirm something.
 func (l *ledger) suspects() bool {
 	for _, a := range l.accounts {

@@ -40,17 +40,6 @@ type Store interface {
 	// Keep keeps the facts about locations fresh until it is called again for the topic or
 	// until ttl is over; a ttl of 0 is forever.
 	Keep(topic string, locs []mirrors.Location, ttl time.Duration)
-	// Losses returns a channel that is closed once a registry turned out to have lost what is kept without end.
-	Losses() <-chan struct{}
-}
-
-// A Healer is told what mirrors hold, in every replica, and what they have lost, in the one that verifies. It
-// keeps no round waiting. *healing.Healer is one.
-type Healer interface {
-	// Seen says which facts a plan of the configuration in force rests on.
-	Seen(policy.Plan, policy.Facts)
-	// Lost names the images that are lost, as more than one round has found, by a round that began at a time.
-	Lost(began time.Time, all []policy.Standing)
 }
 
 // Options are what New needs.
@@ -61,8 +50,6 @@ type Options struct {
 	// Outlet is where the news go. Its budgets may be shared with others who report about the same
 	// objects.
 	Outlet report.Outlet
-	// Healer may copy back what is lost; nil for nothing.
-	Healer Healer
 	// Unseen says which changes may have been made without a review, "" for none. It may be nil.
 	Unseen func() string
 	// Every is the time between two rounds, give or take a quarter. 0 means DefaultEvery. The
@@ -113,25 +100,21 @@ func (v *Verifier) Keep(ctx context.Context) {
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.Look(ctx)
 		if err == nil {
-			if h := v.options.Healer; h != nil {
-				h.Seen(record.Plan, record.Facts)
-			}
 			now := reachability(record)
 			v.metrics.reaches(now)
 			v.tellReachability(registries, now)
 		}
 		return !awaits(record), err
-	}, func() <-chan struct{} { return nil })
+	})
 }
 
-// Verify verifies the configuration in force and reports what has changed, until ctx ends. Once the Store has found
-// losses, a round begins at once. Only one process should do so at a time.
+// Verify verifies the configuration in force and reports what has changed, until ctx ends.
+// Only one process should do so at a time.
 func (v *Verifier) Verify(ctx context.Context) {
 	v.metrics.verifies(true)
 	defer v.metrics.verifies(false)
 	reported := newLedger()
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
-		began := time.Now()
 		record, err := v.Look(ctx)
 		if err != nil {
 			v.metrics.round(err)
@@ -140,13 +123,10 @@ func (v *Verifier) Verify(ctx context.Context) {
 		standings := v.askAgain(ctx, &record)
 		v.metrics.found(record.Verdict, standings)
 		reported.record(standings)
-		if h := v.options.Healer; h != nil {
-			h.Lost(began, reported.lost(standings))
-		}
 		err = v.report(ctx, reported)
 		v.metrics.round(err)
 		return !awaits(record) && !reported.suspects(), err
-	}, v.options.Store.Losses)
+	})
 }
 
 // After an inconclusive round the next one comes after every/sooner.
@@ -155,12 +135,12 @@ const sooner = 4
 // leastPause is the least time between two rounds, however often something changes.
 const leastPause = time.Second
 
-// repeat calls round until ctx ends, and sooner than usual where something is suspected, or a channel
-// is closed that losses returned before the last round. Errors and panics are logged, and the next
-// round may do better: no fault in here may keep reviews from being answered.
-func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (settled bool, err error), losses func() <-chan struct{}) {
+// repeat calls round until ctx ends, and sooner than usual where something is suspected. Errors and
+// panics are logged, and the next round may do better: no fault in here may keep reviews from being
+// answered.
+func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (settled bool, err error)) {
 	for {
-		suspected, lost := v.suspicions.next(), losses()
+		suspected := v.suspicions.next()
 		settled, err := protected(ctx, round)
 		if err != nil && ctx.Err() == nil {
 			v.options.Log.Error(err, "Could not verify the configuration in force", "stack", panics.StackOf(err))
@@ -169,21 +149,20 @@ func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (sett
 		if !settled {
 			wait /= sooner
 		}
-		if !pause(ctx, min(wait, leastPause), nil, nil) || !pause(ctx, wait-leastPause, suspected, lost) {
+		if !pause(ctx, min(wait, leastPause), nil) || !pause(ctx, wait-leastPause, suspected) {
 			return
 		}
 	}
 }
 
-// pause waits until a time has passed or one of the channels is closed, and reports false once ctx has ended.
-func pause(ctx context.Context, d time.Duration, suspected, lost <-chan struct{}) bool {
+// pause waits until a time has passed or suspected is closed, and reports false once ctx has ended.
+func pause(ctx context.Context, d time.Duration, suspected <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-suspected:
-	case <-lost:
 	}
 	return ctx.Err() == nil
 }

@@ -87,23 +87,6 @@ func (w *world) changed(before int) (n int) {
 	return n
 }
 
-// TestLossesBeginARound: what the Store finds by itself is verified at once, and confirmed by the next round but one, which
-// comes sooner than usual.
-func TestLossesBeginARound(t *testing.T) {
-	w := newWorld(5)
-	verify(t, w, func(t *testing.T) {
-		want(t, "at first", w.wait(leastPause), "")
-		w.lose(1, 3, true)
-		w.search()
-		synctest.Wait()
-		if w.asked == 0 {
-			t.Error("no round has begun")
-		}
-		want(t, "at once", w.wait(DefaultEvery/sooner*3/4-time.Second), "")
-		want(t, "after another round", w.wait(DefaultEvery/sooner), "apps MirrorLostImage 2")
-	})
-}
-
 // TestFlap: a mirror that has its images for some minutes, and then not, is
 // told of a few times an hour.
 func TestFlap(t *testing.T) {

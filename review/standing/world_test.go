@@ -31,7 +31,6 @@ type world struct {
 	sick    policy.Presence
 	missing map[string]bool // of locations
 	kept    []mirrors.Location
-	losses  chan struct{}
 	asked   int
 	told    []report.Report
 	deaf    error // of the report.Reporter
@@ -112,20 +111,6 @@ func (w *world) Keep(_ string, locs []mirrors.Location, _ time.Duration) {
 	w.change(func() { w.kept = locs })
 }
 
-func (w *world) Losses() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.losses
-}
-
-// search has the Store say that it has found losses.
-func (w *world) search() {
-	w.change(func() {
-		close(w.losses)
-		w.losses = make(chan struct{})
-	})
-}
-
 func (w *world) Report(_ context.Context, r report.Report) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +155,6 @@ func (w *world) wait(d time.Duration) string {
 func verify(t *testing.T, w *world, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w.losses = make(chan struct{}) // which has to be of the bubble
 		log := funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{})
 		v, err := New(Options{
 			Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: report.Outlet{Reporter: w.Report, Budget: report.NewBudget(), Log: log}, Metrics: w.metrics, Log: log,

@@ -43,10 +43,6 @@ const (
 	// RefreshesPerSecond bounds the refreshes of one registry a second
 	// (presence.Options.KeepRate): a tenth of what Quay lets through.
 	RefreshesPerSecond = 50
-	// SearchedPerSecond bounds them instead while a registry is searched that has lost an
-	// image: a search of 2,000 images takes 10 s. Pulls of nodes have the greater part of what Quay
-	// lets through.
-	SearchedPerSecond = 200
 
 	// QuayRequestsPerSecond stays below the 500 requests a second over one HTTP/2
 	// connection (burst 50) beyond which quay.io answers 429, as it publishes.
