@@ -429,7 +429,7 @@ func TestInventoryStaleIsForProtectedToo(t *testing.T) {
 	for setting, allowed := range map[string]bool{"Unverified": false, "Unverified@protected": false, "InventoryStale": false, "InventoryStale@protected": true} {
 		v := NewPlan(c, Cluster{Gaps: []Gap{{Source: "pods", Kind: "Pod"}}}, Settings{Severities: map[string]Severity{setting: Warn}}).Decide(nil)
 		if v.Allowed != allowed {
-			t.Errorf("--severity %s=warn: allowed %v", setting, v.Allowed)
+			t.Errorf("%s: warn: allowed %v", setting, v.Allowed)
 		}
 	}
 }

@@ -125,11 +125,6 @@ func TestCompletion(t *testing.T) {
 		{"inventory -n sh|", "shop"},
 		{"rollout pause |", "worker"},
 		{"rollout watch --pool wor|", "worker"},
-		{"check --severity Imag|", "ImageMissing="},
-		{"check --severity ImageMissing=w|", "warn"}, // for bash, a word begins after =
-
-		{"check --namespace-severity sho|", "shop="},
-		{"check --protect a,sho|", `a\,shop`},
 		{"check -o s|", "sarif"},
 		{"audit --verdict allowed,over|", `allowed\,overridden`},
 		{"config explain exemptions.im|", "exemptions.images"},

@@ -84,8 +84,7 @@ const signatureSuffix = ".sig"
 // A reader reads an image at one place.
 type reader struct {
 	place
-	platforms []string
-	quota     *quota
+	quota *quota
 }
 
 // read reads the manifest of ref, and those below it, each once however often it is named.
@@ -168,11 +167,11 @@ func (r *reader) readParts(ctx context.Context, manifests []*manifest, nesting i
 	var parts []*manifest
 	var listed []v1.Descriptor // as what the first index has each of parts
 	for _, m := range manifests {
-		wanted, err := r.partsOf(m, nesting)
+		below, err := m.listed(nesting)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range wanted {
+		for _, d := range below {
 			if known[d.Digest] == nil {
 				known[d.Digest] = &manifest{}
 				parts, listed = append(parts, known[d.Digest]), append(listed, d)
@@ -189,7 +188,7 @@ func (r *reader) readParts(ctx context.Context, manifests []*manifest, nesting i
 		group.Go(func() error {
 			err := r.readOne(reading, r.repo.Digest(d.Digest.String()), parts[i])
 			if registry.IsAbsent(err) {
-				return fmt.Errorf("its index names a part for %s (%s) that is gone there; --platforms leaves out what nodes do not need", platformOf(d), d.Digest)
+				return fmt.Errorf("its index names a part for %s (%s) that is gone there", platformOf(d), d.Digest)
 			}
 			return err
 		})
@@ -200,8 +199,8 @@ func (r *reader) readParts(ctx context.Context, manifests []*manifest, nesting i
 	return parts, ctx.Err() // which ends the loop, too
 }
 
-// partsOf returns the parts of m that are to be copied, none if it is not an index.
-func (r *reader) partsOf(m *manifest, nesting int) ([]v1.Descriptor, error) {
+// listed returns the parts of m, none if it is not an index.
+func (m *manifest) listed(nesting int) ([]v1.Descriptor, error) {
 	if !m.mediaType.IsIndex() {
 		return nil, nil
 	}
@@ -212,7 +211,7 @@ func (r *reader) partsOf(m *manifest, nesting int) ([]v1.Descriptor, error) {
 	case len(index.Manifests) > maxParts || nesting > maxNesting:
 		return nil, errors.New("its index has more parts than any image")
 	default:
-		return r.wanted(index.Manifests), nil
+		return index.Manifests, nil
 	}
 }
 
@@ -221,31 +220,6 @@ func platformOf(d v1.Descriptor) string {
 		return "no platform"
 	}
 	return d.Platform.OS + "/" + d.Platform.Architecture
-}
-
-// attestationOf is the annotation by which BuildKit says to which part an attestation belongs.
-const attestationOf = "vnd.docker.reference.digest"
-
-// wanted returns the parts to be copied: for the platforms that are chosen, and what attests these.
-func (r *reader) wanted(all []v1.Descriptor) []v1.Descriptor {
-	if len(r.platforms) == 0 {
-		return all
-	}
-	var chosen []v1.Descriptor
-	isChosen := func(digest string) bool {
-		return slices.ContainsFunc(chosen, func(d v1.Descriptor) bool { return d.Digest.String() == digest })
-	}
-	for _, d := range all {
-		if d.Platform == nil || slices.Contains(r.platforms, platformOf(d)) {
-			chosen = append(chosen, d)
-		}
-	}
-	for _, d := range all {
-		if of := d.Annotations[attestationOf]; of != "" && isChosen(of) && !isChosen(d.Digest.String()) {
-			chosen = append(chosen, d)
-		}
-	}
-	return chosen
 }
 
 // all returns m and the manifests below it, each once, those first that others name.

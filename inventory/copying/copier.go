@@ -16,8 +16,6 @@ import (
 
 // Options choose what is copied, and how.
 type Options struct {
-	// Platforms are those of the parts that are copied of an index ("linux/arm64"); none for all.
-	Platforms []string
 	// MoveTags lets tags be moved that name another image at the mirror.
 	MoveTags bool
 	// Untagged leaves what is copied by digest without a tag. By default it gets one, as some registries
@@ -33,7 +31,7 @@ type Options struct {
 // load on a registry. More blobs than images, so that blobs are under way while manifests are put; and no more surveys than
 // blobs: with more, the last image would be surveyed before the first is sent.
 const (
-	ImagesAtOnce  = 48
+	imagesAtOnce  = 48
 	blobsAtOnce   = 64
 	surveysAtOnce = 64
 )
@@ -51,8 +49,6 @@ type Copier struct {
 	blobs  blobs
 	images *fair.Queue // of the images that are copied at once, those first that come first
 	events sync.Mutex
-	// sparse has by registry whether it takes an index without all of its parts.
-	sparse map[string]func() error
 	// recently and firstRest are the constants, but in tests.
 	recently, firstRest time.Duration
 }
@@ -64,10 +60,10 @@ type remoteKey struct {
 
 // New returns a Copier that reads what it copies through pull, and everything at mirrors through push.
 func New(pull, push *registry.Client, o Options) *Copier {
-	o.Images = cmp.Or(o.Images, ImagesAtOnce)
+	o.Images = cmp.Or(o.Images, imagesAtOnce)
 	return &Copier{
 		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(blobsAtOnce),
-		images: fair.New(int64(o.Images)), sparse: map[string]func() error{}, recently: recently, firstRest: firstRest,
+		images: fair.New(int64(o.Images)), recently: recently, firstRest: firstRest,
 	}
 }
 

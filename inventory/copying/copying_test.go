@@ -517,21 +517,6 @@ func TestThrottled(t *testing.T) {
 	wantState(t, s.run(t.Context(), Options{}, s.copy("app:v1", ""))[0], Copied)
 }
 
-// TestSparse: a mirror is asked whether it takes an index without all of its parts before anything is sent.
-func TestSparse(t *testing.T) {
-	s := newStage(t, newServer(t), newServer(t))
-	f := pushFixture(t, s.source.host+"/app")
-	o := Options{Platforms: []string{"linux/amd64"}}
-	jobs := s.run(t.Context(), o, s.copy("app:v1", f.digest))
-	wantState(t, jobs[0], Failed)
-	if got := jobs[0].Err.Error(); !strings.Contains(got, "does not take an index without all of its parts") || !strings.Contains(got, "saying") {
-		t.Errorf("the reason is %q", got)
-	}
-	if n := s.mirror.count("PUT", "/uploads/") + s.mirror.count("PATCH"); n != 0 {
-		t.Errorf("%d blobs were sent", n)
-	}
-}
-
 // TestFirstThingsFirst: an image is sent while others are still surveyed, but none before the survey of a more
 // important one has ended.
 func TestFirstThingsFirst(t *testing.T) {
@@ -661,29 +646,6 @@ func TestTogether(t *testing.T) {
 		if got, want := raw(t, s.mirror.host+"/app:"+tag), raw(t, s.source.host+"/app:"+tag); !bytes.Equal(got, want) {
 			t.Errorf("%s is %s, want %s", tag, got, want)
 		}
-	}
-}
-
-// TestSparseTaken: where the mirror takes an index without all of its parts, only those that are wanted are sent.
-func TestSparseTaken(t *testing.T) {
-	skip.IfShort(t, "it starts registries")
-	source := newServer(t)
-	t.Setenv("REGISTRY_VALIDATION_MANIFESTS_INDEXES_PLATFORMS", "none")
-	s := newStage(t, source, newServer(t))
-	f := pushFixture(t, s.source.host+"/app")
-	j := s.run(t.Context(), Options{Platforms: []string{"linux/amd64"}}, s.copy("app:v1", f.digest))[0]
-	wantState(t, j, Copied)
-	for _, d := range must[*v1.IndexManifest](t)(f.index.IndexManifest()).Manifests {
-		_, err := remote.Head(ref(t, s.mirror.host+"/app@"+d.Digest.String()))
-		if wanted := d.Platform.Architecture == "amd64"; wanted != (err == nil) {
-			t.Errorf("the part for %s: %v", d.Platform, err)
-		}
-	}
-	if got := raw(t, s.mirror.host+"/app:v1"); !bytes.Equal(got, raw(t, s.source.host+"/app:v1")) {
-		t.Errorf("the index is %s", got)
-	}
-	if n := s.mirror.count("DELETE"); n != 1 {
-		t.Errorf("the trial was deleted %d times, want 1", n)
 	}
 }
 

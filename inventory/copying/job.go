@@ -89,9 +89,8 @@ func (j *Job) end(state State, err error) {
 	j.State, j.Err = state, err
 }
 
-// Survey finds out what has to be sent for each of copies. It changes nothing, but for one thing: if only some
-// platforms are copied, it asks each mirror whether it takes an index without all of its parts, by a
-// trial that it deletes again. The jobs are in the order of copies. Those that cannot be copied are Failed.
+// Survey finds out what has to be sent for each of copies. It changes nothing. The jobs are in the order of copies. Those
+// that cannot be copied are Failed.
 func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
 	jobs := jobsOf(copies)
 	c.surveyEach(ctx, jobs, func(int) {})
@@ -250,7 +249,7 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 }
 
 func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) error {
-	r := &reader{j.from, o.Platforms, &quota{}}
+	r := &reader{j.from, &quota{}}
 	var known attachments
 	var ahead sync.WaitGroup
 	if of, err := v1.NewHash(j.Copy.Digest); err == nil {
@@ -361,7 +360,7 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 	if err != nil {
 		return errors.New(registry.Reason(err)) // which names the registry: the library's words before it are no help
 	}
-	return c.askSparse(ctx, j)
+	return nil
 }
 
 // addSignatures adds those that nodes accept and that are at other places than the image.

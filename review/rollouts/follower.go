@@ -62,9 +62,6 @@ func NewFollower(o Options) (*Follower, error) {
 	return &Follower{options: o, metrics: m}, nil
 }
 
-// LeastStallAfter keeps a cluster from being diagnosed all the time.
-const LeastStallAfter = time.Second
-
 // DefaultEvery is how long it takes until all pools have begun that a change reaches, so that
 // they are one report.
 const DefaultEvery = 5 * time.Second

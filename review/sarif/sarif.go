@@ -68,7 +68,7 @@ func ruleList() []descriptor {
 	var all []descriptor
 	for _, id := range policy.RuleIDs() {
 		t := policy.TextOf(id)
-		help := fmt.Sprintf("%s.\n\nSeverity: %s. Settings may weaken it: check --severity %s=warn, or severities in the configuration file.", capital(t.Says), t.Severity, id)
+		help := fmt.Sprintf("%s.\n\nSeverity: %s. Settings may weaken it: severities in the configuration file.", capital(t.Says), t.Severity)
 		all = append(all, descriptor{
 			ID: id, Name: id, Short: message{capital(t.Says) + "."}, Help: message{help}, HelpURI: rules + strings.ToLower(id),
 			Default: configuration{defaultLevel(t.Severity)},

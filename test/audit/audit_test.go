@@ -29,6 +29,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -88,8 +89,10 @@ func (s *stage) start(t *testing.T) {
 	both.StartTLS()
 	t.Cleanup(both.Close)
 	registry := both.Listener.Addr().String()
+	config := filepath.Join(s.dir, "config.yaml")
+	must(t, os.WriteFile(config, []byte(clitest.ConfigHeader+"audit: {destination: file, file: {path: "+s.own+"}}\n"), 0o600))
 	s.guard = process.Start(t, s.binary, "--kubeconfig", s.cluster.Kubeconfig, "--tls-dir", folder, "--verify-every", "0s",
-		"--registry-ca", filepath.Join(folder, certificates.CAFile), "--resolve", "mirror.example.com="+registry, "--resolve", "quay.io="+registry, "--audit-log", s.own)
+		"--registry-ca", filepath.Join(folder, certificates.CAFile), "--resolve", "mirror.example.com="+registry, "--resolve", "quay.io="+registry, "--config", config)
 	s.guard.AwaitReady(t)
 	s.register(t, "https://"+s.guard.Listen+webhook.Path, ca)
 }

@@ -303,10 +303,15 @@ func (s *stage) startGuard(ctx context.Context) error {
 	}
 	s.listen, s.health = addresses[0], addresses[1]
 	caFile := filepath.Join(s.dir, "tls", certificates.CAFile)
+	// The story changes registries faster than facts expire.
+	config := filepath.Join(s.dir, "config.yaml")
+	if err := os.WriteFile(config, []byte("apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\nlifetimes: {found: 1s, foundByTag: 1s}\n"), 0o600); err != nil {
+		return err
+	}
 	s.guard = exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig,
 		"--tls-dir", filepath.Join(s.dir, "tls"), "--webhook-bind-address", s.listen, "--health-probe-bind-address", s.health, "--metrics-bind-address", addresses[2],
 		"--registry-ca", caFile, "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr,
-		"--fact-lifetime", "1ms", // the story changes registries faster than facts expire
+		"--config", config,
 		"--shutdown-delay", "0s")
 	s.guard.Env = s.env
 	if s.logs, err = os.Create(filepath.Join(s.dir, "guard.log")); err != nil {

@@ -63,7 +63,7 @@ func (s *stage) editions(t *testing.T) (previous, next *edition) {
 func TestUpgrade(t *testing.T) {
 	s := newStage(t)
 	previous, next := s.editions(t)
-	s.flags = []string{"--leader-elect", "--leader-elect-namespace", webhook.Namespace}
+	s.flags = []string{"--leader-elect"}
 	pods := []*pod{s.startOf(t, previous), s.startOf(t, previous)}
 	for _, p := range pods {
 		s.join(t, p)

@@ -19,10 +19,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
 
-// stallsAfter is longer than a pool of TestFullSize takes for a node.
+// stallsAfter is longer than a pool of TestFullSize takes for a node. The guard would wait ten minutes.
 const stallsAfter = 45 * time.Second
 
 // A size is how many workers a cluster has beside twelve other nodes, with how many apps that have a pod
@@ -34,7 +35,7 @@ var full, small = size{18, 8, 20}, size{6, 2, 5}
 // fullSize is a cluster of five pools: 30 nodes with 300 pods, those of MCO included, if it is full.
 func fullSize(of size) story {
 	pools := []stage.Pool{{Name: "master"}, {Name: "worker", MaxUnavailable: "3"}, {Name: "gpu", Paused: true}, {Name: "infra"}, {Name: "storage"}}
-	s := story{name: "full size", setup: stage.Setup{Pools: pools, GuardStallsAfter: stallsAfter}}
+	s := story{name: "full size", setup: stage.Setup{Pools: pools}}
 	everywhere := func(name string) app {
 		return app{name: name, kind: "DaemonSet", image: sources + "/" + name + ":v1", more: []string{"tolerations: [{operator: Exists}]"}}
 	}
@@ -106,9 +107,10 @@ func TestFullSize(t *testing.T) {
 		return err != nil && strings.Contains(out, "denied the request") && !stage.IsUndecided(out), nil
 	})
 	f := &fullSizeTelling{telling: told, guard: guard, merged: map[string]bool{}, changes: []mirrors.Object{tagSet(), digestSet("more", "quay.io/more"), otherTags()}}
-	f.watching = startWatch(ctx, t, guard, told.stage.Kubeconfig, f.manifests(), "--keep-going", "--stall-after", stallsAfter.String())
+	followImpatiently(t, told.stage.Kubeconfig, stallsAfter)
+	f.watching = watchImpatiently(ctx, t, told.stage.Kubeconfig, watch.Options{StallAfter: stallsAfter, KeepGoing: true}, f.changes...)
 	f.play(ctx)
-	f.seen = f.watching.end(ctx)
+	_, f.seen = f.watching.end(ctx)
 	f.compareNodes()
 	f.comparePools()
 	f.compareEvents(ctx)
@@ -120,19 +122,11 @@ type fullSizeTelling struct {
 	guard    string
 	changes  []mirrors.Object
 	targets  []map[string]string // what each pool was to have after each change
-	watching *watch
+	watching *impatientWatch
 	seen     []progress.Event
 	// merged are the nodes whose pass to the first target was told as one with the next: they were taken
 	// again before the watch looked.
 	merged map[string]bool
-}
-
-func (f *fullSizeTelling) manifests() string {
-	var all []string
-	for _, o := range f.changes {
-		all = append(all, manifest(f.T, o))
-	}
-	return strings.Join(all, "---\n")
 }
 
 // play makes the changes.
@@ -409,7 +403,7 @@ func (f *fullSizeTelling) eventsOf(ctx context.Context, o mirrors.Object) ([]gua
 	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
 	var of []guardEvent
 	for _, e := range list.Items {
-		if e.Regarding.Name == o.GetName() && e.ReportingController == "mirrorset-guard.io/rollouts" {
+		if e.Regarding.Name == o.GetName() && e.ReportingController == "mirrorset-guard.io/rollouts" && e.ReportingInstance == impatient {
 			of = append(of, guardEvent{e.Reason, e.Note})
 		}
 	}

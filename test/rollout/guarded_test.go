@@ -63,7 +63,7 @@ func TestGuarded(t *testing.T) {
 	}
 
 	before = told.configs
-	watching := startWatch(ctx, t, guard, told.stage.Kubeconfig, change)
+	watched := startWatch(ctx, t, guard, told.stage.Kubeconfig, change)
 	told.registries.Push(atMirror + "/router:v1")
 	told.stage.Wait(ctx, "the guard to see the image at the mirror", func() (bool, error) {
 		_, err := told.stage.Kubectl(ctx, change, "apply", "-f", "-")
@@ -75,7 +75,7 @@ func TestGuarded(t *testing.T) {
 	told.configs = told.nodes.Configs(ctx)
 	told.sameOrder("drained", told.did(stage.DrainAsked), names("worker", 1, 6))
 	told.same("apps that cannot be pulled", told.appsThat(stage.PullFailed), nil)
-	told.followed(ctx, watching, s.change.apply[0])
+	told.followed(ctx, watched, s.change.apply[0])
 }
 
 // TestGuardedMove: the mirror has lost the routers after nodes pulled them from it. A change that is
@@ -119,9 +119,9 @@ func TestGuardedMove(t *testing.T) {
 }
 
 // followed compares what was told of a rollout of o with what came of it.
-func (t *telling) followed(ctx context.Context, watching *watch, o mirrors.Object) {
+func (t *telling) followed(ctx context.Context, watched *watching, o mirrors.Object) {
 	t.Helper()
-	seen := watching.end(ctx)
+	seen := watched.end(ctx)
 	t.sameOrder("done, by rollout watch", nodesThat(seen, progress.NodeDone), names("worker", 1, 6))
 	if last := seen[len(seen)-1]; last.Type != "Reached" {
 		t.Errorf("rollout watch ends with %+v", last)

@@ -3,11 +3,11 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -15,8 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
@@ -111,10 +113,10 @@ func TestPinnedWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	told.story = told.pinningAll()
-	_, manifests := told.pinnedSets(t)
-	watching := startWatch(ctx, t, guard, told.stage.Kubeconfig, manifests)
+	_, first := told.pinnedSets(t)
+	watched := startWatch(ctx, t, guard, told.stage.Kubeconfig, first)
 	told.pinImages(ctx)
-	watching.end(ctx)
+	watched.end(ctx)
 	if held := told.foresee(ctx, told.change).cluster.Held(); len(held) != len(told.story.nodes) {
 		t.Errorf("the watch has ended, and only these nodes hold images: %q", held)
 	}
@@ -124,14 +126,13 @@ func TestPinnedWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	told.pin("infra", missing)
-	_, manifests = told.pinnedSets(t)
+	sets, manifests := told.pinnedSets(t)
 	told.stage.Apply(ctx, manifests)
 	told.awaitPinFailed(ctx, "infra-1", "pinned-infra")
-	cmd := exec.CommandContext(ctx, guard, "rollout", "watch", "--wait-for", "-", "--stall-after", "5s", "--kubeconfig", told.stage.Kubeconfig)
-	cmd.Stdin = strings.NewReader(manifests)
-	out, _ := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "infra-1") || !strings.Contains(string(out), "could not pull or pin them") {
-		t.Errorf("an image that no registry has: exit code %d\n%s", cmd.ProcessState.ExitCode(), out)
+	objects := each.Of(sets, func(s *mcfgv1.PinnedImageSet) mirrors.Object { return s })
+	reached, seen := watchImpatiently(ctx, t, told.stage.Kubeconfig, watch.Options{StallAfter: 5 * time.Second}, objects...).end(ctx)
+	if last := seen[len(seen)-1].Message; reached || !strings.Contains(last, "infra-1") || !strings.Contains(last, "could not pull or pin them") {
+		t.Errorf("an image that no registry has: the watch ends with %q", last)
 	}
 }
 

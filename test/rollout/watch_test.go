@@ -22,8 +22,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
-// A watch is `mirrorset-guard rollout watch --wait-for`, under way.
-type watch struct {
+// A watching is `mirrorset-guard rollout watch --wait-for`, under way.
+type watching struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	out   output
@@ -51,10 +51,10 @@ func (o *output) Write(text []byte) (int, error) {
 // startWatch waits for the objects of a manifest, which need not be in the cluster yet. It returns
 // once the watch has told which pools there are: of what happens from then on it misses nothing. A
 // race in it is an end with another exit code than 0.
-func startWatch(ctx context.Context, t *testing.T, guard, kubeconfig, manifest string, more ...string) *watch {
+func startWatch(ctx context.Context, t *testing.T, guard, kubeconfig, manifest string) *watching {
 	t.Helper()
-	w := &watch{t: t, out: output{some: make(chan struct{})}, ended: make(chan error, 1)}
-	w.cmd = exec.CommandContext(ctx, guard, append([]string{"rollout", "watch", "--wait-for", "-", "-o", "json", "--kubeconfig", kubeconfig}, more...)...)
+	w := &watching{t: t, out: output{some: make(chan struct{})}, ended: make(chan error, 1)}
+	w.cmd = exec.CommandContext(ctx, guard, "rollout", "watch", "--wait-for", "-", "-o", "json", "--kubeconfig", kubeconfig)
 	w.cmd.Env = append(w.cmd.Environ(), "GORACE="+cluster.GORACE)
 	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = strings.NewReader(manifest), &w.out, &w.err
 	if err := w.cmd.Start(); err != nil {
@@ -72,7 +72,7 @@ func startWatch(ctx context.Context, t *testing.T, guard, kubeconfig, manifest s
 }
 
 // end waits for its end, which is to be a good one, and returns what it told.
-func (w *watch) end(ctx context.Context) []progress.Event {
+func (w *watching) end(ctx context.Context) []progress.Event {
 	w.t.Helper()
 	select {
 	case err := <-w.ended:
@@ -86,7 +86,7 @@ func (w *watch) end(ctx context.Context) []progress.Event {
 }
 
 // soFar returns what it has told.
-func (w *watch) soFar() []progress.Event {
+func (w *watching) soFar() []progress.Event {
 	w.t.Helper()
 	w.out.mu.Lock()
 	text := bytes.Clone(w.out.text.Bytes())

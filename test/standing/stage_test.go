@@ -23,6 +23,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -206,6 +207,14 @@ func (s *stage) start(t *testing.T, flags ...string) *guard {
 	}, flags...)...)}
 	g.AwaitReady(t)
 	return g
+}
+
+// shortly returns a configuration by which facts count for a second.
+func (s *stage) shortly(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(s.dir, "config.yaml")
+	must(t, os.WriteFile(file, []byte(clitest.ConfigHeader+"lifetimes: {found: 1s, foundByTag: 1s}\n"), 0o600))
+	return file
 }
 
 func (g *guard) verifies() bool { return g.Value("mirrorset_guard_standing_verifying", "") == 1 }

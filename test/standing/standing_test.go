@@ -33,7 +33,7 @@ func TestStanding(t *testing.T) {
 // what is lost meanwhile is reported with it.
 func TestRegistration(t *testing.T) {
 	s := setUp(t)
-	g := s.start(t, "--fact-lifetime", "1s")
+	g := s.start(t, "--config", s.shortly(t))
 	g.Eventually(t, "all images are held", func() bool { return g.images("held") == 3 })
 	const differences = "mirrorset_guard_registration_differences"
 	if got := g.Value(differences, ""); got != 0 {
@@ -70,7 +70,7 @@ func TestRegistration(t *testing.T) {
 // mirror that is away is no news. A replica that loses the lead stops reporting, and
 // nothing else.
 func (s *stage) testTwoReplicas(t *testing.T) {
-	flags := []string{"--leader-elect", "--fact-lifetime", "1s"}
+	flags := []string{"--leader-elect", "--config", s.shortly(t)}
 	guards := []*guard{s.start(t, flags...), s.start(t, flags...)}
 	leader := s.leader(t, guards)
 	leader.Eventually(t, "all images are held", func() bool { return leader.images("held") == 3 })

@@ -44,9 +44,9 @@ func TestCheckVerifiesBlobs(t *testing.T) {
 		want      string
 	}{
 		{"shop", nil, cli.ExitAdmitted, "all verified"},
-		{"shop", []string{"--verify-blobs", "all"}, cli.ExitDenied, "example.com serves the manifest and lacks"},
+		{"shop", []string{"--config", clitest.Written(t, "all.yaml", clitest.ConfigHeader+"verifyBlobs: all\n")}, cli.ExitDenied, "example.com serves the manifest and lacks"},
 		{"openshift-ingress", nil, cli.ExitDenied, "example.com serves the manifest and lacks"},
-		{"openshift-ingress", []string{"--verify-blobs", "none"}, cli.ExitAdmitted, "all verified"},
+		{"openshift-ingress", []string{"--config", clitest.Written(t, "none.yaml", clitest.ConfigHeader+"verifyBlobs: none\n")}, cli.ExitAdmitted, "all verified"},
 	} {
 		dump := clitest.Written(t, "dump.json", strings.Replace(clitest.CartDeployment, "shop", tc.namespace, 1))
 		args := append([]string{

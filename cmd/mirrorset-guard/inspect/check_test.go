@@ -79,11 +79,6 @@ func TestCheckBadInput(t *testing.T) {
 		{"no cluster", []string{"-f", "{dir}/good.yaml"}, "mirrorset-guard: no cluster: set KUBECONFIG or --kubeconfig, or read a dump of one with --from\n"},
 		{"no such format", []string{"-f", "{dir}/good.yaml", "-o", "pdf"}, `mirrorset-guard: --output "pdf": choose one of table, json, yaml, junit, markdown, html, sarif, narrowed, refs` + "\n"},
 		{"no such CA", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-ca", "{dir}/good.yaml"}, "mirrorset-guard: --registry-ca {dir}/good.yaml: no certificate in it\n"},
-		{"no such images", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--verify-blobs", "some"}, `mirrorset-guard: --verify-blobs "some": choose one of all, protected, none` + "\n"},
-		{"no such weight", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--guesses", "maybe"}, `mirrorset-guard: --guesses "maybe": choose one of deny, warn, ignore` + "\n"},
-		{"a namespace of no weight", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--namespace-severity", "shop=info"}, `mirrorset-guard: --namespace-severity "shop=info": want NAMESPACE=warn or NAMESPACE=deny, where NAMESPACE may end in *` + "\n"},
-		{"half a rate", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-rate", "quay.io"}, `mirrorset-guard: --registry-rate "quay.io": want HOST=N or HOST:PORT=N, N from 0 to 1000000` + "\n"},
-		{"a rate below nothing", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-rate", "quay.io=-1"}, `mirrorset-guard: --registry-rate "quay.io=-1": want HOST=N or HOST:PORT=N, N from 0 to 1000000` + "\n"},
 		{"half a resolution", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--resolve", "quay.io"}, `mirrorset-guard: --resolve "quay.io": want HOST=ADDRESS:PORT or HOST:PORT=ADDRESS:PORT` + "\n"},
 	}
 	for _, tt := range tests {

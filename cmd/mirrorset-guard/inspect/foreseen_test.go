@@ -367,7 +367,7 @@ func TestDeletes(t *testing.T) {
 		}
 	})
 	t.Run("where the source may be used", func(t *testing.T) {
-		got := h.deletes(t, house+"/safe/signed:v1\n", "--allow-source-fallback")
+		got := h.deletes(t, house+"/safe/signed:v1\n", "--config", clitest.Written(t, "config.yaml", clitest.ConfigHeader+"allowSourceFallback: true\n"))
 		if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "Pulled from there as well, without breaking") {
 			t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 		}

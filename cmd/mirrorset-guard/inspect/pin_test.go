@@ -181,7 +181,7 @@ spec:
 		t.Helper()
 		return clitest.Invoke(t, runBoth, "", append([]string{"rollout", "watch", "--wait-for", pins, "--kubeconfig", c.Kubeconfig}, args...)...)
 	}
-	if got := wait("--stall-after", "1s"); got.Code != cli.ExitDenied || !strings.Contains(got.Out+got.Err, "has not been told: MCO has not given the set to pool worker yet") {
+	if got := wait("--timeout", "2s"); got.Code != cli.ExitTrouble || !strings.Contains(got.Out+got.Err, "has not been told: MCO has not given the set to pool worker yet") {
 		t.Errorf("before MCO has looked: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	patch("machineconfigpool", "worker", "", `{"spec": {"pinnedImageSets": [{"name": "pinned-worker-1"}]}}`)
@@ -192,7 +192,7 @@ spec:
 	if got := check(); strings.Contains(got.Out, "no drain of this needs a registry") {
 		t.Errorf("MachineConfigNode is not served, and the check says\n%s", got.Out)
 	}
-	if got := wait("--stall-after", "1s"); got.Code != cli.ExitDenied || !strings.Contains(got.Out+got.Err, "has no MachineConfigNode that tells") {
+	if got := wait("--timeout", "2s"); got.Code != cli.ExitTrouble || !strings.Contains(got.Out+got.Err, "has no MachineConfigNode that tells") {
 		t.Errorf("MachineConfigNode is not served: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	if version == "v1" {

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +35,6 @@ func TestSimulate(t *testing.T) {
 		{"no drain", objects, digests, []string{"--simulate"}, []string{"reloads CRI-O without a drain on 3 nodes", "Nothing was simulated: the change drains no node."}},
 		{"no nodes", without("Node"), change, []string{"--simulate"}, []string{"Nothing was simulated: the nodes are not known."}},
 		{"no pods", without("Pod") + deployment, change, []string{"--simulate"}, []string{drains + "; the drains were not simulated: ", "Nothing was simulated: pods or nodes could not be read."}},
-		{"minutes", objects, change, []string{"--minutes-per-node", "2"}, []string{"one at a time, about 6 minutes"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := map[string]string{"dump.yaml": tt.dump, "change.yaml": tt.change}
@@ -87,14 +85,5 @@ func TestForecastDocument(t *testing.T) {
 	_, junit, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "1m", "-o", "junit")
 	if want := `<testcase classname="rollout" name="the rollout">`; !strings.Contains(junit, want) || !strings.Contains(junit, f.Summary) {
 		t.Errorf("%s or the forecast is not in\n%s", want, junit)
-	}
-}
-
-func TestMinutesPerNode(t *testing.T) {
-	for _, bad := range []string{"0", "15-5", "5-", "-5", "a-b", "5m", "1-2-3", "70000", " 5-15"} {
-		code, _, stderr := check(t, map[string]string{"good.yaml": harmless}, "-f", "{dir}/good.yaml", "--minutes-per-node", bad)
-		if want := fmt.Sprintf("mirrorset-guard: --minutes-per-node %q: want LEAST-MOST in whole minutes, as in 5-15\n", bad); code != 2 || stderr != want {
-			t.Errorf("%q: exit code %d, %q, want 2, %q", bad, code, stderr, want)
-		}
 	}
 }

@@ -236,7 +236,6 @@ items:
 		{"half a line", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a), bad...) + `{"api`, "", 2, []string{"1 decided as then", "line 2: the file ends in half a line", "not all records could be read"}},
 		{"what was not reviewed", cart, recorded(t, 1, auditv1alpha1.Decision{Verdict: "skipped"}) + recorded(t, 2, auditv1alpha1.Decision{Verdict: "malformed"}), "", 0, []string{"0 changes: 0 decided as then"}},
 		{"filtered, in the state that others tell of", cart, recordOf(t, 1, "allowed", "wide", changeOf(t, "put", "", wide), good...) + recordOf(t, 2, "allowed", "narrow", changeOf(t, "put", "", narrow), append(factsAbout("present", "n.example.com/cart:v1"), good...)...), "--object narrow -o json", 0, []string{`"rule": "MirrorHidden"`}},
-		{"an order of a setting", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a), bad...), "--severity ImageMissing=warn", 1, []string{"denied  allowed  now also ImageMissing (warn)"}},
 		{"bad facts", cart, "", "--facts later", 2, []string{`--facts "later": choose now or recorded`}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {

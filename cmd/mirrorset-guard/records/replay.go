@@ -21,7 +21,6 @@ type replayOptions struct {
 	world   cli.WorldFlags
 	filter  filterFlags
 	output  cli.Output
-	policy  cli.PolicyFlags
 	config  cli.ConfigFlags
 	facts   string
 	timeout time.Duration
@@ -55,7 +54,6 @@ answer, some records cannot be read, or wrong usage.`,
 	o.world.AddFlags(cmd.Flags())
 	o.filter.addFlags(cmd.Flags())
 	o.output.AddFlags(cmd.Flags())
-	o.policy.AddFlags(cmd.Flags())
 	o.config.AddFlags(cmd.Flags())
 	cmd.Flags().StringVar(&o.facts, "facts", replay.Now, "now or recorded: ask registries again, or go by what they said then")
 	cli.OneOf(cmd.Flags(), "facts", replay.Now, replay.Recorded)
@@ -80,7 +78,7 @@ func (o *replayOptions) run(ctx context.Context, io cli.Streams, files []string)
 	if err := o.validate(files); err != nil {
 		return err
 	}
-	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+	configured, err := o.config.Read()
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func New() *cobra.Command {
 	var o rolloutOptions
 	cmd := o.statusCommand("rollout")
 	cmd.Short = "Show how far a rollout has come, and pause or resume pools"
-	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutDiagnose(), newRolloutWatch(), newRolloutPause(true), newRolloutPause(false))
+	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutDiagnose(), newWatchOptions().command(), newRolloutPause(true), newRolloutPause(false))
 	return cmd
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -29,9 +28,9 @@ type watchOptions struct {
 	pools      []string
 	waitFor    cli.ChangeFlags
 	timeout    time.Duration
-	stallAfter time.Duration
 	keepGoing  bool
 	now        func() time.Time
+	stallAfter time.Duration // progress.DefaultStallAfter, but in tests
 }
 
 // newWatchOptions returns the defaults.
@@ -39,8 +38,8 @@ func newWatchOptions() *watchOptions {
 	return &watchOptions{output: cli.Formats("auto", "lines", "json"), now: time.Now, stallAfter: progress.DefaultStallAfter}
 }
 
-func newRolloutWatch() *cobra.Command {
-	o := newWatchOptions()
+// command returns the command with o as its defaults.
+func (o *watchOptions) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Follow a rollout to its end, and report when it stalls",
@@ -51,7 +50,7 @@ it waits until the objects of a file are in the cluster as the file says and hav
 reached every node of the pools that get them. PinnedImageSets have, once every
 MachineConfigNode says that its node holds them.
 
-A rollout has stalled when nothing in it has moved for --stall-after and a cause is
+A rollout has stalled when nothing in it has moved for 10 minutes and a cause is
 known that does not pass by itself, or for three times as long without one. On a
 terminal the screen is redrawn with each change; elsewhere each event is a line,
 or an object with -o json.
@@ -74,7 +73,6 @@ func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.pools, "pool", nil, "only this pool counts; may be repeated")
 	flags.StringArrayVar(&o.waitFor.Files, "wait-for", nil, "file, folder or - (standard input) with mirror objects or PinnedImageSets that have to reach the nodes; may be repeated")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the end; 0 means no limit")
-	flags.DurationVar(&o.stallAfter, "stall-after", o.stallAfter, "how long a rollout may go without movement before it counts as stalled")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "continue when a pool is degraded or has stalled")
 }
 
@@ -82,9 +80,6 @@ func (o *watchOptions) validate() error {
 	err := o.output.Validate()
 	if o.timeout < 0 {
 		err = errors.Join(err, fmt.Errorf("--timeout %s: must not be negative; 0 means no limit", o.timeout))
-	}
-	if o.stallAfter < rollouts.LeastStallAfter {
-		err = errors.Join(err, fmt.Errorf("--stall-after %s: want %s or more", o.stallAfter, rollouts.LeastStallAfter))
 	}
 	return err
 }

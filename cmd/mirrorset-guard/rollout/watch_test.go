@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
@@ -37,11 +38,24 @@ type watched struct {
 // startWatch starts rollout watch with args, on a pipe.
 func startWatch(t *testing.T, args ...string) *watched {
 	t.Helper()
+	return watchWith(t, newWatchOptions(), args...)
+}
+
+// impatientWatch is startWatch for a watch that takes what stands still for 1 s for stalled.
+func impatientWatch(t *testing.T, args ...string) *watched {
+	t.Helper()
+	o := newWatchOptions()
+	o.stallAfter = time.Second
+	return watchWith(t, o, args...)
+}
+
+func watchWith(t *testing.T, o *watchOptions, args ...string) *watched {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watched{t: t, stop: stop, code: make(chan int, 1), lines: make(chan string, 1000)}
 	r, out := io.Pipe()
 	go func() {
-		w.code <- run(ctx, append([]string{"rollout", "watch"}, args...), strings.NewReader(""), out, &w.stderr)
+		w.code <- cli.Run(ctx, append([]string{"mirrorset-guard", "watch"}, args...), strings.NewReader(""), out, &w.stderr, o.command())
 		out.Close() //nolint:errcheck // a pipe
 	}()
 	ended := make(chan struct{})
@@ -304,7 +318,7 @@ func testWatchWaitFor(t *testing.T, c realCluster) {
 	w.await(`"PoolFound"`)
 	missing := func(part string) {
 		t.Helper()
-		got := startWatch(t, "--wait-for", file, "--stall-after", "1s", "--kubeconfig", c.Kubeconfig)
+		got := impatientWatch(t, "--wait-for", file, "--kubeconfig", c.Kubeconfig)
 		got.want(1, "Nothing has happened for", part)
 	}
 	missing("in the cluster, 1 object is not as the file says: ImageTagMirrorSet shop")
@@ -338,10 +352,10 @@ func testWatchDegraded(t *testing.T, c realCluster) {
 
 func testWatchNothingHappens(t *testing.T, c realCluster) {
 	c.Apply(t, watchSet)
-	startWatch(t, "--stall-after", "1s", "--kubeconfig", c.Kubeconfig).want(1, "Nothing has happened for", "MCO has not rendered what the mirror objects ask for yet, for worker")
+	impatientWatch(t, "--kubeconfig", c.Kubeconfig).want(1, "Nothing has happened for", "MCO has not rendered what the mirror objects ask for yet, for worker")
 	c.Apply(t, strings.NewReplacer("ImageTagMirrorSet", "ImageDigestMirrorSet", "imageTagMirrors", "imageDigestMirrors", "shop]}", "shop], mirrorSourcePolicy: NeverContactSource}").Replace(watchSet))
 	defer c.Kubectl(context.Background(), "", "delete", "imagedigestmirrorset", "--all") //nolint:errcheck // the cluster ends
-	startWatch(t, "--stall-after", "1s", "--kubeconfig", c.Kubeconfig).want(1, "MCO rejects the mirror objects")
+	impatientWatch(t, "--kubeconfig", c.Kubeconfig).want(1, "MCO rejects the mirror objects")
 }
 
 const heldUpPod = `
@@ -378,10 +392,10 @@ func (c realCluster) holdUp(t *testing.T) {
 
 func testWatchStall(t *testing.T, c realCluster) {
 	c.holdUp(t)
-	w := startWatch(t, "--stall-after", "2s", "--kubeconfig", c.Kubeconfig)
+	w := impatientWatch(t, "--kubeconfig", c.Kubeconfig)
 	w.want(1, "node node-a (pool worker) is being drained", "pool worker has not moved for", "pod default/cart is not evicted: budget cart allows no disruption")
 
-	on := startWatch(t, "--stall-after", "1s", "--keep-going", "-o", "json", "--kubeconfig", c.Kubeconfig)
+	on := impatientWatch(t, "--keep-going", "-o", "json", "--kubeconfig", c.Kubeconfig)
 	on.await(`"PoolStalled"`, `"causes":[["`)
 	if out, err := c.Kubectl(t.Context(), "", "delete", "pod", "cart", "--force"); err != nil {
 		t.Fatal(out)
@@ -398,7 +412,7 @@ func testWatchPaused(t *testing.T, c realCluster) {
 	c.Apply(t, watchSet)
 	c.patchPool(t, "worker", `{"spec":{"paused":true}}`)
 	c.target(t, "worker", "rendered-worker-2")
-	startWatch(t, "--stall-after", "1s", "--kubeconfig", c.Kubeconfig).want(1, "pool worker has not moved for", "pool worker is paused since")
+	impatientWatch(t, "--kubeconfig", c.Kubeconfig).want(1, "pool worker has not moved for", "pool worker is paused since")
 }
 
 func testWatchTimeout(t *testing.T, c realCluster) {
@@ -416,7 +430,7 @@ func testWatchMistakes(t *testing.T, c realCluster) {
 		args []string
 		want string
 	}{
-		{[]string{"--timeout", "-1s", "--stall-after", "1ms"}, "--timeout -1s: must not be negative; 0 means no limit\n--stall-after 1ms: want 1s or more"},
+		{[]string{"--timeout", "-1s"}, "--timeout -1s: must not be negative; 0 means no limit"},
 		{[]string{"-o", "yaml"}, `--output "yaml": choose one of auto, lines, json`},
 		{[]string{"--pool", "gpu", "--pool", "worker"}, `--pool: no pool "gpu": there are worker`},
 		{[]string{"--wait-for", "none.yaml"}, "--wait-for: stat none.yaml: no such file or directory"},

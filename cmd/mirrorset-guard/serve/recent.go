@@ -34,8 +34,8 @@ func (g *guard) newRecent(config *rest.Config) (*recent.Edits, error) {
 		OtherWebhooks: recent.OtherWebhooks(kube.AdmissionregistrationV1(), []string{webhook.MirrorSetsWebhook, webhook.DeletionsWebhook}, mirrors.Resources()),
 		Log:           g.log.WithName("recent"),
 	}
-	if standing := g.options.standing; standing.elect {
-		options.Lease = recent.NewLease(kube.CoordinationV1(), watching.CoordinationV1(), standing.namespace, g.replica)
+	if g.options.standing.elect {
+		options.Lease = recent.NewLease(kube.CoordinationV1(), watching.CoordinationV1(), webhook.Namespace, g.replica)
 	}
 	edits := recent.New(options)
 	g.registry.MustRegister(recent.Collector{Edits: edits})

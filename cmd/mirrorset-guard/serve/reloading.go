@@ -41,12 +41,9 @@ func (g *guard) configNotes() []string {
 	return []string{"an earlier configuration is in force: " + g.reloader.Err().Error()}
 }
 
-// configure puts file in force, with the flags.
+// configure puts file in force.
 func (g *guard) configure(file config.Configuration) error {
-	configured, err := g.options.config.Merge(file, &g.options.policy, &g.options.registries)
-	if err != nil {
-		return err
-	}
+	configured := cli.ConfigurationOf(file)
 	if err := g.configureAudit(configured.Audit); err != nil {
 		return err
 	}

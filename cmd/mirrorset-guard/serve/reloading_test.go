@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
@@ -19,13 +17,7 @@ func TestConfigure(t *testing.T) {
 	server := clitest.RegistryAt(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
 	g := guardOf(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"cart"},
 		"spec":{"template":{"spec":{"containers":[{"name":"app","image":"example.com/shop/cart:v1"}]}}}}`, &bytes.Buffer{}, server...)
-	var o serveOptions
-	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	o.addFlags(set)
-	if err := set.Parse([]string{"--guesses=deny"}); err != nil {
-		t.Fatal(err)
-	}
-	g.options = &o
+	g.options = new(serveOptions)
 	var err error
 	if g.updates, err = updates.New(updates.Options{}); err != nil {
 		t.Fatal(err)
@@ -39,7 +31,6 @@ func TestConfigure(t *testing.T) {
 		mode policy.Mode
 	}{
 		{clitest.ConfigHeader + "mode: warn\n", "", policy.ModeWarn},
-		{clitest.ConfigHeader + "mode: audit\nguesses: warn\n", "set both in the configuration file and by a flag: guesses and --guesses", policy.ModeWarn},
 		{clitest.ConfigHeader + "mode: audit\naudit: {destination: file, file: {path: /dev/null/audit.log}}\n", "opening the audit file: mkdir /dev/null: not a directory", policy.ModeWarn},
 		{clitest.ConfigHeader, "", policy.ModeEnforce},
 	} {
@@ -51,7 +42,7 @@ func TestConfigure(t *testing.T) {
 		if err := g.configure(file); err != nil {
 			message = err.Error()
 		}
-		if s := g.currentSettings(); message != tt.err || s.Mode != tt.mode || s.Guesses != policy.GuessesDeny {
+		if s := g.currentSettings(); message != tt.err || s.Mode != tt.mode {
 			t.Errorf("%q: %q, settings %+v", tt.text, message, s)
 		}
 	}

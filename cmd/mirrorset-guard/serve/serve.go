@@ -59,13 +59,10 @@ type serveOptions struct {
 	clientCA       string
 	drain          time.Duration
 	logLevel       string
-	surveyEvery    time.Duration
 	cluster        cli.ClusterFlags
 	registries     cli.RegistryFlags
-	policy         cli.PolicyFlags
 	config         cli.ConfigFlags
 	standing       standingFlags
-	audit          auditFlags
 	stdout         io.Writer // for records of decisions; nil in tests that have none
 }
 
@@ -96,29 +93,18 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.clientCA, "client-ca", "", "file with the CA of the client certificates that API servers have; a review requested without one gets 401; if empty, anyone who can reach the port may ask; changes are picked up")
 	flags.DurationVar(&o.drain, "shutdown-delay", 5*time.Second, "how long to keep answering after SIGTERM while reporting not ready; up to 10s longer while reviews still arrive")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to search objects of unknown kinds for images; new kinds are discovered every minute")
 	o.observe.addFlags(flags)
 	o.cluster.AddFlags(flags)
 	o.registries.AddFlags(flags)
 	flags.StringVar(&o.registries.FactFile, "fact-file", "", "file in which facts about images survive a restart; empty for none")
-	o.policy.AddFlags(flags)
 	o.config.AddFlags(flags)
 	o.config.Mounted = true
 	o.standing.addFlags(flags)
-	o.audit.addFlags(flags)
 }
 
 func (o *serveOptions) validate() error {
-	var err error
-	if o.surveyEvery != 0 && o.surveyEvery < minSurveyEvery { // zero is the default
-		err = fmt.Errorf("--survey-every %s: want %s or more", o.surveyEvery, minSurveyEvery)
-	}
-	return errors.Join(err, validateFactFile(o.registries.FactFile), o.standing.validate(), o.audit.validate(), o.observe.validate())
+	return errors.Join(validateFactFile(o.registries.FactFile), o.standing.validate(), o.observe.validate())
 }
-
-// minSurveyEvery keeps the lists of a large cluster from being all that its API server has
-// to do.
-const minSurveyEvery = time.Second
 
 func (o *serveOptions) run(ctx context.Context, io cli.Streams) error {
 	if err := o.validate(); err != nil {
@@ -176,7 +162,7 @@ type guard struct {
 	events     clienteventsv1.EventsGetter
 
 	unreviewed *standing.Unreviewed // what has changed without a review
-	follower   *rollouts.Follower   // nil: rollouts are not followed
+	follower   *rollouts.Follower
 	updates    *updates.Watcher
 	payloads   *readiness.Payloads
 	settings   atomic.Pointer[policy.Settings]
@@ -197,7 +183,7 @@ type guard struct {
 }
 
 func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
-	configured, err := o.config.Read(&o.policy, &o.registries)
+	configured, err := o.config.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +268,7 @@ func (g *guard) openWorld(cluster *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	options.Cluster = live.Options{OnUnreviewed: func(object string) { g.unreviewed.Suspect([]string{object}) }, Logger: g.log, SurveyEvery: g.options.surveyEvery}
+	options.Cluster = live.Options{OnUnreviewed: func(object string) { g.unreviewed.Suspect([]string{object}) }, Logger: g.log}
 	options.Trust = trust.Options{OnUnreviewed: g.unreviewed.Suspect, Logger: g.log}
 	if g.world, err = world.New(cluster, options); err != nil {
 		return err

@@ -21,28 +21,18 @@ import (
 
 // standingFlags configure the standing verification.
 type standingFlags struct {
-	every     time.Duration
-	elect     bool
-	namespace string
-	following followingFlags
+	every time.Duration
+	elect bool
 }
 
 func (s *standingFlags) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.every, "verify-every", standing.DefaultEvery, "how often to verify the mirror configuration in force and report as Events what has changed; 0 for never")
-	s.following.addFlags(flags)
-	flags.BoolVar(&s.elect, "leader-elect", false, "for one of several replicas: verify and report only while holding a Lease, and share the changes that were just admitted in another, to judge changes made at the same moment together")
-	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Leases "+election.LeaseName+" and "+recent.LeaseName)
+	flags.BoolVar(&s.elect, "leader-elect", false, "for one of several replicas: verify and report only while holding the Lease "+election.LeaseName+" in namespace "+webhook.Namespace+", and share the changes that were just admitted in "+recent.LeaseName+" there, to judge changes made at the same moment together")
 }
 
 func (s *standingFlags) validate() error {
-	if err := s.following.validate(); err != nil {
-		return err
-	}
 	if s.every < 0 {
 		return fmt.Errorf("--verify-every %s: must not be negative; 0 means never", s.every)
-	}
-	if s.elect && s.namespace == "" {
-		return fmt.Errorf("--leader-elect-namespace %q: the Lease needs a namespace", s.namespace)
 	}
 	return nil
 }
@@ -80,7 +70,7 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 		err = g.prepareFollowing(budget)
 	}
 	if err == nil && g.options.standing.elect {
-		g.election, err = election.New(config, g.options.standing.namespace, g.replica, g.log.WithName("election"))
+		g.election, err = election.New(config, webhook.Namespace, g.replica, g.log.WithName("election"))
 	}
 	return err
 }

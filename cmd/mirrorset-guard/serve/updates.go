@@ -12,13 +12,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
 // prepareUpdates makes what judges the release that the cluster is to be updated to, once the configuration asks for
 // it.
 func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) error {
 	g.payloads = readiness.NewPayloads()
-	elsewhere := "another replica judges it: the one that holds Lease " + g.options.standing.namespace + "/" + election.LeaseName
+	elsewhere := "another replica judges it: the one that holds Lease " + webhook.Namespace + "/" + election.LeaseName
 	if g.options.standing.every == 0 {
 		elsewhere = "it is not judged, as nothing is verified (--verify-every 0)"
 	}

@@ -299,18 +299,6 @@ status: {phase: Running, containerStatuses: [{name: app, image: %[1]q, imageID: 
 	}
 }
 
-// TestPlatforms: with --platforms, a mirror that takes it has only what the nodes need, and the end says what that means.
-func TestPlatforms(t *testing.T) {
-	t.Setenv("REGISTRY_VALIDATION_MANIFESTS_INDEXES_PLATFORMS", "none")
-	s := newShop(t)
-	nobody(t)
-	got := s.sync(t, "-f", s.change, "--push-secret", s.secret, "--platforms")
-	wantCode(t, got, 0, "Copied 2 of 2 images", "is admitted", "Note: of indexes, only the parts for linux/amd64 were copied: a node of another platform that joins later could not pull them (PlatformMissing)")
-	s.dump = clitest.Written(t, "cluster.yaml", s.objects()+"---\napiVersion: v1\nkind: Node\nmetadata: {name: b}\nstatus: {nodeInfo: {operatingSystem: linux, architecture: arm64}}\n")
-	wantCode(t, s.sync(t, "-f", s.change, "--push-secret", s.secret, "--dry-run"), 1, "PlatformMissing", "linux/arm64", "To "+s.mirror.host+": 1 image, ")
-	wantCode(t, s.sync(t, "-f", s.change, "--push-secret", s.secret), 0, "Copied 1 of 1 image", "is admitted")
-}
-
 // TestLines: elsewhere than on a terminal there is a line for each image, and one for all with the rate and the time that is left.
 func TestLines(t *testing.T) {
 	s := newShop(t)

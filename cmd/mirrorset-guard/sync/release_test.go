@@ -56,16 +56,16 @@ func TestRelease(t *testing.T) {
 	s := newReleaseSync(t)
 	dry := s.sync(t, "--dry-run")
 	wantCode(t, dry, 1, "To "+s.mirror+": 1 image, ", "As things are:", "NOT READY: Release 4.21.3", "Which images it consists of is not known")
-	got := s.sync(t, "-o", "json", "--at-once", "1")
+	got := s.sync(t, "-o", "json")
 	wantCode(t, got, 0)
-	var copied []string
+	var begun []string
 	for _, line := range strings.Split(strings.TrimSpace(got.Out), "\n") {
 		var e struct{ Kind, Type, Image, Verdict string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if e.Type == "Copied" {
-			copied = append(copied, s.nameOf(e.Image))
+		if e.Type == "Started" {
+			begun = append(begun, s.nameOf(e.Image))
 		}
 		if e.Kind == "ReleaseReview" && e.Verdict != "READY" {
 			t.Errorf("it ends with %s", line)
@@ -73,8 +73,8 @@ func TestRelease(t *testing.T) {
 	}
 	want := []string{"release", "cluster-version-operator", "component-003", "component-006", "component-004", "component-005", "component-007", "rhel-coreos", "rhel-coreos-extensions"}
 	for i, name := range want { // two that are known at the same moment may change places
-		if at := slices.Index(copied, name); at < i-1 || at > i+1 || len(copied) != len(want) {
-			t.Errorf("copied %q, want %q", copied, want)
+		if at := slices.Index(begun, name); at < i-1 || at > i+1 || len(begun) != len(want) {
+			t.Errorf("begun %q, want %q", begun, want)
 			break
 		}
 	}

@@ -27,13 +27,11 @@ type options struct {
 	// release is the release to be copied instead of what a change needs.
 	release    string
 	pushSecret string
-	platforms  string
 	dryRun     bool
 	moveTags   bool
 	untagged   bool
 	history    bool
 	rescue     bool
-	images     int
 	timeout    time.Duration
 }
 
@@ -65,7 +63,6 @@ need, or the release is READY. 1: that is not so, and why. 2: trouble, or UNKNOW
 		Example: `  mirrorset-guard sync -f itms.yaml --dry-run
   mirrorset-guard sync -f itms.yaml
   mirrorset-guard sync -f mirrors/ --from cluster.yaml --push-secret push.json
-  mirrorset-guard sync --platforms
   mirrorset-guard sync --release 4.21.3 --dry-run`,
 		Args: cli.Filled(cli.NoArgs),
 		RunE: cli.Runs(o.run),
@@ -75,27 +72,18 @@ need, or the release is READY. 1: that is not so, and why. 2: trouble, or UNKNOW
 	o.output.AddFlags(flags)
 	flags.StringVar(&o.release, "release", "", "copy what a release lacks instead: a version, next, desired, or the reference of a release image, as for check --release")
 	flags.StringVar(&o.pushSecret, "push-secret", "", "file with the credentials to push to mirrors with (.dockerconfigjson); default: those of podman login and docker login")
-	flags.StringVar(&o.platforms, "platforms", "", "copy only the parts of an index for these platforms (linux/amd64,linux/arm64); without a value, those of the cluster's nodes")
-	flags.Lookup("platforms").NoOptDefVal = ofNodes
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show how many images and bytes would be copied to which registry, and copy nothing")
 	flags.BoolVar(&o.moveTags, "move-tags", false, "move tags that name another image at the mirror")
 	flags.BoolVar(&o.untagged, "untagged", false, "leave what is copied by digest without a tag; some registries, such as Quay, then delete it")
 	flags.BoolVar(&o.history, "history", false, "copy what only history names, too")
 	flags.BoolVar(&o.rescue, "rescue", false, "of what only history names, copy images for the day something is wrong, too (inventory --rescue)")
-	flags.IntVar(&o.images, "at-once", copying.ImagesAtOnce, "how many images to copy at once")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long each review asks registries: one before the copies and one after, for a release up to four")
 	return cmd
 }
 
-// ofNodes is --platforms without a value.
-const ofNodes = "cluster"
-
 func (o *options) run(ctx context.Context, streams cli.Streams) error {
 	if err := o.output.Validate(); err != nil {
 		return err
-	}
-	if o.images < 1 || o.images > maxImages {
-		return fmt.Errorf("--at-once %d: want 1 to %d", o.images, maxImages)
 	}
 	switch {
 	case o.release != "" && len(o.Change.Files) > 0:
@@ -120,8 +108,6 @@ func (o *options) run(ctx context.Context, streams cli.Streams) error {
 	}
 	return s.run(ctx)
 }
-
-const maxImages = 256
 
 // A syncing is one run of the command.
 type syncing struct {
@@ -191,10 +177,6 @@ func (s *syncing) record(ctx context.Context, c *cli.Candidate) (review.Record, 
 const maxRounds = 3
 
 func (s *syncing) run(ctx context.Context) error {
-	platforms, err := s.chosenPlatforms()
-	if err != nil {
-		return err
-	}
 	found, err := s.judge(ctx)
 	if err != nil {
 		return err
@@ -202,7 +184,7 @@ func (s *syncing) run(ctx context.Context) error {
 	tried := attempts{}
 	for round := 1; round == 1 || round <= maxRounds && found.grows && tried.lack(found.copies); round++ {
 		tried.add(found.copies)
-		if err := s.copy(ctx, found, platforms); err != nil {
+		if err := s.copy(ctx, found); err != nil {
 			return err
 		}
 		if s.dryRun {
@@ -211,9 +193,6 @@ func (s *syncing) run(ctx context.Context) error {
 		if found, err = s.judgeAfresh(ctx); err != nil {
 			return err
 		}
-	}
-	if len(platforms) > 0 {
-		s.notes = append(s.notes, "of indexes, only the parts for "+strings.Join(platforms, ", ")+" were copied: a node of another platform that joins later could not pull them (PlatformMissing)")
 	}
 	return s.conclude(found)
 }
@@ -241,7 +220,7 @@ func (a attempts) lack(copies []policy.Copy) bool {
 }
 
 // copy makes the copies that were found to be missing.
-func (s *syncing) copy(ctx context.Context, found answer, platforms []string) error {
+func (s *syncing) copy(ctx context.Context, found answer) error {
 	wanted, skipped := s.choose(found)
 	credentials, err := s.pushCredentials(wanted)
 	if err != nil {
@@ -251,7 +230,7 @@ func (s *syncing) copy(ctx context.Context, found answer, platforms []string) er
 	defer push.Close()
 	display := s.display()
 	copier := copying.New(s.world.Registries.Client, push, copying.Options{
-		Platforms: platforms, MoveTags: s.moveTags, Untagged: s.untagged, Images: s.images, On: display.on,
+		MoveTags: s.moveTags, Untagged: s.untagged, On: display.on,
 	})
 	display.begin(ctx, skipped)
 	var jobs []*copying.Job
@@ -407,22 +386,4 @@ func (s *syncing) whyNot(c policy.Copy) string {
 	default:
 		return ""
 	}
-}
-
-func (s *syncing) chosenPlatforms() ([]string, error) {
-	switch s.platforms {
-	case "":
-		return nil, nil
-	case ofNodes:
-		known := policy.PlatformsOf(s.world.Cluster.Nodes())
-		if len(known) == 0 {
-			return nil, errors.New("--platforms: no node of the cluster says which platform it has; name them (--platforms=linux/amd64)")
-		}
-		return known, nil
-	}
-	chosen := strings.Split(s.platforms, ",")
-	if i := slices.IndexFunc(chosen, func(p string) bool { return strings.Count(p, "/") != 1 || strings.Trim(p, "/") != p }); i >= 0 {
-		return nil, fmt.Errorf("--platforms: %q is not a platform; want linux/amd64 and the like, with commas between them", chosen[i])
-	}
-	return chosen, nil
 }

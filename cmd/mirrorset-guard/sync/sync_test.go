@@ -291,10 +291,6 @@ spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}
 		args []string
 		want string
 	}{
-		{[]string{"--platforms=linux"}, `--platforms: "linux" is not a platform`},
-		{[]string{"--platforms"}, "--platforms: no node of the cluster says"},
-		{[]string{"--at-once", "-1"}, "--at-once -1: want 1 to 256"},
-		{[]string{"--at-once", "0"}, "--at-once 0: want 1 to 256"},
 		{[]string{"--push-secret", ""}, "--push-secret: it is empty"},
 		{[]string{"--delete"}, "--delete: only with -f"},
 		{[]string{"--for-user", "ann"}, "--for-user and --for-group: only with -f"},

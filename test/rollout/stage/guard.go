@@ -48,9 +48,6 @@ func (s *Stage) InstallGuard(ctx context.Context, r *Registries, hosts ...string
 		"serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", dir, "--webhook-bind-address", listen, "--health-probe-bind-address", health, "--metrics-bind-address", metrics,
 		"--registry-ca", r.CA, "--shutdown-delay", "0s",
 	}
-	if s.setup.GuardStallsAfter > 0 {
-		args = append(args, "--rollout-stall-after", s.setup.GuardStallsAfter.String())
-	}
 	for _, host := range hosts {
 		args = append(args, "--resolve", host+"="+r.Front.Addr(host))
 	}

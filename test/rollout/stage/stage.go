@@ -76,9 +76,6 @@ type Setup struct {
 	ControllerPod bool
 	// NotReadyAfter is how long after its last word a node is NotReady; 0 is Kubernetes' default.
 	NotReadyAfter time.Duration
-	// GuardStallsAfter is how long a rollout may stand still before the guard says so; 0 is its
-	// default.
-	GuardStallsAfter time.Duration
 }
 
 func (s Setup) disruption() operatorv1.NodeDisruptionPolicyConfig {

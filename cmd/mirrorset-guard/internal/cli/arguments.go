@@ -25,19 +25,13 @@ func Filled(args cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// NoArgs refuses arguments, and says where one probably belongs: behind a flag that may stand without
-// a value, or behind -f.
+// NoArgs refuses arguments, and says where one probably belongs: behind -f.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	belongs := ""
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.NoOptDefVal != "" && f.Value.Type() != "bool" && f.Changed && f.Value.String() == f.NoOptDefVal {
-			belongs = fmt.Sprintf("; the value of --%s has to follow an equals sign: --%[1]s=%s", f.Name, args[0])
-		}
-	})
-	if file := cmd.Flags().ShorthandLookup("f"); belongs == "" && file != nil {
+	if cmd.Flags().ShorthandLookup("f") != nil {
 		belongs = fmt.Sprintf("; is it the value of -f: -f %s?", args[0])
 	}
 	return fmt.Errorf("%s takes no argument, and was given %q%s", cmd.CommandPath(), args[0], belongs)

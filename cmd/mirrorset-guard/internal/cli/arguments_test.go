@@ -13,17 +13,14 @@ func TestNoArgs(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--platforms"}, ""},
-		{[]string{"--platforms=linux/amd64", "-f", "a.yaml", "--untagged"}, ""},
-		{[]string{"--platforms", "linux/amd64"}, `x takes no argument, and was given "linux/amd64"; the value of --platforms has to follow an equals sign: --platforms=linux/amd64`},
+		{[]string{"--release=next", "-f", "a.yaml", "--untagged"}, ""},
 		{[]string{"a.yaml"}, `x takes no argument, and was given "a.yaml"; is it the value of -f: -f a.yaml?`},
 		{[]string{"--untagged", "true"}, `x takes no argument, and was given "true"; is it the value of -f: -f true?`},
-		{[]string{"--platforms=", "-f", "a.yaml"}, "--platforms: it is empty; is a variable of the shell not set?"},
+		{[]string{"--release=", "-f", "a.yaml"}, "--release: it is empty; is a variable of the shell not set?"},
 		{[]string{"-f", "a.yaml", "-f", ""}, "--filename: it is empty; is a variable of the shell not set?"},
 	} {
 		cmd := &cobra.Command{Use: "x", Args: Filled(NoArgs), SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
-		cmd.Flags().String("platforms", "", "")
-		cmd.Flags().Lookup("platforms").NoOptDefVal = "cluster"
+		cmd.Flags().String("release", "", "")
 		cmd.Flags().Bool("untagged", false, "")
 		cmd.Flags().StringArrayP("filename", "f", nil, "")
 		cmd.SetArgs(tc.args)

@@ -19,19 +19,16 @@ func OneOf(flags *pflag.FlagSet, name string, values ...string) {
 }
 
 // fileFlags are completed with the names of files.
-var fileFlags = []string{"filename", "from", "config", "kubeconfig", "registry-ca", "pull-secret", "output-file", "wait-for", "audit-log", "fact-file", "tls-dir", "client-ca"}
+var fileFlags = []string{"filename", "from", "config", "kubeconfig", "registry-ca", "pull-secret", "wait-for", "fact-file", "tls-dir", "client-ca"}
 
 // flagValues are the completions of flags that take a name. Flags of one name mean the same wherever
 // they are.
 var flagValues = map[string]cobra.CompletionFunc{
-	"context":            complete(contexts),
-	"namespace":          complete(namespaces),
-	"namespace-severity": completePairs(namespaces, "warn", "deny"),
-	"protect":            completeLists(namespaces),
-	"pool":               complete(pools),
-	"registry":           complete(registries),
-	"rule":               completeLists(rules),
-	"severity":           completePairs(rules, "deny", "warn", "info"),
+	"context":   complete(contexts),
+	"namespace": complete(namespaces),
+	"pool":      complete(pools),
+	"registry":  complete(registries),
+	"rule":      completeLists(rules),
 }
 
 // CompleteImages completes images of the cluster or dump, any number of them.
@@ -96,25 +93,6 @@ func completeLists(list lister) cobra.CompletionFunc {
 			found[i] = before + found[i]
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-}
-
-// completePairs completes NAME=, and then what follows it.
-func completePairs(list lister, values ...string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		name, _, named := strings.Cut(begun, "=")
-		if !named {
-			found := listed(cmd, list, begun)
-			for i := range found {
-				found[i] += "="
-			}
-			return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-		}
-		var pairs []string
-		for _, value := range values {
-			pairs = append(pairs, name+"="+value)
-		}
-		return pairs, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 type Outputs struct {
 	formats []string
 	chosen  []string
-	file    string
 }
 
 // SeveralFormats returns the choice among names, of which the first is the default.
@@ -27,7 +26,6 @@ func SeveralFormats(names ...string) Outputs { return Outputs{formats: names} }
 func (o *Outputs) AddFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&o.chosen, "output", "o", nil, "format: "+strings.Join(o.formats, ", ")+"; FORMAT=FILE writes it to a file, and -o may be given several times (default "+o.formats[0]+")")
 	OneOf(flags, "output", o.formats...)
-	flags.StringVar(&o.file, "output-file", "", "file for the format of -o that names none, instead of standard output")
 }
 
 // A Target is one format, and where it goes.
@@ -56,27 +54,17 @@ func (o *Outputs) Targets() ([]Target, error) {
 		case named && file == "":
 			return nil, fmt.Errorf("--output %q: want FORMAT=FILE", choice)
 		case !named && plain != "":
-			return nil, fmt.Errorf("--output %s and %s: only one can go to %s; name a file for the other one, as in --output %s=FILE", plain, format, o.rest(), format)
+			return nil, fmt.Errorf("--output %s and %s: only one can go to standard output; name a file for the other one, as in --output %s=FILE", plain, format, format)
 		case !named:
-			plain, t.File = format, o.file
+			plain = format
 		}
 		if t.File != "" && slices.ContainsFunc(targets, func(other Target) bool { return same(other.File, t.File) }) {
 			return nil, fmt.Errorf("--output: two formats are to be written to %s", t.File)
 		}
 		targets = append(targets, t)
 	}
-	if o.file != "" && plain == "" {
-		return nil, fmt.Errorf("--output-file %s: each --output names a file of its own", o.file)
-	}
 	slices.SortStableFunc(targets, func(a, b Target) int { return number(a.File == "") - number(b.File == "") })
 	return targets, nil
-}
-
-func (o *Outputs) rest() string {
-	if o.file != "" {
-		return o.file
-	}
-	return "standard output"
 }
 
 func same(a, b string) bool { return a != "" && filepath.Clean(a) == filepath.Clean(b) }

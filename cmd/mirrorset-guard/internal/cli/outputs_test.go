@@ -15,22 +15,17 @@ import (
 // TestTargets: several formats, of which one may go to standard output.
 func TestTargets(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                   "table",
-		"-o json":                            "json",
-		"-o json=a.json":                     "json>a.json",
-		"-o table -o json=a.json":            "json>a.json table",
-		"-o json=a.json -o junit=b.xml":      "json>a.json junit>b.xml",
-		"-o json --output-file a.json":       "json>a.json",
-		"--output-file a.txt":                "table>a.txt",
-		"-o json=a=b":                        "json>a=b",
-		"-o pdf":                             `--output "pdf": choose one of table, json, junit`,
-		"-o pdf=a":                           `--output "pdf": choose one of table, json, junit`,
-		"-o json=":                           `--output "json=": want FORMAT=FILE`,
-		"-o json -o junit":                   "--output json and junit: only one can go to standard output; name a file for the other one, as in --output junit=FILE",
-		"-o json -o junit --output-file a":   "--output json and junit: only one can go to a; name a file for the other one, as in --output junit=FILE",
-		"-o json=a -o junit=./a":             "--output: two formats are to be written to ./a",
-		"-o json=a -o table --output-file a": "--output: two formats are to be written to a",
-		"-o json=a --output-file b":          "--output-file b: each --output names a file of its own",
+		"":                              "table",
+		"-o json":                       "json",
+		"-o json=a.json":                "json>a.json",
+		"-o table -o json=a.json":       "json>a.json table",
+		"-o json=a.json -o junit=b.xml": "json>a.json junit>b.xml",
+		"-o json=a=b":                   "json>a=b",
+		"-o pdf":                        `--output "pdf": choose one of table, json, junit`,
+		"-o pdf=a":                      `--output "pdf": choose one of table, json, junit`,
+		"-o json=":                      `--output "json=": want FORMAT=FILE`,
+		"-o json -o junit":              "--output json and junit: only one can go to standard output; name a file for the other one, as in --output junit=FILE",
+		"-o json=a -o junit=./a":        "--output: two formats are to be written to ./a",
 	} {
 		o := SeveralFormats("table", "json", "junit")
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -18,16 +18,17 @@ import (
 type ReviewFlags struct {
 	World  WorldFlags
 	Change ChangeFlags
-	Policy PolicyFlags
 	Config ConfigFlags
 	By     RequesterFlags
+
+	given *pflag.FlagSet
 }
 
 // AddFlags adds the flags.
 func (r *ReviewFlags) AddFlags(flags *pflag.FlagSet) {
+	r.given = flags
 	r.World.AddFlags(flags)
 	r.Change.AddFlags(flags)
-	r.Policy.AddFlags(flags)
 	r.Config.AddFlags(flags)
 	r.By.AddFlags(flags)
 }
@@ -36,7 +37,7 @@ func (r *ReviewFlags) AddFlags(flags *pflag.FlagSet) {
 // It is "" if there are none.
 func (r *ReviewFlags) Again() string {
 	var again strings.Builder
-	r.Config.given.Visit(func(f *pflag.Flag) {
+	r.given.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(ofCluster, f.Name) {
 			return
 		}
@@ -52,7 +53,7 @@ func (r *ReviewFlags) Again() string {
 }
 
 // ofCluster are the flags that choose the cluster and how its registries are asked.
-var ofCluster = []string{"from", "kubeconfig", "context", "config", "pull-secret", "registry-ca", "registry-rate", "resolve"}
+var ofCluster = []string{"from", "kubeconfig", "context", "config", "pull-secret", "registry-ca", "resolve"}
 
 var plainWord = regexp.MustCompile(`^[0-9A-Za-z_./:@=,+-]+$`)
 
@@ -76,7 +77,7 @@ type Candidate struct {
 
 // Open reads the change, if there is one, and opens the world. That is to be closed.
 func (r *ReviewFlags) Open(ctx context.Context, streams Streams) (*Candidate, error) {
-	configured, err := r.Config.Read(&r.Policy, &r.World.Registries)
+	configured, err := r.Config.Read()
 	if err != nil {
 		return nil, err
 	}

@@ -5,11 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -53,14 +50,11 @@ func (c *ClusterFlags) Config() (*rest.Config, error) {
 type RegistryFlags struct {
 	cas           []string
 	resolve       []string
-	rates         []string
 	allowLoopback bool
-	factLifetime  time.Duration
 	// FactFile is where facts survive a restart, "" for nowhere. Only serve has a flag
 	// for it: it goes with Store.Run and Store.Restore.
 	FactFile string
-	// Configured is what the configuration file and the flags say together; nil for the
-	// flags alone.
+	// Configured is what the configuration file says; nil for the defaults.
 	Configured *Configuration
 }
 
@@ -68,8 +62,6 @@ type RegistryFlags struct {
 func (r *RegistryFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&r.cas, "registry-ca", nil, "PEM file of certificate authorities to trust for registries, in addition to the system's; may be repeated")
 	flags.StringArrayVar(&r.resolve, "resolve", nil, "HOST[:PORT]=ADDRESS:PORT: where to find a registry instead of asking DNS; may be repeated")
-	flags.StringArrayVar(&r.rates, "registry-rate", nil, "HOST[:PORT]=N: the most requests per second to a registry (default quay.io=450; 0 for no limit); may be repeated")
-	flags.DurationVar(&r.factLifetime, "fact-lifetime", 5*time.Minute, "how long an image that was found is assumed to be still there; misses are looked up again wherever a verdict depends on them")
 	flags.BoolVar(&r.allowLoopback, "allow-loopback", false, "ask registries at loopback and link-local addresses too (for tests)")
 }
 
@@ -83,7 +75,10 @@ func (r *RegistryFlags) Options() (world.Options, error) {
 	if err != nil {
 		return world.Options{}, err
 	}
-	configured, err := r.configuration()
+	configured := ConfigurationOf(config.Default())
+	if r.Configured != nil {
+		configured = *r.Configured
+	}
 	return world.Options{
 		Registry: registry.Options{
 			UserAgent: "mirrorset-guard/" + Version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
@@ -92,22 +87,8 @@ func (r *RegistryFlags) Options() (world.Options, error) {
 		Facts:   presence.Options{Path: r.FactFile, Lifetimes: configured.Lifetimes},
 		Cluster: live.Options{ForbiddenAfter: world.ForbiddenAfter},
 		Trust:   trust.Options{ForbiddenAfter: world.ForbiddenAfter},
-	}, err
+	}, nil
 }
-
-// configuration returns what the file and the flags say about registries.
-func (r *RegistryFlags) configuration() (Configuration, error) {
-	if r.Configured != nil {
-		return *r.Configured, nil
-	}
-	rates, err := r.registryRates()
-	lifetimes := config.Default().FactLifetimes()
-	lifetimes.PresentDigest, lifetimes.PresentTag = r.factLifetime, min(r.factLifetime, maxTagLifetime)
-	return Configuration{Paces: registry.Paces{Rates: rates}, Lifetimes: lifetimes}, err
-}
-
-// maxTagLifetime is shorter than what digests may have: a tag can be moved.
-const maxTagLifetime = 2 * time.Minute
 
 func (r *RegistryFlags) roots() (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
@@ -137,27 +118,6 @@ func (r *RegistryFlags) resolved() (map[string]string, error) {
 	}
 	return resolve, nil
 }
-
-// registryRates returns the limits that registries have published, and those of the
-// flags over them. How many requests are under way adapts to the registry's answers all
-// the same.
-func (r *RegistryFlags) registryRates() (map[string]float64, error) {
-	rates := maps.Clone(registry.DefaultRates)
-	for _, entry := range r.rates {
-		host, text, _ := strings.Cut(entry, "=")
-		rate, err := strconv.ParseFloat(text, 64)
-		if err != nil || host == "" || strings.Contains(host, "/") || !(rate >= 0 && rate <= maxRate) {
-			return nil, fmt.Errorf("--registry-rate %q: want HOST=N or HOST:PORT=N, N from 0 to %d", entry, maxRate)
-		}
-		if host == "docker.io" {
-			host = "registry-1.docker.io" // where its API is
-		}
-		rates[host] = rate
-	}
-	return rates, nil
-}
-
-const maxRate = 1_000_000
 
 // WorldFlags select the input of check and explain: a cluster or a dump of one, and the
 // registries.
