@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	configv1 "github.com/openshift/api/config/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +29,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -193,28 +190,12 @@ func TestWebhookConfigurationMatchesTheCode(t *testing.T) {
 		hook(webhook.DeletionsWebhook, admissionregistrationv1.Ignore, admissionregistrationv1.Delete),
 	}
 	want[0].Rules = append(want[0].Rules, pinnedRule())
-	want = append(want, updatesHook(hook(webhook.UpdatesWebhook, admissionregistrationv1.Ignore)))
 	if diff := gocmp.Diff(want, got.Webhooks); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got.Annotations["service.beta.openshift.io/inject-cabundle"] != "true" {
 		t.Error("nobody fills in caBundle")
 	}
-}
-
-// updatesHook returns hook as the one for updates of the cluster, about which the API server asks as seldom as it can.
-func updatesHook(hook admissionregistrationv1.ValidatingWebhook) admissionregistrationv1.ValidatingWebhook {
-	hook.Rules = []admissionregistrationv1.RuleWithOperations{{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-		Rule: admissionregistrationv1.Rule{
-			APIGroups: []string{"config.openshift.io"}, APIVersions: []string{"v1"}, Resources: []string{"clusterversions"}, Scope: new(admissionregistrationv1.ClusterScope),
-		},
-	}}
-	hook.MatchConditions = []admissionregistrationv1.MatchCondition{
-		{Name: "asks-for-another-release", Expression: "has(object.spec.desiredUpdate) && (!has(oldObject.spec.desiredUpdate) || object.spec.desiredUpdate != oldObject.spec.desiredUpdate)"},
-		{Name: "not-by-the-cluster-version-operator", Expression: "!(request.userInfo.username in ['" + policy.VersionOperator + "', '" + policy.FormerVersionOperator + "'])"},
-	}
-	return hook
 }
 
 func TestWebhookConfigurationAt(t *testing.T) {
@@ -561,8 +542,7 @@ func TestOverrideRole(t *testing.T) {
 		}
 		want[rule.APIGroups[0]] = rule.Resources
 	}
-	all := maps.Clone(mirrors.Resources())
-	all[configv1.GroupName] = append(slices.Clone(all[configv1.GroupName]), "clusterversions")
+	all := mirrors.Resources()
 	if diff := gocmp.Diff(want, all); diff != "" {
 		t.Errorf("(-role +reviewed):\n%s", diff)
 	}

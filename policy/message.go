@@ -38,8 +38,6 @@ func (v Verdict) Message(subject string) string {
 // command returns a command of the program that is about the same change.
 func (v Verdict) command(name string) string {
 	switch {
-	case v.Release != nil && name == "check":
-		return v.Release.check()
 	case v.Standing:
 		return "mirrorset-guard " + name
 	case v.Deletes:
@@ -93,10 +91,6 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 	whole := ofConfiguration(denials)
 	if len(denials) == 0 { // the zero Verdict, which was never decided
 		fmt.Fprintf(b, "%s is refused because there is no verdict.\n", subject)
-		return
-	}
-	if v.Release != nil {
-		v.writeRelease(b, subject, denials)
 		return
 	}
 	if len(whole) == len(denials) {
@@ -403,9 +397,6 @@ func namespaces(findings []*Finding, limit int) string {
 func (v Verdict) Warnings(subject string) []string {
 	if v.Mode == ModeAudit {
 		return nil
-	}
-	if v.Release != nil {
-		return v.releaseWarnings(subject)
 	}
 	var warnings []string
 	switch {

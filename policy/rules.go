@@ -44,8 +44,6 @@ const (
 	PullThroughFails    = "PullThroughFails"
 	FollowedAtOnce      = "FollowedAtOnce"
 	RescueMissing       = "RescueMissing"
-	ReleaseNotReady     = "ReleaseNotReady"
-	ReleaseUnknown      = "ReleaseUnknown"
 )
 
 // A rule objects to one reroute, or does not.
@@ -174,9 +172,6 @@ func RuleIDs() []string {
 		if !slices.Contains(ids, r.id) {
 			ids = append(ids, r.id)
 		}
-	}
-	for _, r := range releaseRules {
-		ids = append(ids, r.id)
 	}
 	for _, r := range forecastRules {
 		ids = append(ids, r.id)

@@ -21,7 +21,6 @@ func TestRuleIDs(t *testing.T) {
 		RewriteError, NoRoute, MirrorHidden, SignatureMissing, SignatureRejected, SignatureUnreadable, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing,
 		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, AnotherImage, TagDrift, RescueMissing, BuildFails, ImportFails, PullThroughFails,
 		RejectedByMCO, FollowedAtOnce, InventoryStale, MalformedReference, NoEffect, BroadSource, MirrorInCluster, PinnedImageMissing,
-		ReleaseNotReady, ReleaseUnknown,
 		RolloutStalls, DrainLosesPod, DrainBlocked, RolloutBusy, PoolPaused,
 	}
 	if diff := cmp.Diff(want, RuleIDs()); diff != "" {

@@ -129,14 +129,6 @@ var ruleTexts = map[string]RuleText{
 		"deny, or warn about a set that no pool takes",
 		"a PinnedImageSet names an image that the route of its nodes does not serve, so that all of them fail to hold the set; or MCO cannot give them the set",
 	},
-	ReleaseNotReady: {
-		"warn",
-		"the cluster is to be updated to a release of which something is missing that nodes or CVO need, or is refused",
-	},
-	ReleaseUnknown: {
-		"as ReleaseNotReady",
-		"whether that is so of a release could not be determined, or not in time",
-	},
 	RolloutStalls: {
 		"deny, or warn if the new route of the image works",
 		"the rollout would stall, or may: a drain waits for a pod that cannot pull its image where it was placed",

@@ -79,8 +79,6 @@ type Verdict struct {
 	Unjudged bool
 	// Standing is set if the verdict is not about a change, but about what is in force (NewStanding).
 	Standing bool
-	// Release is set if the verdict is not about a change of mirrors, but about an update of the cluster.
-	Release *Release
 }
 
 // A Result says whether nodes get a rerouted image by its new route. The zero value is ResultUnverified.

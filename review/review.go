@@ -266,14 +266,6 @@ func (r *Reviewer) PlanPulls(p Pulls, images policy.Images, edit mirrors.Edit) p
 	return policy.NewPulls(set, known, settings)
 }
 
-// DecideRelease judges an update of the cluster, for which a user asks: see policy.Settings.DecideRelease.
-func (r *Reviewer) DecideRelease(release policy.Release, by policy.Requester) policy.Verdict {
-	return r.settings().For(by).DecideRelease(release)
-}
-
-// Mode returns the treatment of changes that are denied, as it is now.
-func (r *Reviewer) Mode() policy.Mode { return r.settings().Mode }
-
 // Renew returns record, which is that of Review, as of now: it judges edit again unless the
 // configuration in force is still the one of record.
 func (r *Reviewer) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, record Record) (Record, error) {

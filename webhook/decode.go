@@ -7,7 +7,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -16,8 +15,6 @@ type proposal struct {
 	// name is that of the object, subject what messages call the change.
 	name, subject string
 	edit          mirrors.Edit
-	// update is what is proposed instead of edit where the object is the ClusterVersion.
-	update *policy.Update
 	// unchanged is set where the request leaves the spec as it is, or what matters of it.
 	unchanged bool
 }
@@ -29,9 +26,6 @@ func (r *request) propose() (proposal, error) {
 	case admissionv1.Create, admissionv1.Update, admissionv1.Delete:
 	default:
 		return proposal{}, fmt.Errorf("%s: unknown operation %q", r.title(), r.Operation)
-	}
-	if r.isOfVersion() {
-		return r.proposeUpdate()
 	}
 	switch r.step {
 	case auditv1alpha1.StepDelete:

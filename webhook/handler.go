@@ -44,8 +44,7 @@ func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ policy.Req
 
 // A Handler admits or refuses changes of mirror objects: ImageTagMirrorSet,
 // ImageDigestMirrorSet, ImageContentSourcePolicy, and the Image configuration
-// for its registry sources; and updates of the cluster that the ClusterVersion asks for. It is safe for
-// concurrent use.
+// for its registry sources. It is safe for concurrent use.
 //
 // A request that cannot change where images are pulled from is admitted without
 // a review: a connection, a subresource, an update that leaves the spec alone. A
@@ -183,10 +182,6 @@ func (h *Handler) decide(ctx context.Context, r *request) (a answer) {
 // together with it meanwhile, even if there was no verdict on it.
 func (h *Handler) announce(ctx context.Context, o *overrideCheck, a answer) {
 	o.announcement.made(o.report(a))
-	if a.proposal.update != nil {
-		h.awaitUpdate(o)
-		return
-	}
 	if a.override.refusal == none {
 		c := recent.Change{Edit: a.proposal.edit}
 		o.follow(&c)
@@ -217,7 +212,7 @@ func (h *Handler) examine(ctx context.Context, r *request, o *overrideCheck) (a 
 		return a
 	}
 	a.proposal = p
-	if p.unchanged || p.update != nil && h.Updates == nil {
+	if p.unchanged {
 		a.verdict = skipped
 		return a
 	}
@@ -227,19 +222,10 @@ func (h *Handler) examine(ctx context.Context, r *request, o *overrideCheck) (a 
 }
 
 func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overrideCheck) answer {
-	rec, err := h.recordOf(ctx, r, p, o)
+	rec, err := h.judge(ctx, r, p, o)
 	if err != nil {
 		return noVerdict(r, p, err)
 	}
-	a := answerOf(p, rec)
-	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) {
-		h.ExpectRetry(rec)
-	}
-	return a
-}
-
-// answerOf returns the answer to p that its review gives.
-func answerOf(p proposal, rec review.Record) answer {
 	a := answer{proposal: p, verdict: allowed, record: rec, warnings: rec.Warnings()}
 	switch {
 	case !rec.Verdict.Allowed:
@@ -247,15 +233,10 @@ func answerOf(p proposal, rec review.Record) answer {
 	case rec.Verdict.Waived():
 		a.verdict, a.message = waived, rec.Waived()
 	}
-	return a
-}
-
-// recordOf returns the review of p. An update concerns no other change, so that it is not judged together with any.
-func (h *Handler) recordOf(ctx context.Context, r *request, p proposal, o *overrideCheck) (review.Record, error) {
-	if p.update != nil {
-		return h.reviewUpdate(ctx, r, p, o), nil
+	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) {
+		h.ExpectRetry(rec)
 	}
-	return h.judge(ctx, r, p, o)
+	return a
 }
 
 // requester returns the user who makes r, as the API server has authenticated them.

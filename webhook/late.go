@@ -52,7 +52,7 @@ func (h *Handler) inTime(ctx context.Context, req admission.Request, over func()
 		return r, <-decided // other replicas have been told already
 	}
 	late := readRequest(req.AdmissionRequest)
-	return late, h.tooLate(late, fmt.Errorf("deciding took too long: %w", ctx.Err()))
+	return late, noVerdict(late, proposal{name: late.Name, subject: late.title()}, fmt.Errorf("deciding took too long: %w", ctx.Err()))
 }
 
 // The fates of a request: the first one that is set counts.

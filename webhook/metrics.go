@@ -135,7 +135,7 @@ func (m *metrics) refusedRequest(reason string) {
 const other = "other"
 
 func (r *request) kindLabel() string {
-	if _, err := r.newObject(); err != nil {
+	if _, err := mirrors.New(r.kind()); err != nil {
 		return other
 	}
 	return r.Kind.Kind
@@ -145,7 +145,6 @@ func (r *request) kindLabel() string {
 var kinds = []string{
 	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
 	mirrors.ImageConfigGVK.Kind, mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, mirrors.PinnedSetGVK.Kind,
-	versionKind.Kind,
 }
 
 // reviewed are the operations that the webhooks of the manifests match.

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	configv1 "github.com/openshift/api/config/v1"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -78,7 +77,7 @@ func (r *request) isRemoval() bool { return r.step != auditv1alpha1.StepPut }
 func (r *request) release() {
 	r.Object.Raw, r.OldObject.Raw = nil, nil
 	for _, m := range []*manifest{r.put, r.old} {
-		m.raw, m.spec, m.status = nil, nil, nil
+		m.raw, m.spec = nil, nil
 	}
 }
 
@@ -135,8 +134,7 @@ func (r *request) objectIn(set mirrors.Set) mirrors.Object {
 
 // A manifest is an object as a request holds it: the metadata that matter, and the raw spec.
 type manifest struct {
-	raw          []byte // nil for none
-	spec, status []byte // nil for none
+	raw, spec []byte // nil for none
 	// gvk is what the object calls itself.
 	gvk schema.GroupVersionKind
 
@@ -183,8 +181,6 @@ func readManifest(raw []byte) *manifest {
 			m.readMetadata(value)
 		case "spec":
 			m.spec = value
-		case "status":
-			m.status = value
 		}
 	}
 	return m
@@ -298,7 +294,7 @@ func (r *request) decode(m *manifest) (mirrors.Object, error) {
 }
 
 func (r *request) decodeOnce(m *manifest) (mirrors.Object, error) {
-	obj, err := r.newObject()
+	obj, err := mirrors.New(r.kind())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.title(), err)
 	}
@@ -323,14 +319,6 @@ func (r *request) decodeOnce(m *manifest) (mirrors.Object, error) {
 	obj.SetGeneration(m.generation)
 	obj.SetLabels(m.labels)
 	return obj, r.verify(m)
-}
-
-// newObject returns an empty object of r's kind.
-func (r *request) newObject() (mirrors.Object, error) {
-	if r.isOfVersion() {
-		return new(configv1.ClusterVersion), nil
-	}
-	return mirrors.New(r.kind())
 }
 
 // tooMuch returns why the spec holds more than is decoded, nil if it does not.

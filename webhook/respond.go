@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -134,17 +133,17 @@ func logAnswer(log logr.Logger, r *request, a answer, took time.Duration) {
 	case a.stack != "":
 		log.Error(errors.New(brief(a.err)), a.withoutVerdict(), "took", took, "stack", a.stack)
 	case a.verdict == overridden:
-		log.Info(a.about("Admitted refused %s by override"), "refusal", string(a.override.refusal), "reason", text.Cut(text.Line(a.message), maxReasonRunes),
+		log.Info("Admitted refused mirror change by override", "refusal", string(a.override.refusal), "reason", text.Cut(text.Line(a.message), maxReasonRunes),
 			"findings", len(a.record.Verdict.Findings), "rules", a.rules(), "took", took)
 	case a.err != nil:
 		log.Error(errors.New(brief(a.err)), a.withoutVerdict(), "took", took)
 	case a.verdict == waived:
-		log.Info(a.about("Admitted %s that mode enforce would refuse"), "reason", text.Cut(text.Line(a.message), maxReasonRunes),
+		log.Info("Admitted mirror change that mode enforce would refuse", "reason", text.Cut(text.Line(a.message), maxReasonRunes),
 			"findings", len(a.record.Verdict.Findings), "rules", a.rules(),
 			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
 			"took", took)
 	default:
-		log.Info(a.about("Reviewed %s"),
+		log.Info("Reviewed mirror change",
 			"findings", len(a.record.Verdict.Findings), "rules", a.rules(),
 			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
 			"took", took)
@@ -154,15 +153,7 @@ func logAnswer(log logr.Logger, r *request, a answer, took time.Duration) {
 // withoutVerdict is the message of the log line about a if it has no verdict.
 func (a answer) withoutVerdict() string {
 	if a.admitted() {
-		return a.about("Admitted %s without verdict")
+		return "Admitted mirror change without verdict"
 	}
-	return a.about("Refused %s without verdict")
-}
-
-// about puts what a is an answer to into one of the messages of log lines.
-func (a answer) about(message string) string {
-	if a.proposal.update != nil {
-		return fmt.Sprintf(message, "update of the cluster")
-	}
-	return fmt.Sprintf(message, "mirror change")
+	return "Refused mirror change without verdict"
 }

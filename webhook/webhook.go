@@ -1,4 +1,4 @@
-// Package webhook answers the API server's admission requests for mirror objects, and for the ClusterVersion.
+// Package webhook answers the API server's admission requests for mirror objects.
 //
 // It turns an AdmissionReview into an edit of the mirror configuration, has the
 // edit reviewed within the time the API server waits, and writes the Record as
@@ -46,8 +46,6 @@ const (
 	// DeletionsWebhook reviews what is deleted. It fails open, because the remedy for a bad
 	// mirror set is often to delete it, which must be possible when the guard is down.
 	DeletionsWebhook = "mirrorset-deletions.mirrorset-guard.io"
-	// UpdatesWebhook reviews updates of the cluster. It fails open: a guard that is down keeps no house from updating.
-	UpdatesWebhook = "updates.mirrorset-guard.io"
 	// Path is where AdmissionReviews are posted.
 	Path = "/validate"
 	// Namespace and ServiceName are where the API server finds the guard, and the
@@ -71,8 +69,6 @@ const (
 type Options struct {
 	// Reviewer gives the verdicts. Required.
 	Reviewer Reviewer
-	// Updates gives the verdicts on updates of the cluster; nil: they are not reviewed.
-	Updates UpdateReviewer
 	// DryRuns gives the verdicts on dry runs; nil: Reviewer does.
 	DryRuns Reviewer
 	// Ready returns why no verdict can be given yet, or any more (informers have not

@@ -80,15 +80,6 @@ func (c *Inventory) configMap(ctx context.Context, namespace, name string) (cm *
 	return cm, false, nil
 }
 
-// StoredVersion reads the ClusterVersion from the API server as a whole; nil if there is none.
-func (c *Inventory) StoredVersion(ctx context.Context) (*configv1.ClusterVersion, error) {
-	versions, err := readAll[configv1.ClusterVersion](ctx, c.mirrors, clusterVersions)
-	if err != nil || len(versions) == 0 {
-		return nil, err
-	}
-	return versions[0], nil
-}
-
 // The limits of ConfigMaps with signatures of releases. Each has some 2 KB, and a cluster has one for each release that it was ever
 // mirrored or updated to; each may have 1 MiB.
 const (

@@ -182,9 +182,7 @@ func (c comparison) matchPolicy() string {
 func (c comparison) matchConditions() string {
 	var names []string
 	for _, condition := range c.got.MatchConditions {
-		if !slices.Contains(c.want.MatchConditions, condition) {
-			names = append(names, condition.Name)
-		}
+		names = append(names, condition.Name)
 	}
 	if len(names) == 0 {
 		return ""

@@ -96,7 +96,7 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 	}
 	j.otherPlatforms(at, fact)
 	j.ReadAt, j.Platform = mirrors.Location{Ref: at.Ref, Insecure: at.Insecure}, platform
-	payload, err := j.Payloads.get(ctx, payloadKey{j.Image, instance}, func(ctx context.Context) (*release.Payload, error) {
+	payload, err := j.Payload.get(ctx, payloadKey{j.Image, instance}, func(ctx context.Context) (*release.Payload, error) {
 		image, err := j.fetch(ctx, at, instance)
 		if err != nil {
 			return nil, err
@@ -116,7 +116,7 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 
 // isPassing reports whether err may be another, or none, a while later.
 func isPassing(err error) bool {
-	return registry.IsTemporary(err) || errors.Is(err, errManyReadings) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return registry.IsTemporary(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // reasonOf keeps what the guard itself says of an image, and shortens what a registry does.

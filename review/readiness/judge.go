@@ -42,8 +42,8 @@ type World struct {
 	Cluster  Cluster
 	Reviewer *review.Reviewer
 	Carrier  Carrier
-	// Payloads remember what was read of release images; nil for a caller that asks once.
-	Payloads *Payloads
+	// Payload remembers what was read of the release image; nil for a caller that asks once.
+	Payload *LastPayload
 	// Stores asks signature stores. Nil not to: what they say then stays unknown. It is for commands, and only if their user wants
 	// it: CVO may ask stores, and nodes do not; and a store that this machine reaches need not be one that CVO does.
 	Stores *Stores

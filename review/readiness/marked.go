@@ -2,11 +2,11 @@ package readiness
 
 import (
 	"errors"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // Recommended says that a release was marked by ClusterVersion's recommendation, as Desired does by
@@ -22,7 +22,7 @@ func Marked(v *configv1.ClusterVersion, recommendations bool) (c Choice, by stri
 	}
 	if d := v.Spec.DesiredUpdate; d != nil && d.Version+d.Image != "" && !runs(v, d) {
 		c, err = Find(v, Desired)
-		if err == nil && policy.IsSameDigest(running(v).Image, c.Image) {
+		if err == nil && isSameDigest(running(v).Image, c.Image) {
 			err = errors.New("it runs already, and spec.desiredUpdate asks for it for other architectures: ClusterVersion names no image for these")
 		}
 		if err != nil {
@@ -45,7 +45,7 @@ func runs(v *configv1.ClusterVersion, d *configv1.Update) bool {
 	case now.Version+now.Image == "":
 		return false
 	case d.Image != "":
-		return policy.IsSameDigest(now.Image, d.Image)
+		return isSameDigest(now.Image, d.Image)
 	default:
 		return d.Version == now.Version && (d.Architecture == "" || d.Architecture == v.Status.Desired.Architecture)
 	}
@@ -61,4 +61,12 @@ func running(v *configv1.ClusterVersion) configv1.Release {
 	default:
 		return configv1.Release{Version: v.Status.History[0].Version, Image: v.Status.History[0].Image}
 	}
+}
+
+// isSameDigest reports whether two references name the same release, which may have several names. It is false for
+// references without digests: a tag may stand for something else by now.
+func isSameDigest(a, b string) bool {
+	_, digest, found := strings.Cut(a, "@")
+	_, other, alsoFound := strings.Cut(b, "@")
+	return found && alsoFound && digest == other
 }

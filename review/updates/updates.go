@@ -56,9 +56,9 @@ type Options struct {
 	// Reviewer is how changes are reviewed. The Store is used instead of its Registries.
 	Reviewer review.Reviewer
 	Store    standing.Store
-	// Carrier and Payloads read release images.
-	Carrier  readiness.Carrier
-	Payloads *readiness.Payloads
+	// Carrier and Payload read release images.
+	Carrier readiness.Carrier
+	Payload *readiness.LastPayload
 	// Report writes an Event about the ClusterVersion. It may be nil.
 	Report func(context.Context, News) error
 	// Every is the time between two rounds, give or take a quarter. The round after an inconclusive one comes sooner.
@@ -264,7 +264,7 @@ func (w *Watcher) judge(ctx context.Context, choice readiness.Choice) (r *readin
 		return w.options.Store.Known(locs)
 	})
 	defer func() { w.options.Store.Keep(Topic, seen.all, 0) }()
-	in := readiness.World{Cluster: w.options.Cluster, Reviewer: &known, Carrier: w.options.Carrier, Payloads: w.options.Payloads}
+	in := readiness.World{Cluster: w.options.Cluster, Reviewer: &known, Carrier: w.options.Carrier, Payload: w.options.Payload}
 	r, err = readiness.Judge(ctx, in, choice)
 	if err == nil && r.State() == readiness.NotReady && w.askAgain(ctx, r) {
 		r, err = readiness.Judge(ctx, in, choice)

@@ -146,7 +146,7 @@ func (s *stage) awaitRegistered(t *testing.T) {
 	t.Helper()
 	load.Await(t, "the webhooks are registered", func(ctx context.Context) error {
 		out, err := s.Kubectl(ctx, "", "get", "validatingwebhookconfigurations", "-o", "jsonpath={.items[*].webhooks[*].name}")
-		if err != nil || !strings.Contains(out, webhook.MirrorSetsWebhook) || !strings.Contains(out, webhook.DeletionsWebhook) || !strings.Contains(out, webhook.UpdatesWebhook) {
+		if err != nil || !strings.Contains(out, webhook.MirrorSetsWebhook) || !strings.Contains(out, webhook.DeletionsWebhook) {
 			return fmt.Errorf("%s, %w", out, err)
 		}
 		return nil

@@ -46,8 +46,6 @@ var advices = map[string]advice{
 	policy.BroadSource:         {"Consider the narrower sources that the finding lists; `mirrorset-guard check -o narrowed` prints the objects with them.", ""},
 	policy.MirrorInCluster:     {"Mirror the mirror's own images elsewhere, or make sure that it is up on another node before each drain.", ""},
 	policy.PinnedImageMissing:  {"Mirror the image, or take it out of the set. A set needs a label that a pool's machineConfigSelector asks for, images by digest, and at most 500 of them; a pool takes 100 sets.", "What a set has named before, for the same pool, is never in the way of a change to it."},
-	policy.ReleaseNotReady:     {"Copy what is missing, with the command of the warning, then ask again; or put the update off until the mirrors have it. `check --release` tells of each image what nodes would find.", "With `deny` such an update is refused: see [release.md](release.md#when-somebody-updates). `force`, CVO itself, and a release that runs or ran in full are never in question."},
-	policy.ReleaseUnknown:      {"Ask again in ten seconds: what was not known in time is looked up meanwhile. If it stays unknown, `check --release` says why: a registry that does not answer, a right that the guard does not have, signatures in a store that only CVO asks.", "With `ReleaseNotReady: deny`, this rule denies too, unless it has a severity of its own: what could not be determined may be missing."},
 	policy.RolloutStalls:       {"Make the image pullable by its new route before nodes are drained, or give the budget room. `mirrorset-guard check --simulate` shows the rollout step by step.", ""},
 	policy.DrainLosesPod:       {"Mirror the image again, or copy it back to where its route leads. It is lost today; the drain only makes it felt.", ""},
 	policy.DrainBlocked:        {"Scale the workload up, or relax its budget for the time of the rollout.", ""},
@@ -70,17 +68,6 @@ $ mirrorset-guard check --from cluster.yaml -f shop.yaml
 {output}
 ` + "```" + `
 `
-
-// releaseExamples are for the rules about updates, which stories of mirrors do not have: parts of what the webhook's test on
-// a real API server sees.
-var releaseExamples = map[string]string{
-	policy.ReleaseNotReady: updateExample("TestUpdates", "ReleaseNotReady: release 4.21.3: 1 of its 13 images cannot be pulled by all nodes that need it"),
-	policy.ReleaseUnknown:  updateExample("TestUpdateInTime", "ReleaseUnknown: release 4.21.3: 150 of its 191 images are still being looked up; ask again in 10 s"),
-}
-
-func updateExample(test, says string) string {
-	return "When `spec.desiredUpdate` of the ClusterVersion is set:\n\n<!-- run: test/updates " + test + " -->\n\n```\nWarning: " + says + "\n```\n"
-}
 
 // TestRules: docs/rules.md is what the rules and the stories say; -update writes it.
 func TestRules(t *testing.T) {
@@ -174,9 +161,6 @@ func exampleOf(t *testing.T, id string, stories []scenarios.Scenario) string {
 	t.Helper()
 	if id == policy.InventoryStale {
 		return staleExample
-	}
-	if example, ok := releaseExamples[id]; ok {
-		return example
 	}
 	patterns := []*regexp.Regexp{
 		regexp.MustCompile(`(?m)^\d+\. .*\n(?:   .*\n)*?   ` + id + `: .*\n(?:   .*\n)*`),

@@ -291,7 +291,7 @@ func TestChartIsInstalled(t *testing.T) {
 	bundle := s.kubectl("", append([]string{"get", "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}"}, webhooks...)...)
 	want := s.kubectl("", "get", "secret", "mirrorset-guard-tls", "-n", "mirrorset-guard", "-o", `jsonpath={.data.ca\.crt}`)
 	if bundle != want+" "+want+" "+want {
-		t.Errorf("the API server trusts %s, want %s for each of the three webhooks", bundle, want)
+		t.Errorf("the API server trusts %s, want %s for each of the two webhooks", bundle, want)
 	}
 }
 

@@ -97,7 +97,7 @@ func (o *auditOptions) run(ctx context.Context, io cli.Streams, files []string) 
 }
 
 // webhookNames are those under which an API server has the guard's annotations.
-var webhookNames = []string{webhook.MirrorSetsWebhook, webhook.DeletionsWebhook, webhook.UpdatesWebhook}
+var webhookNames = []string{webhook.MirrorSetsWebhook, webhook.DeletionsWebhook}
 
 // printers return what prints a record, and what prints the end.
 func (o *auditOptions) printers(w io.Writer) (show func(input.Record) error, finish func(v1alpha1.AuditSummary) error) {

@@ -80,7 +80,7 @@ func (g *guard) close() {
 	now := make(chan struct{})
 	close(now)
 	_ = g.awaitEnd(func() error {
-		g.payloads.Close()
+		g.payload.Close()
 		g.world.Close()
 		return nil
 	}, now)

@@ -164,7 +164,7 @@ type guard struct {
 	unreviewed *standing.Unreviewed // what has changed without a review
 	follower   *rollouts.Follower
 	updates    *updates.Watcher
-	payloads   *readiness.Payloads
+	payload    *readiness.LastPayload
 	settings   atomic.Pointer[policy.Settings]
 	reloader   *config.Reloader   // nil: there is no configuration file
 	election   *election.Election // nil: this process is the only one
@@ -178,8 +178,6 @@ type guard struct {
 	replica   string
 	recent    *recent.Edits
 	keeper    webhook.Keeper
-
-	updateReviews *readiness.Updates
 }
 
 func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
@@ -230,11 +228,10 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if g.recent, err = g.newRecent(cluster); err != nil {
 		return nil, err
 	}
-	g.prepareUpdateReviews(&reviewer)
 	dryRuns := reviewer
 	dryRuns.MissesFor = webhook.DryRunMisses
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &reviewer, DryRuns: &dryRuns, Updates: g.updateReviews, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: &reviewer, DryRuns: &dryRuns, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: decided{g.audit, &g.decisions}, Recent: g.recent,
 	})
 	return g, err
@@ -314,10 +311,6 @@ func (g *guard) run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		g.recent.Run(serving)
-		return nil
-	})
-	group.Go(func() error {
-		g.updateReviews.Run(serving)
 		return nil
 	})
 	group.Go(func() error {

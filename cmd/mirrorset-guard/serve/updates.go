@@ -18,7 +18,7 @@ import (
 // prepareUpdates makes what judges the release that the cluster is to be updated to, once the configuration asks for
 // it.
 func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) error {
-	g.payloads = readiness.NewPayloads()
+	g.payload = readiness.NewLastPayload()
 	elsewhere := "another replica judges it: the one that holds Lease " + webhook.Namespace + "/" + election.LeaseName
 	if g.options.standing.every == 0 {
 		elsewhere = "it is not judged, as nothing is verified (--verify-every 0)"
@@ -29,7 +29,7 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) erro
 		Reviewer:  reviewer,
 		Store:     g.registries,
 		Carrier:   g.registries.Client,
-		Payloads:  g.payloads,
+		Payload:   g.payload,
 		Report:    g.tellOfUpdate,
 		Every:     g.options.standing.every,
 		Elsewhere: elsewhere,
@@ -40,14 +40,6 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) erro
 		g.updates.Configure(s)
 	}
 	return err
-}
-
-// prepareUpdateReviews makes what judges the updates that users ask for, as reviewer reviews changes.
-func (g *guard) prepareUpdateReviews(reviewer *review.Reviewer) {
-	g.updateReviews = readiness.NewUpdates(readiness.UpdatesOptions{
-		World:  readiness.World{Cluster: g.cluster, Reviewer: reviewer, Carrier: g.registries.Client, Payloads: g.payloads},
-		Stored: g.cluster.StoredVersion,
-	})
 }
 
 // nextRelease returns what is known of the release that the cluster is to be updated to.

@@ -186,7 +186,7 @@ func (e event) circumstances(d *auditv1alpha1.Decision) {
 
 // kindOf returns the kind of a resource that the guard reviews; the resource of others.
 func kindOf(resource string) string {
-	for _, kind := range []string{"ImageTagMirrorSet", "ImageDigestMirrorSet", "Image", "ImageContentSourcePolicy", "ClusterImagePolicy", "ImagePolicy", "PinnedImageSet", "ClusterVersion"} {
+	for _, kind := range []string{"ImageTagMirrorSet", "ImageDigestMirrorSet", "Image", "ImageContentSourcePolicy", "ClusterImagePolicy", "ImagePolicy", "PinnedImageSet"} {
 		if plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind}); plural.Resource == resource {
 			return kind
 		}

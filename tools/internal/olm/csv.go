@@ -221,7 +221,6 @@ func webhookDefinitions(base objects.All) ([]any, error) {
 			case "name", "clientConfig":
 			case "rules", "failurePolicy", "matchPolicy", "sideEffects", "timeoutSeconds", "admissionReviewVersions", "objectSelector":
 				definition[key] = value
-			case "matchConditions": // which spare the guard requests that it admits at once
 			default:
 				return nil, fmt.Errorf("manifests/base: webhook %s has %s, which OLM does not know", hook["name"], key)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,10 +16,10 @@ import (
 
 func keyOf(i int) payloadKey { return payloadKey{fmt.Sprintf("quay.io/release@sha256:%064d", i), ""} }
 
-// TestPayloadsShare: whoever wants the same payload waits for one reading, which goes on when all have left.
-func TestPayloadsShare(t *testing.T) {
+// TestLastPayloadShare: whoever wants the same payload waits for one reading, which goes on when all have left.
+func TestLastPayloadShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPayloads()
+		p := NewLastPayload()
 		defer p.Close()
 		var readings atomic.Int32
 		read := func(context.Context) (*release.Payload, error) {
@@ -44,9 +45,9 @@ func TestPayloadsShare(t *testing.T) {
 	})
 }
 
-// TestPayloadsForget: what failed for today is read again, and what a digest names is not.
-func TestPayloadsForget(t *testing.T) {
-	p := NewPayloads()
+// TestLastPayloadForget: what failed for today is read again, and what a digest names is not.
+func TestLastPayloadForget(t *testing.T) {
+	p := NewLastPayload()
 	defer p.Close()
 	for _, c := range []struct {
 		why    string
@@ -79,9 +80,9 @@ func TestPayloadsForget(t *testing.T) {
 	}
 }
 
-// TestPayloadsTooMuch: an image beyond the limits of what is read does not cost its reading each time that it is asked for, and gets
+// TestLastPayloadTooMuch: an image beyond the limits of what is read does not cost its reading each time that it is asked for, and gets
 // another one later, as its registry may have served what its digest does not name.
-func TestPayloadsTooMuch(t *testing.T) {
+func TestLastPayloadTooMuch(t *testing.T) {
 	tooMuch := fmt.Errorf("its last layers: %w", layers.ErrTooMuch)
 	for why, c := range map[string]struct {
 		payload *release.Payload
@@ -91,7 +92,7 @@ func TestPayloadsTooMuch(t *testing.T) {
 		"the layers below a payload": {&release.Payload{Unread: tooMuch}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := NewPayloads()
+			p := NewLastPayload()
 			defer p.Close()
 			readings := 0
 			ask := func(want int) {
@@ -114,9 +115,9 @@ func TestPayloadsTooMuch(t *testing.T) {
 	}
 }
 
-// TestPayloadsSlow: a payload that was found before its time was over is not read again and again over the link that is too slow for what is
+// TestLastPayloadSlow: a payload that was found before its time was over is not read again and again over the link that is too slow for what is
 // below it. One that was not found is, and so is one of which a registry did not answer a single request in time.
-func TestPayloadsSlow(t *testing.T) {
+func TestLastPayloadSlow(t *testing.T) {
 	for why, c := range map[string]struct {
 		whole, hangs bool
 		want         int
@@ -126,7 +127,7 @@ func TestPayloadsSlow(t *testing.T) {
 		"found, and one request was not answered": {true, false, 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := NewPayloads()
+			p := NewLastPayload()
 			defer p.Close()
 			readings := 0
 			read := func(ctx context.Context) (*release.Payload, error) {
@@ -157,11 +158,11 @@ func TestPayloadsSlow(t *testing.T) {
 	}
 }
 
-// TestPayloadsPanic: an image by which its reader panics is an error for those who wait, and takes no slot and no process with it.
-func TestPayloadsPanic(t *testing.T) {
-	p := NewPayloads()
+// TestLastPayloadPanic: an image by which its reader panics is an error for those who wait, and takes no process with it.
+func TestLastPayloadPanic(t *testing.T) {
+	p := NewLastPayload()
 	defer p.Close()
-	for i := range maxReadings + 1 {
+	for i := range 3 {
 		_, err := p.get(t.Context(), keyOf(i), func(context.Context) (*release.Payload, error) { panic("half an archive") })
 		if err == nil || err.Error() != "panic: half an archive" {
 			t.Errorf("got %v", err)
@@ -172,45 +173,45 @@ func TestPayloadsPanic(t *testing.T) {
 	}
 }
 
-// TestPayloadsBounds: many different releases take no more memory, slots or readings than there are.
-func TestPayloadsBounds(t *testing.T) {
+// TestLastPayloadOther: a call for another release ends the reading of the former, and has it forgotten.
+func TestLastPayloadOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPayloads()
+		p := NewLastPayload()
 		defer p.Close()
-		var running, most atomic.Int32
-		read := func(ctx context.Context) (*release.Payload, error) {
-			most.Store(max(most.Load(), running.Add(1)))
-			defer running.Add(-1)
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		refused := 0
-		for i := range 100 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := p.get(ctx, keyOf(i), read); errors.Is(err, errManyReadings) {
-				refused++
-			}
-			cancel()
-		}
-		if most.Load() != maxReadings || refused != 100-maxReadings-maxWaiting {
-			t.Errorf("%d readings at once, %d refused", most.Load(), refused)
-		}
-		time.Sleep(time.Hour) // none of them lasts
-		for i := range 100 {
-			if _, err := p.get(t.Context(), keyOf(i), func(context.Context) (*release.Payload, error) { return new(release.Payload), nil }); err != nil {
-				t.Fatal(err)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := p.get(t.Context(), keyOf(1), func(ctx context.Context) (*release.Payload, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			ended <- err
+		}()
+		synctest.Wait()
+		var readings []int
+		ask := func(i int) {
+			if _, err := p.get(t.Context(), keyOf(i), func(context.Context) (*release.Payload, error) {
+				readings = append(readings, i)
+				return new(release.Payload), nil
+			}); err != nil {
+				t.Error(err)
 			}
 		}
-		if len(p.held) != maxPayloads || len(p.reading) != 0 {
-			t.Errorf("%d payloads and %d readings are held", len(p.held), len(p.reading))
+		ask(2)
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the former reading ended with %v", err)
+		}
+		ask(2)
+		ask(1)
+		if !slices.Equal(readings, []int{2, 1}) {
+			t.Errorf("read were %d", readings)
 		}
 	})
 }
 
-// TestPayloadsClose: a reading ends with its owner.
-func TestPayloadsClose(t *testing.T) {
+// TestLastPayloadClose: a reading ends with its owner.
+func TestLastPayloadClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPayloads()
+		p := NewLastPayload()
 		ended := make(chan error, 1)
 		go func() {
 			_, err := p.get(t.Context(), keyOf(1), func(ctx context.Context) (*release.Payload, error) {
