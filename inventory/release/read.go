@@ -17,7 +17,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/layers"
 )
 
 // The limits of what is read of a release image. Real ones have some 20 MiB of manifests.
@@ -50,7 +49,7 @@ var ErrNoRelease = errors.New("it is no release image")
 // was read and is none. Once the two files that make a release are found, what is wrong with a layer below is
 // Payload.Unread; so is that ctx had no time for it.
 func Read(ctx context.Context, image v1.Image, reference string) (*Payload, error) {
-	reader, err := layers.New(image, folder, maxScanned)
+	reader, err := newReader(image)
 	if err != nil {
 		return nil, err
 	}
@@ -69,15 +68,15 @@ func Read(ctx context.Context, image v1.Image, reference string) (*Payload, erro
 		case err != nil:
 			return nil, wrong(err)
 		case f.isWhole() && !whole:
-			reader.Budget = maxBelow
+			reader.budget = maxBelow
 		}
 	}
 }
 
 // next reads a layer.
-func (f *files) next(ctx context.Context, reader *layers.Reader) error {
+func (f *files) next(ctx context.Context, reader *reader) error {
 	found := found{files: map[string][]byte{}}
-	if err := reader.Next(ctx, found.keep); err != nil {
+	if err := reader.next(ctx, found.keep); err != nil {
 		return err
 	}
 	switch err := f.take(ctx, found.files); {
@@ -92,9 +91,9 @@ func (f *files) next(ctx context.Context, reader *layers.Reader) error {
 
 // wrong says what is wrong with a layer before the payload was found.
 func wrong(err error) error {
-	fault := new(layers.Fault)
+	fault := new(Fault)
 	switch {
-	case errors.Is(err, layers.ErrTooMuch):
+	case errors.Is(err, ErrTooMuch):
 		return fmt.Errorf("its last layers have more than %d MiB until %s and %s are found, which no release has: %w", maxScanned>>20, referencesFile, metadataFile, err)
 	case errors.As(err, &fault): // for good: it is what the digest names
 		return fmt.Errorf("%w: %w", ErrNoRelease, err)
@@ -133,26 +132,26 @@ type found struct {
 }
 
 // keep keeps a file of a layer if it is of use.
-func (f *found) keep(file layers.File, content io.Reader) error {
+func (f *found) keep(file file, content io.Reader) error {
 	switch {
-	case path.Dir(file.Name) != folder:
+	case path.Dir(file.name) != folder:
 		return nil
-	case file.IsLink:
-		if file.Name == referencesFile || file.Name == metadataFile {
-			return fmt.Errorf("%s is no file but a link", file.Name)
+	case file.isLink:
+		if file.name == referencesFile || file.name == metadataFile {
+			return fmt.Errorf("%s is no file but a link", file.name)
 		}
 		return nil
-	case file.Size > maxFile:
-		return fmt.Errorf("%s has %d MiB, more than any release (%d)", file.Shown(), file.Size>>20, maxFile>>20)
+	case file.size > maxFile:
+		return fmt.Errorf("%s has %d MiB, more than any release (%d)", file.shown(), file.size>>20, maxFile>>20)
 	}
 	data, err := io.ReadAll(content)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", file.Shown(), err)
+		return fmt.Errorf("reading %s: %w", file.shown(), err)
 	}
 	if f.size += len(data); f.size > maxManifests {
 		return fmt.Errorf("/%s has more than %d MiB, which no release has", folder, maxManifests>>20)
 	}
-	f.files[file.Name] = data
+	f.files[file.name] = data
 	return nil
 }
 

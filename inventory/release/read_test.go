@@ -21,8 +21,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	configv1 "github.com/openshift/api/config/v1"
-
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/layers"
 )
 
 // A member is an entry of a layer.
@@ -158,7 +156,7 @@ func TestReadBomb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(context.Background(), img, "quay.io/r@sha256:1"); !errors.Is(err, layers.ErrTooMuch) || !strings.Contains(err.Error(), "more than 64 MiB") {
+	if _, err := Read(context.Background(), img, "quay.io/r@sha256:1"); !errors.Is(err, ErrTooMuch) || !strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Errorf("got %v", err)
 	}
 }

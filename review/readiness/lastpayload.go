@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/layers"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 )
 
@@ -136,9 +135,9 @@ func (r *reading) holds(timedOut bool) bool {
 		unread = r.payload.Unread
 	}
 	switch {
-	case unread == nil, errors.Is(unread, release.ErrNoRelease), errors.As(unread, new(*layers.Fault)):
+	case unread == nil, errors.Is(unread, release.ErrNoRelease), errors.As(unread, new(*release.Fault)):
 		return true
-	case errors.Is(unread, layers.ErrTooMuch):
+	case errors.Is(unread, release.ErrTooMuch):
 		r.until = time.Now().Add(tooMuchTime)
 		return true
 	case timedOut && r.err == nil:

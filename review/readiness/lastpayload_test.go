@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/layers"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 )
 
@@ -59,7 +58,7 @@ func TestLastPayloadForget(t *testing.T) {
 		{"what a digest names stays what it is", nil, fmt.Errorf("%w: none of its layers has /release-manifests", release.ErrNoRelease), 1},
 		{"all of it was read", nil, nil, 1},
 		{"a layer below could not be read today", errors.New("connection refused"), nil, 2},
-		{"what is wrong in a layer below stays wrong", fmt.Errorf("below: %w", new(layers.Fault)), nil, 1},
+		{"what is wrong in a layer below stays wrong", fmt.Errorf("below: %w", new(release.Fault)), nil, 1},
 	} {
 		readings := 0
 		for range 2 {
@@ -83,7 +82,7 @@ func TestLastPayloadForget(t *testing.T) {
 // TestLastPayloadTooMuch: an image beyond the limits of what is read does not cost its reading each time that it is asked for, and gets
 // another one later, as its registry may have served what its digest does not name.
 func TestLastPayloadTooMuch(t *testing.T) {
-	tooMuch := fmt.Errorf("its last layers: %w", layers.ErrTooMuch)
+	tooMuch := fmt.Errorf("its last layers: %w", release.ErrTooMuch)
 	for why, c := range map[string]struct {
 		payload *release.Payload
 		err     error

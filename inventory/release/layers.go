@@ -1,17 +1,4 @@
-// Package layers reads the files below one folder of an image, from its layers, the last first.
-//
-//	r, err := layers.New(image, "release-manifests", 64<<20)
-//	for {
-//		err := r.Next(ctx, func(f layers.File, content io.Reader) error { ... })
-//		if errors.Is(err, io.EOF) { break } // there are no more layers
-//		...
-//	}
-//
-// It hands out what a container would see: a file that a later layer has, or has removed, hides what layers below have
-// in its place. What is read was made by somebody else: no more is read than a budget allows, nothing is kept of a
-// file but the name, a sparse file, a path that leads out of the image or a link in place of the folder is an error, and nothing that
-// was handed out of a layer counts until Next returns without an error, since its digest shows at its end.
-package layers
+package release
 
 import (
 	"archive/tar"
@@ -41,51 +28,52 @@ type Fault struct {
 // Error implements error.
 func (f *Fault) Error() string { return f.layer + ": " + f.err.Error() }
 
-// A File is one below the folder.
-type File struct {
-	// Name is its path in the image, without a slash at its beginning.
-	Name string
-	Size int64
-	// IsLink is set for what is neither a regular file nor a folder; it has no content.
-	IsLink bool
+// A file is one below the folder of manifests.
+type file struct {
+	// name is its path in the image, without a slash at its beginning.
+	name string
+	size int64
+	// isLink is set for what is neither a regular file nor a folder; it has no content.
+	isLink bool
 }
 
-// Shown returns the name as it can be shown.
-func (f File) Shown() string { return text.Line(text.Cut(f.Name, maxShown)) }
+// shown returns the name as it can be shown.
+func (f file) shown() string { return text.Line(text.Cut(f.name, maxShown)) }
 
 const (
-	// maxShown is how much is shown of a name.
-	maxShown = 100
 	// maxNames and maxName bound the names that are remembered, since they hide others.
 	maxNames = 200_000
 	maxName  = 1_024
 )
 
-// A Reader reads layers. It is not safe for concurrent use.
-type Reader struct {
-	// Budget is the number of bytes, unpacked, that may still be read.
-	Budget int64
+// A reader reads the files below the folder of manifests from the layers of an image, the last first.
+//
+// It hands out what a container would see: a file that a later layer has, or has removed, hides what layers below have
+// in its place. No more is read than the budget allows, nothing is kept of a
+// file but the name, a sparse file, a path that leads out of the image or a link in place of the folder is an error, and nothing that
+// was handed out of a layer counts until next returns without an error, since its digest shows at its end.
+type reader struct {
+	// budget is the number of bytes, unpacked, that may still be read.
+	budget int64
 
-	folder string
 	left   []v1.Layer // the last is read next
 	hidden map[string]bool
 	// isFolder is set once a layer had the folder, or something in it: it hides what is none below.
 	isFolder bool
 }
 
-// New returns a Reader of the files below folder, which is a path without a slash at its beginning.
-func New(image v1.Image, folder string, budget int64) (*Reader, error) {
+func newReader(image v1.Image) (*reader, error) {
 	all, err := image.Layers()
 	if err != nil {
 		return nil, fmt.Errorf("reading its manifest: %w", err)
 	}
-	return &Reader{Budget: budget, folder: folder, left: all, hidden: map[string]bool{}}, nil
+	return &reader{budget: maxScanned, left: all, hidden: map[string]bool{}}, nil
 }
 
-// Next hands the files of the next layer to visit, which may read content until it returns. The error is io.EOF if
+// next hands the files of the next layer to visit, which may read content until it returns. The error is io.EOF if
 // there is no further layer. It is, or wraps, a *Fault if the layer was read and something in it is wrong, or visit
 // returned an error.
-func (r *Reader) Next(ctx context.Context, visit func(f File, content io.Reader) error) error {
+func (r *reader) next(ctx context.Context, visit func(f file, content io.Reader) error) error {
 	if len(r.left) == 0 {
 		return io.EOF
 	}
@@ -98,7 +86,7 @@ func (r *Reader) Next(ctx context.Context, visit func(f File, content io.Reader)
 		return fmt.Errorf("reading its manifest: %w", err)
 	}
 	name := "its layer " + text.ShortDigest(digest.String())
-	if size, err := layer.Size(); err != nil || size > r.Budget {
+	if size, err := layer.Size(); err != nil || size > r.budget {
 		return fmt.Errorf("%s: %w", name, ErrTooMuch)
 	}
 	content, err := layer.Uncompressed()
@@ -106,8 +94,8 @@ func (r *Reader) Next(ctx context.Context, visit func(f File, content io.Reader)
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer content.Close()
-	s := &scan{Reader: r, visit: visit}
-	counted := &counted{ctx, content, &r.Budget}
+	s := &scan{reader: r, visit: visit}
+	counted := &counted{ctx, content, &r.budget}
 	wrong := s.archive(counted)
 	if _, err := io.Copy(io.Discard, counted); err != nil { // to its end, where the digest is compared
 		return fmt.Errorf("%s: %w", name, err)
@@ -142,8 +130,8 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // A scan is one layer.
 type scan struct {
-	*Reader
-	visit func(File, io.Reader) error
+	*reader
+	visit func(file, io.Reader) error
 	// names are what this layer hides of those below.
 	names    []string
 	isFolder bool
@@ -182,22 +170,22 @@ func (s *scan) entry(name string, header *tar.Header, content io.Reader) error {
 		return s.note(path.Dir(name))
 	case strings.HasPrefix(base, whiteout):
 		return s.note(path.Join(path.Dir(name), strings.TrimPrefix(base, whiteout)))
-	case !s.concerns(name):
+	case !concerns(name):
 		return nil
 	}
-	s.isFolder = s.isFolder || isWithin(name, s.folder) && (name != s.folder || header.Typeflag == tar.TypeDir)
+	s.isFolder = s.isFolder || isWithin(name, folder) && (name != folder || header.Typeflag == tar.TypeDir)
 	if header.Typeflag == tar.TypeDir || s.isHidden(name) {
 		return nil
 	}
-	f := File{Name: name, Size: header.Size, IsLink: header.Typeflag != tar.TypeReg}
-	if isWithin(s.folder, name) { // the folder itself, or one that it is in
-		if s.Reader.isFolder {
+	f := file{name: name, size: header.Size, isLink: header.Typeflag != tar.TypeReg}
+	if isWithin(folder, name) { // the folder itself, or one that it is in
+		if s.reader.isFolder {
 			return nil
 		}
-		return fmt.Errorf("%s is no folder", f.Shown())
+		return fmt.Errorf("%s is no folder", f.shown())
 	}
 	if isSparse(header) {
-		return fmt.Errorf("%s is a sparse file", f.Shown())
+		return fmt.Errorf("%s is a sparse file", f.shown())
 	}
 	if err := s.note(name); err != nil {
 		return err
@@ -217,17 +205,17 @@ func isSparse(header *tar.Header) bool {
 }
 
 // isWithin reports whether a path is that of a folder, or of something in it.
-func isWithin(name, folder string) bool {
-	return name == folder || folder == "." || strings.HasPrefix(name, folder+"/")
+func isWithin(name, of string) bool {
+	return name == of || strings.HasPrefix(name, of+"/")
 }
 
 // concerns reports whether what has a name can change what is below the folder.
-func (r *Reader) concerns(name string) bool {
-	return isWithin(name, r.folder) || isWithin(r.folder, name)
+func concerns(name string) bool {
+	return isWithin(name, folder) || isWithin(folder, name)
 }
 
 // isHidden reports whether a later layer has, or has removed, the file or a folder that it is in.
-func (r *Reader) isHidden(name string) bool {
+func (r *reader) isHidden(name string) bool {
 	for ; !r.hidden[name]; name = path.Dir(name) {
 		if name == "." {
 			return false
@@ -239,12 +227,12 @@ func (r *Reader) isHidden(name string) bool {
 // note notes a name that hides what layers below have.
 func (s *scan) note(name string) error {
 	switch {
-	case !s.concerns(name):
+	case !concerns(name):
 		return nil
 	case len(name) > maxName:
 		return fmt.Errorf("a path in it has %d characters", len(name))
 	case len(s.names)+len(s.hidden) >= maxNames:
-		return fmt.Errorf("/%s has more than %d files", s.folder, maxNames)
+		return fmt.Errorf("/%s has more than %d files", folder, maxNames)
 	}
 	s.names = append(s.names, name)
 	return nil
@@ -255,5 +243,5 @@ func (s *scan) hide() {
 	for _, name := range s.names {
 		s.hidden[name] = true
 	}
-	s.Reader.isFolder = s.Reader.isFolder || s.isFolder
+	s.reader.isFolder = s.reader.isFolder || s.isFolder
 }
