@@ -51,7 +51,7 @@ spec: {paused: true}
 ---
 apiVersion: v1
 items:
-- metadata: {name: router-1, namespace: openshift-ingress}
+- metadata: {name: router-1, namespace: openshift-ingress, resourceVersion: "7"}
   spec:
     containers:
     - {name: router, image: quay.io/release@sha256:aa}
@@ -74,7 +74,7 @@ kind: SecretList
 ---
 apiVersion: v1
 kind: Pod
-metadata: {name: router-1, namespace: openshift-ingress}
+metadata: {name: router-1, namespace: openshift-ingress, resourceVersion: "7"}
 spec:
   containers:
   - {name: router, image: quay.io/release@sha256:aa}
@@ -100,7 +100,9 @@ items:
   spec: {template: {spec: {containers: [{name: dns, image: quay.io/release@sha256:bb}]}}}
 - apiVersion: apps/v1
   kind: DaemonSet
-  metadata: {name: cut off, namespace
+  metadata: {name: broken, namespace: openshift-dns}
+  spec: none
+kind: DaemonSetList
 -- quay-io-must-gather/etcd_info/alarms.json --
 []
 `))
@@ -116,9 +118,7 @@ func checkMustGather(t *testing.T, s *Snapshot, err error, file func(string) str
 	}
 	problems := []string{
 		file("quay-io-must-gather/namespaces/openshift-dns/apps/daemonsets.yaml") +
-			": document 1: item 2: yaml: line 3: did not find expected ',' or '}'",
-		file("quay-io-must-gather/namespaces/openshift-dns/apps/daemonsets.yaml") +
-			": document 1: an object without a kind: is the end missing?",
+			": document 1: item 2: reading DaemonSet: json: cannot unmarshal string into Go struct field DaemonSet.spec of type v1.DaemonSetSpec",
 	}
 	var got []string
 	for _, p := range s.Problems() {

@@ -18,9 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
@@ -28,113 +27,131 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A header holds the fields of a document that must be known to read the rest. What is not
-// a map is read as an empty one.
+// A header is what says of JSON what it is. It is empty for all but a map.
 type header struct {
-	metav1.TypeMeta `json:",inline"`
-	Items           []json.RawMessage `json:"items"`
-	Metadata        json.RawMessage   `json:"metadata"`
+	metav1.TypeMeta
+	namespace, name, resourceVersion string
+	hasItems                         bool
+	// couldBe says that there is a field of objects or lists.
+	couldBe bool
 }
 
-// isLikeAnObject reports whether h, which has no kind, is what is left of a list or an object, as
-// jq leaves them, and not Helm's values in a folder of manifests.
-func (h header) isLikeAnObject() bool {
-	var meta metav1.ObjectMeta
-	return len(h.Items) > 0 || len(h.Metadata) > 0 && utiljson.Unmarshal(h.Metadata, &meta) == nil && meta.Name != ""
-}
-
-// cut returns what a list says of items that it lacks, nil if it has all.
-func (h header) cut() error {
-	var meta metav1.ListMeta
-	if len(h.Metadata) > 0 && utiljson.Unmarshal(h.Metadata, &meta) != nil {
-		return nil // it is no list's
+// headerOf reads a header, with case-sensitive names, as an API server does.
+func headerOf(data []byte) (h header, err error) {
+	text := func(value []byte) (s string) {
+		err = errors.Join(err, json.Unmarshal(value, &s))
+		return s
 	}
-	switch {
-	case meta.RemainingItemCount != nil && *meta.RemainingItemCount > 0:
-		return fmt.Errorf("a list without its other %s (metadata.remainingItemCount): only the first page was written",
-			text.Count(int(*meta.RemainingItemCount), "item"))
-	case meta.Continue != "":
-		return errors.New("a list that goes on (metadata.continue): only the first page was written")
-	default:
-		return nil
+	for name, value := range rawjson.Members(data) {
+		switch string(name) {
+		case "apiVersion":
+			h.APIVersion = text(value)
+		case "kind":
+			h.Kind = text(value)
+		case "items":
+			h.hasItems = true
+		case "metadata":
+			for name, value := range rawjson.Members(value) {
+				switch string(name) {
+				case "namespace":
+					h.namespace = text(value)
+				case "name":
+					h.name = text(value)
+				case "resourceVersion":
+					h.resourceVersion = text(value)
+				}
+			}
+		default:
+			continue
+		}
+		h.couldBe = true
 	}
+	return h, err
 }
 
 // part takes the next part of a dump.
-func (r *reader) part(p part) error {
+func (r *reader) part(p part) {
+	r.number = p.item
+	var err error
+	if p.item > 0 {
+		err = r.item(p)
+	} else {
+		err = r.document(p)
+		r.waiting, r.hasItems = nil, false
+	}
+	if err != nil {
+		r.problems = append(r.problems, r.placed(err))
+	}
+}
+
+var (
+	errNoKind  = errors.New("an object without apiVersion and kind: is the end missing?")
+	errNoItems = errors.New("a list without items")
+	errForm    = errors.New("objects in a form that oc get -o yaml or -o json does not print")
+)
+
+// item takes an item of a list. Those of a typed list ("PodList") may not say what they are, and wait for its kind, which comes last
+// in YAML.
+func (r *reader) item(p part) error {
+	r.hasItems = true
+	h, err := r.read(p)
+	if kind := strings.TrimSuffix(p.list.Kind, "List"); h.Kind == "" && h.APIVersion == "" && kind != "" {
+		h.TypeMeta = metav1.TypeMeta{APIVersion: p.list.APIVersion, Kind: kind}
+	}
+	switch {
+	case err != nil, p.kind != "":
+		return err
+	case h.Kind == "" && h.APIVersion == "" && p.list.Kind == "":
+		p.data = bytes.Clone(p.data)
+		r.waiting = append(r.waiting, p)
+		return nil
+	case h.Kind == "" || h.APIVersion == "":
+		return r.lost(errNoKind)
+	case isListOfUse(h.Kind):
+		return r.lost(errForm)
+	default:
+		return r.object(h, p.data)
+	}
+}
+
+// read returns the header of a part, and notes what cannot be read.
+func (r *reader) read(p part) (header, error) {
 	if p.kind != "" {
 		r.skipped[p.kind]++
 		r.objects++
-		return nil
-	}
-	if p.item > 0 {
-		return r.itemPart(p)
-	}
-	waiting, items := r.waiting, r.items
-	r.waiting, r.items = nil, 0
-	if p.err != nil {
-		r.unreadText(p.text, p.err)
-		return p.err
-	}
-	return r.document(p.data, waiting, items)
-}
-
-func isMap(data []byte) bool { return len(data) > 0 && data[0] == '{' }
-
-// An item is an element of a list. It may lack a kind.
-type item struct {
-	number int // from 1
-	data   []byte
-}
-
-// itemPart takes an item of a list that has not been read to its end. Items of a
-// typed list ("PodList") wait for it: its kind comes last.
-func (r *reader) itemPart(p part) error {
-	r.items++
-	if p.err != nil {
-		r.unreadText(p.text, p.err)
-		return fmt.Errorf("item %d: %w", p.item, p.err)
-	}
-	it := item{p.item, p.data}
-	err := r.item(it, metav1.TypeMeta{}, true)
-	if errors.Is(err, errNoKind) {
-		r.waiting = append(r.waiting, it)
-		return nil
-	}
-	return err
-}
-
-var errNoKind = errors.New("an object without a kind: is the end missing?")
-
-// document reads an object or a list of them, of which some items have come before:
-// those that wait are not read yet.
-func (r *reader) document(data []byte, waiting []item, items int) error {
-	if len(data) > 0 && data[0] == '[' {
-		return r.array(data)
+		return header{}, nil
 	}
 	var h header
-	if err := utiljson.Unmarshal(data, &h); err != nil && isMap(data) {
-		r.unreadText(data, err)
-		return err
+	err := p.err
+	if err == nil {
+		h, err = headerOf(p.data)
+		p.lost = true
 	}
-	switch {
-	case h.Kind == "" && h.APIVersion == "" && h.Items == nil && h.Metadata == nil:
-		r.skipped["(no object)"]++ // Helm values in a folder of manifests, lists of numbers in a must-gather
-		return nil
-	case h.Kind == "":
-		r.unreadEnd(h, data, waiting)
-		return errNoKind
-	case items == 0 && isListOfUse(h.Kind) && !hasItems(data):
-		r.unreadText(data, errNoItems)
-		return errNoItems
-	case strings.HasSuffix(h.Kind, "List"):
-		return errors.Join(r.list(h, waiting), r.cut(h))
-	default:
-		return r.object(h.TypeMeta, data)
+	if err != nil && p.lost {
+		return h, r.lost(err)
 	}
+	return h, err
 }
 
-var errNoItems = errors.New("a list without items")
+// document takes an object, or the end of a list.
+func (r *reader) document(p part) error {
+	h, err := r.read(p)
+	switch {
+	case err != nil, p.kind != "":
+		return err
+	case !h.couldBe:
+		r.skipped["(no object)"]++ // such as the numbers in a must-gather
+		return nil
+	case h.Kind == "" || h.APIVersion == "":
+		return r.lost(errNoKind)
+	case isListOfUse(h.Kind) && !h.hasItems && !r.hasItems:
+		return r.lost(errNoItems)
+	case strings.HasSuffix(h.Kind, "List"):
+		return r.list(h, p.data)
+	default:
+		return r.object(h, p.data)
+	}
+}
 
 // isListOfUse reports whether kind is that of lists which may hold something of use. An
 // unknown kind may end in "List" too without being one.
@@ -143,102 +160,53 @@ func isListOfUse(kind string) bool {
 	return found && (item == "" || usefulKinds[item])
 }
 
-// hasItems reports whether data, an object, has the field items, which may be null.
-func hasItems(data []byte) bool {
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(data, &fields)
-	_, found := fields["items"]
-	return found
+// list takes the end of a list.
+func (r *reader) list(h header, data []byte) error {
+	r.objects++
+	for _, p := range r.waiting {
+		p.list = h
+		r.part(p)
+	}
+	r.number = 0
+	err := r.cut(h, data)
+	r.noQuotas = r.noQuotas || h.Kind == "ResourceQuotaList" && err == nil
+	r.policy = r.policy || h.Kind == "PodDisruptionBudgetList" && err == nil
+	return err
 }
 
-// array reads the objects in an array, such as jq makes of the items of a list. Other
-// things in it, such as the numbers in a must-gather, are not objects.
-func (r *reader) array(data []byte) error {
-	var elements []json.RawMessage
-	if err := json.Unmarshal(data, &elements); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(elements, func(e json.RawMessage) bool { return isMap(e) }) {
-		r.skipped["(no object)"]++
+// cutOf returns what a list says of items that it lacks, nil if it has all.
+func cutOf(data []byte) error {
+	var list metav1.PartialObjectMetadataList
+	_ = json.Unmarshal(data, &list) // what is no list's metadata says nothing
+	switch {
+	case list.RemainingItemCount != nil && *list.RemainingItemCount > 0:
+		return fmt.Errorf("a list without its other %s (metadata.remainingItemCount): only the first page was written",
+			text.Count(int(*list.RemainingItemCount), "item"))
+	case list.Continue != "":
+		return errors.New("a list that goes on (metadata.continue): only the first page was written")
+	default:
 		return nil
 	}
-	var errs []error
-	for i, element := range elements {
-		if err := r.document(element, nil, 0); err != nil {
-			errs = append(errs, fmt.Errorf("item %d: %w", i+1, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// list reads those items of a list that have not been read yet. The error joins the items'
-// errors: a broken item does not stop the others.
-func (r *reader) list(h header, items []item) error {
-	r.objects++
-	r.noQuotas = r.noQuotas || h.Kind == "ResourceQuotaList" && h.cut() == nil
-	r.policy = r.policy || h.Kind == "PodDisruptionBudgetList" && h.cut() == nil
-	for i, data := range h.Items {
-		items = append(items, item{i + 1, data})
-	}
-	var fallback metav1.TypeMeta
-	if kind := strings.TrimSuffix(h.Kind, "List"); kind != "" {
-		fallback = metav1.TypeMeta{APIVersion: h.APIVersion, Kind: kind}
-	}
-	return errors.Join(each.Of(items, func(it item) error { return r.item(it, fallback, false) })...)
-}
-
-// item reads an item, which is what fallback says unless it says so itself. The first
-// time, before the list has been read to its end, it may say nothing.
-func (r *reader) item(it item, fallback metav1.TypeMeta, first bool) error {
-	var meta metav1.TypeMeta
-	err := utiljson.Unmarshal(it.data, &meta)
-	if meta.Kind == "" {
-		meta = fallback
-	}
-	switch {
-	case err != nil:
-		r.unreadText(it.data, err)
-	case meta.Kind == "" && !first:
-		err = errNoKind
-		r.unreadText(it.data, err)
-	case meta.Kind == "":
-		err = errNoKind
-	case strings.HasSuffix(meta.Kind, "List") && hasItems(it.data):
-		err = r.document(it.data, nil, 0)
-	default:
-		err = r.object(meta, it.data)
-	}
-	if err != nil {
-		return fmt.Errorf("item %d: %w", it.number, err)
-	}
-	return nil
 }
 
 // object enters one object. Objects of unknown kinds are counted.
-func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
-	gvk := meta.GroupVersionKind()
+func (r *reader) object(h header, data []byte) error {
+	gvk := h.GroupVersionKind()
 	if err := notAnObject(gvk, data); err != nil {
-		r.unreadAnswer(data, err)
-		return err
+		return r.lost(err)
 	}
 	if err := known(gvk); err != nil {
 		r.refuse(err)
 		return err
 	}
-	kind := images.CurrentKind(gvk.GroupKind())
-	now, before, order := r.compareEdition(gvk, data)
-	if order == same || order == older {
+	if !isOfUse(gvk.Kind) {
+		r.skipped[gvk.Kind]++
 		r.objects++
 		return nil
 	}
-	var err error
-	if order == unordered {
-		err = r.contradiction(gvk, now, before, data)
-	} else {
-		before = nil
-	}
-	if err == nil {
-		r.now, r.before = now, before
+	kind := images.CurrentKind(gvk.GroupKind())
+	counts, err := r.counts(kind, h)
+	if counts {
 		err = r.add(gvk, kind, data)
 	}
 	if err == nil {
@@ -289,7 +257,6 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	if h.Name == "" {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
-	h = r.counting(h)
 	if !r.retain(h, data) {
 		r.put(h)
 	}
@@ -381,16 +348,6 @@ func (r *reader) applied(data []byte) {
 	r.set.Applied, r.notApplied = objects.DecodeApplied(data)
 }
 
-// counting remembers the images of the object that is being read, and adds to them those of
-// another that counts as well.
-func (r *reader) counting(h images.Holder) images.Holder {
-	if r.before != nil {
-		h = union(h, r.before)
-	}
-	r.now.images = images.Pack(h.References)
-	return h
-}
-
 // put enters the images that an object names.
 func (r *reader) put(h images.Holder) {
 	r.index.Put(h)
@@ -465,7 +422,7 @@ func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 	case h.Name == "":
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
-	r.put(r.counting(h))
+	r.put(h)
 	return nil
 }
 

@@ -5,12 +5,10 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -69,11 +67,13 @@ func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
 // A reader fills a Snapshot.
 type reader struct {
 	Snapshot
-	waiting []item                       // that do not say what they are
-	items   int                          // how many of the list have come, with its end still to come
-	several bool                         // whether this is one of several files
-	place   Problem                      // what is being read; it has no Err
-	holders map[[3]string]*images.Holder // that are spread over many objects, by kind, namespace and name
+	waiting  []part   // items that do not say what they are
+	hasItems bool     // whether some have come, with the end of their list still to come
+	place    *Problem // what is being read; it has no Item and no Err
+	number   int      // of the item that is being read, 0 for none
+
+	holders   map[[3]string]*images.Holder // that are spread over many objects, by kind, namespace and name
+	holdersAt *Problem                     // where they stand
 
 	machineConfigs map[string]bool // the names of those in the dump
 
@@ -92,10 +92,7 @@ type reader struct {
 	accounts  byKey[*corev1.ServiceAccount]
 	generated map[types.NamespacedName][]string // the pull secrets that OpenShift has made, by service account
 
-	editions map[identity]*edition
-	// now is the object that is being read, before another one of its name that counts as
-	// well, nil for none.
-	now, before *edition
+	editions map[identity]edition
 }
 
 func newReader() *reader {
@@ -105,7 +102,7 @@ func newReader() *reader {
 			rendered: map[string]rollout.RenderedConfig{}, skipped: map[string]int{},
 		},
 		holders: map[[3]string]*images.Holder{}, machineConfigs: map[string]bool{}, templates: map[owner]bool{},
-		retained: map[[3]string]retained{}, generated: map[types.NamespacedName][]string{}, editions: map[identity]*edition{},
+		place: new(Problem), retained: map[[3]string]retained{}, generated: map[types.NamespacedName][]string{}, editions: map[identity]edition{},
 	}
 }
 
@@ -113,9 +110,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	if r.refused != nil {
 		return nil, fmt.Errorf("reading the dump: %w", r.refused)
 	}
-	for _, h := range r.holders {
-		r.put(r.besides(*h))
-	}
+	r.putHolders()
 	r.putRetained()
 	r.putAccounts()
 	r.putLaid()
@@ -130,25 +125,23 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	return nil, errors.Join(append([]error{fmt.Errorf("%s has no Kubernetes objects", name)}, problems...)...)
 }
 
-// problem notes that text could not be read, as unreadText has it.
-func (r *reader) problem(file string, text []byte, err error) {
-	r.place = Problem{File: file}
-	r.problems = append(r.problems, r.placed(err))
-	r.unreadText(text, err)
+// problem notes that a file could not be read, or not to its end.
+func (r *reader) problem(file string, err error) {
+	r.place, r.number = &Problem{File: file}, 0
+	r.problems = append(r.problems, r.placed(r.lost(err)))
 }
 
 func (r *reader) folder(top string) error {
-	r.several = true
 	top += string(filepath.Separator) // a link to a folder is one
 	return filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			r.problem(name, nil, err)
+			r.problem(name, err)
 		case entry.IsDir() && name != top && strings.HasPrefix(entry.Name(), "."):
 			return fs.SkipDir // .git
 		case !entry.IsDir() && isManifest(name):
 			if err := r.file(name); err != nil {
-				r.problem(name, nil, err)
+				r.problem(name, err)
 			}
 		}
 		return nil
@@ -181,7 +174,7 @@ func (r *reader) stream(stream io.Reader, name string) {
 	if head, _ := buffered.Peek(2); string(head) == gzipMagic {
 		unzipped, err := gzip.NewReader(buffered)
 		if err != nil {
-			r.problem(name, nil, err)
+			r.problem(name, err)
 			return
 		}
 		buffered = bufio.NewReader(unzipped)
@@ -205,21 +198,20 @@ const (
 
 // archive reads the manifests in a tar archive.
 func (r *reader) archive(stream io.Reader, name string) {
-	r.several = true
 	end := &tail{Reader: &limited{stream, MaxArchive, MaxArchive}}
 	archive := tar.NewReader(end)
 	for {
 		entry, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			if !end.isZero() {
-				r.problem(name, nil, fmt.Errorf("the archive has no end marker: %w", errEndMissing))
+				r.problem(name, errors.New("the archive has no end marker"))
 			} else if _, err := io.Copy(io.Discard, end); err != nil { // the checksum comes last
-				r.problem(name, nil, err)
+				r.problem(name, err)
 			}
 			return
 		}
 		if err != nil {
-			r.problem(name, nil, err)
+			r.problem(name, err)
 			return
 		}
 		if entry.Typeflag == tar.TypeReg && isManifest(entry.Name) {
@@ -262,21 +254,22 @@ func (r *reader) documents(stream io.Reader, name string) {
 		parts = jsonParts(buffered)
 	}
 	for p := range parts {
-		r.place = Problem{File: name, Document: p.document}
-		if err := r.part(p); err != nil {
-			r.problems = append(r.problems, r.placed(err))
+		if r.place.File != name || r.place.Document != p.document {
+			r.place = &Problem{File: name, Document: p.document}
 		}
+		r.part(p)
 	}
 }
 
 // A part is a document, or an item of a document that is a list.
 type part struct {
 	document int    // from 1, of those that are not empty
-	item     int    // from 1; 0 for the document, which comes after its items
+	item     int    // from 1; 0 for the document, which comes after its items, and without them
+	list     header // of an item, what the list has said before it
 	kind     string // of an object that is of no use, which has no data
-	data     []byte // JSON
-	text     []byte // if there is an error, the text that could not be read, or its beginning
+	data     []byte // JSON, valid until the next part
 	err      error
+	lost     bool // with an error, whether it may have been an object
 }
 
 // limited is an io.LimitedReader that fails beyond the limit: half a file that
@@ -288,54 +281,21 @@ type limited struct {
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("larger than %d MiB: %w", l.limit>>20, errEndMissing)
+		return 0, fmt.Errorf("larger than %d MiB: the end is missing", l.limit>>20)
 	}
 	n, err := l.Reader.Read(p[:min(int64(len(p)), l.left)])
 	l.left -= int64(n)
 	return n, err
 }
 
-func startsLikeJSON(r *bufio.Reader) bool { return startsLike(r, "{") }
-
-// startsLike reports whether what follows the white space begins with text.
-func startsLike(r *bufio.Reader, text string) bool {
+func startsLikeJSON(r *bufio.Reader) bool {
 	for n := 1; ; n++ {
 		head, err := r.Peek(n)
 		if err != nil {
 			return false
 		}
 		if c := head[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			head, _ = r.Peek(n - 1 + len(text))
-			return bytes.HasSuffix(head, []byte(text))
-		}
-	}
-}
-
-// jsonParts yields the values of a stream of JSON. It ends with the first
-// error: where the next value begins is not known then. A stream whose values stand between lines with --- is
-// YAML from the first such line on.
-func jsonParts(r *bufio.Reader) iter.Seq[part] {
-	return func(yield func(part) bool) {
-		decoder := json.NewDecoder(r)
-		for n := 1; ; n++ {
-			var data json.RawMessage
-			err := decoder.Decode(&data)
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if err == nil {
-				if !yield(part{document: n, data: data}) {
-					return
-				}
-				continue
-			}
-			rest := bufio.NewReaderSize(io.MultiReader(decoder.Buffered(), r), 64<<10)
-			if startsLike(rest, "---") {
-				yamlParts(rest, n)(yield)
-				return
-			}
-			yield(part{document: n, text: lostJSON(rest), err: err})
-			return
+			return c == '{'
 		}
 	}
 }

@@ -154,8 +154,7 @@ func (r *reader) ownerOfPods(kind schema.GroupKind, data []byte) error {
 	}
 }
 
-// mayFail keeps a controller that cannot make pods. Of two of which it is not known which is newer, the
-// one counts that cannot.
+// mayFail keeps a controller that cannot make pods.
 func (r *reader) mayFail(data []byte, o interface {
 	runtime.Object
 	metav1.Object
@@ -166,7 +165,7 @@ func (r *reader) mayFail(data []byte, o interface {
 	}
 	if c := workloads.FailingController(o); c != nil {
 		r.keepController(*c)
-	} else if r.before == nil {
+	} else {
 		delete(r.podOwners, controllerKey{o.GetNamespace(), rollout.Owner{Kind: kind, Name: o.GetName()}})
 	}
 	return nil
@@ -178,14 +177,9 @@ type controllerKey struct {
 	rollout.Owner
 }
 
-// keepController keeps what counts of a controller. Of two of which it is not known which is newer,
-// the one counts that may not make pods at once.
+// keepController keeps what counts of a controller.
 func (r *reader) keepController(c rollout.Controller) {
-	key := controllerKey{c.Namespace, c.Owner}
-	if other, twice := r.podOwners[key]; twice && r.before != nil {
-		c.Parallel, c.First, c.Template = c.Parallel && other.Parallel, min(c.First, other.First), slices.Concat(c.Template, other.Template)
-	}
-	r.podOwners[key] = c
+	r.podOwners[controllerKey{c.Namespace, c.Owner}] = c
 }
 
 func (r *reader) lacking(data []byte) error {

@@ -305,31 +305,6 @@ func TestUnreadRollout(t *testing.T) {
 	}
 }
 
-// TestStatefulSetTwice: where nothing tells which of two is newer, the one counts that may not make
-// pods at once, be it first or last.
-func TestStatefulSetTwice(t *testing.T) {
-	const (
-		ordered  = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}}\n---\n"
-		parallel = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}, spec: {podManagementPolicy: Parallel}}\n---\n"
-		newer    = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop, generation: 3}, spec: {podManagementPolicy: Parallel}}\n---\n"
-		older    = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop, generation: 2}}\n---\n"
-	)
-	for _, tt := range []struct {
-		reason, dump string
-		parallel     bool
-	}{
-		{"one", parallel, true},
-		{"ordered last", parallel + ordered, false},
-		{"ordered first", ordered + parallel, false},
-		{"the newer comes first", newer + older, true},
-		{"the newer comes last", older + newer, true},
-	} {
-		if c := rolloutOf(t, "---\n"+tt.dump).Controllers; len(c) != 1 || c[0].Parallel != tt.parallel {
-			t.Errorf("%s: %+v", tt.reason, c)
-		}
-	}
-}
-
 // TestSizeOfPods: 100,000 pods take a few dozen megabytes.
 func TestSizeOfPods(t *testing.T) {
 	const owners, each = 50, 20

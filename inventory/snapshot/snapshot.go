@@ -78,10 +78,9 @@ type Snapshot struct {
 	objects       int            // that were understood, whether they name images or not
 	skipped       map[string]int // objects of other kinds, by kind
 	problems      []Problem
-	// unreadMirrors are those problems that may hide mirror objects; gaps are those that
-	// may hide images.
-	unreadMirrors []Problem
-	gaps          []policy.Gap
+	// unreadMirrors are those problems that hide mirror objects, gaps those that hide images; lostObjects may hide anything.
+	unreadMirrors, lostObjects []Problem
+	gaps                       []policy.Gap
 	// noMachineConfig are the names of those that may lay files and that the dump lacks, sorted.
 	noMachineConfig []string
 }
@@ -110,7 +109,9 @@ type Problem struct {
 	File string
 	// Document counts from 1 within File; 0 if the file as a whole is meant.
 	Document int
-	Err      error
+	// Item counts from 1 within a Document that is a list; 0 if the document as a whole is meant.
+	Item int
+	Err  error
 }
 
 // Error implements error. It is one line, whatever the dump says.
@@ -118,10 +119,14 @@ func (p Problem) Error() string { return text.Line(fmt.Sprintf("%s: %v", p.Strin
 
 // String returns the place alone.
 func (p Problem) String() string {
-	if p.Document == 0 {
-		return p.File
+	place := p.File
+	if p.Document > 0 {
+		place += fmt.Sprintf(": document %d", p.Document)
 	}
-	return fmt.Sprintf("%s: document %d", p.File, p.Document)
+	if p.Item > 0 {
+		place += fmt.Sprintf(": item %d", p.Item)
+	}
+	return place
 }
 
 // Unwrap returns Err.
@@ -133,7 +138,7 @@ func (s *Snapshot) Problems() []Problem { return s.problems }
 // Mirrors returns the mirror configuration in the dump. It fails if there is, or may be,
 // a mirror object that could not be read.
 func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) {
-	return s.set, s.unreadMirrorsError()
+	return s.set, unreadError(slices.Concat(s.lostObjects, s.unreadMirrors))
 }
 
 // MirrorObject returns the mirror object of the kind and name of o as the dump has it, in JSON; nil
@@ -159,7 +164,9 @@ func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
 // complete, which is an error, unless Write has written it, of a cluster without nodes.
 func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 	images := s.index.Images()
-	switch {
+	switch err := unreadError(s.lostObjects); {
+	case err != nil:
+		return policy.Images{}, err
 	case images.Len() > 0, s.written && len(s.nodes) == 0:
 		return images, nil
 	case len(s.nodes) > 0:

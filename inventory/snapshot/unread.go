@@ -1,16 +1,15 @@
 package snapshot
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -23,16 +22,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// What could not be read may be a part of the answer. Where it is, or may be, a mirror
-// object, the configuration in force is not known: Mirrors fails. Where it may name images
-// it is a Gap. What a rollout depends on is then in Rollout().Unknown. All else (a list of numbers, Helm values, an event) is only a Problem.
+// What could not be read may be a part of the answer. Where it is a mirror object, the configuration in force is not known: Mirrors
+// fails. Where it names images it is a Gap. What could be any object is lost: Mirrors fails, and so does Images. What a rollout
+// depends on is then in Rollout().Unknown. All else (a list of numbers, an event) is only a Problem.
 
-// errEndMissing is the root of errors after which the rest of a file is lost.
-var errEndMissing = errors.New("the end is missing")
-
-// isCut reports whether err means that unseen data is lost.
-func isCut(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errEndMissing) || errors.Is(err, errNoKind)
+// lost notes that something which could be any object could not be read, and returns why.
+func (r *reader) lost(err error) error {
+	r.unread = append(r.unread, workloads.Pods) // which there are in all that is large
+	r.lostObjects = append(r.lostObjects, r.placed(err))
+	return err
 }
 
 // unreadObject notes that an object of a known kind could not be read.
@@ -43,7 +41,9 @@ func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
 	switch {
 	case errors.Is(err, errLater), gvk.GroupKind() == imageUsersKind.GroupKind():
 		r.refuse(err)
-	case isMirrorKind(gvk), decisive[gvk.GroupKind()], errors.Is(err, errContradiction):
+	case errors.Is(err, errTwice):
+		_ = r.lost(err)
+	case isMirrorKind(gvk), decisive[gvk.GroupKind()]:
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
 	case namesImages(gvk.Kind):
 		r.gap(gvk.Kind, err)
@@ -54,57 +54,19 @@ func namesImages(kind string) bool {
 	return slices.ContainsFunc(images.Kinds(), func(k schema.GroupKind) bool { return k.Kind == kind })
 }
 
-// unreadText notes that text of unknown meaning could not be read, nil if it has not even
-// been seen. A file that is cut off may have gone on with mirror objects, unless it is one
-// of many: in those, as in a must-gather, each kind has a file of its own.
-func (r *reader) unreadText(text []byte, err error) {
-	plain := bytes.ReplaceAll(text, []byte{0}, nil) // also of UTF-16, as Windows writes it
-	mentions := func(word string) bool { return bytes.Contains(plain, []byte(word)) }
-	switch {
-	case text == nil || isCut(err) && !r.several && mentions("apiVersion") || slices.ContainsFunc(mirrorWords, mentions):
-		r.unread = append(r.unread, workloads.Pods)
-		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
-	case mentions("apiVersion"):
-		r.gap("", err)
-	}
+// decisive are the kinds besides mirror objects without which there is no answer: nodes, their configuration, and the credentials
+// with which they pull.
+var decisive = map[schema.GroupKind]bool{
+	{Kind: "Node"}:                                  true,
+	machineConfigKind.GroupKind():                   true,
+	{Group: configv1.GroupName, Kind: providerKind}: true,
 }
 
-// unreadEnd notes that a document has no kind. That of a list comes last: items that do
-// not say what they are are those of a typed list, whose others are like them; after items
-// that do, anything may have followed.
-func (r *reader) unreadEnd(h header, data []byte, items []item) {
-	switch {
-	case len(items) == 0 && h.isLikeAnObject():
-		r.unreadAnswer(data, errNoKind)
-		return
-	case len(items) == 0:
-		r.unreadText(data, errNoKind)
-		return
-	}
-	for _, it := range items {
-		if slices.ContainsFunc(mirrorWords, func(word string) bool { return bytes.Contains(it.data, []byte(word)) }) {
-			r.unreadText(it.data, errNoKind)
-			return
-		}
-	}
-	r.gap("", errNoKind)
-}
-
-// unreadAnswer notes that something stands in place of objects of a kind that is not known. One of
-// many files, which each have a kind, is about mirror objects only if it says so.
-func (r *reader) unreadAnswer(data []byte, err error) {
-	mentions := func(word string) bool { return bytes.Contains(bytes.ToLower(data), []byte(strings.ToLower(word))) }
-	if r.several && !slices.ContainsFunc(mirrorWords, mentions) {
-		r.gap("", err)
-		return
-	}
-	r.unreadAnything(err)
-}
-
-// unreadAnything notes that objects of any kind are missing.
-func (r *reader) unreadAnything(err error) {
-	r.unread = append(r.unread, workloads.Pods)
-	r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
+// isMirrorKind reports whether a kind is one of mirror objects, or is meant to be.
+func isMirrorKind(gvk schema.GroupVersionKind) bool {
+	_, err := mirrors.New(gvk)
+	_, meant := mirrors.Meant(gvk)
+	return err == nil || meant
 }
 
 // notAnObject returns the reason why a document with a kind is not an object: an API server printed it
@@ -125,8 +87,8 @@ func notAnObject(gvk schema.GroupVersionKind, data []byte) error {
 }
 
 // cut notes that a list lacks items, and returns why.
-func (r *reader) cut(h header) error {
-	err := h.cut()
+func (r *reader) cut(h header, data []byte) error {
+	err := cutOf(data)
 	if err == nil {
 		return nil
 	}
@@ -136,7 +98,7 @@ func (r *reader) cut(h header) error {
 	_, other := others[kind]
 	switch {
 	case gvk.Kind == "":
-		r.unreadAnything(err)
+		return r.lost(err)
 	case !other && images.IsGuessable(kind):
 		r.gap(gvk.Kind, err)
 	default:
@@ -145,36 +107,26 @@ func (r *reader) cut(h header) error {
 	return err
 }
 
-// mirrorWords occur in every mirror object that matters, and in few other objects.
-var mirrorWords = []string{
-	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
-	mirrors.NamespacePolicyGVK.Kind, // and so mirrors.ClusterPolicy
-	"imageTagMirrors", "imageDigestMirrors", "repositoryDigestMirrors", "registrySources",
-}
-
 func (r *reader) gap(kind string, err error) {
-	if kind == "" { // there are pods in all that is large
-		r.unread = append(r.unread, workloads.Pods)
-	}
-	r.gaps = append(r.gaps, policy.Gap{Source: r.place.String(), Kind: kind, Detail: err.Error(), Unread: true})
+	r.gaps = append(r.gaps, policy.Gap{Source: r.placed(err).String(), Kind: kind, Detail: err.Error(), Unread: true})
 }
 
 // placed returns err with the place that is being read.
 func (r *reader) placed(err error) Problem {
-	p := r.place
-	p.Err = err
+	p := *r.place
+	p.Item, p.Err = r.number, err
 	return p
 }
 
 // Gaps returns the parts of the dump that may name images and could not be read.
 func (s *Snapshot) Gaps() []policy.Gap { return s.gaps }
 
-// unreadMirrorsError returns why the configuration in force is not known, nil if it is.
-func (s *Snapshot) unreadMirrorsError() error {
-	if len(s.unreadMirrors) == 0 {
+// unreadError returns why there is no answer if those problems are; nil if there is none of them.
+func unreadError(problems []Problem) error {
+	if len(problems) == 0 {
 		return nil
 	}
-	all := each.Of(s.unreadMirrors, Problem.Error)
+	all := each.Of(problems, Problem.Error)
 	return fmt.Errorf("objects that could not be read, or that are there twice, may change the answer: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
 }
 
@@ -198,12 +150,3 @@ func decodeMirrors(data []byte, gvk schema.GroupVersionKind) (mirrors.Object, er
 	}
 	return o, nil
 }
-
-// lostJSON returns what is left of a stream in which an error was met.
-func lostJSON(rest io.Reader) []byte {
-	text, _ := io.ReadAll(io.LimitReader(rest, maxLost))
-	return append([]byte{}, text...) // not nil: it was seen
-}
-
-// maxLost is how much of what is lost is searched, in bytes.
-const maxLost = 64 << 20

@@ -302,6 +302,7 @@ func (r *reader) imageUsers(data []byte) error {
 	if o.Image == "" {
 		return fmt.Errorf("no image")
 	}
+	r.holdersAt = r.place
 	for _, u := range o.Users {
 		use, err := parseUse(u.Use)
 		if err != nil {
@@ -325,18 +326,22 @@ func (r *reader) holderOf(u imageUser) *images.Holder {
 	return r.holders[key]
 }
 
-// besides adds to h the images of the object itself, which the dump may have as well.
-func (r *reader) besides(h images.Holder) images.Holder {
-	kind := schema.ParseGroupKind(h.Kind) // as images.GuessedKind has it
-	for _, k := range images.Kinds() {
-		if k.Kind == h.Kind {
-			kind = k
+// putHolders enters the consumers of images that a dump by Write has. It has their objects as well where more of them counts, but
+// another dump beside it contradicts it.
+func (r *reader) putHolders() {
+	for _, h := range r.holders {
+		kind := schema.ParseGroupKind(h.Kind) // as images.GuessedKind has it
+		for _, k := range images.Kinds() {
+			if k.Kind == h.Kind {
+				kind = k
+			}
 		}
+		if e, twice := r.editions[identityOf(kind, h.Namespace, h.Name)]; twice && e.at != r.holdersAt {
+			r.place, r.number = r.holdersAt, 0
+			r.problems = append(r.problems, r.placed(r.lost(twiceError(h.Kind, h.Namespace, h.Name, e.at))))
+		}
+		r.put(*h)
 	}
-	if e := r.editions[identityOf(kind, h.Namespace, h.Name)]; e != nil {
-		return union(h, e)
-	}
-	return h
 }
 
 func parseUse(text string) (policy.Use, error) {

@@ -249,8 +249,8 @@ func TestWriteAndRead(t *testing.T) {
 
 func TestReadBrokenImageUsers(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"image": "a", "users": [{"kind": "Pod", "name": "p", "use": "eaten"}]}`: `reading the dump: f: document 1: reading ImageUsers: use "eaten" is not one of referenced, running and history: a later version of mirrorset-guard has written it`,
-		`{"users": []}`: `reading the dump: f: document 1: reading ImageUsers: no image`,
+		`{"image": "a", "users": [{"kind": "Pod", "name": "p", "use": "eaten"}]}`: `reading the dump: f: document 1: item 1: reading ImageUsers: use "eaten" is not one of referenced, running and history: a later version of mirrorset-guard has written it`,
+		`{"users": []}`: `reading the dump: f: document 1: item 1: reading ImageUsers: no image`,
 	} {
 		item := `{"apiVersion": "mirrorset-guard.io/v1alpha1", "kind": "ImageUsers", ` + text[1:]
 		// Images would be missing, of which nothing else tells.

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 )
 
 // yamlParts yields the documents of a stream of YAML, of which the first has a number, and the items of lists one by one. A
@@ -20,7 +21,7 @@ func yamlParts(r *bufio.Reader, first int) iter.Seq[part] {
 		s := splitter{yield: yield, document: first, column: noList}
 		for line, err := range onedoc.Lines(r) {
 			if err != nil {
-				s.emit(part{err: err}) // and what follows is lost
+				s.emit(part{err: err, lost: true}) // and what follows is lost
 				return
 			}
 			if s.line(line); s.stopped {
@@ -112,14 +113,20 @@ func (s *splitter) convert(item int, text []byte, column int) bool {
 		return true
 	}
 	data, err := onedoc.JSON(text)
-	if bytes.Equal(data, []byte("null")) && s.items == 0 {
+	switch {
+	case bytes.Equal(data, []byte("null")) && s.items == 0:
 		return false
+	case err != nil:
+		s.emit(part{item: item, err: err, lost: s.items > 0 || couldBeObject(text)})
+	case item > 0:
+		s.emit(part{item: item, data: data})
+	default:
+		document := jsonSplitter{Stream: rawjson.NewStream(bytes.NewReader(data)), document: s.document, yield: func(p part) bool {
+			s.emit(p)
+			return !s.stopped
+		}}
+		_ = document.value() // it is valid
 	}
-	p := part{item: item, data: data, err: err}
-	if err != nil {
-		p.text = text
-	}
-	s.emit(p)
 	return true
 }
 

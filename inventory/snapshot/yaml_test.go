@@ -27,7 +27,7 @@ func TestObjectsOfNoUseAreNotParsed(t *testing.T) {
 		{document: 1, data: []byte(`{"apiVersion":"v1","kind":"List"}`)},
 		{document: 2, kind: "Event"},
 	}
-	if diff := cmp.Diff(want, partsOf(text), cmp.AllowUnexported(part{})); diff != "" {
+	if diff := cmp.Diff(want, partsOf(text), cmp.AllowUnexported(part{}, header{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -723,7 +723,7 @@ func (r random) situation(t *testing.T) (before, after mirrors.Set, dump, change
 	}
 	list.APIVersion, list.Kind = "v1", "List"
 	for i, o := range []mirrors.Object{r.imageConfig(), r.object(), r.object(), r.object()} {
-		o.SetGeneration(int64(i + 1)) // of two of a name the later is newer
+		o.SetResourceVersion(strconv.Itoa(i + 1)) // of two of a name the later is newer
 		before = mirrors.Put(o).Apply(before)
 		list.Items = append(list.Items, o)
 	}

@@ -239,7 +239,7 @@ func TestRolloutVerifyWell(t *testing.T) {
 		{"one that cannot be read", pool + rolloutObjects + running + strings.Replace(config, "base64,", "base64,!", 1) + done, 2, "illegal base64"},
 		{"no nodes", pool + rolloutObjects + running + config, 2, "- nodes could not be read"},
 		{"an image that cannot be pulled", pool + rolloutObjects + failingPod + config + done, 1, "1. mirror.example.com/shop/cart:v1"},
-		{"the dump ends in the middle", pool + rolloutObjects + running + config + done + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: [\n", 2, "not determined whether all is well"},
+		{"the dump ends in the middle", pool + rolloutObjects + running + config + done + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: [\n", 2, "dump.yaml: document 8: yaml: line 4: did not find"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			got := invoke(t, "", "rollout", "verify", "--from", clitest.Written(t, "dump.yaml", tt.dump))

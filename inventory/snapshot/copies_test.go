@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -29,33 +31,26 @@ func TestTwice(t *testing.T) {
 	kept := "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {namespace: a, name: r%s, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: cart, uid: '1', controller: true}]}\n" +
 		"spec: {replicas: %d, template: {spec: {containers: [{name: app, image: quay.io/old:%d}]}}}\n"
 	deployment := "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {namespace: a, name: cart}\nspec: {template: {spec: {containers: [{name: app, image: quay.io/new:1}]}}}\n"
-	const contradiction = "neither uid, resourceVersion nor generation tells which is newer"
-	old, now := image{"quay.io/a:1", []string{"Pod a/p c running"}}, image{"quay.io/a:2", []string{"Pod a/p c running"}}
+	const contradiction = "no resourceVersion tells which is newer"
+	now := image{"quay.io/a:2", []string{"Pod a/p c running"}}
 	for _, tt := range []struct {
 		reason string
 		a, b   string
 		want   []image // beside the images of podYAML; nil for none
 		mirror string  // what the set has, "" for none
-		err    string  // what Mirrors says, "" for nothing
+		err    string  // what Mirrors and Images say, "" for nothing
 	}{
-		{reason: "the same twice", a: pod("", "quay.io/a:1"), b: pod("", "quay.io/a:1"), want: []image{old}},
 		{reason: "the newer version", a: pod(", resourceVersion: '9'", "quay.io/a:1"), b: pod(", resourceVersion: '10'", "quay.io/a:2"), want: []image{now}},
-		{reason: "the newer generation", a: pod(", generation: 1", "quay.io/a:1"), b: pod(", generation: 2", "quay.io/a:2"), want: []image{now}},
-		{reason: "only one says", a: pod(", resourceVersion: '9'", "quay.io/a:1"), b: pod("", "quay.io/a:2"), want: []image{old, now}},
-		{reason: "one version, two contents", a: pod(", resourceVersion: '9'", "quay.io/a:1"), b: pod(", resourceVersion: '9'", "quay.io/a:2"), want: []image{old, now}},
-		{reason: "version and generation disagree", a: pod(", resourceVersion: '9', generation: 2", "quay.io/a:1"), b: pod(", resourceVersion: '10', generation: 1", "quay.io/a:2"), want: []image{old, now}},
-		{reason: "two objects, of two clusters perhaps", a: pod(", uid: u1, resourceVersion: '9'", "quay.io/a:1"), b: pod(", uid: u2, resourceVersion: '10'", "quay.io/a:2"), want: []image{old, now}},
-		{reason: "a newer set", a: set(", generation: 1", "old.example.com"), b: set(", generation: 2", "new.example.com"), mirror: "new.example.com"},
-		{reason: "the same set, printed twice", a: set(", resourceVersion: '9'", "m.example.com"), b: liveLike(set("", "m.example.com")), mirror: "m.example.com"},
-		{reason: "two sets of one name", a: set("", "old.example.com"), b: set("", "new.example.com"), err: "ImageTagMirrorSet s is in f.yaml: document 2 too, with other contents: " + contradiction},
-		{reason: "two sets of one version", a: set(", resourceVersion: '9'", "old.example.com"), b: set(", resourceVersion: '9'", "new.example.com"), err: contradiction},
-		{reason: "a label may exempt", a: set(", labels: {exempt: 'yes'}", "m.example.com"), b: set("", "m.example.com"), err: contradiction},
-		{reason: "two nodes of one name", a: node("", "amd64"), b: node("", "arm64"), err: "Node n1 is in f.yaml: document 2 too"},
+		{reason: "one version, which a must-gather has in two files", a: pod(", resourceVersion: '9'", "quay.io/a:2"), b: pod(", resourceVersion: '9', managedFields: []", "quay.io/a:2"), want: []image{now}},
+		{reason: "only one says", a: pod(", resourceVersion: '9'", "quay.io/a:1"), b: pod("", "quay.io/a:2"), err: contradiction},
+		{reason: "the generation is not asked", a: pod(", generation: 1", "quay.io/a:1"), b: pod(", generation: 2", "quay.io/a:2"), err: "Pod a/p is in f.yaml: document 2 too: " + contradiction},
+		{reason: "a newer set", a: set(", resourceVersion: '9'", "old.example.com"), b: set(", resourceVersion: '10'", "new.example.com"), mirror: "new.example.com"},
+		{reason: "two sets of one name", a: set("", "old.example.com"), b: set("", "new.example.com"), err: "ImageTagMirrorSet s is in f.yaml: document 2 too: " + contradiction},
 		{reason: "a newer node", a: node(", resourceVersion: '1'", "amd64"), b: node(", resourceVersion: '2'", "arm64")},
-		{reason: "one version of a node, printed in two ways", a: node(", uid: u1, resourceVersion: '1'", "amd64"), b: node(", uid: u1, resourceVersion: '1'", "amd64, kernelVersion: ''")},
+		{reason: "two nodes of one name", a: node("", "amd64"), b: node("", "arm64"), err: "Node n1 is in f.yaml: document 2 too"},
 		{reason: "two pull secrets", a: secret("YQ=="), b: secret("Yg=="), err: "Secret openshift-config/pull-secret is in"},
 		{
-			reason: "one that is kept no more", a: fmt.Sprintf(kept, ", generation: 1", 0, 1), b: fmt.Sprintf(kept, ", generation: 2", 1, 2) + deployment,
+			reason: "one that is kept no more", a: fmt.Sprintf(kept, ", resourceVersion: '1'", 0, 1), b: fmt.Sprintf(kept, ", resourceVersion: '2'", 1, 2) + deployment,
 			want: []image{{"quay.io/new:1", []string{"Deployment a/cart app referenced"}}, {"quay.io/old:2", []string{"ReplicaSet a/r app referenced"}}},
 		},
 	} {
@@ -65,18 +60,22 @@ func TestTwice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var got []image
-				for _, img := range imagesOf(t, s) {
-					if !strings.HasPrefix(img.Ref, "quay.io/shop/") {
-						got = append(got, img)
-					}
-				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("images (-want +got):\n%s", diff)
-				}
 				set, err := s.Mirrors(t.Context())
-				if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || len(s.Problems()) != 1) {
-					t.Errorf("mirrors: %v, want %q; problems %v", err, tt.err, s.Problems())
+				if tt.err != "" {
+					_, unknown := s.Images(t.Context())
+					for _, err := range []error{err, unknown} {
+						if err == nil || !strings.Contains(err.Error(), tt.err) || len(s.Problems()) != 1 {
+							t.Errorf("%v, want %q; problems %v", err, tt.err, s.Problems())
+						}
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := slices.DeleteFunc(imagesOf(t, s), func(img image) bool { return strings.HasPrefix(img.Ref, "quay.io/shop/") })
+				if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("images (-want +got):\n%s", diff)
 				}
 				if entries := set.Entries(); tt.mirror != "" && (len(entries) != 1 || entries[0].Mirrors[0] != tt.mirror) {
 					t.Errorf("entries %v, want one at %s", entries, tt.mirror)
@@ -86,49 +85,23 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// liveLike adds what only an API server writes.
-func liveLike(text string) string {
-	return strings.Replace(text, "metadata: {", "metadata: {resourceVersion: '12', uid: u, managedFields: [{manager: x}], ", 1)
-}
-
-// TestSnapshotBesideObjects: a snapshot and objects of the same cluster agree, and none of them
-// hides what the other has.
+// TestSnapshotBesideObjects: a snapshot has no resourceVersion, and may be older than what lies beside it.
 func TestSnapshotBesideObjects(t *testing.T) {
-	const cluster = `
-apiVersion: config.openshift.io/v1
-kind: ImageTagMirrorSet
-metadata: {name: s, resourceVersion: "5", uid: u1, annotations: {a: b}}
-spec: {imageTagMirrors: [{source: quay.io/a, mirrors: [m.example.com/a]}]}
----
-apiVersion: config.openshift.io/v1
-kind: Image
-metadata: {name: cluster, generation: 2}
-spec: {registrySources: {blockedRegistries: [docker.io]}, externalRegistryHostnames: [a.example.com]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: p, namespace: a, resourceVersion: "7"}
-spec: {containers: [{name: c, image: "quay.io/a:1"}]}
-`
-	read := func(text string) *Snapshot {
-		s, err := ReadFrom(strings.NewReader(text), "f.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Mirrors(t.Context()); err != nil {
-			t.Error(err)
-		}
-		return s
-	}
-	var written strings.Builder
-	first := read(cluster)
-	if err := Write(t.Context(), &written, first, first.TrustSettings()); err != nil {
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","resourceVersion":"7"},"spec":{"containers":[{"name":"c","image":"quay.io/a:1"}]}}`
+	first, err := ReadFrom(strings.NewReader(pod), "f.yaml")
+	if err != nil {
 		t.Fatal(err)
 	}
-	both := read(strings.Replace(cluster, "quay.io/a:1", "quay.io/a:2", 1) + "---\n" + written.String())
-	want := []image{{"quay.io/a:1", []string{"Pod a/p c running"}}, {"quay.io/a:2", []string{"Pod a/p c running"}}}
-	if diff := cmp.Diff(want, imagesOf(t, both)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	both, err := ReadFrom(strings.NewReader(written(t, first)+"---\n"+strings.Replace(pod, "quay.io/a:1", "quay.io/a:2", 1)), "f.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "objects that could not be read, or that are there twice, may change the answer: f.yaml: document 1: Pod a/p is in f.yaml: document 2 too: no resourceVersion tells which is newer"
+	if _, err := both.Images(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if _, err := both.Mirrors(t.Context()); err == nil {
+		t.Error("the mirrors are known")
 	}
 }
 
@@ -183,32 +156,25 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestNoObjects reads what tools write where objects were meant to be: alone, and as one of many
-// files.
+// TestNoObjects reads what could be an object, and is not printed as one.
 func TestNoObjects(t *testing.T) {
 	const (
 		table  = `{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[],"rows":[{"cells":["a"],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}}]}`
 		status = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"%s is forbidden","reason":"Forbidden","details":{"kind":"%s"},"code":403}`
 	)
-	for _, tt := range []struct {
-		reason, text, want string
-		among              bool // whether one of many leaves the configuration in doubt too
-	}{
-		{"a table", table, "a Table has no objects: ask for them with -o yaml or -o json", false},
-		{"a refusal of pods", fmt.Sprintf(status, "pods", "pods"), "a Status instead of an object: pods is forbidden", false},
-		{"a refusal of mirror sets", fmt.Sprintf(status, "imagetagmirrorsets.config.openshift.io", "imagetagmirrorsets"), "a Status instead of an object: imagetagmirrorsets.config.openshift.io is forbidden", true},
-		{"a list without a kind", `{"items":[{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}]}`, "an object without a kind", false},
-		{"what jq leaves of a list", `[{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}]`, "an object without a kind", false},
-		{"mirror sets without a kind", `{"items":[{"metadata":{"name":"a"},"spec":{"imageTagMirrors":[{"source":"quay.io"}]}}]}`, "an object without a kind", true},
+	for _, tt := range []struct{ reason, text, want string }{
+		{"a table", table, "a Table has no objects: ask for them with -o yaml or -o json"},
+		{"a refusal of pods", fmt.Sprintf(status, "pods", "pods"), "a Status instead of an object: pods is forbidden"},
+		{"a list without a kind", `{"items":[{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}]}`, "an object without apiVersion and kind"},
+		{"an object without a version", `{"kind":"Pod","metadata":{"name":"a"}}`, "an object without apiVersion and kind"},
+		{"a List of objects without a kind", `{"apiVersion":"v1","kind":"List","items":[{"metadata":{"name":"a"}}]}`, "item 1: an object without apiVersion and kind"},
+		{"the same, its kind last", `{"apiVersion":"v1","items":[{"metadata":{"name":"a"}}],"kind":"List"}`, "item 1: an object without apiVersion and kind"},
+		{"what jq leaves of a list", "[" + liveSet + "]", "objects in a form that oc get -o yaml or -o json does not print"},
+		{"an array of lists", `[1, {"apiVersion":"v1","kind":"List","items":[` + liveSet + `]}]`, "objects in a form that oc get"},
+		{"a list in a list, as jq -s makes it", `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[` + liveSet + `]}]}`, "item 1: objects in a form that oc get"},
+		{"values that could be an object", "metadata: {team: shop}\nreplicas: 3\n", "an object without apiVersion and kind"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			alone, err := ReadFrom(strings.NewReader(podYAML+"---\n"+tt.text), "f.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := alone.Mirrors(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("alone: %v, want %q", err, tt.want)
-			}
 			folder := t.TempDir()
 			for name, text := range map[string]string{"pods.yaml": podYAML, "it.json": tt.text} {
 				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
@@ -219,18 +185,21 @@ func TestNoObjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = s.Mirrors(t.Context())
-			gaps := s.Gaps()
-			if tt.among && err == nil || !tt.among && (err != nil || len(gaps) != 1 || !strings.Contains(gaps[0].Detail, tt.want)) {
-				t.Errorf("among others: %v, gaps %v", err, gaps)
+			_, unread := s.Mirrors(t.Context())
+			_, unknown := s.Images(t.Context())
+			for _, err := range []error{unread, unknown} {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%v, want %q", err, tt.want)
+				}
 			}
-			if p := s.Problems(); len(p) != 1 || !strings.Contains(p[0].Error(), "it.json") {
+			if p := s.Problems(); len(p) != 1 || !strings.Contains(p[0].Error(), "it.json: document 1: "+tt.want) {
 				t.Errorf("problems %v, want the file by name", p)
 			}
 		})
 	}
 	for reason, text := range map[string]string{
-		"Helm's values":  "metadata: {team: shop}\nreplicas: 3\n",
+		"other values":   "replicas: 3\n",
+		"an array":       `[1, {"endpoint": "a"}]`,
 		"a deletion":     `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`,
 		"another Table":  `{"kind":"Table","apiVersion":"example.com/v1","metadata":{"name":"a"}}`,
 		"another Status": `{"kind":"Status","apiVersion":"example.com/v1","metadata":{"name":"a"}}`,
