@@ -8,6 +8,7 @@ import (
 	"log"
 	"math/rand/v2"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
