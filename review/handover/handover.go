@@ -1,5 +1,5 @@
 // Package handover writes what is to be copied to mirrors for the tools that a house mirrors with:
-// oc-mirror (an ImageSetConfiguration), oc image mirror (a mapping), skopeo (its commands), and sh.
+// oc-mirror (an ImageSetConfiguration), oc image mirror (a mapping), and sh (a script of skopeo's commands).
 //
 // What a review found missing, or all that the images of a change need, is the same value for all of
 // them (policy.Copy). What a format cannot express it says in comments; nothing is left out silently.
@@ -191,12 +191,11 @@ func isPlain(ref string) bool {
 var writers = map[string]func(*Plan, *bufio.Writer){
 	"imageset": (*Plan).writeImageSet,
 	"mapping":  (*Plan).writeMapping,
-	"skopeo":   (*Plan).writeSkopeo,
 	"sh":       (*Plan).writeShell,
 }
 
 // Formats returns the names of the formats.
-func Formats() []string { return []string{"imageset", "mapping", "skopeo", "sh"} }
+func Formats() []string { return []string{"imageset", "mapping", "sh"} }
 
 // Write writes p in one of Formats.
 func (p *Plan) Write(w io.Writer, format string) error {
@@ -283,27 +282,6 @@ func tagged(ref string) string {
 	return ref
 }
 
-func (p *Plan) writeSkopeo(b *bufio.Writer) {
-	comment(b, "%s.", p.summary())
-	p.writeRemarks(b)
-	p.writeCommands(b, "skopeo copy ")
-}
-
-// writeCommands writes a line for each image, of commands that begin with this: its signatures first. Where nodes require them, the
-// image is copied only if all of them arrive, as nodes stop at a mirror that has it without them, and look no further.
-func (p *Plan) writeCommands(b *bufio.Writer, begin string) {
-	for _, c := range p.Copies {
-		then := "\n"
-		if c.Signed {
-			then = " && "
-		}
-		for _, s := range c.Signatures {
-			fmt.Fprintf(b, "%s%s%s", begin, policy.CopyArguments("--preserve-digests", s.From, s.To), then)
-		}
-		fmt.Fprintf(b, "%s%s\n", begin, policy.CopyArguments("--all --preserve-digests", c.From, c.To))
-	}
-}
-
 // shell is the beginning of a script: it goes on after a failure, and says in the end how many there were.
 const shell = `#!/bin/sh
 # %s. Needs skopeo 1.6 or later, and credentials as by "skopeo login". It may be run again:
@@ -315,9 +293,20 @@ copy() {
 }
 `
 
+// writeShell writes a line for each image: its signatures first. Where nodes require them, the image is copied only if all of
+// them arrive, as nodes stop at a mirror that has it without them, and look no further.
 func (p *Plan) writeShell(b *bufio.Writer) {
 	fmt.Fprintf(b, shell, p.summary())
 	p.writeRemarks(b)
-	p.writeCommands(b, "copy ")
+	for _, c := range p.Copies {
+		then := "\n"
+		if c.Signed {
+			then = " && "
+		}
+		for _, s := range c.Signatures {
+			fmt.Fprintf(b, "copy %s%s", policy.CopyArguments("--preserve-digests", s.From, s.To), then)
+		}
+		fmt.Fprintf(b, "copy %s\n", policy.CopyArguments("--all --preserve-digests", c.From, c.To))
+	}
 	fmt.Fprint(b, "[ \"$failed\" -eq 0 ] || { echo \"$failed not copied\" >&2; exit 1; }\n")
 }

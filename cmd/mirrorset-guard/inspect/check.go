@@ -17,7 +17,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
 	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
-	"github.com/mirrorset-guard/mirrorset-guard/review/mirroring"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
 )
@@ -71,7 +70,7 @@ given several times; files are written only if there is a verdict.
 called assumed in every output.
 
 --plan prints what to copy for the change as a tool wants it: oc-mirror (imageset), oc image
-mirror -f (mapping), skopeo, or a script (sh). Its exit code is 0, and 2 if not all could
+mirror -f (mapping), or a script of skopeo's commands (sh). Its exit code is 0, and 2 if not all could
 be determined.
 
 --pin prints PinnedImageSets of what drains of any node move, for each pool, as far as it was
@@ -225,9 +224,6 @@ func (o *checkOptions) open(ctx context.Context, streams cli.Streams) (*candidat
 // addNotes adds to record what is known of the change beside the review.
 func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *review.Record) error {
 	record.Notes = slices.Concat(record.Notes, c.Notes, record.Change.OCMirrorNotes())
-	if err := mirroring.Beside(record, o.Change.Files); err != nil {
-		return err
-	}
 	if counts := record.Verdict.Counts; c.mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
 		record.Notes = append(record.Notes, "nothing is assumed: no image is missing at a place to which "+o.assume+" copies it")
 	}

@@ -534,7 +534,7 @@ func TestMirrorBadInput(t *testing.T) {
 		{"an item without a registry", []string{"--deletes", list(deleteItems("m.example.com/x:1", "x"))}, `items[1].imageReference: "docker://x" is no reference with a registry`},
 		{"a scope with a tag", []string{"--keep", "m.example.com/x:1"}, `--keep: "m.example.com/x:1" is no registry, namespace or repository`},
 		{"no file of --assume", []string{"-f", change, "--assume", "nowhere.txt"}, "--assume: open nowhere.txt: no such file or directory"},
-		{"a plan that there is not", []string{"-f", change, "--plan", "ansible"}, `--plan "ansible": choose one of imageset, mapping, skopeo, sh`},
+		{"a plan that there is not", []string{"-f", change, "--plan", "ansible"}, `--plan "ansible": choose one of imageset, mapping, sh`},
 		{"a plan and an output", []string{"-f", change, "--plan", "sh", "-o", "json"}, "--plan takes the place of --output: leave one of them out"},
 		{"what is missing, without a plan", []string{"-f", change, "--missing"}, "--missing: only with --plan"},
 		{"pins of what is not there", []string{"-f", change, "--pin", "--assume", list("quay.io/a:1=m.example.com/a\n")}, "--pin: not with --assume, as nodes would be told to hold images that are not there"},

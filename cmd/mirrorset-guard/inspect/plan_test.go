@@ -116,38 +116,34 @@ func skopeoFolder(t *testing.T) string {
 // change is then admitted, signatures included, and nothing is missing.
 func TestPlanCarriedOut(t *testing.T) {
 	path := skopeoFolder(t)
-	for _, format := range []string{"skopeo", "sh"} {
-		t.Run(format, func(t *testing.T) {
-			h := newPlainHouse(t)
-			if got := h.check(t, nil); got.Code != cli.ExitDenied {
-				t.Fatalf("the mirror is empty, and the exit code %d\n%s%s", got.Code, got.Out, got.Err)
-			}
-			plan := h.check(t, nil, "--plan", format, "--missing")
-			if plan.Code != cli.ExitAdmitted || !strings.Contains(plan.Out, "3 images and 1 signature") {
-				t.Fatalf("exit code %d\n%s%s", plan.Code, plan.Out, plan.Err)
-			}
-			for _, time := range []string{"first", "second"} { // it may be run again
-				cmd := exec.CommandContext(t.Context(), "sh", "-e")
-				cmd.Stdin = strings.NewReader(plan.Out)
-				cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
-				out, err := cmd.CombinedOutput()
-				if err != nil {
-					t.Fatalf("the %s time: %v: %s\n%s", time, err, out, plan.Out)
-				}
-				if n := h.uploads.Swap(0); (n > 0) != (time == "first") {
-					t.Errorf("the %s time, %d requests sent blobs", time, n)
-				}
-			}
-			if got := h.check(t, nil); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "all verified") {
-				t.Errorf("after the plan: exit code %d\n%s%s", got.Code, got.Out, got.Err)
-			}
-			if got := h.check(t, nil, "--plan", format, "--missing"); !strings.Contains(got.Out, "0 images and 0 signatures") {
-				t.Errorf("something is missing after the plan:\n%s%s", got.Out, got.Err)
-			}
-			if got := h.check(t, nil, "--plan", format); !strings.Contains(got.Out, "3 images and 1 signature") {
-				t.Errorf("the whole plan is not what was copied:\n%s%s", got.Out, got.Err)
-			}
-		})
+	h := newPlainHouse(t)
+	if got := h.check(t, nil); got.Code != cli.ExitDenied {
+		t.Fatalf("the mirror is empty, and the exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	plan := h.check(t, nil, "--plan", "sh", "--missing")
+	if plan.Code != cli.ExitAdmitted || !strings.Contains(plan.Out, "3 images and 1 signature") {
+		t.Fatalf("exit code %d\n%s%s", plan.Code, plan.Out, plan.Err)
+	}
+	for _, time := range []string{"first", "second"} { // it may be run again
+		cmd := exec.CommandContext(t.Context(), "sh", "-e")
+		cmd.Stdin = strings.NewReader(plan.Out)
+		cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("the %s time: %v: %s\n%s", time, err, out, plan.Out)
+		}
+		if n := h.uploads.Swap(0); (n > 0) != (time == "first") {
+			t.Errorf("the %s time, %d requests sent blobs", time, n)
+		}
+	}
+	if got := h.check(t, nil); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "all verified") {
+		t.Errorf("after the plan: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	if got := h.check(t, nil, "--plan", "sh", "--missing"); !strings.Contains(got.Out, "0 images and 0 signatures") {
+		t.Errorf("something is missing after the plan:\n%s%s", got.Out, got.Err)
+	}
+	if got := h.check(t, nil, "--plan", "sh"); !strings.Contains(got.Out, "3 images and 1 signature") {
+		t.Errorf("the whole plan is not what was copied:\n%s%s", got.Out, got.Err)
 	}
 }
 
@@ -172,15 +168,13 @@ func TestPlanOfAFailure(t *testing.T) {
 func TestPlanOfASignatureThatFails(t *testing.T) {
 	path := skopeoFolder(t)
 	h := newPlainHouse(t)
-	for _, format := range []string{"skopeo", "sh"} {
-		plan := h.check(t, nil, "--plan", format, "--missing").Out
-		cmd := exec.CommandContext(t.Context(), "sh")
-		cmd.Stdin = strings.NewReader(strings.Replace(plan, h.source+"/safe/signed:"+signer.Tag(h.signed), h.source+"/safe/none:v1", 1))
-		cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
-		out, _ := cmd.CombinedOutput() // that of skopeo's last command, or a failure
-		if got := h.check(t, nil, "--plan", format, "--missing"); !strings.Contains(got.Out, "1 image and 1 signature") || !strings.Contains(got.Out, "/safe/signed@") {
-			t.Errorf("%s: it is not the signed image alone that is missing:\n%s\n%s", format, got.Out, out)
-		}
+	plan := h.check(t, nil, "--plan", "sh", "--missing").Out
+	cmd := exec.CommandContext(t.Context(), "sh")
+	cmd.Stdin = strings.NewReader(strings.Replace(plan, h.source+"/safe/signed:"+signer.Tag(h.signed), h.source+"/safe/none:v1", 1))
+	cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
+	out, _ := cmd.CombinedOutput() // that of skopeo's last command, or a failure
+	if got := h.check(t, nil, "--plan", "sh", "--missing"); !strings.Contains(got.Out, "1 image and 1 signature") || !strings.Contains(got.Out, "/safe/signed@") {
+		t.Errorf("it is not the signed image alone that is missing:\n%s\n%s", got.Out, out)
 	}
 }
 
@@ -264,7 +258,7 @@ func TestPlanOfADriftedTag(t *testing.T) {
 	runs := idle + fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: cart-1}\nspec: {nodeName: a, containers: [{name: app, image: 'quay.io/shop/cart:v1'}]}\nstatus: {phase: Running, containerStatuses: [{name: app, image: 'quay.io/shop/cart:v1', imageID: 'quay.io/shop/cart@%s'}]}\n", digest)
 	for cluster, plans := range map[string][]string{idle: {"--plan"}, runs: {"--missing", "--plan"}} {
 		h.dump = clitest.Written(t, "cluster.yaml", cluster)
-		for _, format := range []string{"sh", "skopeo", "mapping", "imageset"} {
+		for _, format := range []string{"sh", "mapping", "imageset"} {
 			got := h.check(t, nil, append(plans, format)...)
 			want := "# Not copied: quay.io/shop/cart:v1: the tag names another image at " + house + "/a/b/shop/cart:v1; mirrorset-guard sync with --move-tags moves it\n"
 			if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, want) || strings.Contains(strings.Replace(got.Out, want, "", 1), "shop/cart") || !strings.Contains(got.Out, "shop/pay") {
@@ -289,7 +283,7 @@ func TestPlanForADenyingMirror(t *testing.T) {
 // TestPlanOnAssumptions: a plan that leaves out what is assumed to be there says so.
 func TestPlanOnAssumptions(t *testing.T) {
 	h := newMirrorHouse(t)
-	for _, format := range []string{"sh", "skopeo", "mapping", "imageset"} {
+	for _, format := range []string{"sh", "mapping", "imageset"} {
 		got := h.check(t, h.mapping()[1:], "--missing", "--plan", format)
 		want := "mapping.txt has not been carried out: what it copies (3 lines) is assumed to be where it copies it to"
 		if at := strings.Index(got.Out, "# Note: "); got.Code != cli.ExitAdmitted || at < 0 || !strings.Contains(got.Out[at:], want) || strings.Contains(got.Out, "shop/pay") || !strings.Contains(got.Out, "shop/cart") {
