@@ -262,8 +262,7 @@ func TestDeploymentArguments(t *testing.T) {
 	c := pod.Containers[0]
 	want := []string{
 		"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--webhook-bind-address=:9443", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--shutdown-delay=5s",
-		"--leader-elect", "--fact-file=/var/lib/mirrorset-guard/facts",
-		"--config=/etc/mirrorset-guard/config/config.yaml",
+		"--leader-elect", "--config=/etc/mirrorset-guard/config/config.yaml",
 	}
 	if diff := gocmp.Diff(want, c.Args); diff != "" || c.Command != nil {
 		t.Errorf("command %q, arguments (-want +got):\n%s", c.Command, diff)
@@ -273,9 +272,6 @@ func TestDeploymentArguments(t *testing.T) {
 	}
 	if got := c.VolumeMounts[0].MountPath; got != "/etc/mirrorset-guard/tls" {
 		t.Errorf("the certificate is at %s, which --tls-dir does not name", got)
-	}
-	if got := c.VolumeMounts[1]; got.MountPath != "/var/lib/mirrorset-guard" || got.Name != pod.Volumes[1].Name || pod.Volumes[1].EmptyDir == nil {
-		t.Errorf("--fact-file is in no folder that can be written: %v, %v", got, pod.Volumes[1])
 	}
 	if *d.Spec.Replicas > 1 && !slices.Contains(c.Args, "--leader-elect") {
 		t.Error("each replica reports")

@@ -11,12 +11,11 @@
 // about many locations at once and each once however many callers want it. It keeps
 // asking when a caller has to leave, for the next call to find. A miss is remembered
 // for a while beyond its lifetime, for planning ([Store.Recall]). While Run runs, what Keep has
-// named stays fresh; with a Path and a call of Restore, good news about digests outlives a
-// restart. A [Proposal] answers for certificate authorities that are not in force yet, and what it learns never mixes with
-// the Store's facts.
+// named stays fresh. A [Proposal]
+// answers for certificate authorities that are not in force yet, and what it learns never
+// mixes with the Store's facts.
 //
 // The package knows no registry: it asks any Prober. It does not answer with a fact that
 // was found with other credentials, other trust or other node platforms than the present
-// ones, does not replace good news by the lack of an answer, and does not use a file of
-// facts that is damaged or not its own.
+// ones, and does not replace good news by the lack of an answer.
 package presence

@@ -2,10 +2,12 @@ package presence
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -22,6 +24,21 @@ func tagged() mirrors.Location { return mirrors.Location{Ref: host + "/app/web:1
 func digested() mirrors.Location {
 	return mirrors.Location{Ref: host + "/app/web@" + manifestSum.String()}
 }
+
+// A counter answers from facts and counts.
+type counter struct {
+	ProberFunc // the rest of a Prober
+	facts      policy.Facts
+	platforms  []string
+	probed     atomic.Int32
+}
+
+func (c *counter) Probe(_ context.Context, l mirrors.Location) policy.Fact {
+	c.probed.Add(1)
+	return *c.facts.At(l)
+}
+
+func (c *counter) Platforms() []string { return c.platforms }
 
 // sleep waits for d, or until ctx ends, which is an error.
 func sleep(ctx context.Context, d time.Duration) error {

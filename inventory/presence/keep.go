@@ -181,7 +181,7 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	defer s.mu.Unlock()
 	s.keeper.set(topic, locs, ttl, now)
 	for l, at := range s.keeper.due {
-		if m := s.memory.get(l); m != nil && at.Equal(now) && !m.inherited {
+		if m := s.memory.get(l); m != nil && at.Equal(now) {
 			s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(l, m.fact), false)
 		}
 	}

@@ -25,9 +25,7 @@ type memo struct {
 	fact       *policy.Fact
 	learned    time.Time
 	generation uint64
-	// inherited is set for what an earlier process learned.
-	inherited bool
-	age       *list.Element // in memory.byAge
+	age        *list.Element // in memory.byAge
 }
 
 func newMemory(most int) *memory {

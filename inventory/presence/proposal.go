@@ -27,9 +27,7 @@ func (s *Store) Proposed(hostRoots map[string]*x509.CertPool) *Proposal {
 	p := &Proposal{store: s}
 	if s.options.Propose != nil {
 		p.prober = s.options.Propose(hostRoots)
-		o := s.options
-		o.Path = ""
-		p.own = NewStore(p.prober, o)
+		p.own = NewStore(p.prober, s.options)
 	}
 	return p
 }

@@ -40,8 +40,6 @@ type Options struct {
 	// Propose returns a Prober that trusts hostRoots instead of what the Store's own
 	// trusts at single hosts; nil if none can be had. See Proposed.
 	Propose func(hostRoots map[string]*x509.CertPool) ProposedProber
-	// Path is a file in which facts survive a restart; "" for none. See Restore.
-	Path string
 }
 
 func (o Options) withDefaults() Options {
@@ -74,8 +72,6 @@ type Store struct {
 	notes    map[string]string
 	keeper   *keeper
 	work     sync.WaitGroup
-
-	file file
 }
 
 // NewStore returns a Store that asks p.
@@ -92,39 +88,32 @@ func NewStore(p Prober, o Options) *Store {
 		queues:  map[queueKey]*queue{},
 		notes:   map[string]string{},
 		keeper:  newKeeper(o.MaxKept),
-		file:    file{path: o.Path, most: o.MaxFacts},
 	}
 	s.keeper.generation = p.Generation()
 	return s
 }
 
-// Close ends the probes under way, waits for them and, if Restore was called, saves what
-// is known. Afterwards Presence answers from what was known. It may be called twice.
+// Close ends the probes under way and waits for them. Afterwards Presence answers from what
+// was known. It may be called twice.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.cancel()
 	s.mu.Unlock()
 	s.work.Wait()
-	s.save()
 }
 
-// Run keeps fresh what Keep named, and saves what is known from time to time, until ctx
-// ends; then it closes the Store and returns nil. It must be called at most once, and only
-// if something is to be kept fresh.
+// Run keeps fresh what Keep named until ctx ends; then it closes the Store and returns nil. It
+// must be called at most once, and only if something is to be kept fresh.
 func (s *Store) Run(ctx context.Context) error {
 	defer s.Close()
 	refresh := time.NewTicker(keepTick)
 	defer refresh.Stop()
-	save := time.NewTicker(saveEvery)
-	defer save.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-refresh.C:
 			s.refresh()
-		case <-save.C:
-			s.save()
 		}
 	}
 }

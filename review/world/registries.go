@@ -61,9 +61,7 @@ func (r *Registries) SetCredentials(dockerConfigJSON []byte, err error) {
 func (r *Registries) Afresh() *Registries {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := r.facts
-	o.Path = ""
-	other := &Registries{Store: presence.NewStore(r.Client, o), Client: r.Client, roots: r.roots, facts: o, note: r.note}
+	other := &Registries{Store: presence.NewStore(r.Client, r.facts), Client: r.Client, roots: r.roots, facts: r.facts, note: r.note}
 	other.SetNote("credentials", r.note)
 	return other
 }

@@ -165,12 +165,12 @@ func checkCSV(t *testing.T, csv *v1alpha1.ClusterServiceVersion, m made) {
 	container.Image = m.image
 	container.Args[1] = "--tls-dir=/tmp/k8s-webhook-server/serving-certs"
 	container.Args = append(container.Args, "--metrics-tls-dir=/etc/mirrorset-guard/tls")
-	projected := deployments[0].Spec.Template.Spec.Volumes[2].Projected
+	projected := deployments[0].Spec.Template.Spec.Volumes[1].Projected
 	if projected == nil || len(projected.Sources) != 2 || projected.Sources[0].ConfigMap.Name != "mirrorset-guard-defaults" || projected.Sources[0].ConfigMap.Optional != nil ||
 		projected.Sources[1].ConfigMap.Name != "mirrorset-guard-config" || !*projected.Sources[1].ConfigMap.Optional {
 		t.Errorf("the configuration is %+v", projected)
 	}
-	base.Spec.Template.Spec.Volumes[2] = deployments[0].Spec.Template.Spec.Volumes[2]
+	base.Spec.Template.Spec.Volumes[1] = deployments[0].Spec.Template.Spec.Volumes[1]
 	if diff := cmp.Diff(base.Spec, deployments[0].Spec); diff != "" {
 		t.Errorf("the Deployment (-base +bundle):\n%s", diff)
 	}

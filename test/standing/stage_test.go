@@ -85,14 +85,6 @@ func (s *stage) registry(t *testing.T, name string) *registries.Process {
 	return p
 }
 
-// away returns the address of a registry that is gone.
-func (s *stage) away(t *testing.T) *registries.Process {
-	t.Helper()
-	p := s.registry(t, "away")
-	must(t, p.Stop())
-	return p
-}
-
 // push pushes image shop/NAME:v1 to a host.
 func (s *stage) push(t *testing.T, host, image string) {
 	t.Helper()

@@ -3,8 +3,6 @@ package standing
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +23,6 @@ import (
 
 func TestStanding(t *testing.T) {
 	s := setUp(t)
-	t.Run("facts survive a restart", s.testFactFile)
 	t.Run("two replicas", s.testTwoReplicas)
 }
 
@@ -214,46 +211,6 @@ func wantEvent(t *testing.T, e eventsv1.Event, kind, object, note string) {
 	if r := e.Regarding; r.Kind != object || r.Name != "shop" || r.APIVersion != "config.openshift.io/v1" || r.UID == "" {
 		t.Errorf("it is about %+v, want %s shop", r, object)
 	}
-}
-
-// testFactFile: a guard knows what its predecessor knew, although the mirror is away; a
-// damaged file is not used, is reported, and is replaced.
-func (s *stage) testFactFile(t *testing.T) {
-	mirror := s.mirror
-	defer func() { s.mirror = mirror }()
-	file := filepath.Join(t.TempDir(), "facts")
-	flags := []string{"--fact-file", file}
-	present := func(g *guard) float64 { return g.Value("mirrorset_guard_standing_facts", "present") }
-
-	g := s.start(t, flags...)
-	g.Eventually(t, "all images are found", func() bool { return present(g) == 3 })
-	g.Stop(t)
-	saved, err := os.ReadFile(file)
-	must(t, err)
-	if !strings.Contains(string(saved), mirrorHost+"/shop/report@"+s.digest) {
-		t.Fatalf("the image that is pulled by digest is not in the file:\n%s", saved)
-	}
-
-	s.mirror = s.away(t)
-	g = s.start(t, flags...)
-	g.Eventually(t, "what was saved is known, and the rest is not", func() bool {
-		return present(g) == 1 && g.images("held") == 1 && g.images("unverified") == 2
-	})
-	g.Stop(t)
-
-	s.mirror = mirror
-	must(t, os.WriteFile(file, append(saved, "{}\n"...), 0o600))
-	g = s.start(t, flags...)
-	g.Eventually(t, "the damage is told", func() bool {
-		_, notes := g.Readyz()
-		return strings.Contains(notes, "saved facts are not used: "+file+" is damaged")
-	})
-	g.Eventually(t, "all images are found again", func() bool { return present(g) == 3 })
-	g.Stop(t)
-	if rebuilt, err := os.ReadFile(file); err != nil || !strings.Contains(string(rebuilt), "/shop/report@"+s.digest) || strings.HasSuffix(string(rebuilt), "{}\n") {
-		t.Errorf("the file was not rebuilt: %v\n%s", err, rebuilt)
-	}
-	s.wantEvents(t)
 }
 
 // TestUnreviewed: what decides where nodes pull from and no webhook sees is told of as it changes, and

@@ -96,14 +96,13 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	o.observe.addFlags(flags)
 	o.cluster.AddFlags(flags)
 	o.registries.AddFlags(flags)
-	flags.StringVar(&o.registries.FactFile, "fact-file", "", "file in which facts about images survive a restart; empty for none")
 	o.config.AddFlags(flags)
 	o.config.Mounted = true
 	o.standing.addFlags(flags)
 }
 
 func (o *serveOptions) validate() error {
-	return errors.Join(validateFactFile(o.registries.FactFile), o.standing.validate(), o.observe.validate())
+	return errors.Join(o.standing.validate(), o.observe.validate())
 }
 
 func (o *serveOptions) run(ctx context.Context, io cli.Streams) error {

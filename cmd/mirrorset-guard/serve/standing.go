@@ -3,8 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -37,21 +35,6 @@ func (s *standingFlags) validate() error {
 	return nil
 }
 
-// validateFactFile checks at the start that the file can be written, and not only with the first save,
-// after five minutes. What is in it is for the Store to judge.
-func validateFactFile(path string) error {
-	if path == "" {
-		return nil
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("--fact-file %q: exists and is not a regular file", path)
-	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return fmt.Errorf("--fact-file %q: there is no folder %s", path, filepath.Dir(path))
-	}
-	return nil
-}
-
 // prepareStanding makes what verifies the configuration in force, as reviewer reviews
 // changes of it.
 func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) error {
@@ -75,15 +58,14 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 	return err
 }
 
-// verify takes over what an earlier process knew, keeps fresh what the configuration in
-// force rests on and, where this process is to, reports what changes, until ctx ends.
+// verify keeps fresh what the configuration in force rests on and, where this process is to,
+// reports what changes, until ctx ends.
 // It waits for the credentials and the trust of the nodes: under others, nothing that
 // is known would count.
 func (g *guard) verify(ctx context.Context) {
 	if g.cluster.WaitReady(ctx) != nil || g.world.Trust.WaitReady(ctx) != nil {
 		return // ctx has ended
 	}
-	g.registries.Restore()
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	loops.Go(func() { g.standing.Keep(ctx) })

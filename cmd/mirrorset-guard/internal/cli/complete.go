@@ -19,7 +19,7 @@ func OneOf(flags *pflag.FlagSet, name string, values ...string) {
 }
 
 // fileFlags are completed with the names of files.
-var fileFlags = []string{"filename", "from", "config", "kubeconfig", "registry-ca", "pull-secret", "wait-for", "fact-file", "tls-dir", "client-ca"}
+var fileFlags = []string{"filename", "from", "config", "kubeconfig", "registry-ca", "pull-secret", "wait-for", "tls-dir", "client-ca"}
 
 // flagValues are the completions of flags that take a name. Flags of one name mean the same wherever
 // they are.

@@ -51,9 +51,6 @@ type RegistryFlags struct {
 	cas           []string
 	resolve       []string
 	allowLoopback bool
-	// FactFile is where facts survive a restart, "" for nowhere. Only serve has a flag
-	// for it: it goes with Store.Run and Store.Restore.
-	FactFile string
 	// Configured is what the configuration file says; nil for the defaults.
 	Configured *Configuration
 }
@@ -84,7 +81,7 @@ func (r *RegistryFlags) Options() (world.Options, error) {
 			UserAgent: "mirrorset-guard/" + Version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
 			Rates: configured.Paces.Rates, AtOnce: configured.Paces.AtOnce,
 		},
-		Facts:   presence.Options{Path: r.FactFile, Lifetimes: configured.Lifetimes},
+		Facts:   presence.Options{Lifetimes: configured.Lifetimes},
 		Cluster: live.Options{ForbiddenAfter: world.ForbiddenAfter},
 		Trust:   trust.Options{ForbiddenAfter: world.ForbiddenAfter},
 	}, nil
