@@ -5,7 +5,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -21,7 +20,7 @@ const containerfileField = "spec.containerFile[].content"
 // pkg/controller/build/buildrequest/assets/Containerfile.on-cluster-build-template).
 var layeringStages = []string{"extract", "configs"}
 
-// addDockerfiles adds the images that a build pulls for its inline Dockerfiles, which are at a path in an
+// addDockerfiles adds the images that inline Dockerfiles of a build begin with, which are at a path in an
 // object and follow these stages.
 func (h *Holder) addDockerfiles(object map[string]any, path string, before []string, use policy.Use) {
 	visitField(object, path, func(field string, value any) {
@@ -53,7 +52,7 @@ func (h *Holder) addDockerfile(object map[string]any, field, text string, before
 	}
 }
 
-// A dockerfile finds the images in a Dockerfile as OpenShift's builds read it
+// A dockerfile finds the images that FROM lines name, as OpenShift's builds read them
 // (openshift/builder, pkg/build/builder/common.go, addBuildParameters; openshift/imagebuilder,
 // dispatchers.go). What depends on the architecture of the build ("$TARGETARCH") is left out,
 // and so is what no builder could parse.
@@ -64,31 +63,8 @@ type dockerfile struct {
 	// replacesLast is set if the strategy has an image for the last stage.
 	replacesLast bool
 
-	global map[string]string // the arguments above the first FROM, with their values
-	local  map[string]string // those of the stage that is read; nil above the first FROM
+	args   map[string]string // those above the first FROM, with their values: only they count in FROM
 	stages map[string]bool   // the names of the stages so far, in lower case
-	found  map[string]bool
-}
-
-func (d *dockerfile) images(text string) []string {
-	d.global, d.found = map[string]string{}, map[string]bool{}
-	last := "" // the image of the stage that is read
-	for instruction := range instructions(text) {
-		words := instruction[1:]
-		switch strings.ToUpper(instruction[0]) {
-		case "ARG":
-			d.arg(words)
-		case "FROM":
-			d.add(last)
-			last = d.from(words)
-		case "COPY", "RUN", "ADD":
-			d.copied(words)
-		}
-	}
-	if !d.replacesLast {
-		d.add(last)
-	}
-	return slices.Sorted(maps.Keys(d.found))
 }
 
 // maxInDockerfile is how many images of one Dockerfile are read, each once. In 1 MiB may be 70,000, for 28 MiB of memory: no object names
@@ -96,31 +72,40 @@ func (d *dockerfile) images(text string) []string {
 // all changes refused; what a build cannot pull refuses none.
 const maxInDockerfile = 1000
 
-func (d *dockerfile) add(image string) {
-	if d.found[image] || len(d.found) >= maxInDockerfile {
-		return
+func (d *dockerfile) images(text string) []string {
+	d.args = map[string]string{}
+	found := map[string]bool{}
+	add := func(image string) {
+		if image != "" && image != "scratch" && !d.others[image] && len(found) < maxInDockerfile && isReference(image) {
+			found[image] = true
+		}
 	}
-	if image != "" && image != "scratch" && isReference(image) && !d.others[image] {
-		d.found[image] = true
+	begun, last := false, "" // the image of the stage that is read
+	for words := range instructions(text) {
+		switch instruction := strings.ToUpper(words[0]); {
+		case instruction == "ARG" && !begun:
+			d.arg(words[1:])
+		case instruction == "FROM":
+			add(last)
+			begun, last = true, d.from(words[1:])
+		}
 	}
+	if !d.replacesLast {
+		add(last)
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 // arg reads ARG NAME[=DEFAULT]...
 func (d *dockerfile) arg(words []string) {
 	for _, word := range words {
-		name, value, hasValue := strings.Cut(word, "=")
-		value, ok := d.expand(value)
-		if given, isGiven := d.given[name]; isGiven {
-			value, hasValue = given, true
+		name, value, _ := strings.Cut(word, "=")
+		value, known := d.expand(value)
+		if given, ok := d.given[name]; ok {
+			value = given
 		}
-		scope := d.local
-		if scope == nil {
-			scope = d.global
-		} else if global, isGlobal := d.global[name]; isGlobal && !hasValue {
-			value = global
-		}
-		if ok {
-			scope[name] = value
+		if known {
+			d.args[name] = value
 		}
 	}
 }
@@ -128,41 +113,19 @@ func (d *dockerfile) arg(words []string) {
 // from begins a stage: FROM [--FLAG]... IMAGE [AS NAME]. It returns the image, "" for a stage
 // that begins with another.
 func (d *dockerfile) from(words []string) string {
-	d.local = nil // only the arguments above all stages count in FROM
 	words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "--") })
 	image := ""
 	if len(words) > 0 {
 		image, _ = d.expand(words[0])
 	}
-	if d.isStage(image) {
+	if d.stages[strings.ToLower(image)] {
 		image = ""
 	}
 	if len(words) == 3 && strings.EqualFold(words[1], "as") {
 		d.stages[strings.ToLower(words[2])] = true
 	}
-	d.local = map[string]string{}
 	return image
 }
-
-// fromFlag is what instructions name other stages and images with: COPY --from=, and the
-// mounts of RUN.
-var fromFlag = regexp.MustCompile(`^(?:--from=|--mount=(?:.*,)?from=)([^,]+)`)
-
-func (d *dockerfile) copied(words []string) {
-	for _, word := range words {
-		if !strings.HasPrefix(word, "--") {
-			return // flags come first
-		}
-		if m := fromFlag.FindStringSubmatch(word); m != nil {
-			image, _ := d.expand(m[1])
-			if _, err := strconv.Atoi(image); err != nil && !d.isStage(image) {
-				d.add(image)
-			}
-		}
-	}
-}
-
-func (d *dockerfile) isStage(name string) bool { return d.stages[strings.ToLower(name)] }
 
 var (
 	// variable matches the innermost $NAME, ${NAME} or ${NAME:-DEFAULT} of a word.
@@ -185,13 +148,20 @@ func (d *dockerfile) expand(word string) (string, bool) {
 		if len(word) > maxExpanded {
 			return "", false
 		}
-		if !strings.Contains(word, "$") {
-			break
-		}
 		word = variable.ReplaceAllStringFunc(word, func(match string) string {
 			m := variable.FindStringSubmatch(match)
-			value, isKnown := d.value(m[1]+m[2], m[3], m[4])
-			known = known && isKnown
+			name, operator, operand := m[1]+m[2], m[3], m[4]
+			value, isSet := d.args[name]
+			if strings.HasPrefix(operator, ":") {
+				isSet = value != ""
+			}
+			switch {
+			case strings.HasSuffix(operator, "-") && !isSet, strings.HasSuffix(operator, "+") && isSet:
+				return operand
+			case strings.HasSuffix(operator, "+"):
+				return ""
+			}
+			known = known && (isSet || !builtIn.MatchString(name))
 			return value
 		})
 	}
@@ -201,30 +171,16 @@ func (d *dockerfile) expand(word string) (string, bool) {
 	return strings.Trim(word, `"'`), true
 }
 
-// value returns the value of a variable with an operator, such as ":-", and its operand.
-func (d *dockerfile) value(name, operator, operand string) (value string, known bool) {
-	value, isSet := d.local[name]
-	if d.local == nil {
-		value, isSet = d.global[name]
-	}
-	if strings.HasPrefix(operator, ":") {
-		isSet = value != ""
-	}
-	switch {
-	case strings.HasSuffix(operator, "-") && !isSet, strings.HasSuffix(operator, "+") && isSet:
-		return operand, true
-	case strings.HasSuffix(operator, "+"):
-		return "", true
-	default:
-		return value, isSet || !builtIn.MatchString(name)
-	}
-}
-
-// heredoc matches the beginning of a text that continues an instruction.
-var heredoc = regexp.MustCompile(`<<-?["']?([A-Za-z_]\w*)`)
+var (
+	// escapeDirective is the directive that changes the character by which a line is continued.
+	escapeDirective = regexp.MustCompile("(?i)^(?:\\s*#\\s*syntax\\s*=[^\\n]*\\n)?\\s*#\\s*escape\\s*=\\s*([\\\\`])")
+	// takesText matches the instructions that here-documents may follow, and heredoc the beginning of one.
+	takesText = regexp.MustCompile(`(?i)^(?:RUN|COPY|ADD)$`)
+	heredoc   = regexp.MustCompile(`<<-?["']?([A-Za-z_]\w*)`)
+)
 
 // instructions yields the words of each instruction of a Dockerfile: without comments, continued lines joined,
-// and without the texts of here-documents.
+// and without the texts of here-documents, in which a line may begin with FROM.
 func instructions(text string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
 		text = strings.TrimPrefix(text, "\ufeff")
@@ -232,7 +188,7 @@ func instructions(text string) iter.Seq[[]string] {
 		if m := escapeDirective.FindStringSubmatch(text); m != nil {
 			escape = m[1]
 		}
-		var instruction, ends []string // ends are those of here-documents
+		var words, ends []string // ends are those of here-documents
 		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
 			switch {
@@ -245,35 +201,22 @@ func instructions(text string) iter.Seq[[]string] {
 				continue
 			}
 			before, continues := strings.CutSuffix(line, escape)
-			instruction = append(instruction, strings.Fields(before)...)
-			if continues || len(instruction) == 0 {
+			words = append(words, strings.Fields(before)...)
+			if continues || len(words) == 0 {
 				continue
 			}
-			ends = heredocs(instruction)
-			if !yield(instruction) {
+			for _, word := range words[1:] {
+				if m := heredoc.FindStringSubmatch(word); m != nil && takesText.MatchString(words[0]) {
+					ends = append(ends, m[1])
+				}
+			}
+			if !yield(words) {
 				return
 			}
-			instruction = nil
+			words = nil
 		}
-		if len(instruction) > 0 {
-			yield(instruction)
-		}
-	}
-}
-
-// escapeDirective is the directive that changes the character by which a line is continued.
-var escapeDirective = regexp.MustCompile("(?i)^(?:\\s*#\\s*syntax\\s*=[^\\n]*\\n)?\\s*#\\s*escape\\s*=\\s*([\\\\`])")
-
-// heredocs returns the lines that end the here-documents of an instruction, in order.
-func heredocs(instruction []string) []string {
-	if !slices.Contains([]string{"RUN", "COPY", "ADD"}, strings.ToUpper(instruction[0])) {
-		return nil
-	}
-	var ends []string
-	for _, word := range instruction[1:] {
-		if m := heredoc.FindStringSubmatch(word); m != nil {
-			ends = append(ends, m[1])
+		if len(words) > 0 {
+			yield(words)
 		}
 	}
-	return ends
 }

@@ -94,10 +94,8 @@ spec:
       FROM q.io/tool:1 AS tool
       FROM configs AS final
       COPY --from=tool /a /b
-      COPY --from=q.io/other:1 /c /d
 `)
 	want := []Reference{
-		{Image: "q.io/other:1", Container: "spec.containerFile[0].content", OwnPullSecret: true},
 		{Image: "q.io/tool:1", Container: "spec.containerFile[0].content", OwnPullSecret: true},
 	}
 	if diff := cmp.Diff(want, h.References); diff != "" {
