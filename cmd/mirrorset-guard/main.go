@@ -26,10 +26,6 @@ import (
 
 func main() {
 	cli.Version = version
-	if cli.Completes(os.Args) {
-		// What cobra and client-go write there would be in the middle of what the user types.
-		os.Stderr, _ = os.OpenFile(os.DevNull, os.O_WRONLY, 0) // else what is written to it fails
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()

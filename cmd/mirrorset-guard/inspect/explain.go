@@ -43,7 +43,7 @@ Exit code 0: explained. 2: an image or an object cannot be parsed, or the Machin
 Config Operator would reject the configuration, in which case no node would get it.`,
 		Example: `  mirrorset-guard explain quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:...
   mirrorset-guard explain --from must-gather.yaml -f itms.yaml quay.io/team/app:v1 -o json`,
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: cli.CompleteImages,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, images []string) error {
 			return o.run(cmd.Context(), images, cli.StreamsOf(cmd))
 		},

@@ -46,7 +46,6 @@ Exit code 0: done, or nothing was to be done. 2: not done, or not for all pools.
 			}
 			return nil
 		},
-		ValidArgsFunction: cli.CompletePools,
 		RunE: func(cmd *cobra.Command, pools []string) error {
 			return o.run(cmd.Context(), pools, cli.StreamsOf(cmd))
 		},

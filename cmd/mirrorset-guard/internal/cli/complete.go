@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -22,20 +24,11 @@ func OneOf(flags *pflag.FlagSet, name string, values ...string) {
 var fileFlags = []string{"filename", "from", "config", "kubeconfig", "registry-ca", "pull-secret", "wait-for", "tls-dir", "client-ca"}
 
 // flagValues are the completions of flags that take a name. Flags of one name mean the same wherever
-// they are.
+// they are. Only what is known without a cluster or a dump is completed.
 var flagValues = map[string]cobra.CompletionFunc{
-	"context":   complete(contexts),
-	"namespace": complete(namespaces),
-	"pool":      complete(pools),
-	"registry":  complete(registries),
-	"rule":      completeLists(rules),
+	"context": complete(contexts),
+	"rule":    completeLists(rules),
 }
-
-// CompleteImages completes images of the cluster or dump, any number of them.
-var CompleteImages = complete(imagesInUse)
-
-// CompletePools completes MachineConfigPools, any number of them.
-var CompletePools = complete(pools)
 
 // CompleteFiles completes the names of files.
 func CompleteFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -58,7 +51,7 @@ func addCompletions(cmd *cobra.Command) {
 
 func completionOf(f *pflag.Flag) cobra.CompletionFunc {
 	values := f.Annotations[valuesAnnotation]
-	fixed := func(_ *cobra.Command, into *candidates) { into.add(values...) }
+	fixed := func(*cobra.Command) []string { return values }
 	switch {
 	case values != nil && f.Name == "output" && f.Value.Type() == "stringArray":
 		return completeOutputs(fixed)
@@ -74,25 +67,45 @@ func completionOf(f *pflag.Flag) cobra.CompletionFunc {
 }
 
 // A lister lists what an argument may be.
-type lister func(*cobra.Command, *candidates)
+type lister func(*cobra.Command) []string
 
-// complete completes one of those that list lists, but for those that are arguments already.
+func rules(*cobra.Command) []string { return policy.RuleIDs() }
+
+// contexts are those of the kubeconfig that the flags of cmd name.
+func contexts(cmd *cobra.Command) []string {
+	loading := clientcmd.NewDefaultClientConfigLoadingRules()
+	loading.ExplicitPath = cmd.Flags().Lookup("kubeconfig").Value.String()
+	config, err := loading.Load()
+	if err != nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(config.Contexts))
+}
+
+// begun returns those that begin so, each with before in front of it.
+func (l lister) begun(cmd *cobra.Command, so, before string) []cobra.Completion {
+	var found []cobra.Completion
+	for _, s := range l(cmd) {
+		if strings.HasPrefix(s, so) {
+			found = append(found, before+s)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// complete completes one of those that list lists.
 func complete(list lister) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		found := listed(cmd, list, begun)
-		return slices.DeleteFunc(found, func(s string) bool { return slices.Contains(args, s) }), cobra.ShellCompDirectiveNoFileComp
+	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return list.begun(cmd, begun, ""), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completeLists completes the last of those that are separated by commas.
 func completeLists(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		before := begun[:strings.LastIndexByte(begun, ',')+1]
-		found := listed(cmd, list, begun[len(before):])
-		for i := range found {
-			found[i] = before + found[i]
-		}
-		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		last := strings.LastIndexByte(begun, ',') + 1
+		return list.begun(cmd, begun[last:], begun[:last]), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 }
 
@@ -102,19 +115,6 @@ func completeOutputs(formats lister) cobra.CompletionFunc {
 		if strings.Contains(begun, "=") {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return listed(cmd, formats, begun), cobra.ShellCompDirectiveNoFileComp
+		return formats.begun(cmd, begun, ""), cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-func rules(_ *cobra.Command, into *candidates) { into.add(policy.RuleIDs()...) }
-
-// Completes reports whether the program was called for completions; argv is as in os.Args.
-func Completes(argv []string) bool {
-	called, err := callBy(argv[0])
-	return err == nil && (called.completes || isCompletion(argv[1:]))
-}
-
-// isCompletion reports whether args ask for completions.
-func isCompletion(args []string) bool {
-	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }

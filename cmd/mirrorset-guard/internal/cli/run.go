@@ -52,9 +52,6 @@ func Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.
 	if called.completes {
 		args = append([]string{cobra.ShellCompRequestCmd}, args...)
 	}
-	if isCompletion(args) {
-		stderr = io.Discard // it would be in the middle of what the user types
-	}
 	root := newRoot(called.program, commands)
 	root.SetArgs(args)
 	root.SetIn(stdin)
