@@ -69,7 +69,7 @@ func reference(t *testing.T) string {
 		comment := ""      // about the first of them
 		flush := func() {
 			if line := "- " + strings.Join(names, ", "); comment != "" {
-				fmt.Fprintf(&b, "%s: %s\n", line, verb.ReplaceAllString(comment, ""))
+				fmt.Fprintf(&b, "%s: %s\n", line, inJSON(of, verb.ReplaceAllString(comment, "")))
 			} else if names != nil {
 				fmt.Fprintln(&b, line)
 			}
@@ -109,8 +109,23 @@ func reference(t *testing.T) string {
 // isA is how the comment of a type begins, verb how that of a field does that says what it holds.
 var (
 	isA  = regexp.MustCompile(`^(?:An? )?\w+ (?:is|are) `)
-	verb = regexp.MustCompile(`^[a-z]\w* (?:is|are) `)
+	verb = regexp.MustCompile(`^[a-z]\w*(?:, [A-Z]\w+)*(?: and [A-Z]\w+)? (?:is|are) `)
 )
+
+// inJSON gives the fields of a type that a comment names their names in JSON. What stands in quotes is a value.
+func inJSON(of reflect.Type, comment string) string {
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		comment = regexp.MustCompile(`"?\b`+field.Name+`\b"?`).ReplaceAllStringFunc(comment, func(found string) string {
+			if found != field.Name {
+				return found
+			}
+			return "`" + name + "`"
+		})
+	}
+	return comment
+}
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 

@@ -18,7 +18,7 @@ type ReleaseReview struct {
 	Platform string `json:"platform,omitempty"`
 	// Counts are the numbers of images.
 	Counts ReleaseCounts `json:"counts"`
-	// Signature is about the release image's GPG signature, which the Cluster Version Operator verifies.
+	// Signature is about the release image's GPG signature, which CVO verifies.
 	Signature ReleaseSignature `json:"signature"`
 	// Problems are about the release as a whole.
 	Problems []ReleaseProblem `json:"problems"`

@@ -72,8 +72,8 @@ type Counts struct {
 	MovedOpen int `json:"movedOpen"`
 	// MovedAssumed are those of moved that were found as assumed are.
 	MovedAssumed int `json:"movedAssumed,omitempty"`
-	// Tags are those of ImageStreams for whose import or pull-through the route changes, and Builds the
-	// BuildConfigs and Builds: both as soon as the change is stored, with no rollout.
+	// Tags are those of ImageStreams for whose import or pull-through the route changes, and Builds counts
+	// BuildConfigs with what they have started: both as soon as the change is stored, with no rollout.
 	Tags   int `json:"tags,omitempty"`
 	Builds int `json:"builds,omitempty"`
 }

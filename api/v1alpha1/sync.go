@@ -9,8 +9,8 @@ type SyncEvent struct {
 	Kind       string `json:"kind"`
 	// Time is by the clock of the machine that copies.
 	Time time.Time `json:"time"`
-	// Type is Planned for what all events together are to come to, Started, Copied, Present (the mirror had all
-	// of it), Failed or Skipped of an image, Progress from time to time, and Ended.
+	// Type is "Planned" for what all events together are to come to, "Started", "Copied", "Present" (the mirror had all
+	// of it), "Failed" or "Skipped" of an image, "Progress" from time to time, and "Ended".
 	Type string `json:"type"`
 	// Image is the reference that is in use, Rule the objection that a copy meets, From the places that hold it,
 	// To the place it is copied to, and Digest its digest.
@@ -19,7 +19,7 @@ type SyncEvent struct {
 	From   []string `json:"from,omitempty"`
 	To     string   `json:"to,omitempty"`
 	Digest string   `json:"digest,omitempty"`
-	// Message says why it has Failed or was Skipped; Notes are remarks on what was copied.
+	// Message says why it has "Failed" or was "Skipped"; Notes are remarks on what was copied.
 	Message string   `json:"message,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 	// Bytes is how many there are to be sent, of the image or, without one, of all. Sent is how many were.
