@@ -27,7 +27,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A header is what says of JSON what it is. It is empty for all but a map.
+// A header is the kind and the name of an object in JSON. It is empty for all but a map.
 type header struct {
 	metav1.TypeMeta
 	namespace, name, resourceVersion string

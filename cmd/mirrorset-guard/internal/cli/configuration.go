@@ -28,7 +28,7 @@ func (c *ConfigFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Path, "config", "", "configuration file (see mirrorset-guard config)")
 }
 
-// A Configuration is what the file says, as its readers want it.
+// A Configuration is the content of the file, as its readers want it.
 type Configuration struct {
 	Settings  policy.Settings
 	Paces     registry.Paces
