@@ -13,16 +13,13 @@ import (
 
 // An AuditLog keeps records of decisions. *auditlog.Log is one.
 type AuditLog interface {
-	// Detail says what is to be recorded. It must not block.
-	Detail() audit.Detail
 	// Record keeps the record of a decision. It must not block.
 	Record(a auditv1alpha1.Decision)
 	// Confirm keeps the record of what became of an override. It must not block.
 	Confirm(c auditv1alpha1.Confirmation)
 }
 
-// The keys of the audit annotations that say which request a decision is about. Package input
-// reads them back.
+// The keys of the audit annotations that say which request a decision is about.
 const (
 	uidKey       = "uid"
 	operationKey = "operation"
@@ -31,30 +28,29 @@ const (
 	newHashKey   = "newSpecHash"
 )
 
-// specs are those before and after a change, as records have them; nil if there is none, or if it
-// cannot be read.
-type specs struct{ before, after *audit.Spec }
+// hashes are those of the specs before and after a change; "" if there is none, or if it cannot be read.
+type hashes struct{ before, after string }
 
-func (r *request) specs() (s specs) {
+func (r *request) hashes() (h hashes) {
 	if r.Operation != admissionv1.Create {
-		s.before = r.specOf(r.old)
+		h.before = r.hashOf(r.old)
 	}
 	if !r.isRemoval() {
-		s.after = r.specOf(r.put)
+		h.after = r.hashOf(r.put)
 	}
-	return s
+	return h
 }
 
-func (r *request) specOf(m *manifest) *audit.Spec {
+func (r *request) hashOf(m *manifest) string {
 	obj, err := r.decode(m)
 	if err != nil {
-		return nil
+		return ""
 	}
-	spec, err := audit.SpecOf(obj, r.kind())
+	hash, err := audit.SpecHash(obj)
 	if err != nil {
-		return nil
+		return ""
 	}
-	return spec
+	return hash
 }
 
 // setRequest sets the request that a is about.
@@ -69,17 +65,17 @@ func (a answer) annotate(annotations map[string]string) {
 	if a.dryRun {
 		annotations[dryRunKey] = "true"
 	}
-	for key, spec := range map[string]*audit.Spec{oldHashKey: a.specs.before, newHashKey: a.specs.after} {
-		if spec != nil {
-			annotations[key] = spec.Hash
+	for key, hash := range map[string]string{oldHashKey: a.hashes.before, newHashKey: a.hashes.after} {
+		if hash != "" {
+			annotations[key] = hash
 		}
 	}
 }
 
-// record hands the record of a to the audit log. A failure of that is logged, and
-// does not change the answer.
+// record hands the record of a to the audit log, if there was anything to review. A failure of that is
+// logged, and does not change the answer.
 func (h *Handler) record(log logr.Logger, r *request, a answer, took time.Duration) {
-	if h.Audit == nil {
+	if h.Audit == nil || a.verdict == skipped {
 		return
 	}
 	defer func() {
@@ -87,14 +83,11 @@ func (h *Handler) record(log logr.Logger, r *request, a answer, took time.Durati
 			log.Error(fmt.Errorf("panic: %v", p), "Could not record decision", "uid", a.uid)
 		}
 	}()
-	detail := h.Audit.Detail()
-	if detail.Covers(string(a.verdict)) {
-		h.Audit.Record(a.recorded(r, detail, time.Now().UTC(), took))
-	}
+	h.Audit.Record(a.recorded(r, time.Now().UTC(), took))
 }
 
 // recorded returns the record of a.
-func (a answer) recorded(r *request, detail audit.Detail, now time.Time, took time.Duration) auditv1alpha1.Decision {
+func (a answer) recorded(r *request, now time.Time, took time.Duration) auditv1alpha1.Decision {
 	record := auditv1alpha1.Decision{
 		Time:      now.Round(time.Microsecond),
 		UID:       a.uid,
@@ -106,24 +99,15 @@ func (a answer) recorded(r *request, detail audit.Detail, now time.Time, took ti
 		User:      audit.UserOf(r.requester()),
 		Object:    r.recorded(a.proposal.name),
 		Seconds:   took.Round(time.Microsecond).Seconds(),
-	}
-	if a.message != "" {
-		record.Reason = audit.Text(a.message)
-	}
-	if spec := a.specs.before; spec != nil {
-		record.OldSpecHash = spec.Hash
-	}
-	if spec := a.specs.after; spec != nil {
-		record.NewSpecHash = spec.Hash
+		Reason:    audit.Text(a.message),
+
+		OldSpecHash: a.hashes.before, NewSpecHash: a.hashes.after,
 	}
 	if a.override != nil {
 		record.Override = a.override.recorded()
 	}
-	if a.isReviewed() {
-		audit.Rest(&record, a.record, detail.Facts)
-	}
-	if detail.Changes && a.verdict != skipped && a.verdict != malformed {
-		record.Change = r.changeOf(a.specs)
+	if a.err == nil {
+		audit.Rest(&record, a.record)
 	}
 	return record
 }
@@ -138,7 +122,7 @@ func (r *request) recorded(called string) auditv1alpha1.Object {
 
 // confirm hands the record of what became of an override of r to the audit log.
 func (h *Handler) confirm(r *request, called string, confirmed bool) {
-	if h.Audit != nil && h.Audit.Detail().Covers(string(overridden)) {
+	if h.Audit != nil {
 		h.Audit.Confirm(auditv1alpha1.Confirmation{
 			Time: time.Now().UTC().Round(time.Microsecond), UID: name(string(r.UID)), Confirmed: confirmed,
 			User: audit.UserOf(r.requester()), Object: r.recorded(called),
@@ -146,22 +130,6 @@ func (h *Handler) confirm(r *request, called string, confirmed bool) {
 	}
 }
 
-// changeOf returns the change for a record. An object that could not be read, which a deletion does
-// not need, is marked as left out.
-func (r *request) changeOf(s specs) *auditv1alpha1.Change {
-	c := audit.ChangeOf(r.step, s.before, s.after)
-	if s.before == nil && r.Operation != admissionv1.Create {
-		c.Omit("the old object could not be read")
-	}
-	if s.after == nil && c.Step == auditv1alpha1.StepPut {
-		c.Omit("the new object could not be read")
-	}
-	return c
-}
-
 func (o overrideAttempt) recorded() *auditv1alpha1.Override {
 	return &auditv1alpha1.Override{Result: string(o.result), Of: string(o.refusal), Code: o.code, Reason: audit.Text(o.reason), Refused: audit.Text(o.objection)}
 }
-
-// isReviewed reports whether a rests on a review.
-func (a answer) isReviewed() bool { return a.verdict != skipped && a.err == nil }

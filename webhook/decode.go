@@ -6,7 +6,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
-	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -28,9 +27,9 @@ func (r *request) propose() (proposal, error) {
 		return proposal{}, fmt.Errorf("%s: unknown operation %q", r.title(), r.Operation)
 	}
 	switch r.step {
-	case auditv1alpha1.StepDelete:
+	case stepDelete:
 		return r.proposeRemoval(mirrors.Delete)
-	case auditv1alpha1.StepRemoveFinally:
+	case stepRemoveFinally:
 		return r.proposeRemoval(mirrors.RemoveFinally)
 	default:
 		return r.proposePut()

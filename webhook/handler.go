@@ -110,10 +110,10 @@ var verdicts = []verdict{allowed, denied, none, malformed, skipped, waived, over
 
 // An answer is everything that is reported about a request.
 type answer struct {
-	// uid, operation and dryRun are those of the request; specs are of its objects.
+	// uid, operation and dryRun are those of the request; hashes are of its objects.
 	uid, operation string
 	dryRun         bool
-	specs          specs
+	hashes         hashes
 
 	proposal proposal
 	verdict  verdict
@@ -217,7 +217,7 @@ func (h *Handler) examine(ctx context.Context, r *request, o *overrideCheck) (a 
 		return a
 	}
 	a = h.review(ctx, r, p, o)
-	a.specs = r.specs()
+	a.hashes = r.hashes()
 	return a
 }
 

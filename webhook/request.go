@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -30,11 +29,20 @@ type request struct {
 	admissionv1.AdmissionRequest
 	// put is the object that is asked for, old the one in force. Either may be missing.
 	put, old *manifest
-	// step is what is to become of the object, as records call it.
-	step string
+	step     step
 	// fate is whether others may be told that it is admitted.
 	fate atomic.Int32
 }
+
+// A step is what is to become of the object of a request.
+type step int
+
+const (
+	stepPut step = iota
+	stepDelete
+	// stepRemoveFinally: the last finalizer of an object under deletion is removed.
+	stepRemoveFinally
+)
 
 // The bounds of what is decoded. Labels and values are counted before there are maps and slices of
 // them: a text of 7 MB may hold two and a half million empty entries, which would take a gigabyte.
@@ -49,11 +57,9 @@ func readRequest(req admissionv1.AdmissionRequest) *request {
 	r := &request{AdmissionRequest: req, put: readManifest(req.Object.Raw), old: readManifest(req.OldObject.Raw)}
 	switch {
 	case req.Operation == admissionv1.Delete:
-		r.step = auditv1alpha1.StepDelete
+		r.step = stepDelete
 	case r.takesAway():
-		r.step = auditv1alpha1.StepRemoveFinally
-	default:
-		r.step = auditv1alpha1.StepPut
+		r.step = stepRemoveFinally
 	}
 	return r
 }
@@ -70,7 +76,7 @@ func (r *request) takesAway() bool {
 }
 
 // isRemoval reports whether r takes an object out of force.
-func (r *request) isRemoval() bool { return r.step != auditv1alpha1.StepPut }
+func (r *request) isRemoval() bool { return r.step != stepPut }
 
 // release gives up the text of r, which may have 8 MiB: the outcome of a change is followed for some
 // more seconds, for which its metadata suffice.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
 )
 
@@ -54,7 +53,7 @@ func reference(t *testing.T) string {
 	types := []reflect.Type{
 		reflect.TypeFor[Review](), reflect.TypeFor[Explanation](), reflect.TypeFor[Rendering](), reflect.TypeFor[Inventory](),
 		reflect.TypeFor[RolloutStatus](), reflect.TypeFor[Diagnosis](), reflect.TypeFor[Verification](), reflect.TypeFor[RolloutEvent](), reflect.TypeFor[SyncEvent](),
-		reflect.TypeFor[AuditSummary](), reflect.TypeFor[Replay](), reflect.TypeFor[Deletion](), reflect.TypeFor[KeepList](), reflect.TypeFor[ReleaseReview](),
+		reflect.TypeFor[Deletion](), reflect.TypeFor[KeepList](), reflect.TypeFor[ReleaseReview](),
 	}
 	known := map[reflect.Type]bool{}
 	for _, of := range types {
@@ -174,9 +173,6 @@ func kindOf(of reflect.Type) (string, reflect.Type) {
 	case reflect.Struct:
 		if of.PkgPath() == "time" {
 			return "time", nil
-		}
-		if of.PkgPath() == reflect.TypeFor[auditv1alpha1.Object]().PkgPath() {
-			return fmt.Sprintf("[%s](audit.md)", of.Name()), nil
 		}
 		return fmt.Sprintf("[%s](#%s)", of.Name(), strings.ToLower(of.Name())), of
 	default:

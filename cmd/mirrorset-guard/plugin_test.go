@@ -95,7 +95,6 @@ func TestCompletion(t *testing.T) {
 	}
 	for _, tc := range []struct{ args, want string }{
 		{"check -o s|", "sarif"},
-		{"audit --verdict allowed,over|", `allowed\,overridden`},
 		{"config explain exemptions.im|", "exemptions.images"},
 		{"rollout diag|", "diagnose"},
 		{"check --context |", "envtest"},

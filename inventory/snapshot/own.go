@@ -27,7 +27,7 @@ var ownKinds = []string{
 // printedKinds are the kinds of that group that commands print, which may be in a folder beside a dump
 // and are no part of it. A test compares them with docs/documents.md.
 var printedKinds = []string{
-	"Review", "Explanation", "Rendering", "Inventory", "RolloutEvent", "AuditSummary", "Replay", "Deletion", "KeepList", "SyncEvent", "ReleaseReview",
+	"Review", "Explanation", "Rendering", "Inventory", "RolloutEvent", "Deletion", "KeepList", "SyncEvent", "ReleaseReview",
 }
 
 // errLater is wrapped by errors about what a later version of the guard has written.

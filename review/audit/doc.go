@@ -1,13 +1,12 @@
 // Package audit makes the records of the webhook's decisions: who asked for what, how it was
-// answered, and on what grounds. Package api/audit/v1alpha1 has the schema; this one makes records of
-// reviews, and reads changes and facts back from them.
+// answered, and on what grounds. Package api/audit/v1alpha1 has the schema.
 //
 //	d := auditv1alpha1.Decision{UID: uid, Verdict: "denied"} // and who, what, when
-//	audit.Rest(&d, record, facts)                    // the findings, facts, counts and forecast of a review
+//	audit.Rest(&d, record)                           // the findings, counts and forecast of a review
 //	line, err := d.Line()
 //
 // A record holds no secrets: credentials in what is recorded are left out. Every list in it is
 // bounded, and says how much was left out.
 //
-// The package is pure: package auditlog writes lines, and package input reads them.
+// The package is pure: package auditlog writes lines.
 package audit

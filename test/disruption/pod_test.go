@@ -34,7 +34,6 @@ type pod struct {
 	tlsDir         string
 	process        *exec.Cmd
 	log            bytes.Buffer
-	records        string // the file with its audit records
 	ended          chan error
 	deleted        bool
 }
@@ -51,13 +50,6 @@ func (s *stage) start(t *testing.T, tlsDir string, with timings) *pod {
 	}, s.flags...)...)
 	p.process.Env = append(os.Environ(), "GORACE="+cluster.GORACE)
 	p.process.Stderr = &p.log
-	p.records = filepath.Join(s.dir, p.name+".jsonl")
-	records, err := os.Create(p.records)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer records.Close() //nolint:errcheck // the process has it
-	p.process.Stdout = records
 	if err := p.process.Start(); err != nil {
 		t.Fatal(err)
 	}

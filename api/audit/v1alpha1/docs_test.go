@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
 )
 
-var update = flag.Bool("update", false, "write the tables in docs that are made from the types")
+var update = flag.Bool("update", false, "write the lists in docs that are made from the types")
 
 const (
 	document       = "../../../docs/audit.md"
@@ -27,87 +28,88 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, rest, _ := strings.Cut(string(data), begin)
-	table, after, found := strings.Cut(rest, endMark)
+	lists, after, found := strings.Cut(rest, endMark)
 	if !found {
-		t.Fatalf("%s has no place for the tables", document)
+		t.Fatalf("%s has no place for the lists", document)
 	}
-	want := tables(t)
+	want := reference(t)
 	if *update {
 		if err := os.WriteFile(document, []byte(before+begin+want+endMark+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if diff := cmp.Diff(want, table); diff != "" {
+	if diff := cmp.Diff(want, lists); diff != "" {
 		t.Errorf("docs/audit.md is out of date (-want +got); go test ./api/audit/v1alpha1 -update writes it:\n%s", diff)
 	}
 }
 
-func tables(t *testing.T) string {
+// verb is how the comment of a field begins that says what it holds.
+var verb = regexp.MustCompile(`^[a-zA-Z]\w* (?:is|are) `)
+
+// reference has a list for each kind of line, and then one for each type in it.
+func reference(t *testing.T) string {
 	t.Helper()
 	source, err := os.ReadFile("types.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	comments := typedoc.Comments(string(source))
+	types := []reflect.Type{reflect.TypeFor[Decision](), reflect.TypeFor[Confirmation](), reflect.TypeFor[Loss]()}
+	known := map[reflect.Type]bool{}
 	var b strings.Builder
-	for _, root := range []reflect.Type{reflect.TypeFor[Decision](), reflect.TypeFor[Confirmation](), reflect.TypeFor[Loss]()} {
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n| field | type | meaning |\n|---|---|---|\n", root.Name(), comments[root.Name()])
-		rows(t, &b, "", root, comments)
+	for i := 0; i < len(types); i++ { // which grows
+		of := types[i]
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n", of.Name(), comments[of.Name()])
+		for i := range of.NumField() {
+			field := of.Field(i)
+			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "apiVersion" || name == "kind" && i == 1 {
+				continue
+			}
+			comment := comments[of.Name()+"."+name]
+			if !strings.HasSuffix(comment, ".") {
+				t.Errorf("%s.%s: %q", of.Name(), name, comment)
+			}
+			kind, inner := kindOf(field.Type)
+			if inner != nil && !known[inner] {
+				known[inner] = true
+				types = append(types, inner)
+			}
+			if options != "" {
+				name += "?"
+			}
+			fmt.Fprintf(&b, "- %s: %s\n", strings.TrimSuffix("`"+name+"` "+kind, " "), verb.ReplaceAllString(comment, ""))
+		}
 		b.WriteString("\n")
 	}
 	return b.String()
 }
 
-// rows writes a row for each field of a struct, and of the structs in it.
-func rows(t *testing.T, b *strings.Builder, path string, of reflect.Type, comments map[string]string) {
-	t.Helper()
-	for i := range of.NumField() {
-		field := of.Field(i)
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		comment := comments[of.Name()+"."+name]
-		if !strings.HasSuffix(comment, ".") {
-			t.Errorf("%s.%s: %q", of.Name(), name, comment)
-		}
-		kind, inner := jsonType(field.Type)
-		if options == "omitempty" || options == "omitzero" {
-			kind += ", may be left out"
-		}
-		fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", path, name, kind, comment)
-		if inner != nil {
-			rows(t, b, path+name+".", inner, comments)
-		}
-	}
-}
-
-// jsonType says what a value is in JSON, and which struct it holds, if any.
-func jsonType(t reflect.Type) (string, reflect.Type) {
-	switch t.Kind() {
+// kindOf says what a value is in JSON, "" for a string, and which type of this package it holds, if any.
+func kindOf(of reflect.Type) (string, reflect.Type) {
+	switch of.Kind() {
 	case reflect.Pointer:
-		return jsonType(t.Elem())
+		return kindOf(of.Elem())
 	case reflect.String:
-		return "string", nil
+		return "", nil
 	case reflect.Bool:
 		return "boolean", nil
 	case reflect.Int, reflect.Float64:
 		return "number", nil
 	case reflect.Slice:
-		if t == reflect.TypeFor[[]byte]() {
-			return "string", nil
-		}
-		if t.Elem().Kind() == reflect.Uint8 {
-			return "object", nil // json.RawMessage
-		}
-		name, inner := jsonType(t.Elem())
-		return "list of " + name + "s", inner
+		kind, inner := kindOf(of.Elem())
+		return kind + "[]", inner
 	case reflect.Struct:
-		if t.PkgPath() == "time" {
+		switch of.PkgPath() {
+		case "time":
 			return "time", nil
+		case reflect.TypeFor[Decision]().PkgPath():
+			return fmt.Sprintf("[%s](#%s)", of.Name(), strings.ToLower(of.Name())), of
+		default:
+			return fmt.Sprintf("[%s](documents.md#%s)", of.Name(), strings.ToLower(of.Name())), nil
 		}
-		return "object", t
-	case reflect.Map:
-		return "object", nil
 	default:
-		panic("a field of type " + t.String())
+		panic("a field of type " + of.String())
 	}
 }

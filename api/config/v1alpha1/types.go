@@ -62,8 +62,11 @@ type GuardConfiguration struct {
 	// Registries are those that are asked in a way of their own. quay.io keeps its 450 requests
 	// a second unless an entry for it says otherwise.
 	Registries []Registry `json:"registries"`
-	// Audit says what is recorded of decisions, and where.
-	Audit Audit `json:"audit"`
+	// AuditLog is where the records of decisions go, one line of JSON for each: stdout for standard output, while
+	// the log goes to standard error; none; or the absolute path of a file, which is rotated at 100 MiB. Of such
+	// files 10 are kept, compressed and in the same folder; only their owner can read them. {replica} in
+	// the path stands for the name of the replica, for a folder that replicas share.
+	AuditLog string `json:"auditLog"`
 	// Updates says which release the replica that verifies judges again and again before the cluster is updated to
 	// it: off for none; desired for the one that spec.desiredUpdate of ClusterVersion names; recommended for that
 	// one and, where there is none, the newest that ClusterVersion recommends.
@@ -147,48 +150,8 @@ type Registry struct {
 	Depth Depth `json:"depth,omitempty"`
 }
 
-// An Audit says what is recorded of decisions: one line of JSON for each.
-type Audit struct {
-	// Destination is where records go. stdout is standard output, while the log goes to standard
-	// error. file is a file of its own, which is rotated. With none, nothing is recorded.
-	Destination AuditDestination `json:"destination"`
-	// File is the file, for the destination file.
-	File AuditFile `json:"file"`
-	// Unchanged also records requests that change no spec, which are admitted without a review.
-	// Controllers may make many of these.
-	Unchanged bool `json:"unchanged"`
-	// Changes keeps the old and the new object in the record, with its name, labels and spec, so
-	// that the command replay can judge the change again. Of an object of more than 64 KiB there
-	// is only the hash.
-	Changes bool `json:"changes"`
-	// Facts is how many facts about images a record has at most, from 0 to 10000. The decisive
-	// ones come first; how many are left out is said.
-	Facts int `json:"facts"`
-}
-
-// An AuditFile is a file that is rotated. Its backups are in the same folder.
-type AuditFile struct {
-	// Path is where the file is. {replica} in it stands for the name of the replica, for a
-	// folder that replicas share. The file and its backups can be read by their owner only.
-	Path string `json:"path"`
-	// MaxSizeMiB is the size beyond which the file is rotated, from 10 to 10240.
-	MaxSizeMiB int `json:"maxSizeMiB"`
-	// MaxFiles is how many backups are kept, from 0 to 10000; 0 for all of them.
-	MaxFiles int `json:"maxFiles"`
-	// MaxAgeDays is for how many days backups are kept, from 0 to 3650; 0 for ever.
-	MaxAgeDays int `json:"maxAgeDays"`
-	// Compress compresses backups with gzip.
-	Compress bool `json:"compress"`
-}
-
 // An Enum is a text of which there are only a few.
 type Enum interface{ Values() []string }
-
-// An AuditDestination is the place that records go to.
-type AuditDestination string
-
-// Values implements Enum.
-func (AuditDestination) Values() []string { return []string{"none", "stdout", "file"} }
 
 // Updates are the releases that are judged before an update.
 type Updates string

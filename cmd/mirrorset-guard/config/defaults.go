@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
 // Default returns the Configuration of a file that sets nothing. The caller owns it.
@@ -31,11 +32,8 @@ func Default() Configuration {
 			Recalled: v1alpha1.Duration(90 * time.Second), Trouble: v1alpha1.Duration(10 * time.Second),
 		},
 		Registries: []v1alpha1.Registry{{Host: "quay.io", RequestsPerSecond: &quay}},
-		Audit: v1alpha1.Audit{
-			Destination: "stdout", Changes: true, Facts: 100,
-			File: v1alpha1.AuditFile{MaxSizeMiB: 100, MaxFiles: 10, MaxAgeDays: 0, Compress: true},
-		},
-		Updates: v1alpha1.UpdatesOff,
+		AuditLog:   auditlog.Stdout,
+		Updates:    v1alpha1.UpdatesOff,
 	}}
 }
 

@@ -11,18 +11,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
 // What the values of the file's enums are in the packages that go by them.
 var (
-	modes             = map[v1alpha1.Mode]policy.Mode{"enforce": policy.ModeEnforce, "warn": policy.ModeWarn, "audit": policy.ModeAudit}
-	severities        = map[v1alpha1.Severity]policy.Severity{"deny": policy.Deny, "warn": policy.Warn, "info": policy.Info}
-	guesses           = map[v1alpha1.Guesses]policy.Guesses{"deny": policy.GuessesDeny, "warn": policy.GuessesWarn, "ignore": policy.GuessesIgnore}
-	blobScopes        = map[v1alpha1.BlobScope]policy.BlobScope{"all": policy.BlobsOfAll, "protected": policy.BlobsOfProtected, "none": policy.BlobsOfNone}
-	depths            = map[v1alpha1.Depth]mirrors.Depth{"manifest": mirrors.DepthManifest, "blobs": mirrors.DepthBlobs}
-	auditDestinations = map[v1alpha1.AuditDestination]auditlog.Destination{"none": auditlog.Nowhere, "stdout": auditlog.Stdout, "file": auditlog.File}
+	modes      = map[v1alpha1.Mode]policy.Mode{"enforce": policy.ModeEnforce, "warn": policy.ModeWarn, "audit": policy.ModeAudit}
+	severities = map[v1alpha1.Severity]policy.Severity{"deny": policy.Deny, "warn": policy.Warn, "info": policy.Info}
+	guesses    = map[v1alpha1.Guesses]policy.Guesses{"deny": policy.GuessesDeny, "warn": policy.GuessesWarn, "ignore": policy.GuessesIgnore}
+	blobScopes = map[v1alpha1.BlobScope]policy.BlobScope{"all": policy.BlobsOfAll, "protected": policy.BlobsOfProtected, "none": policy.BlobsOfNone}
+	depths     = map[v1alpha1.Depth]mirrors.Depth{"manifest": mirrors.DepthManifest, "blobs": mirrors.DepthBlobs}
 )
 
 // Settings returns what c says about verdicts. c must have been parsed without mistakes.
@@ -66,16 +63,6 @@ func WithOwn(protected []string) []string {
 		return protected
 	}
 	return append([]string{policy.OwnNamespace}, protected...)
-}
-
-// AuditSettings returns what is recorded, and where.
-func (c Configuration) AuditSettings() auditlog.Settings {
-	a := c.Audit
-	return auditlog.Settings{
-		To:     auditDestinations[a.Destination],
-		File:   auditlog.FileSettings{Path: a.File.Path, MaxSize: a.File.MaxSizeMiB, MaxFiles: a.File.MaxFiles, MaxAge: a.File.MaxAgeDays, Compress: a.File.Compress},
-		Detail: audit.Detail{Unchanged: a.Unchanged, Changes: a.Changes, Facts: a.Facts},
-	}
 }
 
 // apiOf returns the host at which the API of a registry is.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
 // The bounds of values; the comments on the types name them.
@@ -57,7 +59,9 @@ func (c Configuration) validate(wrong map[string]bool) field.ErrorList {
 	v.minutes(field.NewPath("minutesPerNode"), c.MinutesPerNode)
 	v.lifetimes(field.NewPath("lifetimes"), c.Lifetimes)
 	v.registries(field.NewPath("registries"), c.Registries)
-	v.audit(field.NewPath("audit"), c.Audit)
+	if to := c.AuditLog; to != auditlog.Stdout && to != auditlog.Nowhere && !filepath.IsAbs(to) {
+		v.add(field.Invalid(field.NewPath("auditLog"), to, "want stdout, none or a path that begins with /"))
+	}
 	oneOf(&v, field.NewPath("updates"), c.Updates)
 	return v.mistakes
 }

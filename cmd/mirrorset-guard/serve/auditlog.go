@@ -9,23 +9,22 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
-// prepareAudit makes what records decisions, as s says.
-func (g *guard) prepareAudit(s auditlog.Settings) (err error) {
+// prepareAudit makes what records decisions in a place.
+func (g *guard) prepareAudit(to string) (err error) {
 	g.audit, err = auditlog.New(auditlog.Options{
 		Stdout: g.options.stdout, Guard: auditv1alpha1.Guard{Version: cli.Version, Replica: g.replica}, Metrics: g.registry, Log: g.log.WithName("audit"),
 	})
 	if err != nil {
 		return err
 	}
-	return g.configureAudit(s)
+	return g.configureAudit(to)
 }
 
-// configureAudit puts s in force. The name of the file has that of the pod in it, which survives
-// a restart of the container.
-func (g *guard) configureAudit(s auditlog.Settings) error {
+// configureAudit directs records to a place. The name of a file may have that of the pod in it, which
+// survives a restart of the container.
+func (g *guard) configureAudit(to string) error {
 	pod, _, _ := strings.Cut(g.replica, "_")
-	s.File = s.File.For(pod)
-	return g.audit.Configure(s)
+	return g.audit.Configure(strings.ReplaceAll(to, "{replica}", pod))
 }
 
 // recordDecisions writes records until stop is called, which returns when they are written. It is

@@ -44,7 +44,7 @@ func (g *guard) configNotes() []string {
 // configure puts file in force.
 func (g *guard) configure(file config.Configuration) error {
 	configured := cli.ConfigurationOf(file)
-	if err := g.configureAudit(configured.Audit); err != nil {
+	if err := g.configureAudit(configured.AuditLog); err != nil {
 		return err
 	}
 	g.registries.Client.SetPaces(configured.Paces)

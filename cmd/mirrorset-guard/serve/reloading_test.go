@@ -22,7 +22,7 @@ func TestConfigure(t *testing.T) {
 	if g.updates, err = updates.New(updates.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.prepareAudit(config.Default().AuditSettings()); err != nil {
+	if err := g.prepareAudit(config.Default().AuditLog); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -31,7 +31,7 @@ func TestConfigure(t *testing.T) {
 		mode policy.Mode
 	}{
 		{clitest.ConfigHeader + "mode: warn\n", "", policy.ModeWarn},
-		{clitest.ConfigHeader + "mode: audit\naudit: {destination: file, file: {path: /dev/null/audit.log}}\n", "opening the audit file: mkdir /dev/null: not a directory", policy.ModeWarn},
+		{clitest.ConfigHeader + "mode: audit\nauditLog: /dev/null/audit.log\n", "opening the audit file: mkdir /dev/null: not a directory", policy.ModeWarn},
 		{clitest.ConfigHeader, "", policy.ModeEnforce},
 	} {
 		file, err := config.Parse([]byte(tt.text))

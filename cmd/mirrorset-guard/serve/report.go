@@ -158,9 +158,7 @@ type decisions struct {
 	last []auditv1alpha1.Decision // the latest last
 }
 
-// add keeps a decision without what takes room: the facts, and the objects.
 func (d *decisions) add(a auditv1alpha1.Decision) {
-	a.Facts, a.Change = nil, nil
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.last) == maxDecisions {

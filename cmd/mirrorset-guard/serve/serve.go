@@ -210,7 +210,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	reviewer.Told = webhook.Told
-	if err := g.prepareAudit(configured.Audit); err != nil {
+	if err := g.prepareAudit(configured.AuditLog); err != nil {
 		return nil, err
 	}
 	if err := g.prepareReloading(); err != nil {

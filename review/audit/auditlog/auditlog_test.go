@@ -22,7 +22,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
 // A disk keeps what is written, as long as it is not full or blocked.
@@ -89,7 +88,7 @@ func start(t *testing.T, w io.Writer) started {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Configure(Settings{To: Stdout}); err != nil {
+	if err := log.Configure(Stdout); err != nil {
 		t.Fatal(err)
 	}
 	s.Log = log
@@ -209,14 +208,15 @@ func TestBlockedDestinationHoldsUpNothing(t *testing.T) {
 		s := start(t, d)
 		s.Record(decision(0))
 		synctest.Wait() // it is being written
-		if err := s.Configure(Settings{To: Nowhere}); err != nil {
+		if err := s.Configure(Nowhere); err != nil {
 			t.Fatal(err)
 		}
-		if !s.Detail().Off {
-			t.Error("it is still on")
-		}
+		s.Record(decision(1))
 		close(d.blocked)
 		s.stop()
+		if got := uids(t, d.lines()); !slices.Equal(got, []string{"0"}) {
+			t.Errorf("written although switched off: %q", got)
+		}
 	})
 }
 
@@ -258,13 +258,13 @@ func TestEndDoesNotHang(t *testing.T) {
 }
 
 // logTo returns a Log that writes to a file, and is not running.
-func logTo(t *testing.T, f FileSettings) *Log {
+func logTo(t *testing.T, path string) *Log {
 	t.Helper()
 	log, err := New(Options{Stdout: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Configure(Settings{To: File, File: f}); err != nil {
+	if err := log.Configure(path); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = log.to.Close() })
@@ -295,7 +295,7 @@ func read(t *testing.T, path string) []string {
 // and the file is its owner's only.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "audit-r.log")
-	log := logTo(t, FileSettings{Path: filepath.Join(filepath.Dir(path), "audit-{replica}.log"), MaxSize: 10}.For("r"))
+	log := logTo(t, path)
 	write(t, log, decision(0))
 	if err := os.WriteFile(path, append([]byte(strings.Join(read(t, path), "\n")), "\n{\"half"...), 0o644); err != nil {
 		t.Fatal(err)
@@ -303,7 +303,7 @@ func TestFile(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	write(t, logTo(t, FileSettings{Path: path, MaxSize: 10}), decision(1))
+	write(t, logTo(t, path), decision(1))
 	if got := uids(t, read(t, path)); !slices.Equal(got, []string{"0", "broken", "1"}) {
 		t.Errorf("got %q", got)
 	}
@@ -317,9 +317,19 @@ func TestFile(t *testing.T) {
 func TestFileIsRotated(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.log")
-	log := logTo(t, FileSettings{Path: path, MaxSize: 1, Compress: true})
+	f, err := openFile(path, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
 	for i := range 3 {
-		write(t, log, auditv1alpha1.Decision{UID: fmt.Sprint(i), Reason: strings.Repeat("x", 700<<10)})
+		line, err := auditv1alpha1.Decision{UID: fmt.Sprint(i), Reason: strings.Repeat("x", 700<<10)}.Line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(line); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var backups []string
 	for deadline := time.Now().Add(time.Minute); len(backups) < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) { // lumberjack has no event for it
@@ -364,7 +374,7 @@ func unpacked(t *testing.T, path string) []string {
 // TestFileIsMovedAway: by somebody else. The next record begins a new one.
 func TestFileIsMovedAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	log := logTo(t, FileSettings{Path: path, MaxSize: 10})
+	log := logTo(t, path)
 	write(t, log, decision(0))
 	if err := os.Rename(path, path+".old"); err != nil {
 		t.Fatal(err)
@@ -383,34 +393,30 @@ func TestFileIsMovedAway(t *testing.T) {
 // settings say.
 func TestConfigure(t *testing.T) {
 	dir := t.TempDir()
-	first, second := FileSettings{Path: filepath.Join(dir, "a.log"), MaxSize: 10}, FileSettings{Path: filepath.Join(dir, "b.log"), MaxSize: 10}
+	first, second := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
 	log := logTo(t, first)
-	if err := log.Configure(Settings{To: File, File: FileSettings{Path: dir}}); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+	if err := log.Configure(dir); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}
 	blocker := filepath.Join(dir, "file")
 	if err := os.WriteFile(blocker, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Configure(Settings{To: File, File: FileSettings{Path: filepath.Join(blocker, "a.log")}}); err == nil {
+	if err := log.Configure(filepath.Join(blocker, "a.log")); err == nil {
 		t.Error("a folder that is a file")
 	}
 	write(t, log, decision(0))
 	log.Record(decision(1))
-	if err := log.Configure(Settings{To: File, File: second, Detail: audit.Detail{Facts: 5}}); err != nil {
+	if err := log.Configure(second); err != nil {
 		t.Fatal(err)
 	}
 	write(t, log)
-	if err := log.Configure(Settings{To: File, File: second, Detail: audit.Detail{Facts: 6}}); err != nil || log.Detail().Facts != 6 || log.Detail().Off {
-		t.Errorf("%v: %+v", err, log.Detail())
-	}
-	if a, b := uids(t, read(t, first.Path)), uids(t, read(t, second.Path)); a[0] != "0" || b[0] != "1" {
+	if a, b := uids(t, read(t, first)), uids(t, read(t, second)); a[0] != "0" || b[0] != "1" {
 		t.Errorf("%q, then %q", a, b)
 	}
-	if err := log.Configure(Settings{To: Nowhere}); err != nil || !log.Detail().Off || log.Detail().Covers("denied") {
-		t.Errorf("%v: %+v", err, log.Detail())
-	}
-	if err := log.Configure(Settings{To: File, File: first}); err != nil {
-		t.Fatal(err)
+	for _, to := range []string{Nowhere, first} {
+		if err := log.Configure(to); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

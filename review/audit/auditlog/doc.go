@@ -2,7 +2,7 @@
 // rotated.
 //
 //	log, err := auditlog.New(auditlog.Options{Stdout: os.Stdout, Guard: guard})
-//	err = log.Configure(auditlog.Settings{To: auditlog.File, ...})
+//	err = log.Configure("/var/log/mirrorset-guard/audit.log")
 //	go log.Run(ctx) // writes until ctx ends, and then what is left
 //	log.Record(decision)
 //

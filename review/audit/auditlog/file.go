@@ -11,6 +11,13 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 )
 
+// maxMiB is the size beyond which a file is rotated, and maxFiles how many compressed backups are kept
+// in the same folder: 1.1 GB at the very most, and years of a usual cluster.
+const (
+	maxMiB   = 100
+	maxFiles = 10
+)
+
 // A file is a log file that lumberjack rotates, as it does the API server's own audit log. This type
 // adds that the file is readable by its owner only, and that the next line begins a new file if it
 // was moved or removed.
@@ -29,12 +36,12 @@ const (
 )
 
 // openFile returns the file, which it creates if need be, or why it cannot be written.
-func openFile(s FileSettings) (*file, error) {
-	whole, err := prepare(s.Path)
+func openFile(path string, maxMiB int) (*file, error) {
+	whole, err := prepare(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &file{logger: &lumberjack.Logger{Filename: s.Path, MaxSize: s.MaxSize, MaxBackups: s.MaxFiles, MaxAge: s.MaxAge, Compress: s.Compress}}
+	f := &file{logger: &lumberjack.Logger{Filename: path, MaxSize: maxMiB, MaxBackups: maxFiles, Compress: true}}
 	f.stream = stream{to: f.logger, broken: !whole}
 	return f, nil
 }
@@ -86,3 +93,24 @@ func (f *file) Write(line []byte) (int, error) {
 
 // Close implements io.Closer.
 func (f *file) Close() error { return f.logger.Close() }
+
+// A stream is a destination that ends an incomplete line before it writes the next one.
+type stream struct {
+	to     io.Writer
+	broken bool
+}
+
+// Write implements io.Writer.
+func (s *stream) Write(line []byte) (int, error) {
+	if s.broken {
+		line = append([]byte("\n"), line...)
+	}
+	n, err := s.to.Write(line)
+	if n > 0 {
+		s.broken = n < len(line)
+	}
+	return n, err
+}
+
+// Close implements io.Closer. The stream is not its own.
+func (*stream) Close() error { return nil }

@@ -12,12 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
 // Options are what New needs.
 type Options struct {
-	// Stdout is where records go for the destination Stdout. Required.
+	// Stdout is standard output. Required.
 	Stdout io.Writer
 	// Guard is said to have decided.
 	Guard auditv1alpha1.Guard
@@ -35,20 +34,20 @@ type Log struct {
 
 	configuring sync.Mutex // one at a time
 
-	mu       sync.Mutex // no file is touched under it, as that may block
-	settings Settings
-	to       destination
+	mu   sync.Mutex     // no file is touched under it, as that may block
+	name string         // of the destination
+	to   io.WriteCloser // takes whole lines; nil for Nowhere
 }
 
-// A destination takes whole lines.
-type destination interface {
-	io.Writer
-	io.Closer
-}
+// The destinations that are not files.
+const (
+	Nowhere = "none"
+	Stdout  = "stdout"
+)
 
 // New returns a Log that is off. It is an error if the metrics are registered already.
 func New(o Options) (*Log, error) {
-	l := &Log{options: o, settings: Settings{To: Nowhere}}
+	l := &Log{options: o, name: Nowhere}
 	l.queue.init()
 	l.metrics = newMetrics(&l.queue)
 	if err := l.metrics.register(o.Metrics); err != nil {
@@ -57,21 +56,20 @@ func New(o Options) (*Log, error) {
 	return l, nil
 }
 
-// Configure puts s in force. If its file cannot be opened, the error says so, and what was in
-// force stays. Records that wait go to the new destination.
-func (l *Log) Configure(s Settings) error {
+// Configure directs records to Nowhere, to Stdout, or to the file that name is the path of. If it cannot be
+// opened, the error says so, and the old destination stays. Records that wait go to the new one.
+func (l *Log) Configure(name string) error {
 	l.configuring.Lock()
 	defer l.configuring.Unlock()
-	settings, old := l.current()
-	if s.sameDestination(settings) {
-		l.use(s, old)
+	known, old := l.current()
+	if name == known {
 		return nil
 	}
-	to, err := l.open(s)
+	to, err := l.open(name)
 	if err != nil {
 		return err
 	}
-	l.use(s, to)
+	l.use(name, to)
 	if old != nil {
 		go old.Close() // each line was written by a call of its own, which said whether it failed
 	}
@@ -83,51 +81,52 @@ const openTimeout = 3 * time.Second
 
 var errHangs = errors.New("its file system does not answer")
 
-// open opens the destination of s. It does not wait for a file system that hangs, since no other
+// open opens a destination. It does not wait for a file system that hangs, since no other
 // configuration could take effect then; a file that is opened too late is closed again.
-func (l *Log) open(s Settings) (destination, error) {
+func (l *Log) open(name string) (io.WriteCloser, error) {
+	switch name {
+	case Nowhere:
+		return nil, nil
+	case Stdout:
+		return &stream{to: l.options.Stdout}, nil
+	}
 	type opened struct {
-		to  destination
+		to  *file
 		err error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		to, err := s.open(l.options.Stdout)
+		to, err := openFile(name, maxMiB)
 		done <- opened{to, err}
 	}()
 	timer := time.NewTimer(openTimeout)
 	defer timer.Stop()
 	select {
 	case o := <-done:
-		return o.to, o.err
+		if o.err != nil {
+			return nil, fmt.Errorf("opening the audit file: %w", o.err)
+		}
+		return o.to, nil
 	case <-timer.C:
 		go func() {
 			if o := <-done; o.to != nil {
 				_ = o.to.Close()
 			}
 		}()
-		return nil, fmt.Errorf("opening %s: %w", s.File.Path, errHangs)
+		return nil, fmt.Errorf("opening %s: %w", name, errHangs)
 	}
 }
 
-func (l *Log) current() (Settings, destination) {
+func (l *Log) current() (string, io.WriteCloser) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.settings, l.to
+	return l.name, l.to
 }
 
-func (l *Log) use(s Settings, to destination) {
+func (l *Log) use(name string, to io.WriteCloser) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.settings, l.to = s, to
-}
-
-// Detail says what is to be recorded.
-func (l *Log) Detail() audit.Detail {
-	settings, _ := l.current()
-	d := settings.Detail
-	d.Off = settings.To == Nowhere
-	return d
+	l.name, l.to = name, to
 }
 
 // Record queues d to be written. It does not wait; d is lost if the queue is full.
@@ -143,6 +142,9 @@ func (l *Log) Confirm(c auditv1alpha1.Confirmation) {
 }
 
 func (l *Log) enqueue(line []byte, err error) {
+	if to, _ := l.current(); to == Nowhere {
+		return
+	}
 	if err != nil {
 		l.lose(1, fmt.Errorf("encoding a record: %w", err))
 		return
@@ -245,8 +247,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// writeLine writes to the destination in force. Where records have been switched off, what is
-// queued goes nowhere.
+// writeLine writes to the destination in force.
 func (l *Log) writeLine(line []byte) error {
 	_, to := l.current()
 	if to == nil {

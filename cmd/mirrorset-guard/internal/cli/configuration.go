@@ -12,7 +12,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
 // ConfigFlags name the configuration file.
@@ -33,7 +32,7 @@ type Configuration struct {
 	Settings  policy.Settings
 	Paces     registry.Paces
 	Lifetimes presence.Lifetimes
-	Audit     auditlog.Settings
+	AuditLog  string
 	Updates   v1alpha1.Updates
 }
 
@@ -57,7 +56,7 @@ func ConfigError(err error) error { return fmt.Errorf("--config: %w", err) }
 
 // ConfigurationOf returns what file says.
 func ConfigurationOf(file config.Configuration) Configuration {
-	return Configuration{Settings: file.Settings(), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), Audit: file.AuditSettings(), Updates: file.Updates}
+	return Configuration{Settings: file.Settings(), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), AuditLog: file.AuditLog, Updates: file.Updates}
 }
 
 // RequesterFlags name the user for whom check reviews a change.

@@ -41,8 +41,8 @@ func TestCallBy(t *testing.T) {
 
 // TestProgramIn: commands of the program are named as the user calls them, and nothing else is.
 func TestProgramIn(t *testing.T) {
-	const text = "oc -n mirrorset-guard logs x | mirrorset-guard audit -; (mirrorset-guard rollout diagnose) /var/log/mirrorset-guard mirrorset-guard.io/override"
-	want := "oc -n mirrorset-guard logs x | oc mirrorset audit -; (oc mirrorset rollout diagnose) /var/log/mirrorset-guard mirrorset-guard.io/override"
+	const text = "oc -n mirrorset-guard logs x | mirrorset-guard sync -; (mirrorset-guard rollout diagnose) /var/log/mirrorset-guard mirrorset-guard.io/override"
+	want := "oc -n mirrorset-guard logs x | oc mirrorset sync -; (oc mirrorset rollout diagnose) /var/log/mirrorset-guard mirrorset-guard.io/override"
 	if got := Program("oc mirrorset").In(text); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
