@@ -35,7 +35,7 @@ type watchOptions struct {
 
 // newWatchOptions returns the defaults.
 func newWatchOptions() *watchOptions {
-	return &watchOptions{output: cli.Formats("auto", "lines", "json"), now: time.Now, stallAfter: progress.DefaultStallAfter}
+	return &watchOptions{output: cli.Formats("lines", "json"), now: time.Now, stallAfter: progress.DefaultStallAfter}
 }
 
 // command returns the command with o as its defaults.
@@ -51,9 +51,8 @@ reached every node of the pools that get them. PinnedImageSets have, once every
 MachineConfigNode says that its node holds them.
 
 A rollout has stalled when nothing in it has moved for 10 minutes and a cause is
-known that does not pass by itself, or for three times as long without one. On a
-terminal the screen is redrawn with each change; elsewhere each event is a line,
-or an object with -o json.
+known that does not pass by itself, or for three times as long without one. Each
+change is a line, or an object with -o json.
 
 Exit code 0: reached. 1: a pool is degraded, or nothing moves. 2: no answer, within
 --timeout if there is one, or wrong usage.`,
@@ -100,13 +99,13 @@ func (o *watchOptions) run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	display, err := o.printer(s)
-	if err != nil {
-		return err
+	print := printLines
+	if o.output.Format == "json" {
+		print = printJSON
 	}
 	w := watch.New(inventory, watch.Options{
 		Goal: status.Goal{Edit: edit, Pools: o.pools}, StallAfter: o.stallAfter, KeepGoing: o.keepGoing, Now: o.now,
-		Display: inWords{display, s.Program}, Progress: s.Err, Check: o.checkPools, Config: o.cluster.Config,
+		Print: inWords(print, s), Progress: s.Err, Check: o.checkPools, Config: o.cluster.Config,
 	})
 	if o.timeout > 0 {
 		var cancel context.CancelFunc

@@ -431,7 +431,7 @@ func testWatchMistakes(t *testing.T, c realCluster) {
 		want string
 	}{
 		{[]string{"--timeout", "-1s"}, "--timeout -1s: must not be negative; 0 means no limit"},
-		{[]string{"-o", "yaml"}, `--output "yaml": choose one of auto, lines, json`},
+		{[]string{"-o", "yaml"}, `--output "yaml": choose one of lines, json`},
 		{[]string{"--pool", "gpu", "--pool", "worker"}, `--pool: no pool "gpu": there are worker`},
 		{[]string{"--wait-for", "none.yaml"}, "--wait-for: stat none.yaml: no such file or directory"},
 		{[]string{"--wait-for", clitest.Written(t, "x.yaml", "kind: Pod\napiVersion: v1\n")}, "--wait-for: no ImageTagMirrorSet"},

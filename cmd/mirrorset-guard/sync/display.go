@@ -11,50 +11,51 @@ import (
 	"sync"
 	"time"
 
+	"github.com/schollz/progressbar/v3"
+
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/terminal"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A display shows how far the copying is: on a terminal, as lines or as JSON.
+// A display shows how far the copying is: as a bar on a terminal, as lines or as JSON.
 type display struct {
 	out, log io.Writer
 	json     bool
-	screen   *terminal.Screen // nil for none
+	terminal bool
 	dryRun   bool
 
-	mu       sync.Mutex
-	planned  bool
-	open     []skip // what could not be looked up
-	begun    []*copying.Job
-	underWay []*copying.Job
-	started  time.Time
-	total    int64
-	images   int
-	done     int
-	failed   int
-	stop     context.CancelFunc
-	drawn    chan struct{}
+	mu      sync.Mutex
+	planned bool
+	open    []skip // what could not be looked up
+	begun   []*copying.Job
+	started time.Time
+	total   int64
+	images  int
+	done    int
+	failed  int
+	bar     *progressbar.ProgressBar // on a terminal, once it is known how much is to be copied
+	stop    context.CancelFunc
+	shown   chan struct{}
 }
 
 func (s *syncing) display() *display {
-	d := &display{out: s.streams.Out, log: s.streams.Err, json: s.output.Format == "json", dryRun: s.dryRun}
-	if s.output.Format == "auto" && !s.dryRun {
-		d.screen, _ = terminal.Open(s.streams.Out)
+	return &display{
+		out: s.streams.Out, log: s.streams.Err, json: s.output.Format == "json", dryRun: s.dryRun,
+		terminal: s.output.Format == "auto" && !s.dryRun && cli.IsTerminal(s.streams.Out),
 	}
-	return d
 }
 
-// How often a terminal is drawn, and a line of progress is written elsewhere.
+// How often a bar is drawn, and a line of progress is written elsewhere.
 const (
-	frameEvery = 200 * time.Millisecond
-	lineEvery  = 10 * time.Second
+	barEvery  = 200 * time.Millisecond
+	lineEvery = 10 * time.Second
 )
 
-// begin says what is not copied, and begins to draw.
+// begin says what is not copied, and begins to show the progress.
 func (d *display) begin(ctx context.Context, skipped []skip) {
 	for _, k := range skipped {
 		d.write(document("Skipped", k.copied, func(e *v1alpha1.SyncEvent) { e.Message = k.why }), "")
@@ -62,17 +63,16 @@ func (d *display) begin(ctx context.Context, skipped []skip) {
 	d.open = slices.DeleteFunc(slices.Clone(skipped), func(k skip) bool { return !k.open })
 	d.started = time.Now()
 	ctx, d.stop = context.WithCancel(ctx)
-	d.drawn = make(chan struct{})
+	d.shown = make(chan struct{})
 	go d.follow(ctx)
 }
 
 // follow shows the progress until ctx ends.
 func (d *display) follow(ctx context.Context) {
-	defer close(d.drawn)
+	defer close(d.shown)
 	every := lineEvery
-	if d.screen != nil {
-		go d.screen.Run(ctx)
-		every = frameEvery
+	if d.terminal {
+		every = barEvery
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -90,14 +90,17 @@ func (d *display) show() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case d.screen != nil:
-		width, height := d.screen.Size()
-		_ = d.screen.Draw(d.frame(width, height)) // the next frame may be written
-	case d.planned:
-		e := event("Progress")
-		e.Images, e.Done, e.Failed, e.Bytes, e.Sent = d.images, d.done, d.failed, d.total, d.sent()
-		d.write(e, d.summary())
+	case d.bar != nil:
+		d.draw()
+	case d.planned && !d.terminal:
+		d.write(d.event("Progress"), d.summary())
 	}
+}
+
+// draw draws the bar, which adds the bytes, the rate and the time that is left. It is no longer than a line.
+func (d *display) draw() {
+	d.bar.Describe(text.Number(d.done) + " of " + text.Count(d.images, "image") + d.failures())
+	_ = d.bar.Set64(min(d.sent(), d.total)) // the next one may be drawn
 }
 
 func (d *display) sent() int64 {
@@ -162,47 +165,14 @@ func (d *display) lost() int64 {
 	return lost
 }
 
-// frame draws a bar for the whole, once it is known, and what is under way.
-func (d *display) frame(width, height int) []string {
-	lines := d.whole(width)
-	for _, j := range d.underWay[:max(min(len(d.underWay), height-len(lines)-1), 0)] {
-		lines = append(lines, terminal.Cut(fmt.Sprintf("%9s of %9s  %s", size(j.Sent()), size(j.Bytes), text.ShortDigest(text.Line(j.To.Ref))), width))
-	}
-	return lines
-}
-
-func (d *display) whole(width int) []string {
-	if !d.planned {
-		line := "Looking up what is to be copied"
-		if len(d.begun) > 0 {
-			line += fmt.Sprintf("; %s, %s so far", text.Count(d.done, "image"), size(d.sent()))
-		}
-		return []string{terminal.Cut(line, width), ""}
-	}
-	share := 1.0
-	if d.total > 0 {
-		share = min(float64(d.sent())/float64(d.total), 1)
-	}
-	cells := max(min(width-2, 60), 10)
-	full := int(share * float64(cells))
-	return []string{
-		terminal.Cut(d.summary(), width),
-		"[" + strings.Repeat("#", full) + strings.Repeat(".", cells-full) + "]",
-		"",
-	}
-}
-
 // on is told what happens to jobs.
 func (d *display) on(e copying.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	j := e.Job
-	if i := slices.Index(d.underWay, j); i >= 0 {
-		d.underWay = slices.Delete(d.underWay, i, i+1)
-	}
 	switch j.State {
 	case copying.Started:
-		d.begun, d.underWay = append(d.begun, j), append(d.underWay, j)
+		d.begun = append(d.begun, j)
 		d.write(jobDocument(j), "")
 		return
 	case copying.Copied:
@@ -249,6 +219,10 @@ func (d *display) plan(jobs []*copying.Job) {
 	}
 	e.Images, e.Bytes = d.images, d.total
 	d.planned = true
+	if d.terminal && d.total > 0 {
+		d.bar = progressbar.NewOptions64(d.total, progressbar.OptionSetWriter(d.out), progressbar.OptionUseANSICodes(true),
+			progressbar.OptionShowBytes(true), progressbar.OptionShowCount(), progressbar.OptionUseIECUnits(true), progressbar.OptionSetTheme(progressbar.ThemeASCII))
+	}
 	switch {
 	case d.json:
 		d.write(e, "")
@@ -259,7 +233,7 @@ func (d *display) plan(jobs []*copying.Job) {
 			}
 		}
 		d.tellPlan(d.out, e)
-	case d.screen == nil:
+	default:
 		d.tellPlan(d.log, e)
 	}
 }
@@ -291,28 +265,27 @@ func byRegistry(open []skip) []string {
 	})
 }
 
-// end gives the terminal back.
+// end takes the bar away, and says what was copied.
 func (d *display) end(interrupted bool) {
 	d.stop()
-	<-d.drawn
+	<-d.shown
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	told := d.screen == nil
-	if !told {
-		_ = d.screen.Close() // what there is to say is said below
+	if d.bar != nil {
+		_ = d.bar.Clear() // what there is to say is said below
+		d.bar = nil
 	}
-	e := event("Ended")
+	d.terminal = false
+	if !d.dryRun && (d.images > 0 || interrupted || d.json) {
+		d.write(d.event("Ended"), d.ended(interrupted))
+	}
+}
+
+// event is one about all that is copied.
+func (d *display) event(kind string) v1alpha1.SyncEvent {
+	e := event(kind)
 	e.Images, e.Done, e.Failed, e.Bytes, e.Sent = d.images, d.done, d.failed, d.total, d.sent()
-	d.screen = nil
-	switch {
-	case d.dryRun:
-	case d.images == 0 && !interrupted && !d.json:
-		if !told {
-			d.tellPlan(d.log, e)
-		}
-	default:
-		d.write(e, d.ended(interrupted))
-	}
+	return e
 }
 
 // write writes an event as JSON, or as a line if there is one.
@@ -320,7 +293,7 @@ func (d *display) write(e v1alpha1.SyncEvent, line string) {
 	switch {
 	case d.json:
 		_ = writeLine(d.out, e) // the review that comes last says if that is impossible
-	case line != "" && d.screen == nil:
+	case line != "" && !d.terminal:
 		fmt.Fprintln(d.log, text.Line(line))
 	}
 }

@@ -31,13 +31,11 @@ type poolTrack struct {
 	// nodes of the pool then; nil if there was none since something moved.
 	diagnosed time.Time
 	left      map[string]bool
-	explained bool   // the last diagnosis named a cause
-	suspect   string // which one
+	explained bool // the last diagnosis named a cause
 }
 
 type nodeTrack struct {
 	stage Stage
-	since time.Time
 	// target is the config of the pool, and best how far the node has come with it.
 	target string
 	best   int
@@ -78,7 +76,7 @@ func (p *poolTrack) find(o *observation) {
 	stages := o.stages()
 	for _, member := range o.pool.Nodes {
 		name := member.Name
-		p.nodes[name] = &nodeTrack{stage: stages[name], since: o.Time, target: p.target, best: stages[name].rank()}
+		p.nodes[name] = &nodeTrack{stage: stages[name], target: p.target, best: stages[name].rank()}
 	}
 	p.degradedFirst = !p.degraded.IsZero()
 	p.say(o, PoolFound, "%s", foundText(o.pool, p.counts()))
@@ -220,7 +218,7 @@ func (p *poolTrack) observeNodes(o *observation) (moved bool) {
 		stage := stages[name]
 		n, known := p.nodes[name]
 		if !known {
-			p.nodes[name] = &nodeTrack{stage: stage, since: o.Time, target: p.target, best: stage.rank()}
+			p.nodes[name] = &nodeTrack{stage: stage, target: p.target, best: stage.rank()}
 			p.sayNode(o, name, NodeJoined)
 			continue
 		}
@@ -233,7 +231,7 @@ func (p *poolTrack) observeNodes(o *observation) (moved bool) {
 func (p *poolTrack) step(o *observation, name string, n *nodeTrack, stage Stage) (moved bool) {
 	before := n.stage
 	if before != stage {
-		n.stage, n.since = stage, o.Time
+		n.stage = stage
 		if kind := stepType(before, stage, n.target == p.target); kind != "" {
 			p.sayNode(o, name, kind)
 		}
@@ -296,7 +294,7 @@ func (p *poolTrack) movedAt(now time.Time, events *[]Event) {
 		e.Seconds = int64(now.Sub(p.stall.Since) / time.Second)
 		*events = append(*events, e)
 	}
-	p.moved, p.diagnosed, p.left, p.explained, p.suspect, p.stall = now, now, nil, false, "", nil
+	p.moved, p.diagnosed, p.left, p.explained, p.stall = now, now, nil, false, nil
 }
 
 // stages returns the stage of each node of the pool.
@@ -318,12 +316,7 @@ func (o *observation) words(name string, stage Stage) string {
 	if i < 0 {
 		return "is done"
 	}
-	return Node{Node: &o.pool.Left[i], Stage: stage}.Words()
-}
-
-// Words say what the node does: "is being drained".
-func (n Node) Words() string {
-	switch n.Stage {
+	switch stage {
 	case Rebooting:
 		return "is rebooting"
 	case Updating:
@@ -331,21 +324,14 @@ func (n Node) Words() string {
 	case Unknown:
 		return string(status.NodeSilent)
 	default:
-		return n.String()
+		return o.pool.Left[i].String()
 	}
 }
 
 func (p *poolTrack) view(s *status.Pool, now time.Time) Pool {
-	v := Pool{Pool: s, Active: p.active, Counts: p.counts(), Suspect: p.suspect, Stall: p.stall, Degraded: p.degraded, DegradedFirst: p.degradedFirst}
+	v := Pool{Pool: s, Active: p.active, Counts: p.counts(), Stall: p.stall, Degraded: p.degraded, DegradedFirst: p.degradedFirst}
 	if p.active {
 		v.Unmoved = max(now.Sub(p.moved), 0)
 	}
-	for i := range s.Left {
-		n := p.nodes[s.Left[i].Name]
-		if n != nil && (n.stage.isUnderWay() || n.stage == Degraded) {
-			v.UnderWay = append(v.UnderWay, Node{&s.Left[i], n.stage, n.since})
-		}
-	}
-	slices.SortStableFunc(v.UnderWay, func(a, b Node) int { return a.Entered.Compare(b.Entered) })
 	return v
 }

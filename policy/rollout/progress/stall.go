@@ -62,10 +62,6 @@ func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 	}
 	holdUps := slices.DeleteFunc(d.holdUps, p.isPassing)
 	p.explained = slices.ContainsFunc(holdUps, func(h status.HoldUp) bool { return !h.Unexplained })
-	p.suspect = ""
-	if len(holdUps) > 0 {
-		p.suspect = p.causeText(holdUps)
-	}
 	wait := d.stallAfter
 	if !p.explained || !explained { // twice, for what passes by itself
 		wait *= Unexplained

@@ -129,27 +129,14 @@ type Pool struct {
 	// Active is set while a node is still to get the pool's config.
 	Active bool
 	Counts Counts
-	// UnderWay are the nodes that MCO has taken, or that are degraded, those first that have
-	// been in their stage for longest.
-	UnderWay []Node
 	// Unmoved is how long nothing has moved; 0 for a pool that is not active.
 	Unmoved time.Duration
-	// Suspect is what may hold it up, by the last diagnosis since something moved; "" for nothing.
-	Suspect string
 	// Stall is nil for a pool that is not stalled.
 	Stall *Stall
 	// Degraded says since when the pool has been so, by the observer's clock; zero if it is
 	// not. DegradedFirst is set if it has been since the observer began.
 	Degraded      time.Time
 	DegradedFirst bool
-}
-
-// Node is a node that is under way.
-type Node struct {
-	*status.Node
-	Stage Stage
-	// Entered is when it was first seen in its stage.
-	Entered time.Time
 }
 
 // Stall is a rollout that has not moved for too long.

@@ -46,18 +46,6 @@ func (a *away) look(sources []follow.Status, now time.Time) (is bool, events []p
 
 const poolSource = "machineconfigpools.machineconfiguration.openshift.io"
 
-// text says since when, in a sentence.
-func (a *away) text(now time.Time) string {
-	if a.since.IsZero() {
-		return ""
-	}
-	text := fmt.Sprintf("The API server does not answer since %s", a.since.Format(time.TimeOnly))
-	if now.Sub(a.since) >= time.Second {
-		text += fmt.Sprintf(" (%s)", progress.Short(now.Sub(a.since)))
-	}
-	return text + ": " + a.why()
-}
-
 // why says what is the matter, without the address of the request.
 func (a *away) why() string {
 	return cmp.Or(world.Words(a.err), "nothing has been heard of it")

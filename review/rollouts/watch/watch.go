@@ -2,7 +2,7 @@
 // that does not come. Command rollout watch shows it.
 //
 //	inventory, err := world.Progress(config)
-//	w := watch.New(inventory, watch.Options{Display: display, Config: readConfig})
+//	w := watch.New(inventory, watch.Options{Print: print, Config: readConfig})
 //	outcome, err := w.Run(ctx)
 package watch
 
@@ -34,34 +34,12 @@ type Options struct {
 	StallAfter time.Duration // that of progress.Settings
 	KeepGoing  bool          // when a pool is degraded or stalled
 	Now        func() time.Time
-	Display    Display
-	Progress   io.Writer // of reading the cluster at first
+	Print      func([]progress.Event) error // takes what has happened
+	Progress   io.Writer                    // of reading the cluster at first
 	// Check is called with the pools that are there at first. Its error ends the watch.
 	Check func([]*mcfgv1.MachineConfigPool) error
 	// Config leads to the cluster. It is called for each diagnosis: credentials may be new.
 	Config func() (*rest.Config, error)
-}
-
-// A Display shows a watch.
-type Display interface {
-	// Print takes what has happened.
-	Print([]progress.Event) error
-	// Run does what is to be done meanwhile, until ctx ends.
-	Run(ctx context.Context)
-	// Draw takes how things are now. It is called often.
-	Draw(View) error
-	// Close ends it. The outcome has been printed as an event, if there is one.
-	Close(View) error
-}
-
-// A View is the state of a watch at a moment.
-type View struct {
-	Now      time.Time
-	Lasts    time.Duration
-	Pools    []progress.Pool // those that count
-	Reach    status.Reach
-	Operator *status.Operator
-	Away     string // why the API server does not answer, "" if it does
 }
 
 // A Watcher follows the rollouts of a cluster until its goal is reached or missed.
@@ -71,15 +49,14 @@ type Watcher struct {
 	reader    *rollouts.Reader
 	tracker   *progress.Tracker
 
-	began    time.Time
-	seen     [2]uint64 // what ProgressChanges and MirrorChanges were when it looked last
-	looked   time.Time
-	reach    status.Reach
-	noSet    error // why the mirror objects could not be read
-	operator *status.Operator
-	away     away
-	lost     time.Time // since when there are no pools, zero if there are
-	unmet    unmet
+	seen   [2]uint64 // what ProgressChanges and MirrorChanges were when it looked last
+	looked time.Time
+	reach  status.Reach
+	noSet  error // why the mirror objects could not be read
+	begun  bool  // it has seen pools
+	away   away
+	lost   time.Time // since when there are no pools, zero if there are
+	unmet  unmet
 
 	diagnosing bool
 	diagnosed  chan diagnosed
@@ -89,21 +66,19 @@ type Watcher struct {
 func New(inventory *cluster.Inventory, o Options) *Watcher {
 	return &Watcher{
 		Options: o, inventory: inventory, reader: rollouts.NewReader(inventory),
-		tracker: progress.NewTracker(progress.Settings{StallAfter: o.StallAfter}), began: o.Now(), diagnosed: make(chan diagnosed, 1),
+		tracker: progress.NewTracker(progress.Settings{StallAfter: o.StallAfter}), diagnosed: make(chan diagnosed, 1),
 	}
 }
 
-// lookEvery is how often a watcher asks what it follows whether there is news, which takes no
-// request, and the terminal for its size.
+// lookEvery is how often a watcher asks what it follows whether there is news, which takes no request.
 const lookEvery = 200 * time.Millisecond
 
 // Run watches until the end, and returns how it ended. The error says why there is no outcome.
 func (w *Watcher) Run(ctx context.Context) (Outcome, error) {
-	// client-go would write on the screen that a request was cancelled.
+	// client-go would write in between that a request was cancelled.
 	running, stop := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	var meanwhile sync.WaitGroup
 	meanwhile.Go(func() { w.inventory.Run(running) }) //nolint:errcheck // it returns nil, and ends with running
-	meanwhile.Go(func() { w.Display.Run(running) })
 	defer func() {
 		stop()
 		meanwhile.Wait()
@@ -111,16 +86,7 @@ func (w *Watcher) Run(ctx context.Context) (Outcome, error) {
 	if err := w.ready(running); err != nil {
 		return Outcome{}, err
 	}
-	outcome, err := w.watch(running)
-	if closing := w.Display.Close(w.view(w.Now())); closing != nil && err == nil {
-		err = closing
-	}
-	return outcome, err
-}
-
-// view returns the state of the watch.
-func (w *Watcher) view(now time.Time) View {
-	return View{Now: now, Lasts: now.Sub(w.began), Pools: w.countedPools(now), Reach: w.reach, Operator: w.operator, Away: w.away.text(now)}
+	return w.watch(running)
 }
 
 // ready waits until the cluster has been read.
@@ -147,9 +113,6 @@ func (w *Watcher) watch(ctx context.Context) (Outcome, error) {
 		}
 		if o, err := w.judge(now); o != nil || err != nil {
 			return w.say(now, o), err
-		}
-		if err := w.Display.Draw(w.view(now)); err != nil {
-			return Outcome{}, err
 		}
 		waited := time.Now()
 		select {
@@ -183,7 +146,7 @@ func (w *Watcher) say(now time.Time, o *Outcome) Outcome {
 	if o.Good {
 		kind = Reached
 	}
-	_ = w.Display.Print([]progress.Event{{Time: now, Type: kind, Message: o.message}}) // close tells of a broken stream
+	_ = w.Print([]progress.Event{{Time: now, Type: kind, Message: o.message}}) // the exit code says it, too
 	return *o
 }
 
@@ -205,7 +168,7 @@ func (w *Watcher) interrupted(ctx context.Context, err error) error {
 // look takes in what is new.
 func (w *Watcher) look(ctx context.Context, now time.Time) error {
 	if is, events := w.away.look(w.inventory.Sources(), now); is || len(events) > 0 {
-		if err := w.Display.Print(events); is || err != nil {
+		if err := w.Print(events); is || err != nil {
 			return err
 		}
 		w.tracker.Blind(w.away.lasted)
@@ -219,7 +182,7 @@ func (w *Watcher) look(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	return w.Display.Print(w.counted(append(events, w.diagnose(ctx, now)...)))
+	return w.Print(w.counted(append(events, w.diagnose(ctx, now)...)))
 }
 
 // rereadAfter is the time after which what could not be read is read again without news.
@@ -244,7 +207,7 @@ func (w *Watcher) observe(ctx context.Context, now time.Time) ([]progress.Event,
 		return nil, w.noInput(err, now)
 	}
 	w.lost = time.Time{}
-	if w.operator == nil { // for the first time
+	if !w.begun {
 		if err := w.Check(in.Cluster.Pools); err != nil {
 			return nil, err
 		}
@@ -262,10 +225,7 @@ func (w *Watcher) observe(ctx context.Context, now time.Time) ([]progress.Event,
 		return nil, err // what was known before is said, not that this could not be read to its end
 	}
 	w.reach = reach
-	w.operator = &status.Operator{}
-	if o := w.tracker.Status().Operator; o != nil {
-		w.operator = o
-	}
+	w.begun = true
 	return events, nil
 }
 
@@ -275,7 +235,7 @@ func (w *Watcher) noInput(err error, now time.Time) error {
 	if w.lost.IsZero() {
 		w.lost = now
 	}
-	if w.operator == nil || now.Sub(w.lost) >= unknownFor {
+	if !w.begun || now.Sub(w.lost) >= unknownFor {
 		return err
 	}
 	return nil

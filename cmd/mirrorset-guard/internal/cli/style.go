@@ -15,19 +15,24 @@ type Style struct{ colours bool }
 // StyleOf returns the style for w: colours where it is a terminal that has them, unless NO_COLOR
 // (https://no-color.org) or CLICOLOR=0 say otherwise. CLICOLOR_FORCE asks for them anywhere.
 func StyleOf(w io.Writer) Style {
+	return styleFor(IsTerminal(w), os.Getenv)
+}
+
+// IsTerminal reports whether w is a terminal that knows control sequences.
+func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	return styleFor(ok && term.IsTerminal(int(file.Fd())), os.Getenv)
+	kind := os.Getenv("TERM")
+	return ok && term.IsTerminal(int(file.Fd())) && kind != "" && kind != "dumb"
 }
 
 func styleFor(terminal bool, env func(string) string) Style {
-	dumb := env("TERM") == "dumb" || env("TERM") == ""
 	switch forced := env("CLICOLOR_FORCE"); {
 	case env("NO_COLOR") != "":
 		return Style{}
 	case forced != "" && forced != "0":
 		return Style{true}
 	default:
-		return Style{terminal && !dumb && env("CLICOLOR") != "0"}
+		return Style{terminal && env("CLICOLOR") != "0"}
 	}
 }
 
