@@ -34,7 +34,7 @@ type request struct {
 	fate atomic.Int32
 }
 
-// A step is what is to become of the object of a request.
+// A step is the effect of a request on its object.
 type step int
 
 const (
