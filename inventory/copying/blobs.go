@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ import (
 // the other repositories there that need it.
 type blobs struct {
 	slots chan struct{}
+	spare atomic.Int64 // bytes that may be sent beside those that are planned
 
 	mu   sync.Mutex
 	sent map[blobKey]*delivery
@@ -51,8 +53,10 @@ const (
 	held
 )
 
-func newBlobs(atOnce int) blobs {
-	return blobs{slots: make(chan struct{}, atOnce), sent: map[blobKey]*delivery{}}
+func newBlobs(atOnce int) *blobs {
+	b := &blobs{slots: make(chan struct{}, atOnce), sent: map[blobKey]*delivery{}}
+	b.spare.Store(math.MaxInt64)
+	return b
 }
 
 func (b *blobs) delivery(to name.Repository, digest v1.Hash) *delivery {
@@ -182,14 +186,21 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 	}
 	layer := &remoteBlob{ctx: ctx, from: from, what: what, told: told}
 	var err error
+	var unplanned int64
 	if known {
-		// To mount it takes no slot, and nothing of what slots are for.
-		err = to.mount(ctx, layer, at.RepositoryStr(), b.slot)
+		// To mount it takes no slot, and nothing of what slots are for. If the registry does not mount it, it is sent once more than planned.
+		err = to.mount(ctx, layer, at.RepositoryStr(), func(ctx context.Context) (func(), error) {
+			if unplanned = what.size; b.spare.Add(-unplanned) < 0 {
+				return nil, ErrLeft
+			}
+			return b.slot(ctx)
+		})
 	} else {
 		err = b.upload(ctx, to, layer, before == unasked)
 	}
 	if err != nil {
 		layer.takeBack()
+		b.spare.Add(unplanned)
 		d.set(a, before)
 		return err
 	}

@@ -21,6 +21,9 @@ type Options struct {
 	// Untagged leaves what is copied by digest without a tag. By default it gets one, as some registries
 	// delete what has none: Quay after an hour.
 	Untagged bool
+	// MaxBytes bounds the bytes of blobs that are sent to mirrors, 0 for no bound. All images are then surveyed before the first
+	// is copied; the most important come first, and those for which there is no room fail with ErrLeft.
+	MaxBytes int64
 	// Images bounds the images that are copied at once; 0 means a number that keeps two registries busy.
 	Images int
 	// On is told what happens, by one caller at a time; nil for nobody.
@@ -46,7 +49,7 @@ type Copier struct {
 
 	mu     sync.Mutex
 	remote map[remoteKey]*endpoint
-	blobs  blobs
+	blobs  *blobs
 	images *fair.Queue // of the images that are copied at once, those first that come first
 	events sync.Mutex
 	// recently and firstRest are the constants, but in tests.

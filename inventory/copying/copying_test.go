@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -303,7 +304,7 @@ func TestPartial(t *testing.T) {
 		if bytes := jobs[partial].Bytes; bytes != int64(len("the base of all images")) {
 			t.Errorf("%d bytes are to be sent", bytes)
 		}
-		c.Run(t.Context(), jobs)
+		c.run(t.Context(), jobs)
 		wantState(t, jobs[partial], Copied)
 		if status := ask(http.MethodHead); status != http.StatusOK {
 			t.Errorf("where image %d is known to be partial, the mirror answers %d to who asks for the layer", partial, status)
@@ -334,6 +335,104 @@ func TestSharedBlobs(t *testing.T) {
 	}
 	if n != 5 {
 		t.Errorf("it was mounted %d times, want 5", n)
+	}
+}
+
+// TestMaxBytes: no more is sent than is allowed, what comes first comes first, and an image for which there is no room is not begun.
+func TestMaxBytes(t *testing.T) {
+	large := strings.Repeat("large ", 1000)
+	for _, row := range []struct {
+		reason string
+		layers [][]string
+		bound  func(bytes []int64) int64 // of each image, if all are copied
+		want   []State
+	}{
+		{"room for all", [][]string{{"the base", "only in a"}, {"the base", "only in b"}}, func(b []int64) int64 { return b[0] + b[1] }, []State{Copied, Copied}},
+		{"a byte too few", [][]string{{"the base", "only in a"}, {"the base", "only in b"}}, func(b []int64) int64 { return b[0] + b[1] - 1 }, []State{Copied, Failed}},
+		{"a byte", [][]string{{"the base", "only in a"}, {"the base", "only in b"}}, func([]int64) int64 { return 1 }, []State{Failed, Failed}},
+		{"one that is too large keeps no other waiting", [][]string{{large}, {"only in a"}, {"only in b"}}, func(b []int64) int64 { return b[1] + b[2] }, []State{Failed, Copied, Copied}},
+		{"a layer of one that is left counts for the next", [][]string{{large, "the base"}, {"the base", "only in b"}}, func(b []int64) int64 { return b[1] }, []State{Failed, Failed}},
+	} {
+		t.Run(row.reason, func(t *testing.T) {
+			s := newStage(t, newServer(t), newServer(t))
+			var copies []policy.Copy
+			for i, layers := range row.layers {
+				img := image(t, layers...)
+				check(t, remote.Write(ref(t, fmt.Sprintf("%s/app%d:v1", s.source.host, i)).(name.Tag), img))
+				copies = append(copies, s.copy(fmt.Sprintf("app%d:v1", i), must[v1.Hash](t)(img.Digest()).String()))
+			}
+			needs := each.Of(New(s.pull, s.push, Options{}).Survey(t.Context(), copies), func(j *Job) int64 { return j.Bytes })
+			bound := row.bound(needs)
+			s.mirror.forget()
+			var sent, left int64
+			for i, j := range s.run(t.Context(), Options{MaxBytes: bound}, copies...) {
+				sent += j.Sent()
+				if j.State != row.want[i] || (j.State == Failed) != errors.Is(j.Err, ErrLeft) {
+					t.Errorf("image %d is %s: %v, want %s", i, j.State, j.Err, row.want[i])
+				}
+				if j.State != Failed {
+					continue
+				}
+				left += j.Bytes
+				if n := s.mirror.count("POST", j.To.Ref[len(s.mirror.host):len(j.To.Ref)-3]+"/") + s.mirror.count("PUT", j.To.Ref[len(s.mirror.host):len(j.To.Ref)-3]+"/"); n != 0 {
+					t.Errorf("%d requests begin image %d, for which there is no room", n, i)
+				}
+			}
+			var all int64
+			for _, n := range needs {
+				all += n
+			}
+			if sent > bound || sent+left != all {
+				t.Errorf("%d bytes are sent of at most %d, and %d left of %d", sent, bound, left, all)
+			}
+			for i, j := range s.run(t.Context(), Options{MaxBytes: all}, copies...) { // what is there does not count
+				if want := map[State]State{Copied: There, Failed: Copied}[row.want[i]]; j.State != want {
+					t.Errorf("in the next run, image %d is %s: %v, want %s", i, j.State, j.Err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestMaxBytesWithoutMounts: where a registry mounts nothing, a layer that several images have is sent for each as long as there is room, and
+// an image without room is left without a manifest.
+func TestMaxBytesWithoutMounts(t *testing.T) {
+	s := newStage(t, newServer(t), newServer(t))
+	s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || !r.URL.Query().Has("mount") {
+			return false
+		}
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return true
+	})
+	var copies []policy.Copy
+	for i := range 2 {
+		img := image(t, strings.Repeat("base ", 1000), "only in "+strconv.Itoa(i))
+		check(t, remote.Write(ref(t, fmt.Sprintf("%s/app%d:v1", s.source.host, i)).(name.Tag), img))
+		copies = append(copies, s.copy(fmt.Sprintf("app%d:v1", i), must[v1.Hash](t)(img.Digest()).String()))
+	}
+	var bound, sent int64
+	for _, j := range New(s.pull, s.push, Options{}).Survey(t.Context(), copies) {
+		bound += j.Bytes
+	}
+	states := map[State]int{}
+	for _, j := range s.run(t.Context(), Options{MaxBytes: bound}, copies...) {
+		states[j.State]++
+		sent += j.Sent()
+		if j.State == Failed && !errors.Is(j.Err, ErrLeft) {
+			t.Error(j.Err)
+		}
+	}
+	if states[Copied] != 1 || states[Failed] != 1 || sent > bound {
+		t.Errorf("%v, and %d bytes are sent of at most %d", states, sent, bound)
+	}
+	if n := s.mirror.count("PUT", "/manifests/"); n != 1 {
+		t.Errorf("%d manifests are put, want that of one image", n)
+	}
+	for _, j := range s.run(t.Context(), Options{MaxBytes: 2 * bound}, copies...) {
+		if j.State == Failed {
+			t.Errorf("with room for it: %v", j.Err)
+		}
 	}
 }
 
@@ -432,7 +531,7 @@ func TestTags(t *testing.T) {
 	c.recently = 0
 	jobs = c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", want.String())})
 	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), moved))
-	c.Run(t.Context(), jobs)
+	c.run(t.Context(), jobs)
 	wantState(t, jobs[0], Copied)
 	if got := must[*v1.Descriptor](t)(remote.Head(ref(t, s.mirror.host+"/app:v1"))).Digest; got != want {
 		t.Errorf("the tag names %s, want what was planned, %s", got, want)
@@ -656,7 +755,7 @@ func TestVanishedMeanwhile(t *testing.T) {
 	c := New(s.pull, s.push, Options{})
 	jobs := c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", f.digest)})
 	s.source.set(func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
-	c.Run(t.Context(), jobs)
+	c.run(t.Context(), jobs)
 	wantState(t, jobs[0], Failed)
 	if got := jobs[0].Err.Error(); !strings.Contains(got, "not there") {
 		t.Errorf("the reason is %q", got)

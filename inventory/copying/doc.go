@@ -3,10 +3,9 @@
 //	copier := copying.New(pull, push, copying.Options{})
 //	jobs := copier.Copy(ctx, copies, planned)
 //
-// or, where something is to be decided in between,
+// or, to know only what is to be sent of each, and how many bytes,
 //
-//	jobs := copier.Survey(ctx, copies)  // what is to be sent of each, and how many bytes
-//	copier.Run(ctx, jobs)
+//	jobs := copier.Survey(ctx, copies)
 //
 // go-containerregistry speaks the protocol; requests go over Client.Transfer of package registry, with the
 // guard's credentials, trust and pace. What is copied when, and in which order, is decided here:

@@ -1,6 +1,7 @@
 package copying
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +44,7 @@ const (
 // A Job is one image to be copied.
 type Job struct {
 	policy.Copy
-	// State, Err and Notes may be read when Survey or Run has returned, or by Options.On for the job
+	// State, Err and Notes may be read when Survey or Copy has returned, or by Options.On for the job
 	// that the event is about.
 	State State
 	Err   error
@@ -69,7 +70,7 @@ type Job struct {
 // Sent returns how many bytes were sent.
 func (j *Job) Sent() int64 { return j.sent.Load() }
 
-// Lost returns how many bytes were sent of blobs that were under way when Run ended early. Registries do not keep them.
+// Lost returns how many bytes were sent of blobs that were under way when Copy ended early. Registries do not keep them.
 func (j *Job) Lost() int64 { return j.lost.Load() }
 
 // count counts bytes that were sent, or if n is negative those of an attempt that failed.
@@ -94,9 +95,21 @@ func (j *Job) end(state State, err error) {
 func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
 	jobs := jobsOf(copies)
 	c.surveyEach(ctx, jobs, func(int) {})
-	counted := newTally()
+	counted := newTally(cmp.Or(c.options.MaxBytes, math.MaxInt64))
+	var left []*Job
 	for _, j := range jobs {
+		if !c.count(j, counted) {
+			left = append(left, j)
+		}
+	}
+	c.blobs.spare.Store(counted.room)
+	counted.room = math.MaxInt64
+	for _, j := range left {
 		c.count(j, counted)
+		j.Wanted = false
+		j.end(Failed, ErrLeft)
+	}
+	for _, j := range jobs {
 		if j.State != Open {
 			c.tell(Event{j})
 		}
@@ -105,10 +118,18 @@ func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
 }
 
 // Copy copies each of copies as soon as it is known what is to be sent for it, and the more important ones have been
-// surveyed, as Survey and Run would do it one after the other. Planned is called once all of them are surveyed, unless ctx
+// surveyed. Planned is called once all of them are surveyed, unless ctx
 // has ended; it may read Wanted and Bytes of each, and State of those that are not Wanted, for others may be under way. What is not done when ctx ends is Open, or Failed if it was being surveyed.
 func (c *Copier) Copy(ctx context.Context, copies []policy.Copy, planned func([]*Job)) []*Job {
-	jobs, counted, surveys := jobsOf(copies), newTally(), surveysOf(copies)
+	if c.options.MaxBytes > 0 {
+		jobs := c.Survey(ctx, copies)
+		if ctx.Err() == nil {
+			planned(jobs)
+		}
+		c.run(ctx, jobs)
+		return jobs
+	}
+	jobs, counted, surveys := jobsOf(copies), newTally(math.MaxInt64), surveysOf(copies)
 	var planning sync.WaitGroup
 	planning.Go(func() {
 		surveys.wait(math.MaxInt)
@@ -178,41 +199,51 @@ func (s surveys) wait(rank int) {
 	}
 }
 
-// A tally has the blobs that count for one of the jobs that need them.
+// ErrLeft is why an image was not copied for which Options.MaxBytes left no room.
+var ErrLeft = errors.New("--max-bytes leaves no room for it in this run")
+
+// A tally has the blobs that count for one of the jobs that need them, and how many bytes there is room for.
 type tally struct {
 	mu      sync.Mutex
 	counted map[blobKey]bool
+	room    int64
 }
 
-func newTally() *tally { return &tally{counted: map[blobKey]bool{}} }
+func newTally(room int64) *tally { return &tally{counted: map[blobKey]bool{}, room: room} }
 
-// add reports whether a blob counts for the job that asks.
-func (t *tally) add(key blobKey) bool {
+// count counts the bytes of j, and finds out whether there is something to be sent. It reports whether there is room for it; if
+// not, none of its blobs counts.
+func (c *Copier) count(j *Job, t *tally) bool {
+	if j.State != Open {
+		return true
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.counted[key]
-	t.counted[key] = true
-	return !before
-}
-
-// count counts the bytes of j, and finds out whether there is something to be sent.
-func (c *Copier) count(j *Job, t *tally) {
-	if j.State != Open {
-		return
-	}
 	complete := true
+	var mine []blobKey
+	j.Bytes = 0
 	for _, m := range j.manifests() {
 		complete = complete && m.there
 		for _, b := range m.blobs {
-			if _, there := c.blobs.delivery(j.to.repo, b.digest).source(); !there && t.add(blobKey{j.Registry, b.digest}) {
+			key := blobKey{j.Registry, b.digest}
+			if _, there := c.blobs.delivery(j.to.repo, b.digest).source(); !there && !t.counted[key] {
+				t.counted[key], mine = true, append(mine, key)
 				j.Bytes += b.size
 			}
 			complete = complete && c.blobs.has(j.to.repo, b.digest)
 		}
 	}
+	if j.Bytes > t.room {
+		for _, key := range mine {
+			delete(t.counted, key)
+		}
+		return false
+	}
+	t.room -= j.Bytes
 	if j.Wanted = !complete; complete {
 		j.end(There, nil)
 	}
+	return true
 }
 
 // manifests returns those of j in the order in which they are put: what is attached, the parts of an index,
@@ -480,9 +511,9 @@ func digestOf(ctx context.Context, at *endpoint, ref name.Reference) (v1.Hash, e
 	return got.Digest, nil
 }
 
-// Run copies what is Open of jobs, the first ones first, until all are done or ctx ends. What is not done then
+// run copies what is Open of jobs, the first ones first, until all are done or ctx ends. What is not done then
 // is Open.
-func (c *Copier) Run(ctx context.Context, jobs []*Job) {
+func (c *Copier) run(ctx context.Context, jobs []*Job) {
 	var group sync.WaitGroup
 	for i, j := range jobs {
 		if j.State != Open {
@@ -509,6 +540,8 @@ func (c *Copier) runJob(ctx context.Context, j *Job) {
 	case ctx.Err() != nil:
 		j.State = Open
 		return
+	case errors.Is(err, ErrLeft):
+		j.end(Failed, ErrLeft)
 	default:
 		j.end(Failed, errors.New(registry.Reason(err)))
 	}

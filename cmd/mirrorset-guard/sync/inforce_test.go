@@ -84,3 +84,19 @@ func TestInForce(t *testing.T) {
 	s.dump = clitest.Written(t, "cluster.yaml", strings.Replace(objects, "insecureRegistries: [", "insecureRegistries: [a.example.com/x, ", 1)+"---\n"+s.mirrorSets()+wild)
 	wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 2, "what nodes need is not fully known: machineconfigs: the Machine Config Operator rejects the configuration in force")
 }
+
+// TestMaxBytes: what there is no room for is said, with the exit code of what is not done, and left whole to the next run.
+func TestMaxBytes(t *testing.T) {
+	s := newShop(t)
+	nobody(t)
+	s.dump = clitest.Written(t, "cluster.yaml", s.objects()+"---\n"+s.mirrorSets())
+	before := s.mirror.writes()
+	for _, flags := range [][]string{nil, {"--dry-run"}} {
+		wantCode(t, s.sync(t, append(flags, "--push-secret", s.secret, "--max-bytes", "1")...), 1,
+			"Not copied: ", "--max-bytes leaves no room for it in this run", "--max-bytes 1 left 2 images for another run, with ")
+	}
+	if n := s.mirror.writes() - before; n != 0 {
+		t.Errorf("%d requests write to the mirror", n)
+	}
+	wantCode(t, s.sync(t, "--push-secret", s.secret, "--max-bytes", "1Mi"), 0, "Copied 2 of 2 images", "all verified")
+}

@@ -2,6 +2,7 @@
 package sync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -32,6 +34,7 @@ type options struct {
 	untagged   bool
 	history    bool
 	rescue     bool
+	maxBytes   string
 	timeout    time.Duration
 }
 
@@ -77,6 +80,7 @@ need, or the release is READY. 1: that is not so, and why. 2: trouble, or UNKNOW
 	flags.BoolVar(&o.untagged, "untagged", false, "leave what is copied by digest without a tag; some registries, such as Quay, then delete it")
 	flags.BoolVar(&o.history, "history", false, "copy what only history names, too")
 	flags.BoolVar(&o.rescue, "rescue", false, "of what only history names, copy images for the day something is wrong, too (inventory --rescue)")
+	flags.StringVar(&o.maxBytes, "max-bytes", "", "send no more than this to mirrors, such as 20Gi: images for which there is no room are left for another run, and named")
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long each review asks registries: one before the copies and one after, for a release up to four")
 	return cmd
 }
@@ -93,12 +97,16 @@ func (o *options) run(ctx context.Context, streams cli.Streams) error {
 	case len(o.Change.Files) == 0 && o.By.Given():
 		return errors.New("--for-user and --for-group: only with -f, as nobody asks for what is in force")
 	}
+	room, err := o.room()
+	if err != nil {
+		return err
+	}
 	opened, err := o.Open(ctx, streams)
 	if err != nil {
 		return err
 	}
 	defer opened.World.Close()
-	s := &syncing{options: o, world: opened.World, reviewer: &opened.Reviewer, streams: streams}
+	s := &syncing{options: o, room: room, world: opened.World, reviewer: &opened.Reviewer, streams: streams}
 	if o.release != "" {
 		if s.subject, err = s.releaseOf(); err != nil {
 			return err
@@ -107,6 +115,18 @@ func (o *options) run(ctx context.Context, streams cli.Streams) error {
 		s.subject, s.notes = s.changeOf(opened), opened.Notes
 	}
 	return s.run(ctx)
+}
+
+// room returns the bytes that --max-bytes gives, 0 if it is not given.
+func (o *options) room() (int64, error) {
+	if o.maxBytes == "" {
+		return 0, nil
+	}
+	q, err := resource.ParseQuantity(o.maxBytes)
+	if err != nil || q.Value() < 1 {
+		return 0, fmt.Errorf("--max-bytes %q: want a number of bytes, such as 20Gi or 500M", o.maxBytes)
+	}
+	return q.Value(), nil
 }
 
 // A syncing is one run of the command.
@@ -119,6 +139,7 @@ type syncing struct {
 	notes   []string
 	streams cli.Streams
 
+	room    int64 // what is left of --max-bytes; 0 for no bound
 	skipped []skip
 	jobs    []*copying.Job
 }
@@ -154,9 +175,24 @@ func (s *syncing) changeOf(c *cli.Candidate) func(context.Context) (answer, erro
 			a.err = cli.ErrDenied
 		} else if gaps := record.Plan.Gaps; record.Verdict.Standing && len(gaps) > 0 {
 			a.err = fmt.Errorf("what nodes need is not fully known: %s: %s", gaps[0].Source, gaps[0].Detail)
+		} else if forbidden := s.forbidden(); record.Verdict.Standing && len(forbidden) > 0 {
+			a.err = fmt.Errorf("what nodes need is not fully known: no permission to read %s", text.Names(forbidden, maxAlike))
 		}
 		return a, nil
 	}
+}
+
+// forbidden returns what of a live cluster may not be read, but for the pull secret: what registries say without it is known.
+func (s *syncing) forbidden() (names []string) {
+	if s.world.Live == nil {
+		return nil
+	}
+	for _, source := range s.world.Live.Sources() {
+		if source.IsForbidden() && !strings.HasPrefix(source.Name, "secret ") {
+			names = append(names, source.Name)
+		}
+	}
+	return names
 }
 
 // lacks reports whether mirrors lack what nodes need and the options ask for, or may lack it.
@@ -230,7 +266,7 @@ func (s *syncing) copy(ctx context.Context, found answer) error {
 	defer push.Close()
 	display := s.display()
 	copier := copying.New(s.world.Registries.Client, push, copying.Options{
-		MoveTags: s.moveTags, Untagged: s.untagged, On: display.on,
+		MoveTags: s.moveTags, Untagged: s.untagged, MaxBytes: s.room, On: display.on,
 	})
 	display.begin(ctx, skipped)
 	var jobs []*copying.Job
@@ -246,6 +282,12 @@ func (s *syncing) copy(ctx context.Context, found answer) error {
 	}
 	again := func(was *copying.Job) bool {
 		return slices.ContainsFunc(jobs, func(j *copying.Job) bool { return j.To.Ref == was.To.Ref })
+	}
+	if s.room > 0 {
+		for _, j := range jobs {
+			s.room -= j.Sent()
+		}
+		s.room = max(s.room, 1) // 0 would be no bound
 	}
 	s.skipped, s.jobs = skipped, append(slices.DeleteFunc(s.jobs, again), jobs...)
 	return nil
@@ -271,9 +313,21 @@ func (s *syncing) judge(ctx context.Context) (answer, error) {
 	return found, err
 }
 
-// conclude prints what was found.
+// conclude prints what was found. A run that leaves something for another one has not done what it is to do.
 func (s *syncing) conclude(found answer) error {
 	found.notes = append(found.notes, s.notes...)
+	var left int
+	var bytes int64
+	for _, j := range s.jobs {
+		if errors.Is(j.Err, copying.ErrLeft) {
+			left++
+			bytes += j.Bytes
+		}
+	}
+	if left > 0 {
+		found.notes = append(found.notes, fmt.Sprintf("--max-bytes %s left %s for another run, with %s to be sent", s.maxBytes, text.Count(left, "image"), size(bytes)))
+		found.err = cmp.Or(found.err, cli.ErrDenied)
+	}
 	if err := s.print(found); err != nil {
 		return err
 	}
