@@ -23,7 +23,7 @@ type metric struct {
 // targetLabels are those that a scrape adds.
 var targetLabels = []string{"namespace", "job", "pod", "service", "endpoint", "instance", "container"}
 
-// others are the metrics that are not the guard's, with their labels. Those of the API server
+// others are the metrics that are not the guard's, with their labels: kube_* are those of kube-state-metrics. Those of the API server
 // are compared with one in cmd/mirrorset-guard/serve as well.
 var others = map[string][]string{
 	"up":                            nil,
@@ -31,6 +31,9 @@ var others = map[string][]string{
 	"process_cpu_seconds_total":     nil,
 	"apiserver_admission_webhook_rejection_count": {"name", "type", "operation", "error_type", "rejection_code"},
 	"apiserver_admission_webhook_fail_open_count": {"name", "type"},
+	"kube_job_complete":                           {"job_name", "condition"},
+	"kube_job_failed":                             {"job_name", "condition"},
+	"kube_job_status_start_time":                  {"job_name"},
 }
 
 var (

@@ -50,6 +50,14 @@ func union(worlds ...world) world {
 	return out
 }
 
+// syncJob are the series of a Job of the CronJob that copies, with what became of it (complete, failed).
+func syncJob(began, became string) world {
+	return world{
+		`kube_job_status_start_time{job_name="mirrorset-guard-sync-` + began + `"} a`:               began + forLong,
+		`kube_job_` + became + `{job_name="mirrorset-guard-sync-` + began + `",condition="true"} a`: "1" + forLong,
+	}
+}
+
 const (
 	rejections = `apiserver_admission_webhook_rejection_count{name="mirrorsets.mirrorset-guard.io",type="validating",operation="CREATE",error_type="calling_webhook_error",rejection_code="0"} -`
 	denials    = `apiserver_admission_webhook_rejection_count{name="mirrorsets.mirrorset-guard.io",type="validating",operation="CREATE",error_type="no_error",rejection_code="403"} -`
@@ -135,6 +143,11 @@ var scenarios = []scenario{
 	{"it is mended at once", both("mirrorset_guard_config_last_reload_successful", "1x20 0x4 1x100"), 25 * minute, nil, ""},
 	{"there is no file", both("mirrorset_guard_config_last_reload_successful", ""), hour, nil, ""},
 
+	{"the first run of sync failed", syncJob("7200", "failed"), minute, []string{"MirrorsetGuardSyncFails"}, "CronJob mirrorset-guard/mirrorset-guard-sync"},
+	{"a run of sync succeeded, and the next failed", union(syncJob("3600", "complete"), syncJob("7200", "failed")), minute, []string{"MirrorsetGuardSyncFails"}, ""},
+	{"a run of sync failed, and another is under way", union(syncJob("7200", "failed"), world{`kube_job_status_start_time{job_name="mirrorset-guard-sync-10800"} a`: "10800" + forLong}), minute, []string{"MirrorsetGuardSyncFails"}, ""},
+	{"a run of sync failed, and the next succeeded", union(syncJob("7200", "failed"), syncJob("10800", "complete")), minute, nil, ""},
+	{"a run of sync succeeded", syncJob("3600", "complete"), minute, nil, ""},
 	{"the release that was chosen lacks images", next("desired", "_x20 1 2 3x200"), 20 * minute, []string{"MirrorsetGuardUpdateNotReady"}, "ClusterVersion names release 4.21.3 to update to"},
 	{"one round has found so", next("desired", "_x20 1x200"), hour, nil, ""},
 	{"a round finds it whole", next("desired", "_x20 1 0 1 0x200"), hour, nil, ""},

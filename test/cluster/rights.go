@@ -2,7 +2,12 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -56,4 +61,63 @@ func AwaitRights(ctx context.Context, config *rest.Config, user, namespace strin
 		}
 	}
 	return nil
+}
+
+// A Right is one thing that a role lets its account do.
+type Right struct{ Namespace, Verb, Group, Resource, Name string }
+
+// RightsOf returns what a role's rules grant.
+func RightsOf(namespace string, rules []rbacv1.PolicyRule) []Right {
+	var all []Right
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					for _, name := range append(r.ResourceNames, "")[:max(1, len(r.ResourceNames))] {
+						all = append(all, Right{namespace, verb, group, resource, name})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// AuditOf returns an audit policy, for WithAudit, that logs what one user asks.
+func AuditOf(user string) string {
+	return `apiVersion: audit.k8s.io/v1
+kind: Policy
+rules:
+- {level: Metadata, users: ["` + user + `"], omitStages: [RequestReceived]}
+- {level: None}
+`
+}
+
+// Use returns which of rights nothing in an audit log uses, and which requests were forbidden.
+func Use(log string, rights []Right) (unused, forbidden []Right, err error) {
+	data, err := os.ReadFile(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	unused = slices.Clone(rights)
+	for line := range strings.Lines(string(data)) {
+		var e struct {
+			Verb      string
+			ObjectRef struct{ Resource, APIGroup, Namespace, Name string }
+			Status    struct{ Code int } `json:"responseStatus"`
+		}
+		if json.Unmarshal([]byte(line), &e) != nil {
+			continue // half a line, still being written
+		}
+		o := e.ObjectRef
+		if e.Status.Code == http.StatusForbidden {
+			forbidden = append(forbidden, Right{o.Namespace, e.Verb, o.APIGroup, o.Resource, o.Name})
+		}
+		unused = slices.DeleteFunc(unused, func(r Right) bool {
+			streams := map[string]string{"list": "watch", "watch": "list"}[r.Verb] // a list is streamed as a watch, where the API server can do that
+			return (r.Verb == e.Verb || streams == e.Verb) && r.Group == o.APIGroup && r.Resource == o.Resource &&
+				(r.Namespace == "" || r.Namespace == o.Namespace) && (r.Name == "" || r.Name == o.Name)
+		})
+	}
+	return unused, forbidden, nil
 }

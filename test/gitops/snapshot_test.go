@@ -1,7 +1,6 @@
 package gitops
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,13 +22,6 @@ import (
 
 const snapshotUser = "system:serviceaccount:mirrorset-guard:mirrorset-guard-snapshot"
 
-const snapshotAudit = `apiVersion: audit.k8s.io/v1
-kind: Policy
-rules:
-- {level: Metadata, users: ["` + snapshotUser + `"], omitStages: [RequestReceived]}
-- {level: None}
-`
-
 // testSnapshot: the CronJob is accepted as it is; its command writes, with exactly the rights of its
 // account, what an administrator's would; each right is used; and what it uploads arrives.
 func (s *stage) testSnapshot(t *testing.T) {
@@ -40,14 +32,14 @@ func (s *stage) testSnapshot(t *testing.T) {
 	s.apply(t, built)
 
 	var job batchv1.CronJob
-	var rules []rule
+	var rights []cluster.Right
 	for _, doc := range documents(t, []byte(built)) {
 		switch o := decode[rbacv1.Role](t, doc); o.Kind {
 		case "CronJob":
 			job = decode[batchv1.CronJob](t, doc)
 		case "Role", "ClusterRole":
 			must(t, cluster.AwaitRights(t.Context(), s.cluster.Config, snapshotUser, o.Namespace, o.Rules))
-			rules = append(rules, rulesOf(o.Namespace, o.Rules)...)
+			rights = append(rights, cluster.RightsOf(o.Namespace, o.Rules)...)
 		}
 	}
 	pod := job.Spec.JobTemplate.Spec.Template.Spec
@@ -55,7 +47,7 @@ func (s *stage) testSnapshot(t *testing.T) {
 		t.Fatalf("it runs as %q", pod.ServiceAccountName)
 	}
 
-	kubeconfig := s.tokenOf(t, dir)
+	kubeconfig := process.KubeconfigOf(t, s.cluster, dir, "mirrorset-guard-snapshot")
 	file := filepath.Join(dir, "cluster.json")
 	args := slices.Clone(pod.InitContainers[0].Args)
 	args[slices.Index(args, "/out/cluster.json")] = file
@@ -77,7 +69,18 @@ func (s *stage) testSnapshot(t *testing.T) {
 	if strings.Contains(got, "dockerconfigjson") {
 		t.Error("a secret is in it")
 	}
-	s.checkRights(t, rules)
+	unused, forbidden, err := cluster.Use(s.audit, rights)
+	must(t, err)
+	for _, r := range unused {
+		if r.Name != "99-worker-generated-registries" { // which is read when MCO rejects what is in force
+			t.Errorf("nothing uses %+v", r)
+		}
+	}
+	for _, f := range forbidden {
+		if f.Resource != "secrets" { // the pull secret, which a snapshot does without
+			t.Errorf("forbidden: %+v", f)
+		}
+	}
 
 	// What pipelines read of it is the verdict of the cluster.
 	set := filepath.Join(dir, "set.yaml")
@@ -123,77 +126,3 @@ spec:
   nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
   configuration: {name: rendered-worker-1}
 `
-
-// tokenOf writes a kubeconfig with a token of the CronJob's account.
-func (s *stage) tokenOf(t *testing.T, dir string) string {
-	t.Helper()
-	token, err := s.cluster.Kubectl(t.Context(), "", "create", "token", "mirrorset-guard-snapshot", "--namespace", "mirrorset-guard")
-	must(t, err)
-	kubeconfig := process.Kubeconfig(t, s.cluster, dir)
-	data, err := os.ReadFile(kubeconfig)
-	must(t, err)
-	before, after, _ := strings.Cut(string(data), `token: "`)
-	_, after, _ = strings.Cut(after, `"`)
-	must(t, os.WriteFile(kubeconfig, []byte(before+`token: "`+strings.TrimSpace(token)+`"`+after), 0o600))
-	return kubeconfig
-}
-
-// A rule is one thing that a role lets its account do.
-type rule struct{ namespace, verb, group, resource, name string }
-
-func rulesOf(namespace string, from []rbacv1.PolicyRule) []rule {
-	var all []rule
-	for _, r := range from {
-		for _, group := range r.APIGroups {
-			for _, resource := range r.Resources {
-				for _, verb := range r.Verbs {
-					for _, name := range append(r.ResourceNames, "")[:max(1, len(r.ResourceNames))] {
-						all = append(all, rule{namespace, verb, group, resource, name})
-					}
-				}
-			}
-		}
-	}
-	return all
-}
-
-// checkRights fails for a right that nothing uses, and for a request that is forbidden, but for the pull
-// secret, which a snapshot does without.
-func (s *stage) checkRights(t *testing.T, rules []rule) {
-	t.Helper()
-	used := map[rule]bool{}
-	data, err := os.ReadFile(s.audit)
-	must(t, err)
-	for line := range strings.Lines(string(data)) {
-		var e struct {
-			Verb      string
-			ObjectRef struct{ Resource, APIGroup, Namespace, Name string }
-			Status    struct{ Code int } `json:"responseStatus"`
-		}
-		if json.Unmarshal([]byte(line), &e) != nil {
-			continue // half a line, still being written
-		}
-		o := e.ObjectRef
-		if e.Status.Code == http.StatusForbidden && o.Resource != "secrets" {
-			t.Errorf("forbidden: %s", line)
-		}
-		for _, r := range rules {
-			if r.verb == e.Verb && r.group == o.APIGroup && r.resource == o.Resource && (r.namespace == "" || r.namespace == o.Namespace) && (r.name == "" || r.name == o.Name) {
-				used[r] = true
-			}
-		}
-	}
-	for _, r := range rules {
-		other := r // a list is streamed as a watch, where the API server can do that
-		switch r.verb {
-		case "list":
-			other.verb = "watch"
-		case "watch":
-			other.verb = "list"
-		}
-		onlyWhenRejected := r.name == "99-worker-generated-registries"
-		if !used[r] && !used[other] && !onlyWhenRejected {
-			t.Errorf("nothing uses %+v", r)
-		}
-	}
-}

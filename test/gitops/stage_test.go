@@ -69,7 +69,7 @@ func newStage(t testing.TB) *stage {
 	s := &stage{dir: t.TempDir()}
 	s.binary, s.audit = filepath.Join(s.dir, "mirrorset-guard"), filepath.Join(s.dir, "audit.log")
 	policy := filepath.Join(s.dir, "audit.yaml")
-	must(t, os.WriteFile(policy, []byte(snapshotAudit), 0o600))
+	must(t, os.WriteFile(policy, []byte(cluster.AuditOf(snapshotUser)), 0o600))
 	s.cluster = cluster.New(t, cluster.WithAudit(policy, s.audit))
 	s.front = registries.Start(t, s.dir)
 	must(t, cluster.BuildGuard(s.binary))

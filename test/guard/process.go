@@ -76,13 +76,27 @@ func Kubeconfig(t testing.TB, c *cluster.Cluster, dir string) string {
 	return path
 }
 
+// KubeconfigOf is Kubeconfig for another account of the namespace.
+func KubeconfigOf(t testing.TB, c *cluster.Cluster, dir, account string) string {
+	t.Helper()
+	path, err := writeKubeconfig(t.Context(), c, dir, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // WriteKubeconfig is Kubeconfig with flags of `kubectl create token`.
 func WriteKubeconfig(ctx context.Context, c *cluster.Cluster, dir string, flags ...string) (path string, err error) {
-	token, err := c.Kubectl(ctx, "", append([]string{"create", "token", webhook.ServiceName, "--namespace", webhook.Namespace, "--duration", "4h"}, flags...)...)
+	return writeKubeconfig(ctx, c, dir, webhook.ServiceName, flags...)
+}
+
+func writeKubeconfig(ctx context.Context, c *cluster.Cluster, dir, account string, flags ...string) (path string, err error) {
+	token, err := c.Kubectl(ctx, "", append([]string{"create", "token", account, "--namespace", webhook.Namespace, "--duration", "4h"}, flags...)...)
 	if err != nil {
 		return "", fmt.Errorf("kubectl create token: %w: %s", err, token)
 	}
-	path = filepath.Join(dir, "guard.kubeconfig")
+	path = filepath.Join(dir, account+".kubeconfig")
 	text := fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 clusters: [{name: test, cluster: {server: %q, certificate-authority-data: %q}}]

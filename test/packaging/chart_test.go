@@ -71,6 +71,7 @@ func TestChartIsTheBase(t *testing.T) {
 		"overlays/machineconfigs":  {"machineConfigs": "Warn"},
 		"overlays/own-certificate": {"tls": map[string]any{"source": "secret"}},
 		"overlays/single-node":     {"replicas": 1},
+		"overlays/sync":            {"sync": map[string]any{"enabled": true}},
 		"overlays/tight-egress":    {"egress": map[string]any{"tight": true}},
 	} {
 		t.Run(folder, func(t *testing.T) {

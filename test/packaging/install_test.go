@@ -125,7 +125,7 @@ func TestOverlays(t *testing.T) {
 	s.console()
 	manifests := manifestsCopy(t)
 	s.kubectl("", "apply", "--server-side", "-k", filepath.Join(manifests, "base"))
-	for _, overlay := range []string{"all-kinds", "cert-manager", "client-ca", "console-link", "grafana", "machineconfigs", "own-certificate", "single-node", "tight-egress"} {
+	for _, overlay := range []string{"all-kinds", "cert-manager", "client-ca", "console-link", "grafana", "machineconfigs", "own-certificate", "single-node", "sync", "tight-egress"} {
 		folder := filepath.Join(manifests, "overlays", overlay)
 		s.kubectl("", "apply", "--server-side", "--dry-run=server", "--validate=strict", "-k", folder)
 		out := s.kubectl("", "apply", "--server-side", "--validate=strict", "-k", folder)

@@ -45,11 +45,11 @@ type stage struct {
 	digest         string // of the image that is pulled by digest
 }
 
-func setUp(t *testing.T) *stage {
+func setUp(t *testing.T, options ...cluster.Option) *stage {
 	t.Helper()
 	s := &stage{dir: t.TempDir()}
 	s.binary = filepath.Join(s.dir, "mirrorset-guard")
-	s.cluster = cluster.New(t)
+	s.cluster = cluster.New(t, options...)
 	must(t, cluster.BuildGuard(s.binary))
 	var err error
 	s.kube, err = kubernetes.NewForConfig(s.cluster.Config)
