@@ -19,15 +19,6 @@ type AuditLog interface {
 	Confirm(c auditv1alpha1.Confirmation)
 }
 
-// The keys of the audit annotations that say which request a decision is about.
-const (
-	uidKey       = "uid"
-	operationKey = "operation"
-	dryRunKey    = "dryRun"
-	oldHashKey   = "oldSpecHash"
-	newHashKey   = "newSpecHash"
-)
-
 // hashes are those of the specs before and after a change; "" if there is none, or if it cannot be read.
 type hashes struct{ before, after string }
 
@@ -46,10 +37,7 @@ func (r *request) hashOf(m *manifest) string {
 	if err != nil {
 		return ""
 	}
-	hash, err := audit.SpecHash(obj)
-	if err != nil {
-		return ""
-	}
+	hash, _ := audit.SpecHash(obj) // "" if it cannot be encoded
 	return hash
 }
 
@@ -61,11 +49,11 @@ func (a *answer) setRequest(r *request) {
 // annotate adds the request that a is about. The API server's log has its verb instead of the
 // operation, and does not have the dry run of a deletion.
 func (a answer) annotate(annotations map[string]string) {
-	annotations[uidKey], annotations[operationKey] = a.uid, a.operation
+	annotations["uid"], annotations["operation"] = a.uid, a.operation
 	if a.dryRun {
-		annotations[dryRunKey] = "true"
+		annotations["dryRun"] = "true"
 	}
-	for key, hash := range map[string]string{oldHashKey: a.hashes.before, newHashKey: a.hashes.after} {
+	for key, hash := range map[string]string{"oldSpecHash": a.hashes.before, "newSpecHash": a.hashes.after} {
 		if hash != "" {
 			annotations[key] = hash
 		}

@@ -13,8 +13,8 @@ import (
 
 // The bounds of a record. With them, a line has some 100 KB at most, and 1 to 5 KB as a rule.
 const (
-	// MaxName is the longest that a name in Kubernetes can be (a DNS subdomain).
-	MaxName     = 253
+	// maxName is the longest that a name in Kubernetes can be (a DNS subdomain).
+	maxName     = 253
 	maxGroups   = 64
 	maxFindings = 20
 	maxPlaces   = 8
@@ -33,8 +33,8 @@ func line(s string) string { return text.Cut(text.WithoutCredentials(text.Line(s
 // UserOf returns who makes a request. Names are cut and not altered otherwise: a line of JSON
 // escapes what does not print.
 func UserOf(r policy.Requester) auditv1alpha1.User {
-	u := auditv1alpha1.User{Name: text.Cut(r.User, MaxName)}
-	u.Groups = each.Of(r.Groups[:min(len(r.Groups), maxGroups)], func(group string) string { return text.Cut(group, MaxName) })
+	u := auditv1alpha1.User{Name: text.Cut(r.User, maxName)}
+	u.Groups = each.Of(r.Groups[:min(len(r.Groups), maxGroups)], func(group string) string { return text.Cut(group, maxName) })
 	u.GroupsOmitted = len(r.Groups) - len(u.Groups)
 	return u
 }

@@ -61,6 +61,7 @@ func reference(t *testing.T) string {
 	for i := 0; i < len(types); i++ { // which grows
 		of := types[i]
 		fmt.Fprintf(&b, "### %s\n\n%s\n\n", of.Name(), comments[of.Name()])
+		var plain []string
 		for i := range of.NumField() {
 			field := of.Field(i)
 			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -68,9 +69,6 @@ func reference(t *testing.T) string {
 				continue
 			}
 			comment := comments[of.Name()+"."+name]
-			if !strings.HasSuffix(comment, ".") {
-				t.Errorf("%s.%s: %q", of.Name(), name, comment)
-			}
 			kind, inner := kindOf(field.Type)
 			if inner != nil && !known[inner] {
 				known[inner] = true
@@ -79,7 +77,15 @@ func reference(t *testing.T) string {
 			if options != "" {
 				name += "?"
 			}
-			fmt.Fprintf(&b, "- %s: %s\n", strings.TrimSuffix("`"+name+"` "+kind, " "), verb.ReplaceAllString(comment, ""))
+			line := strings.TrimSuffix("`"+name+"` "+kind, " ")
+			if comment == "" { // such fields share a line
+				plain = append(plain, line)
+				continue
+			}
+			fmt.Fprintf(&b, "- %s: %s\n", line, verb.ReplaceAllString(comment, ""))
+		}
+		if len(plain) > 0 {
+			fmt.Fprintf(&b, "- %s\n", strings.Join(plain, ", "))
 		}
 		b.WriteString("\n")
 	}

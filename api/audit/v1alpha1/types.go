@@ -22,13 +22,10 @@ const (
 	ConfirmationKind = "Confirmation"
 )
 
-// A Decision is the record of one admission request and its answer. Fields without a value are
-// left out, but for those that say who did what, and what came of it.
+// A Decision is the record of one admission request and its answer.
 type Decision struct {
-	// APIVersion is audit.mirrorset-guard.io/v1alpha1.
 	APIVersion string `json:"apiVersion"`
-	// Kind is Decision.
-	Kind string `json:"kind"`
+	Kind       string `json:"kind"`
 	// Time is when the request was answered, in UTC, by the clock of the replica.
 	Time time.Time `json:"time"`
 	// UID is that of the admission request. The audit annotation uid says the same.
@@ -36,30 +33,24 @@ type Decision struct {
 	// Verdict is allowed, denied, waived (the rules deny it, the mode admits it), overridden
 	// (it was refused, an override admits it), none (there was no verdict) or malformed (the
 	// request could not be read).
-	Verdict string `json:"verdict"`
-	// Admitted says whether the guard let the change pass.
-	Admitted bool `json:"admitted"`
-	// Mode is the one that the decision was made in: enforce, warn or audit.
+	Verdict  string `json:"verdict"`
+	Admitted bool   `json:"admitted"`
+	// Mode is enforce, warn or audit.
 	Mode string `json:"mode,omitempty"`
 	// Operation is CREATE, UPDATE or DELETE.
 	Operation string `json:"operation"`
-	// DryRun says whether the change would not have been stored.
-	DryRun bool `json:"dryRun"`
-	// User is who asked for the change, as the API server has authenticated them.
-	User User `json:"user"`
-	// Object is what the change is about.
-	Object Object `json:"object"`
-	// OldSpecHash is the SHA-256 of the spec in force before the change, in its canonical form:
-	// specs that mean the same have the same hash. It is left out if there was none.
+	DryRun    bool   `json:"dryRun"`
+	User      User   `json:"user"`
+	Object    Object `json:"object"`
+	// OldSpecHash is the SHA-256 of the spec before the change: specs that mean the same have the same.
 	OldSpecHash string `json:"oldSpecHash,omitempty"`
-	// NewSpecHash is that of the spec that was asked for; it is left out for a deletion.
+	// NewSpecHash is that of the spec that was asked for.
 	NewSpecHash string `json:"newSpecHash,omitempty"`
-	// Reason is what the refused user reads, or would read without the mode or the override that
-	// admitted the change, on one line and cut.
+	// Reason is what the refused user reads, or would read without the mode or the override, on one line and cut.
 	Reason string `json:"reason,omitempty"`
-	// Rules count the findings by rule and severity. No finding is left out of these.
+	// Rules count all findings by rule and severity.
 	Rules []RuleCount `json:"rules,omitempty"`
-	// Findings are the first of them, the most severe first.
+	// Findings are the most severe of them.
 	Findings []Finding `json:"findings,omitempty"`
 	// FindingsOmitted is how many more there are.
 	FindingsOmitted int `json:"findingsOmitted,omitempty"`
@@ -67,24 +58,20 @@ type Decision struct {
 	Exemptions []string `json:"exemptions,omitempty"`
 	// Override is the one that admitted the change, or did not count.
 	Override *Override `json:"override,omitempty"`
-	// Images count the images that the decision rests on; left out if nothing was reviewed.
+	// Images are those that the decision rests on; left out if nothing was reviewed.
 	Images *v1alpha1.Counts `json:"images,omitempty"`
 	// Forecast is what the change does to the nodes, in a line.
 	Forecast string `json:"forecast,omitempty"`
-	// Notes are remarks on what the decision rests on: what could not be read, for instance.
+	// Notes say what could not be read, for instance.
 	Notes []string `json:"notes,omitempty"`
 	// Seconds is how long the answer took.
 	Seconds float64 `json:"seconds"`
-	// Guard is which guard decided.
-	Guard Guard `json:"guard"`
+	Guard   Guard   `json:"guard"`
 }
 
-// A User is the person or account that asked for a change.
+// A User is the person or account that asked for a change; of one who was impersonated, that one.
 type User struct {
-	// Name is that of the user. Of a user who was impersonated, it is the impersonated one; who
-	// acted as the user only the API server's log knows.
-	Name string `json:"name"`
-	// Groups are those of the user.
+	Name   string   `json:"name"`
 	Groups []string `json:"groups,omitempty"`
 	// GroupsOmitted is how many more there are.
 	GroupsOmitted int `json:"groupsOmitted,omitempty"`
@@ -92,46 +79,35 @@ type User struct {
 
 // An Object is the object that a change is about.
 type Object struct {
-	// Group is that of the API, as in config.openshift.io.
-	Group string `json:"group"`
-	// Version is that of the API, as in v1.
-	Version string `json:"version"`
-	// Kind is the kind.
-	Kind string `json:"kind"`
-	// Namespace is left out for objects that have none.
+	Group     string `json:"group"`
+	Version   string `json:"version"`
+	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
-	// Name is the object's.
-	Name string `json:"name"`
+	Name      string `json:"name"`
 }
 
 // A RuleCount is the number of findings that a rule has of one severity.
 type RuleCount struct {
-	// Rule is the name of the rule.
-	Rule string `json:"rule"`
-	// Severity is deny, warn or info.
+	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
-	// Count is how many.
-	Count int `json:"count"`
+	Count    int    `json:"count"`
 }
 
 // A Finding is one rule's objection to one image, or to the configuration as a whole.
 type Finding struct {
-	// Rule is the name of the rule.
 	Rule string `json:"rule"`
 	// Severity is deny, warn or info.
 	Severity string `json:"severity"`
-	// Image is the reference as written in the cluster; left out if the finding is about the
-	// configuration as a whole.
-	Image string `json:"image,omitempty"`
-	// Reason is a sentence.
+	// Image is the reference as written in the cluster.
+	Image  string `json:"image,omitempty"`
 	Reason string `json:"reason"`
-	// Users is how many objects use the image.
+	// Users is how many the image has.
 	Users int `json:"users,omitempty"`
-	// Places are what was found for this image: a line for each place that was looked at.
+	// Places are lines that say what was found for the image at each place.
 	Places []string `json:"places,omitempty"`
 	// PlacesOmitted is how many more there are.
 	PlacesOmitted int `json:"placesOmitted,omitempty"`
-	// Exempted are the names of the exemptions without which the finding would be a denial.
+	// Exempted are the exemptions without which the finding would be a denial.
 	Exempted []string `json:"exempted,omitempty"`
 }
 
@@ -145,15 +121,14 @@ type Override struct {
 	Of string `json:"of,omitempty"`
 	// Code is what bound it to the change.
 	Code string `json:"code,omitempty"`
-	// Reason is why the user made the change, in the user's own words.
+	// Reason is the user's.
 	Reason string `json:"reason,omitempty"`
-	// Refused is why it did not count; left out if it did.
+	// Refused is why it did not count.
 	Refused string `json:"refused,omitempty"`
 }
 
 // A Guard is one replica of the guard.
 type Guard struct {
-	// Version is that of the program.
 	Version string `json:"version,omitempty"`
 	// Replica is the name of its pod, with something that changes with each start.
 	Replica string `json:"replica,omitempty"`
@@ -162,40 +137,31 @@ type Guard struct {
 // A Confirmation is the record of what became of an override, some seconds after its Decision. There
 // is none of a dry run, and none if the guard ended meanwhile.
 type Confirmation struct {
-	// APIVersion is audit.mirrorset-guard.io/v1alpha1.
 	APIVersion string `json:"apiVersion"`
-	// Kind is Confirmation.
-	Kind string `json:"kind"`
+	Kind       string `json:"kind"`
 	// Time is when that was known.
 	Time time.Time `json:"time"`
 	// UID is that of the Decision.
 	UID string `json:"uid"`
 	// Confirmed says whether the change was seen in force with the annotation. If not, another
 	// webhook refused it, or no API server had asked.
-	Confirmed bool `json:"confirmed"`
-	// User is who asked for the change, according to the request.
-	User User `json:"user"`
-	// Object is what it is about.
-	Object Object `json:"object"`
-	// Guard is which guard decided.
-	Guard Guard `json:"guard"`
+	Confirmed bool   `json:"confirmed"`
+	User      User   `json:"user"`
+	Object    Object `json:"object"`
+	Guard     Guard  `json:"guard"`
 }
 
 // A Loss is the record of lines that were lost because they could not be written, as the first
 // line after that.
 type Loss struct {
-	// APIVersion is audit.mirrorset-guard.io/v1alpha1.
 	APIVersion string `json:"apiVersion"`
-	// Kind is Loss.
-	Kind string `json:"kind"`
+	Kind       string `json:"kind"`
 	// Time is when the last of them was lost.
 	Time time.Time `json:"time"`
 	// Since is when the first of them was lost.
 	Since time.Time `json:"since"`
 	// Lost is how many lines were lost.
-	Lost int `json:"lost"`
-	// Reason is why.
+	Lost   int    `json:"lost"`
 	Reason string `json:"reason"`
-	// Guard is which guard lost them.
-	Guard Guard `json:"guard"`
+	Guard  Guard  `json:"guard"`
 }
