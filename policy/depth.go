@@ -45,10 +45,10 @@ func (p *Plan) setDepths() {
 // setDepth is setDepths for one image. What is not rerouted is looked up as by the standing
 // verification, whose answers then serve.
 func (p *Plan) setDepth(r *Reroute) {
-	if depth := p.settings.depthOf(r); depth > mirrors.DepthExists || len(p.settings.Depths) > 0 && !onlyHistory(r.Image) {
-		r.Before, r.After = p.settings.atDepth(r.Before, depth), p.settings.atDepth(r.After, depth)
+	if depth := p.settings.depthOf(r); depth > mirrors.DepthExists {
+		r.Before, r.After = atDepth(r.Before, depth), atDepth(r.After, depth)
 		for _, other := range r.otherRoutes() {
-			*other = p.settings.atDepth(*other, depth)
+			*other = atDepth(*other, depth)
 		}
 	}
 	r.platforms = p.entries == nil && r.Puller == mirrors.Nodes && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
@@ -73,15 +73,11 @@ func (s Settings) depthOf(r *Reroute) mirrors.Depth {
 	}
 }
 
-// atDepth returns r with this depth everywhere but at the registries that have one of their
-// own.
-func (s Settings) atDepth(r mirrors.Route, depth mirrors.Depth) mirrors.Route {
+// atDepth returns r with this depth everywhere.
+func atDepth(r mirrors.Route, depth mirrors.Depth) mirrors.Route {
 	r.Sources = slices.Clone(r.Sources) // routes share them
 	for i := range r.Sources {
 		r.Sources[i].Depth = depth
-		if own, ok := s.Depths[host(hubName(r.Sources[i].Ref))]; ok {
-			r.Sources[i].Depth = own
-		}
 	}
 	return r
 }

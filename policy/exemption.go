@@ -17,7 +17,7 @@ import (
 //   - Findings about the configuration as a whole, and those that stand for unknown images,
 //     are covered only with Protected, and without Images and
 //     Namespaces. The same goes for rollouts that stall, which harm the whole cluster.
-//   - A change of several objects is covered if MirrorSets and MirrorSetLabels hold for all
+//   - A change of several objects is covered if MirrorSets hold for all
 //     of them, and if it changes nothing else. Of the images, those are then covered whose new
 //     route such objects alone decide: not those for which another entry counts, or none, once
 //     an exempt one is gone.
@@ -30,10 +30,8 @@ type Exemption struct {
 	// matches a cluster-scoped consumer.
 	Namespaces []string
 	// MirrorSets are names of the changed ImageTagMirrorSets, ImageDigestMirrorSets and
-	// ImageContentSourcePolicies; a trailing * matches any ending. MirrorSetLabels are labels
-	// that they have, before the change as well as after it.
-	MirrorSets      []string
-	MirrorSetLabels map[string]string
+	// ImageContentSourcePolicies; a trailing * matches any ending.
+	MirrorSets []string
 	// Users and Groups say who makes the change: one of either list is enough. A trailing *
 	// matches any ending. They count only in Settings that For has returned.
 	Users, Groups []string
@@ -101,7 +99,7 @@ type ruled struct {
 
 // within returns e with what it covers of c.
 func (e Exemption) within(c Change) Exemption {
-	if len(e.MirrorSets)+len(e.MirrorSetLabels) == 0 {
+	if len(e.MirrorSets) == 0 {
 		return e
 	}
 	e.sources = map[ruled]bool{}
@@ -147,7 +145,7 @@ func (s Settings) without(uncovered func(Exemption) bool) Settings {
 func (s Settings) forNoChange() Settings { return s.forChange(Change{}) }
 
 func (e Exemption) holdsForChange(c Change) bool {
-	if len(e.MirrorSets)+len(e.MirrorSetLabels) == 0 {
+	if len(e.MirrorSets) == 0 {
 		return true
 	}
 	changed, others := c.changedMirrorSets()
@@ -155,15 +153,7 @@ func (e Exemption) holdsForChange(c Change) bool {
 }
 
 func (e Exemption) holdsForObject(o mirrors.Object) bool {
-	if len(e.MirrorSets) > 0 && !matchesAny(e.MirrorSets, o.GetName()) {
-		return false
-	}
-	for key, value := range e.MirrorSetLabels {
-		if has, ok := o.GetLabels()[key]; !ok || has != value {
-			return false
-		}
-	}
-	return true
+	return matchesAny(e.MirrorSets, o.GetName())
 }
 
 // changedMirrorSets returns the mirror sets that c changes, as they are before it and as they

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -58,15 +57,9 @@ func used(namespaces ...string) []Consumer {
 	return consumers
 }
 
-func labelled(o mirrors.Object, labels map[string]string) mirrors.Object {
-	o.SetLabels(labels)
-	return o
-}
-
 // TestExemptions: an exemption makes a warning of a denial where it certainly holds, and
 // nowhere else.
 func TestExemptions(t *testing.T) {
-	team := map[string]string{"team": "data"}
 	mirrored := func() mirrors.Object { return itms("a", "quay.io", allow, "m.local") }
 	lost := facts("m.local/x:1 absent", "quay.io/x:1 present")
 	blocked := set()
@@ -103,11 +96,6 @@ func TestExemptions(t *testing.T) {
 		{"two, and both are", []Exemption{{Name: "e", MirrorSets: []string{"a", "b"}}}, used("shop"), Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
 		{"one beside what stays", []Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), Requester{}, set(itms("b", "other.io", allow, "m.local")), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
 		{"the registry lists too", []Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), Requester{}, blocked, nil, ""},
-		{"a new one by its label", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(), []mirrors.Object{labelled(mirrored(), team)}, "e"},
-		{"without the label", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(), nil, ""},
-		{"the label comes with the change", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(itms("a", "other.io", allow, "m.local")), []mirrors.Object{labelled(mirrored(), team)}, ""},
-		{"the label goes with the change", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(labelled(itms("a", "other.io", allow, "m.local"), team)), nil, ""},
-		{"the label stays", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(labelled(itms("a", "other.io", allow, "m.local"), team)), []mirrors.Object{labelled(mirrored(), team)}, "e"},
 
 		{"a user", []Exemption{{Name: "e", Users: []string{"eve", "ann"}}}, used("shop"), Requester{User: "ann"}, set(), nil, "e"},
 		{"another user", []Exemption{{Name: "e", Users: []string{"eve"}}}, used("shop"), Requester{User: "ann"}, set(), nil, ""},
@@ -263,22 +251,5 @@ func TestModes(t *testing.T) {
 	}
 	if (Verdict{}).Waived() || enforced.Waived() || enforced.WaivedMessage("X") != "" {
 		t.Error("a denial is waived")
-	}
-}
-
-// TestDepthsOfRegistries: a registry's own depth replaces the one of the images.
-func TestDepthsOfRegistries(t *testing.T) {
-	change := Change{set(), set(itms("a", "docker.io", configv1.AllowContactingSource, "m.local"))}
-	s := Settings{Depths: map[string]mirrors.Depth{"m.local": mirrors.DepthManifest, "docker.io": mirrors.DepthBlobs}}
-	for _, namespace := range []string{"shop", "openshift-ingress"} {
-		plan := NewPlan(change, Cluster{Images: NewImages(Image{"docker.io/library/x:1", used(namespace)})}, s)
-		var got []string
-		for _, source := range plan.Reroutes[0].After.Sources {
-			got = append(got, source.Ref+" "+source.Depth.String())
-		}
-		want := []string{"m.local/library/x:1 manifest", "docker.io/library/x:1 blobs"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", namespace, diff)
-		}
 	}
 }

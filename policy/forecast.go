@@ -96,7 +96,7 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 		BeforeRejected: p.RejectedBefore != nil, AfterRejected: p.Rejected != nil,
 	}
 	f := &Forecast{
-		Forecast: rollout.NewForecast(*p.rollout, step.Decisions(p.rollout.Conditions()), p.settings.Times),
+		Forecast: rollout.NewForecast(*p.rollout, step.Decisions(p.rollout.Conditions())),
 		Unknown:  p.rollout.Unknown,
 		now:      by.Now,
 	}

@@ -19,11 +19,7 @@ func TestGuesses(t *testing.T) {
 		{"a guess beside one who is sure counts for nothing more", []Consumer{guess, sure}, Settings{}, Deny},
 		{"history makes no guess sure", []Consumer{guess, past}, Settings{}, Warn},
 		{"in a protected namespace a guess denies", []Consumer{guessAtHome}, Settings{}, Deny},
-		{"and goes on to, if guesses are ignored elsewhere", []Consumer{guessAtHome}, Settings{Guesses: GuessesIgnore}, Deny},
 		{"unless it is weakened as any protected image is", []Consumer{guessAtHome}, Settings{Severities: atProtected}, Warn},
-		{"a setting that takes guesses for what they seem", []Consumer{guess}, Settings{Guesses: GuessesDeny}, Deny},
-		{"a setting that wants to hear nothing of them", []Consumer{guess}, Settings{Guesses: GuessesIgnore}, Info},
-		{"it leaves others alone", []Consumer{sure}, Settings{Guesses: GuessesIgnore}, Deny},
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {

@@ -60,7 +60,7 @@ type Consumer struct {
 	PullFails bool
 	// Guessed is set where only the look of the object suggests that it names the image:
 	// it has the shape of a pod's specification, or a text in it reads like a reference.
-	// Settings.Guesses says how much such a consumer counts.
+	// Outside of protected namespaces it never denies.
 	Guessed bool
 }
 

@@ -11,7 +11,7 @@ func shallow(c Change, images []Image, s Settings) Plan {
 func shallower(p Plan) Plan {
 	for k := range p.Reroutes {
 		i := &p.Reroutes[k]
-		i.Before, i.After = Settings{}.atDepth(i.Before, mirrors.DepthExists), Settings{}.atDepth(i.After, mirrors.DepthExists)
+		i.Before, i.After = atDepth(i.Before, mirrors.DepthExists), atDepth(i.After, mirrors.DepthExists)
 		i.platforms, i.onePlatform, i.site = false, false, nil
 	}
 	return p

@@ -1,10 +1,5 @@
 package policy
 
-import (
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-)
-
 // Settings are the choices an administrator has. The zero value is the default.
 type Settings struct {
 	// Mode is the treatment of changes that are denied.
@@ -22,12 +17,6 @@ type Settings struct {
 	// Blobs says of which images the config and the layers are looked up, not only the
 	// manifest. See NewPlan and Location.Depth of package mirrors.
 	Blobs BlobScope
-	// Depths replace what Blobs says for places at single registries, by their hosts as in
-	// Locations, for images of any namespace.
-	Depths map[string]mirrors.Depth
-	// Guesses says how to treat an image that only guesses name, outside of protected
-	// namespaces.
-	Guesses Guesses
 	// Severities replace what rules say by default, by rule id. The denial of an image of a
 	// protected namespace is weakened only by an entry whose id is followed by "@protected",
 	// so that it cannot happen by mistake. The same goes for findings that stand for unknown
@@ -40,8 +29,6 @@ type Settings struct {
 	// counts. An image used only in namespaces with Warn is never denied, unless one of them
 	// is protected. Namespaces that no pattern matches may block changes.
 	Namespaces []NamespaceSeverity
-	// Times are how long MCO takes for a node, for the forecast.
-	Times rollout.Settings
 }
 
 // A NamespaceSeverity is the greatest severity of findings about images of some namespaces.

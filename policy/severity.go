@@ -44,11 +44,8 @@ func (s Settings) severity(f Finding, unseen bool) Severity {
 // maxSeverity returns the greatest severity that a finding on img may have. Each consumer is
 // considered separately: it makes no difference that another one would not block the change.
 func (s Settings) maxSeverity(img Image) Severity {
-	switch {
-	case len(img.Consumers) == 0:
+	if len(img.Consumers) == 0 {
 		return Deny
-	case s.merelyGuessed(img) && s.Guesses == GuessesIgnore:
-		return Info // that there is history too makes no difference
 	}
 	most := Info
 	for _, c := range img.Consumers {
@@ -63,9 +60,7 @@ func (s Settings) maxSeverityFor(c Consumer) Severity {
 		return Warn
 	case s.namespaceRank(c.Namespace) < len(s.protected()):
 		return Deny
-	case c.Guessed && s.Guesses != GuessesDeny:
-		return s.Guesses.maxSeverity()
-	case s.mayBlock(c.Namespace):
+	case !c.Guessed && s.mayBlock(c.Namespace):
 		return Deny
 	default:
 		return Warn

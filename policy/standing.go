@@ -77,7 +77,7 @@ type Standing struct {
 }
 
 // Standings returns the state of each image of a plan by NewStanding, protected images first.
-// It leaves out images that only history names, or only guesses that do not deny, and
+// It leaves out images that only history names, or only guesses, and
 // disregards findings that the settings make Info: those are not wanted.
 func (p Plan) Standings(facts Facts) []Standing {
 	s := &p.settings
@@ -86,7 +86,7 @@ func (p Plan) Standings(facts Facts) []Standing {
 	for _, k := range p.ranking() {
 		r := &p.Reroutes[k]
 		a := s.assess(r, facts)
-		if onlyHistory(r.Image) || s.merelyGuessed(r.Image) && s.Guesses != GuessesDeny || !a.mirrored() {
+		if onlyHistory(r.Image) || s.merelyGuessed(r.Image) || !a.mirrored() {
 			continue
 		}
 		key := pullType(r.Image.Ref) + " " + r.After.Entry

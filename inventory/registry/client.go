@@ -50,8 +50,6 @@ type Options struct {
 	// Rates bound the requests a second to a registry, by its host; nil means
 	// DefaultRates.
 	Rates map[string]float64
-	// AtOnce bound the requests under way to a registry, by its host, below PerRegistry.
-	AtOnce map[string]int
 	// Platforms returns those of the nodes, as os/architecture ("linux/arm64"), none
 	// where they are not known. With it, every index is read, and its children for
 	// these are looked up; without it, only indexes at Locations of DepthManifest and
@@ -111,7 +109,7 @@ type Client struct {
 // NewClient returns a Client, which has to be closed.
 func NewClient(o Options) *Client {
 	o = o.withDefaults()
-	return newClient(o, &paces{most: o.PerRegistry, set: Paces{Rates: o.Rates, AtOnce: o.AtOnce}, byHost: map[string]*pace{}})
+	return newClient(o, &paces{most: o.PerRegistry, rates: o.Rates, byHost: map[string]*pace{}})
 }
 
 func newClient(o Options, p *paces) *Client {

@@ -57,39 +57,21 @@ type paces struct {
 	most int
 
 	mu     sync.Mutex
-	set    Paces
+	rates  map[string]float64 // requests a second by host; 0 is for no bound
 	byHost map[string]*pace
 }
 
-// Paces are the limits for requests to single registries, by the host that their API is at
-// ("quay.io", "mirror.example.com:8443").
-type Paces struct {
-	// Rates bound the requests a second; 0 is for no bound.
-	Rates map[string]float64
-	// AtOnce bound the requests under way, below Options.PerRegistry.
-	AtOnce map[string]int
-}
+// SetRates replaces those of Options, for requests that are not yet under way. The map belongs to
+// c afterwards.
+func (c *Client) SetRates(rates map[string]float64) { c.paces.replace(rates) }
 
-// SetPaces replaces those of Options, for requests that are not yet under way. The maps belong
-// to c afterwards.
-func (c *Client) SetPaces(set Paces) { c.paces.replace(set) }
-
-func (p *paces) replace(set Paces) {
+func (p *paces) replace(rates map[string]float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set = set
+	p.rates = rates
 	for host, pace := range p.byHost {
-		pace.replace(p.mostAt(host), set.Rates[host])
+		pace.replace(rates[host])
 	}
-}
-
-// mostAt returns how many requests to a host may be under way. It is called with the lock
-// held.
-func (p *paces) mostAt(host string) int {
-	if n := p.set.AtOnce[host]; n > 0 {
-		return min(n, p.most)
-	}
-	return p.most
 }
 
 // maxPaces bounds how many registries' paces are remembered.
@@ -102,7 +84,7 @@ func (p *paces) forHost(api string) *pace {
 		if len(p.byHost) >= maxPaces {
 			clear(p.byHost)
 		}
-		p.byHost[api] = newPace(p.mostAt(api), p.set.Rates[api])
+		p.byHost[api] = newPace(p.most, p.rates[api])
 	}
 	return p.byHost[api]
 }
@@ -119,15 +101,11 @@ func intervalOf(rate float64) time.Duration {
 	return time.Duration(float64(time.Second) / rate)
 }
 
-// replace sets what newPace does, and keeps what was learned of the registry.
-func (p *pace) replace(most int, rate float64) {
+// replace sets the rate, and keeps what was learned of the registry.
+func (p *pace) replace(rate float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.interval = intervalOf(rate)
-	if p.limit >= float64(p.max) || p.limit > float64(most) {
-		p.limit = float64(most)
-	}
-	p.max = most
 	p.grant()
 }
 

@@ -198,27 +198,21 @@ func TestBreakerHonoursRetryAfter(t *testing.T) {
 	})
 }
 
-// TestSetPaces: new limits hold at once, for registries that were asked before and for others,
-// and proposals share them.
-func TestSetPaces(t *testing.T) {
-	c := NewClient(Options{AtOnce: map[string]int{"a": 2}})
+// TestSetRates: new rates hold at once, for registries that were asked before and for others, and what was learned stays.
+func TestSetRates(t *testing.T) {
+	c := NewClient(Options{})
 	defer c.Close()
-	a, b := c.paces.forHost("a"), c.paces.forHost("b")
-	if a.max != 2 || b.max != 64 || a.interval != 0 {
-		t.Errorf("at first %d and %d at once, an interval of %s", a.max, b.max, a.interval)
+	a := c.paces.forHost("a")
+	if a.interval != 0 {
+		t.Errorf("at first an interval of %s", a.interval)
 	}
-	b.limit = 10 // it has learned
-	c.SetPaces(Paces{Rates: map[string]float64{"a": 10}, AtOnce: map[string]int{"b": 20, "c": 100}})
-	if a.max != 64 || a.limit != 64 || a.interval != 100*time.Millisecond || b.max != 20 || b.limit != 10 || c.paces.forHost("c").max != 64 {
+	a.limit = 10 // it has learned
+	c.SetRates(map[string]float64{"a": 10, "b": 20})
+	if b := c.paces.forHost("b"); a.interval != 100*time.Millisecond || a.limit != 10 || b.interval != 50*time.Millisecond {
 		t.Errorf("then %+v, %+v", a, b)
 	}
-	slot, err := a.acquire(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.SetPaces(Paces{AtOnce: map[string]int{"a": 1}})
-	a.release(slot, fine, 0)
-	if a.interval != 0 || a.max != 1 || a.limit != 1 {
+	c.SetRates(nil)
+	if a.interval != 0 {
 		t.Errorf("in the end %+v", a)
 	}
 }

@@ -3,7 +3,7 @@
 // in which order and how fast its pools go through theirs.
 //
 //	decision, err := rollout.Decide(before, after, conditions) // what happens on one node
-//	forecast := rollout.NewForecast(cluster, decide, settings) // which nodes, in which order
+//	forecast := rollout.NewForecast(cluster, decide)           // which nodes, in which order
 //
 // MCO keeps its rules private, so they are restated here, each with the function that it
 // comes from. File names and line numbers are those of openshift/machine-config-operator

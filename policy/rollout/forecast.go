@@ -71,7 +71,7 @@ func (c Cluster) Pool(name string) *mcfgv1.MachineConfigPool {
 // Members returns which nodes the pools have, in which order MCO takes them, and what keeps the pools
 // from them: a forecast of nothing.
 func (c Cluster) Members() Forecast {
-	return NewForecast(c, func(string) (Decision, error) { return Decision{}, nil }, Settings{})
+	return NewForecast(c, func(string) (Decision, error) { return Decision{}, nil })
 }
 
 // IsSingleNode is Conditions.SingleNode for the cluster.
@@ -146,7 +146,7 @@ const (
 // NewForecast returns what a change does to the nodes of c. Decide says what it does to each
 // node of a pool; it is called once for each pool that has nodes and that the change
 // reaches, and its error is that of Decide.
-func NewForecast(c Cluster, decide func(pool string) (Decision, error), s Settings) Forecast {
+func NewForecast(c Cluster, decide func(pool string) (Decision, error)) Forecast {
 	if c.Topology == configv1.ExternalTopologyMode {
 		return Forecast{Hosted: true}
 	}
@@ -162,7 +162,7 @@ func NewForecast(c Cluster, decide func(pool string) (Decision, error), s Settin
 		p.Nodes = inOrder(members.nodes[pool.Name], last)
 		p.ImageMode = slices.ContainsFunc(members.nodes[pool.Name], func(n *corev1.Node) bool { return metav1.HasAnnotation(n.ObjectMeta, desiredImage) })
 		p.decide(pool, generated, decide)
-		p.schedule(s, c.Updates)
+		p.schedule(c.Updates)
 		forecast.Pools = append(forecast.Pools, p)
 	}
 	slices.SortFunc(forecast.Pools, func(a, b Pool) int {
@@ -247,9 +247,9 @@ func maxUnavailable(pool *mcfgv1.MachineConfigPool, nodes int) (int, error) {
 }
 
 // schedule works out how many nodes go at once, and how long they all take
-// (getAllCandidateMachines, node_controller.go:1670). Where the settings do not say how long a
-// drained node takes, updates may tell.
-func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
+// (getAllCandidateMachines, node_controller.go:1670). Updates may tell how long a
+// drained node takes.
+func (p *Pool) schedule(updates []NodeUpdate) {
 	waiting, updating := 0, 0
 	for _, n := range p.Nodes {
 		switch {
@@ -261,7 +261,7 @@ func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
 	}
 	p.AtOnce = max(p.MaxUnavailable-waiting, 0)
 	var perNode Range
-	perNode, p.Learned = p.perNode(s, updates)
+	perNode, p.Learned = p.perNode(updates)
 	if p.Part != Takes {
 		return
 	}
@@ -275,22 +275,27 @@ func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
 }
 
 // perNode returns how long a node of p takes, and whether updates tell.
-func (p *Pool) perNode(s Settings, updates []NodeUpdate) (took Range, learned bool) {
-	drain, ok := LearnedDrain(updates, p.Name, p.MaxUnavailable)
-	if learned = ok && s.Drain == (Range{}) && p.Decision.Drains; learned {
-		s.Drain = drain
+func (p *Pool) perNode(updates []NodeUpdate) (took Range, learned bool) {
+	took = reloadTime
+	if p.Decision.Drains {
+		if took, learned = LearnedDrain(updates, p.Name, p.MaxUnavailable); !learned {
+			took = drainTime
+		}
 	}
-	return s.perNode(p.Decision), learned
+	if p.Decision.Effect() == Reboots {
+		took = took.plus(rebootTime)
+	}
+	return took, learned
 }
 
 // TimeLeft returns how long p takes for what is left of a rollout: waiting nodes that have
 // not been taken, and underWay of them that have, of which it is not known how far they are.
 // It is zero if nothing is left or no node is taken.
-func (p *Pool) TimeLeft(waiting, underWay int, s Settings, updates []NodeUpdate) Range {
+func (p *Pool) TimeLeft(waiting, underWay int, updates []NodeUpdate) Range {
 	if p.Part != Takes || p.AtOnce == 0 {
 		return Range{}
 	}
-	perNode, _ := p.perNode(s, updates)
+	perNode, _ := p.perNode(updates)
 	return Range{perNode.times(rounds(waiting, p.AtOnce)).Min, perNode.times(rounds(waiting+underWay, p.AtOnce)).Max}
 }
 

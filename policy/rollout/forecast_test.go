@@ -165,7 +165,7 @@ func TestForecast(t *testing.T) {
 		{"no cluster", Cluster{}, drained, "reaches no node"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := NewForecast(tt.cluster, always(tt.decision), Settings{}).String(); got != tt.want {
+			if got := NewForecast(tt.cluster, always(tt.decision)).String(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -189,7 +189,7 @@ func TestPoolsDiffer(t *testing.T) {
 		}
 	}
 	const want = "reloads CRI-O without a drain on 1 node, about a minute; drains and reloads CRI-O on 2 nodes, one at a time, 10 to 30 minutes; nodes of pool gpu will be degraded: /etc/containers/registries.conf: it is broken"
-	f := NewForecast(c, decide, Settings{})
+	f := NewForecast(c, decide)
 	if got := f.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -230,7 +230,7 @@ func TestMembership(t *testing.T) {
 // TestSelectors: what selects nothing, or cannot be read.
 func TestSelectors(t *testing.T) {
 	part := func(p *mcfgv1.MachineConfigPool) string {
-		f := NewForecast(Cluster{Pools: []*mcfgv1.MachineConfigPool{p}, Nodes: nodes("w worker")}, always(reloaded), Settings{})
+		f := NewForecast(Cluster{Pools: []*mcfgv1.MachineConfigPool{p}, Nodes: nodes("w worker")}, always(reloaded))
 		return strings.TrimSpace(string(f.Pools[0].Part) + " " + f.Pools[0].Why)
 	}
 	invalid := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
@@ -258,7 +258,7 @@ func TestSelectors(t *testing.T) {
 	}
 	broken := pool("gpu")
 	broken.Spec.NodeSelector = invalid
-	f := NewForecast(Cluster{Pools: append(pools("worker"), broken), Nodes: nodes("w worker")}, always(reloaded), Settings{})
+	f := NewForecast(Cluster{Pools: append(pools("worker"), broken), Nodes: nodes("w worker")}, always(reloaded))
 	const want = `cannot be told a pool: the nodeSelector of gpu is invalid: "Like" is not a valid label selector operator`
 	if len(f.Unmanaged) != 1 || f.Unmanaged[0].Why != want {
 		t.Errorf("got %q, want %q", f.Unmanaged, want)
@@ -369,7 +369,7 @@ func TestUnavailable(t *testing.T) {
 // TestArbiter: masters first, and neither pool while a node of the other is down.
 func TestArbiter(t *testing.T) {
 	forecast := func(masters string, lines ...string) Forecast {
-		return NewForecast(Cluster{Pools: pools(masters, "arbiter"), Nodes: nodes(lines...), Topology: configv1.HighlyAvailableArbiterMode}, always(drained), Settings{})
+		return NewForecast(Cluster{Pools: pools(masters, "arbiter"), Nodes: nodes(lines...), Topology: configv1.HighlyAvailableArbiterMode}, always(drained))
 	}
 	f := forecast("master", "m1 master", "m2 master", "a arbiter")
 	if got := f.pool("arbiter"); got.After != "master" || f.Time != (Range{15 * time.Minute, 45 * time.Minute}) {
@@ -393,7 +393,7 @@ func TestArbiter(t *testing.T) {
 
 // TestImageMode: the nodes of a pool with an image of its own are told apart.
 func TestImageMode(t *testing.T) {
-	f := NewForecast(Cluster{Pools: pools("worker", "gpu"), Nodes: nodes("w worker", "g worker,gpu image")}, always(reloaded), Settings{})
+	f := NewForecast(Cluster{Pools: pools("worker", "gpu"), Nodes: nodes("w worker", "g worker,gpu image")}, always(reloaded))
 	if f.pool("worker").ImageMode || !f.pool("gpu").ImageMode {
 		t.Errorf("got %+v", f.Pools)
 	}
@@ -403,7 +403,7 @@ func TestImageMode(t *testing.T) {
 // objects are changed.
 func TestPoolsInOrder(t *testing.T) {
 	list := pools("zeta", "worker", "alpha", "master", "arbiter")
-	f := NewForecast(Cluster{Pools: list}, always(reloaded), Settings{})
+	f := NewForecast(Cluster{Pools: list}, always(reloaded))
 	var names []string
 	for _, p := range f.Pools {
 		names = append(names, p.Name+":"+string(p.Part))
@@ -437,21 +437,6 @@ func TestRange(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
-	if err := (Settings{}).Validate(); err != nil {
-		t.Error(err)
-	}
-	err := Settings{Drain: Range{time.Minute, time.Second}, Reboot: Range{Min: -1}}.Validate()
-	const want = "time to drain a node: 1m0s to 1s is no range\ntime to reboot a node: -1ns to 0s is no range"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	f := NewForecast(Cluster{Pools: pools("worker"), Nodes: numbered(4, "worker")}, always(drained), Settings{Drain: Range{time.Minute, 2 * time.Minute}})
-	if f.Time != (Range{4 * time.Minute, 8 * time.Minute}) {
-		t.Errorf("time %v", f.Time)
-	}
-}
-
 // BenchmarkForecast: 5,000 nodes in 20 pools take milliseconds.
 func BenchmarkForecast(b *testing.B) {
 	c := Cluster{Pools: pools("master", "worker")}
@@ -461,6 +446,6 @@ func BenchmarkForecast(b *testing.B) {
 		c.Nodes = append(c.Nodes, numbered(250, name)...)
 	}
 	for b.Loop() {
-		NewForecast(c, always(drained), Settings{})
+		NewForecast(c, always(drained))
 	}
 }

@@ -305,7 +305,7 @@ func (s *stage) startGuard(ctx context.Context) error {
 	caFile := filepath.Join(s.dir, "tls", certificates.CAFile)
 	// The story changes registries faster than facts expire.
 	config := filepath.Join(s.dir, "config.yaml")
-	if err := os.WriteFile(config, []byte("apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\nlifetimes: {found: 1s, foundByTag: 1s}\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\nfactLifetime: 1ms\n"), 0o600); err != nil {
 		return err
 	}
 	s.guard = exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig,

@@ -110,9 +110,9 @@ func TestValues(t *testing.T) {
 		want   []string
 	}{
 		"the configuration, merged with the defaults": {
-			map[string]any{"config": map[string]any{"mode": "warn", "lifetimes": map[string]any{"found": "1m"}}},
+			map[string]any{"config": map[string]any{"mode": "warn", "auditLog": "none"}},
 			"ConfigMap mirrorset-guard/mirrorset-guard-config",
-			[]string{`mode: warn\n`, `found: 1m\n`, `foundByTag: 2m\n`, `guesses: warn\n`},
+			[]string{`mode: warn\n`, `auditLog: none\n`, `verifyBlobs: protected\n`},
 		},
 		"memory": {
 			map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "1000Mi"}}},

@@ -205,7 +205,7 @@ func (s *stage) start(t *testing.T, flags ...string) *guard {
 func (s *stage) shortly(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(s.dir, "config.yaml")
-	must(t, os.WriteFile(file, []byte(clitest.ConfigHeader+"lifetimes: {found: 1s, foundByTag: 1s}\n"), 0o600))
+	must(t, os.WriteFile(file, []byte(clitest.ConfigHeader+"factLifetime: 1s\n"), 0o600))
 	return file
 }
 

@@ -34,7 +34,7 @@ type GuardConfiguration struct {
 	// ProtectedNamespaces are those whose images are looked up and named first, the most
 	// important first, and whose denials nothing weakens by accident. A trailing * matches any
 	// ending. The guard's own namespace is always one of them.
-	ProtectedNamespaces []string `json:"protectedNamespaces"`
+	ProtectedNamespaces []string `json:"protectedNamespaces" pattern:"^([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|[a-z0-9][-a-z0-9]{0,61}[*])$"`
 	// Severities replace what rules say by default. A key is the name of a rule, as in
 	// messages, or RULE@protected for images of protected namespaces, which RULE alone can
 	// make stricter and never weaker.
@@ -42,9 +42,6 @@ type GuardConfiguration struct {
 	// NamespaceSeverities are the greatest severities for images used only in some namespaces.
 	// The first entry that matches counts. They never apply to protected namespaces.
 	NamespaceSeverities []NamespaceSeverity `json:"namespaceSeverities"`
-	// Guesses says how to treat images outside of protected namespaces that are only guessed
-	// from the look of an object.
-	Guesses Guesses `json:"guesses"`
 	// VerifyBlobs says for which images the layers are looked up, not only the manifest.
 	VerifyBlobs BlobScope `json:"verifyBlobs"`
 	// AllowSourceFallback admits, with a warning, an image that no mirror holds as long as its
@@ -53,12 +50,10 @@ type GuardConfiguration struct {
 	// Exemptions make warnings of denials. Each one that did is named in a warning, in the log
 	// and in the audit annotations.
 	Exemptions []Exemption `json:"exemptions"`
-	// MinutesPerNode is how long a node takes that is drained, for the forecast. If it is left
-	// out or null, that is as long as in the last rollout of the node's pool or, where that
-	// is not known, 5 to 15.
-	MinutesPerNode *Minutes `json:"minutesPerNode"`
-	// Lifetimes say how long answers of registries count before they are asked again.
-	Lifetimes Lifetimes `json:"lifetimes"`
+	// FactLifetime is how long an image that was found is assumed to be still there, from 0s to 24h; under a
+	// tag, 2m at most. With less, it is noticed sooner what a mirror has lost, and registries are asked more
+	// often. Misses are looked up again wherever a verdict depends on them.
+	FactLifetime Duration `json:"factLifetime"`
 	// Registries are those that are asked in a way of their own. quay.io keeps its 450 requests
 	// a second unless an entry for it says otherwise.
 	Registries []Registry `json:"registries"`
@@ -66,7 +61,7 @@ type GuardConfiguration struct {
 	// the log goes to standard error; none; or the absolute path of a file, which is rotated at 100 MiB. Of such
 	// files 10 are kept, compressed and in the same folder; only their owner can read them. {replica} in
 	// the path stands for the name of the replica, for a folder that replicas share.
-	AuditLog string `json:"auditLog"`
+	AuditLog string `json:"auditLog" pattern:"^(stdout|none|/.*)$"`
 	// Updates says which release the replica that verifies judges again and again before the cluster is updated to
 	// it: off for none; desired for the one that spec.desiredUpdate of ClusterVersion names; recommended for that
 	// one and, where there is none, the newest that ClusterVersion recommends.
@@ -76,78 +71,44 @@ type GuardConfiguration struct {
 // A NamespaceSeverity limits the findings about images used only in some namespaces.
 type NamespaceSeverity struct {
 	// Namespace is a name; a trailing * matches any ending.
-	Namespace string `json:"namespace"`
+	Namespace string `json:"namespace" required:"true" pattern:"^([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|[a-z0-9][-a-z0-9]{0,61}[*])$"`
 	// Severity is the greatest severity: with warn, such images never hold up a change.
-	Severity NamespaceLimit `json:"severity"`
+	Severity NamespaceLimit `json:"severity" required:"true"`
 }
 
 // An Exemption makes warnings of denials. All that it says must hold, each list by one of its
-// entries; a list that is left out does not restrict it. An image is exempt only if all of its
-// consumers are that would hold up the change.
+// entries; a list that is left out does not restrict it, and one that restricts nothing is a mistake. An image
+// is exempt only if all of its consumers are that would hold up the change.
 type Exemption struct {
 	// Name is what warnings, the log and audit annotations call the exemption.
-	Name string `json:"name"`
+	Name string `json:"name" required:"true" pattern:"^[a-zA-Z0-9]([-._a-zA-Z0-9]{0,61}[a-zA-Z0-9])?$"`
 	// Images are patterns: "quay.io", "quay.io/team" and "quay.io/team/app" cover all below,
 	// as the sources of mirror sets do; "quay.io/team/app:v1" is one image, as is one with a
 	// digest instead of the tag; "*.example.com" covers the hosts below a domain; "*" covers
 	// everything. Spelling makes no difference. A short name is covered by "*" only.
 	Images []string `json:"images,omitempty"`
 	// Namespaces are those of the images' consumers. A trailing * matches any ending.
-	Namespaces []string `json:"namespaces,omitempty"`
+	Namespaces []string `json:"namespaces,omitempty" pattern:"^([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|[a-z0-9][-a-z0-9]{0,61}[*])$"`
 	// MirrorSets are the names of the mirror sets that are changed. A trailing * matches any
 	// ending. A change of several objects is exempt only if all of them are.
-	MirrorSets []string `json:"mirrorSets,omitempty"`
-	// MirrorSetLabels are labels that these mirror sets have, before the change and after it.
-	MirrorSetLabels map[string]string `json:"mirrorSetLabels,omitempty"`
+	MirrorSets []string `json:"mirrorSets,omitempty" pattern:"^([^*]+[*]?|[*])$"`
 	// Users are those who make the change, as the API server knows them; they or the groups
 	// have to match. A trailing * matches any ending.
-	Users []string `json:"users,omitempty"`
+	Users []string `json:"users,omitempty" pattern:"^([^*]+[*]?|[*])$"`
 	// Groups are those of the user who makes the change. A trailing * matches any ending.
-	Groups []string `json:"groups,omitempty"`
+	Groups []string `json:"groups,omitempty" pattern:"^([^*]+[*]?|[*])$"`
 	// Protected extends the exemption to images of protected namespaces and of consumers
 	// without a namespace and, where it names neither images nor namespaces, to findings about
 	// the configuration as a whole and to rollouts that stall.
 	Protected bool `json:"protected,omitempty"`
-	// Everything confirms that the exemption restricts nothing. Without it, such an exemption
-	// is a mistake.
-	Everything bool `json:"everything,omitempty"`
-}
-
-// Minutes are a range of whole minutes.
-type Minutes struct {
-	// Least is how long a node takes at best, from 1 to 1440.
-	Least int `json:"least"`
-	// Most is how long a node takes at worst, from 1 to 1440.
-	Most int `json:"most"`
-}
-
-// Lifetimes say how long answers count. Misses are looked up again wherever a verdict depends
-// on them.
-type Lifetimes struct {
-	// Found is how long an image that was found by digest is assumed to be still there, from
-	// 1s to 24h.
-	Found Duration `json:"found"`
-	// FoundByTag is the same for images found by tag, which may be moved, from 1s to 1h.
-	FoundByTag Duration `json:"foundByTag"`
-	// Recalled is how long a miss is good enough to plan further lookups with, from 1s to 10m.
-	Recalled Duration `json:"recalled"`
-	// Trouble is how long everything else counts (access denied, out of reach), from 1s to
-	// 10m. It keeps a registry in trouble from being asked for every change.
-	Trouble Duration `json:"trouble"`
 }
 
 // A Registry is asked in a way of its own.
 type Registry struct {
 	// Host is that of the registry, with the port if references have one.
-	Host string `json:"host"`
+	Host string `json:"host" required:"true" pattern:"^[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[1-9][0-9]{0,4})?$"`
 	// RequestsPerSecond is the most requests a second; 0 for no limit.
-	RequestsPerSecond *float64 `json:"requestsPerSecond,omitempty"`
-	// Concurrency is the most requests under way at once, from 1 to 64. It adapts downwards to
-	// the registry's answers all the same.
-	Concurrency *int `json:"concurrency,omitempty"`
-	// Depth is how much of an image is looked up there, protected or not, whatever verifyBlobs
-	// says: its manifest alone, or its layers (blobs) too.
-	Depth Depth `json:"depth,omitempty"`
+	RequestsPerSecond *float64 `json:"requestsPerSecond,omitempty" minimum:"0" maximum:"1000000"`
 }
 
 // An Enum is a text of which there are only a few.
@@ -180,23 +141,11 @@ type NamespaceLimit string
 // Values implements Enum.
 func (NamespaceLimit) Values() []string { return []string{"deny", "warn"} }
 
-// Guesses are the treatment of guessed images.
-type Guesses string
-
-// Values implements Enum.
-func (Guesses) Values() []string { return []string{"deny", "warn", "ignore"} }
-
 // A BlobScope is a set of images.
 type BlobScope string
 
 // Values implements Enum.
 func (BlobScope) Values() []string { return []string{"all", "protected", "none"} }
-
-// A Depth is the part of an image that is looked up.
-type Depth string
-
-// Values implements Enum.
-func (Depth) Values() []string { return []string{"manifest", "blobs"} }
 
 // A Duration is a number with a unit, as in 90s or 5m.
 type Duration time.Duration
@@ -215,6 +164,13 @@ func (d Duration) String() string {
 
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
 
 //go:embed types.go
 var source string

@@ -68,23 +68,18 @@ func completeField(_ *cobra.Command, args []string, begun string) ([]cobra.Compl
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	f := Reference()
-	for above, _, more := strings.Cut(begun, "."); more; above, _, more = strings.Cut(strings.TrimPrefix(begun, f.Path+"."), ".") {
-		below, err := f.child(above)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		f = below
+	above := begun[:strings.LastIndexByte(begun, '.')+1]
+	s, err := at(above)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var paths []string
-	directive := cobra.ShellCompDirectiveNoFileComp
-	for _, c := range f.Fields {
-		if !strings.HasPrefix(c.Path, begun) {
-			continue
+	for _, name := range names(inner(s)) {
+		if strings.HasPrefix(above+name, begun) {
+			paths = append(paths, cobra.CompletionWithDesc(above+name, typeName(inner(s).Properties[name])))
 		}
-		paths = append(paths, cobra.CompletionWithDesc(c.Path, c.Type))
 	}
-	return paths, directive
+	return paths, cobra.ShellCompDirectiveNoFileComp
 }
 
 // writes is the RunE of a command that writes what make returns.

@@ -24,16 +24,12 @@ func Default() Configuration {
 		ProtectedNamespaces: slices.Clone(policy.DefaultProtected),
 		Severities:          map[string]v1alpha1.Severity{},
 		NamespaceSeverities: []v1alpha1.NamespaceSeverity{},
-		Guesses:             "warn",
 		VerifyBlobs:         "protected",
 		Exemptions:          []v1alpha1.Exemption{},
-		Lifetimes: v1alpha1.Lifetimes{
-			Found: v1alpha1.Duration(5 * time.Minute), FoundByTag: v1alpha1.Duration(2 * time.Minute),
-			Recalled: v1alpha1.Duration(90 * time.Second), Trouble: v1alpha1.Duration(10 * time.Second),
-		},
-		Registries: []v1alpha1.Registry{{Host: "quay.io", RequestsPerSecond: &quay}},
-		AuditLog:   auditlog.Stdout,
-		Updates:    v1alpha1.UpdatesOff,
+		FactLifetime:        v1alpha1.Duration(5 * time.Minute),
+		Registries:          []v1alpha1.Registry{{Host: "quay.io", RequestsPerSecond: &quay}},
+		AuditLog:            auditlog.Stdout,
+		Updates:             v1alpha1.UpdatesOff,
 	}}
 }
 

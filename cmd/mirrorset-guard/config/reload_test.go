@@ -102,7 +102,7 @@ func TestReload(t *testing.T) {
 		}{
 			{"another mode", header + "mode: audit\n", "audit", ""},
 			{"a mistake", header + "mode: adit\n", "audit", `mode: Unsupported value: "adit": supported values: "enforce", "warn", "audit"`},
-			{"another mistake", header + "mode: enforce\nguesses: none\n", "audit", `guesses: Unsupported value: "none": supported values: "deny", "warn", "ignore"`},
+			{"another mistake", header + "mode: enforce\nverifyBlobs: some\n", "audit", `verifyBlobs: Unsupported value: "some": supported values: "all", "protected", "none"`},
 			{"half a file", "apiVersion: [", "audit", "yaml: line 1: did not find expected node content"},
 			{"what a flag sets", header + "mode: enforce\nallowSourceFallback: true\n", "audit", "allowSourceFallback is set by a flag"},
 			{"gone", "", "audit", "the file cannot be read: open {dir}/config.yaml: no such file or directory"},

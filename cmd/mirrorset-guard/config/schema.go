@@ -2,9 +2,10 @@ package config
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -15,11 +16,10 @@ import (
 // schemaDialect is the one that a structural schema of Kubernetes is a part of.
 const schemaDialect = "http://json-schema.org/draft-04/schema#"
 
-// Schema returns the JSON schema of configuration files, made from the types, their comments
+// Schema returns the JSON schema of configuration files, made from the types, their tags and comments,
 // and the defaults.
 func Schema() apiextensionsv1.JSONSchemaProps {
-	s := schemaOf(reflect.TypeFor[v1alpha1.GuardConfiguration](), v1alpha1.Comments())
-	s.Schema = schemaDialect
+	s := fieldsSchema()
 	for name, constant := range map[string]string{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind} {
 		property := s.Properties[name]
 		property.Enum = rawList([]string{constant})
@@ -27,49 +27,54 @@ func Schema() apiextensionsv1.JSONSchemaProps {
 		s.Required = append(s.Required, name)
 	}
 	slices.Sort(s.Required)
-	setDefaults(&s, tree(Default().GuardConfiguration))
+	var defaults any
+	if err := json.Unmarshal(raw(Default().GuardConfiguration).Raw, &defaults); err != nil {
+		panic(err) // it was encoded a moment ago
+	}
+	setDefaults(&s, defaults)
 	return s
 }
 
-// SchemaJSON returns Schema as a file.
+// SchemaJSON returns Schema as a file, in which what allows no other fields says so: Kubernetes' schemas
+// do not.
 func SchemaJSON() ([]byte, error) {
-	data, err := json.MarshalIndent(inDialect(Schema()), "", "  ")
+	s := Schema()
+	s.Schema = schemaDialect
+	updates := s.Properties["updates"]
+	updates.Type, updates.Enum = "", append(updates.Enum, raw(false)) // as readers of YAML 1.1, Helm's among them, read off
+	s.Properties["updates"] = updates
+	data, err := json.MarshalIndent(closed(s), "", "  ")
 	return append(data, '\n'), err
 }
 
-// inDialect writes what may be null as JSON schema has it: nullable is a word of OpenAPI.
-func inDialect(s apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
-	s.Properties = maps.Clone(s.Properties)
-	for name, property := range s.Properties {
-		s.Properties[name] = inDialect(property)
-	}
+func closed(s apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	if s.Items != nil {
-		items := inDialect(*s.Items.Schema)
+		items := closed(*s.Items.Schema)
 		s.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}
 	}
-	if !s.Nullable {
-		return s
+	if s.Properties != nil {
+		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{}
 	}
-	description := s.Description
-	s.Description, s.Nullable = "", false
-	return apiextensionsv1.JSONSchemaProps{Description: description, AnyOf: []apiextensionsv1.JSONSchemaProps{s, {Type: "null"}}}
+	for name, property := range s.Properties {
+		s.Properties[name] = closed(property)
+	}
+	return s
+}
+
+func fieldsSchema() apiextensionsv1.JSONSchemaProps {
+	return schemaOf(reflect.TypeFor[v1alpha1.GuardConfiguration](), v1alpha1.Comments())
 }
 
 func schemaOf(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSchemaProps {
 	switch {
 	case t == reflect.TypeFor[v1alpha1.Duration]():
-		return apiextensionsv1.JSONSchemaProps{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`}
-	case t == reflect.TypeFor[v1alpha1.Updates]():
-		// No type: readers of YAML 1.1, Helm's among them, read off as false.
-		return apiextensionsv1.JSONSchemaProps{Enum: append(rawList(v1alpha1.Updates("").Values()), raw(false))}
+		return apiextensionsv1.JSONSchemaProps{Type: "string", Pattern: `^([0-9]{1,6}([.][0-9]+)?(ns|us|ms|s|m|h))+$`}
 	case t.Implements(reflect.TypeFor[v1alpha1.Enum]()):
 		return apiextensionsv1.JSONSchemaProps{Type: "string", Enum: rawList(reflect.Zero(t).Interface().(v1alpha1.Enum).Values())}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		s := schemaOf(t.Elem(), comments)
-		s.Nullable = true // as it is in the file of defaults
-		return s
+		return schemaOf(t.Elem(), comments)
 	case reflect.Struct:
 		return schemaOfStruct(t, comments)
 	case reflect.Map:
@@ -90,16 +95,34 @@ func schemaOf(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSc
 }
 
 func schemaOfStruct(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSchemaProps {
-	s := apiextensionsv1.JSONSchemaProps{
-		Type: "object", Description: comments[t.Name()], Properties: map[string]apiextensionsv1.JSONSchemaProps{},
-		AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{},
-	}
-	for i, name := range fieldNames(t) {
-		property := schemaOf(t.Field(i).Type, comments)
+	s := apiextensionsv1.JSONSchemaProps{Type: "object", Description: comments[t.Name()], Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		property := schemaOf(f.Type, comments)
 		property.Description = comments[t.Name()+"."+name]
+		if property.Minimum = number(f.Tag.Get("minimum")); property.Minimum != nil {
+			property.Maximum = number(f.Tag.Get("maximum"))
+		}
+		if pattern := f.Tag.Get("pattern"); property.Items != nil {
+			property.Items.Schema.Pattern = pattern
+		} else if pattern != "" {
+			property.Pattern = pattern
+		}
+		if f.Tag.Get("required") != "" {
+			s.Required = append(s.Required, name)
+		}
 		s.Properties[name] = property
 	}
 	return s
+}
+
+// number returns the number in a tag, nil if there is none.
+func number(tag string) *float64 {
+	n, err := strconv.ParseFloat(tag, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 func rawList(values []string) []apiextensionsv1.JSON {
@@ -114,20 +137,8 @@ func raw(value any) apiextensionsv1.JSON {
 	return apiextensionsv1.JSON{Raw: data}
 }
 
-// tree returns value as decoded JSON.
-func tree(value any) any {
-	var t any
-	if err := json.Unmarshal(raw(value).Raw, &t); err != nil {
-		panic(err) // it was encoded a moment ago
-	}
-	return t
-}
-
 // setDefaults sets the defaults of the fields of s, of which some have fields themselves.
 func setDefaults(s *apiextensionsv1.JSONSchemaProps, defaults any) {
-	if defaults == nil {
-		return
-	}
 	fields, ok := defaults.(map[string]any)
 	if !ok || len(s.Properties) == 0 {
 		value := raw(defaults)
@@ -135,7 +146,7 @@ func setDefaults(s *apiextensionsv1.JSONSchemaProps, defaults any) {
 		return
 	}
 	for name, value := range fields {
-		if property, ok := s.Properties[name]; ok && !slices.Contains(s.Required, name) {
+		if property := s.Properties[name]; !slices.Contains(s.Required, name) {
 			setDefaults(&property, value)
 			s.Properties[name] = property
 		}

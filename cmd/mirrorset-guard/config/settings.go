@@ -9,17 +9,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // What the values of the file's enums are in the packages that go by them.
 var (
 	modes      = map[v1alpha1.Mode]policy.Mode{"enforce": policy.ModeEnforce, "warn": policy.ModeWarn, "audit": policy.ModeAudit}
 	severities = map[v1alpha1.Severity]policy.Severity{"deny": policy.Deny, "warn": policy.Warn, "info": policy.Info}
-	guesses    = map[v1alpha1.Guesses]policy.Guesses{"deny": policy.GuessesDeny, "warn": policy.GuessesWarn, "ignore": policy.GuessesIgnore}
 	blobScopes = map[v1alpha1.BlobScope]policy.BlobScope{"all": policy.BlobsOfAll, "protected": policy.BlobsOfProtected, "none": policy.BlobsOfNone}
-	depths     = map[v1alpha1.Depth]mirrors.Depth{"manifest": mirrors.DepthManifest, "blobs": mirrors.DepthBlobs}
 )
 
 // Settings returns what c says about verdicts. c must have been parsed without mistakes.
@@ -29,12 +25,7 @@ func (c Configuration) Settings() policy.Settings {
 		Protected:           WithOwn(c.ProtectedNamespaces),
 		AllowSourceFallback: c.AllowSourceFallback,
 		Blobs:               blobScopes[c.VerifyBlobs],
-		Guesses:             guesses[c.Guesses],
 		Severities:          map[string]policy.Severity{},
-		Depths:              map[string]mirrors.Depth{},
-	}
-	if m := c.MinutesPerNode; m != nil {
-		s.Times.Drain = rollout.Range{Min: time.Duration(m.Least) * time.Minute, Max: time.Duration(m.Most) * time.Minute}
 	}
 	for rule, severity := range c.Severities {
 		s.Severities[rule] = severities[severity]
@@ -44,14 +35,9 @@ func (c Configuration) Settings() policy.Settings {
 	}
 	for _, e := range c.Exemptions {
 		s.Exemptions = append(s.Exemptions, policy.Exemption{
-			Name: e.Name, Images: e.Images, Namespaces: e.Namespaces, MirrorSets: e.MirrorSets, MirrorSetLabels: e.MirrorSetLabels,
+			Name: e.Name, Images: e.Images, Namespaces: e.Namespaces, MirrorSets: e.MirrorSets,
 			Users: e.Users, Groups: e.Groups, Protected: e.Protected,
 		})
-	}
-	for _, r := range c.Registries {
-		if r.Depth != "" {
-			s.Depths[hostOf(r.Host)] = depths[r.Depth]
-		}
 	}
 	return s
 }
@@ -73,26 +59,23 @@ func apiOf(host string) string {
 	return host
 }
 
-// Paces returns how fast registries are asked.
-func (c Configuration) Paces() registry.Paces {
-	p := registry.Paces{Rates: maps.Clone(registry.DefaultRates), AtOnce: map[string]int{}}
+// Rates returns how many requests a second each registry gets at most; 0 is for no limit.
+func (c Configuration) Rates() map[string]float64 {
+	rates := maps.Clone(registry.DefaultRates)
 	for _, r := range c.Registries {
 		if r.RequestsPerSecond != nil {
-			p.Rates[apiOf(r.Host)] = *r.RequestsPerSecond
-		}
-		if r.Concurrency != nil {
-			p.AtOnce[apiOf(r.Host)] = *r.Concurrency
+			rates[apiOf(r.Host)] = *r.RequestsPerSecond
 		}
 	}
-	return p
+	return rates
 }
+
+// maxTagLifetime is shorter than what digests may have: a tag can be moved.
+const maxTagLifetime = 2 * time.Minute
 
 // FactLifetimes returns how long answers of registries count. Misses do not, but for planning:
 // they are looked up again wherever a verdict depends on them.
 func (c Configuration) FactLifetimes() presence.Lifetimes {
-	l := c.Lifetimes
-	return presence.Lifetimes{
-		PresentDigest: time.Duration(l.Found), PresentTag: time.Duration(l.FoundByTag), Absent: time.Nanosecond,
-		Recalled: time.Duration(l.Recalled), Trouble: time.Duration(l.Trouble),
-	}
+	found := max(time.Duration(c.FactLifetime), time.Nanosecond) // 0 is for the default
+	return presence.Lifetimes{PresentDigest: found, PresentTag: min(found, maxTagLifetime), Absent: time.Nanosecond}
 }

@@ -47,7 +47,7 @@ func (g *guard) configure(file config.Configuration) error {
 	if err := g.configureAudit(configured.AuditLog); err != nil {
 		return err
 	}
-	g.registries.Client.SetPaces(configured.Paces)
+	g.registries.Client.SetRates(configured.Rates)
 	g.registries.SetLifetimes(configured.Lifetimes)
 	g.settings.Store(&configured.Settings)
 	g.updates.Configure(updates.Setting(configured.Updates))

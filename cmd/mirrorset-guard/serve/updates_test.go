@@ -57,7 +57,7 @@ func newUpdatesStage(t *testing.T, setting updates.Setting) *updatesStage {
 // configure writes the configuration file, which guards pick up.
 func (s *updatesStage) configure(t *testing.T, setting updates.Setting) {
 	t.Helper()
-	text := clitest.ConfigHeader + "updates: " + string(setting) + "\nlifetimes: {found: 5s, foundByTag: 5s}\n"
+	text := clitest.ConfigHeader + "updates: " + string(setting) + "\nfactLifetime: 5s\n"
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

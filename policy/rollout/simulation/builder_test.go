@@ -348,7 +348,7 @@ func inputFor(c rollout.Cluster) Input {
 	if slices.ContainsFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == "arbiter" }) {
 		c.Topology = configv1.HighlyAvailableArbiterMode
 	}
-	return Input{Cluster: c, Forecast: rollout.NewForecast(c, decide, rollout.Settings{}), Pull: byName}
+	return Input{Cluster: c, Forecast: rollout.NewForecast(c, decide), Pull: byName}
 }
 
 func byName(image, _, _ string, updated bool) rollout.Pull {

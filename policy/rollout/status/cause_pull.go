@@ -205,7 +205,7 @@ func deleteCommand(o mirrors.Object) string {
 // becomes says what another set of mirror objects does to nodes.
 func (d *diagnosis) becomes(after mirrors.Set) string {
 	step := rollout.Step{Before: d.set, After: after}
-	forecast := rollout.NewForecast(d.Cluster, step.Decisions(d.Cluster.Conditions()), rollout.Settings{})
+	forecast := rollout.NewForecast(d.Cluster, step.Decisions(d.Cluster.Conditions()))
 	nodes, pools := map[string]int{}, map[string][]string{} // by what happens to each node
 	drains := false
 	for _, p := range forecast.Pools {

@@ -48,7 +48,7 @@ func of(in Input) (Status, []note) {
 	o := overview{Input: in, from: map[string][]string{}}
 	o.lookup = newLookup(&o.Input)
 	o.compare(in.Cluster.Members())
-	forecast := rollout.NewForecast(in.Cluster, o.decide, rollout.Settings{})
+	forecast := rollout.NewForecast(in.Cluster, o.decide)
 	s := Status{Operator: operatorOf(in.Cluster.Operator), Pools: []Pool{}, Unmanaged: forecast.Unmanaged}
 	for _, p := range forecast.Pools {
 		pool := o.pool(p)
@@ -170,7 +170,7 @@ func (o *overview) pool(f rollout.Pool) Pool {
 			underWay++
 		}
 	}
-	p.Remaining = f.TimeLeft(waiting, underWay, rollout.Settings{}, o.Cluster.Updates)
+	p.Remaining = f.TimeLeft(waiting, underWay, o.Cluster.Updates)
 	p.Held = held(f, waiting)
 	p.State = p.state(object, waiting+underWay)
 	return p

@@ -10,7 +10,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -30,7 +29,7 @@ func (c *ConfigFlags) AddFlags(flags *pflag.FlagSet) {
 // A Configuration is the content of the file, as its readers want it.
 type Configuration struct {
 	Settings  policy.Settings
-	Paces     registry.Paces
+	Rates     map[string]float64
 	Lifetimes presence.Lifetimes
 	AuditLog  string
 	Updates   v1alpha1.Updates
@@ -56,7 +55,7 @@ func ConfigError(err error) error { return fmt.Errorf("--config: %w", err) }
 
 // ConfigurationOf returns what file says.
 func ConfigurationOf(file config.Configuration) Configuration {
-	return Configuration{Settings: file.Settings(), Paces: file.Paces(), Lifetimes: file.FactLifetimes(), AuditLog: file.AuditLog, Updates: file.Updates}
+	return Configuration{Settings: file.Settings(), Rates: file.Rates(), Lifetimes: file.FactLifetimes(), AuditLog: file.AuditLog, Updates: file.Updates}
 }
 
 // RequesterFlags name the user for whom check reviews a change.

@@ -79,7 +79,7 @@ func (r *RegistryFlags) Options() (world.Options, error) {
 	return world.Options{
 		Registry: registry.Options{
 			UserAgent: "mirrorset-guard/" + Version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
-			Rates: configured.Paces.Rates, AtOnce: configured.Paces.AtOnce,
+			Rates: configured.Rates,
 		},
 		Facts:   presence.Options{Lifetimes: configured.Lifetimes},
 		Cluster: live.Options{ForbiddenAfter: world.ForbiddenAfter},
