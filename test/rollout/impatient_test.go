@@ -45,7 +45,7 @@ func watchImpatiently(ctx context.Context, t *testing.T, kubeconfig string, o wa
 		t.Fatal(err)
 	}
 	edit := mirrors.Join(each.Of(objects, mirrors.Put)...)
-	o.Goal, o.Now, o.Display, o.Progress = status.Goal{Edit: &edit}, time.Now, w, io.Discard
+	o.Goal, o.Now, o.Print, o.Progress = status.Goal{Edit: &edit}, time.Now, w.print, io.Discard
 	o.Check = func([]*mcfgv1.MachineConfigPool) error { return nil }
 	o.Config = func() (*rest.Config, error) { return config, nil }
 	go func() {
@@ -63,8 +63,8 @@ func watchImpatiently(ctx context.Context, t *testing.T, kubeconfig string, o wa
 	return w
 }
 
-// Print implements watch.Display.
-func (w *impatientWatch) Print(events []progress.Event) error {
+// print takes what has happened.
+func (w *impatientWatch) print(events []progress.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.told) == 0 && len(events) > 0 {
@@ -73,15 +73,6 @@ func (w *impatientWatch) Print(events []progress.Event) error {
 	w.told = append(w.told, events...)
 	return nil
 }
-
-// Run implements watch.Display.
-func (w *impatientWatch) Run(context.Context) {}
-
-// Draw implements watch.Display.
-func (w *impatientWatch) Draw(watch.View) error { return nil }
-
-// Close implements watch.Display.
-func (w *impatientWatch) Close(watch.View) error { return nil }
 
 // soFar returns what it has told.
 func (w *impatientWatch) soFar() []progress.Event {
