@@ -98,7 +98,9 @@ func newSyncJob(t *testing.T, s *stage) *syncJob {
 			if object.Kind == "ClusterRole" {
 				job.role = role
 			}
-			defer func() { must(t, cluster.AwaitRights(t.Context(), s.cluster.Config, syncUser, role.Namespace, role.Rules)) }()
+			defer func() {
+				must(t, cluster.AwaitRights(t.Context(), s.cluster.Config, syncUser, role.Namespace, role.Rules))
+			}()
 			job.rights = append(job.rights, cluster.RightsOf(role.Namespace, role.Rules)...)
 		}
 	}
