@@ -66,7 +66,7 @@ func (s *stage) testConfigurationEvents(t *testing.T) {
 	}
 	const head = "apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\n"
 	for _, tt := range []struct{ text, reason, kind, note string }{
-		{head + "mode: enforced\nseverities: {ImageMising: warn}\n", "ConfigurationRejected", corev1.EventTypeWarning, `did you mean "ImageMissing"?`},
+		{head + "mode: enforced\nseverities: {ImageMising: warn}\n", "ConfigurationRejected", corev1.EventTypeWarning, `severities[ImageMising]: Invalid value: no such rule`},
 		{head + "mode: warn\n", "ConfigurationReloaded", corev1.EventTypeNormal, "is in force"},
 	} {
 		s.configure(t, tt.text)
