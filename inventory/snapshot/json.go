@@ -13,7 +13,7 @@ import (
 
 // jsonParts yields the parts of a stream of JSON. It ends with the first error: where the next value begins is not known then. A
 // stream whose values stand between lines with --- is YAML from the first such line on.
-func jsonParts(r io.Reader) iter.Seq[part] {
+func jsonParts(r io.Reader, isOfUse func(kind string) bool) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		s := jsonSplitter{Stream: rawjson.NewStream(r), yield: yield}
 		for s.document = 1; ; s.document++ {
@@ -22,7 +22,7 @@ func jsonParts(r io.Reader) iter.Seq[part] {
 				return
 			}
 			if c == '-' {
-				yamlParts(bufio.NewReader(s.Rest()), s.document)(yield)
+				yamlParts(bufio.NewReader(s.Rest()), s.document, isOfUse)(yield)
 				return
 			}
 			if err := s.value(); err != nil {
@@ -86,7 +86,7 @@ func (s *jsonSplitter) object() error {
 }
 
 func (s *jsonSplitter) item(list header) error {
-	value, err := s.valid()
+	value, err := s.Value()
 	if err != nil {
 		return err
 	}
@@ -113,11 +113,18 @@ func (s *jsonSplitter) array() error {
 // valid returns the value that comes next.
 func (s *jsonSplitter) valid() ([]byte, error) {
 	value, err := s.Value()
-	if err == nil && !json.Valid(value) {
-		var any json.RawMessage
-		err = json.Unmarshal(value, &any)
+	if err == nil {
+		err = valid(value)
 	}
 	return value, err
+}
+
+// valid returns what is wrong with a value.
+func valid(value []byte) error {
+	if json.Valid(value) {
+		return nil
+	}
+	return json.Unmarshal(value, new(json.RawMessage))
 }
 
 func (s *jsonSplitter) emit(p part) error {

@@ -103,6 +103,9 @@ func (r *reader) item(p part) error {
 		return err
 	case h.Kind == "" && h.APIVersion == "" && p.list.Kind == "":
 		p.data = bytes.Clone(p.data)
+		if err := valid(p.data); err != nil {
+			return r.lost(err)
+		}
 		r.waiting = append(r.waiting, p)
 		return nil
 	case h.Kind == "" || h.APIVersion == "":
@@ -117,7 +120,7 @@ func (r *reader) item(p part) error {
 // read returns the header of a part, and notes what cannot be read.
 func (r *reader) read(p part) (header, error) {
 	if p.kind != "" {
-		r.skipped[p.kind]++
+		r.skip(p.kind)
 		r.objects++
 		return header{}, nil
 	}
@@ -199,22 +202,27 @@ func (r *reader) object(h header, data []byte) error {
 		r.refuse(err)
 		return err
 	}
-	if !isOfUse(gvk.Kind) {
-		r.skipped[gvk.Kind]++
-		r.objects++
-		return nil
-	}
 	kind := images.CurrentKind(gvk.GroupKind())
-	counts, err := r.counts(kind, h)
+	counts, err := false, error(nil)
+	if r.isOfUse(gvk.Kind) {
+		counts, err = r.counts(kind, h)
+	} else {
+		r.skip(gvk.Kind)
+	}
+	if !counts || kind != podKind { // reading a pod, of which there are most, validates it too
+		if err := valid(data); err != nil {
+			return r.lost(err)
+		}
+	}
 	if counts {
 		err = r.add(gvk, kind, data)
 	}
-	if err == nil {
-		r.objects++
-	} else {
+	if err != nil {
 		r.unreadObject(gvk, err)
+		return err
 	}
-	return err
+	r.objects++
+	return nil
 }
 
 // add adds an object that counts.
@@ -427,9 +435,25 @@ func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 }
 
 // isOfUse reports whether objects of a kind could be, in some API group.
-func isOfUse(kind string) bool {
-	return strings.HasSuffix(kind, "List") || usefulKinds[kind] || images.IsWorthReading(kind)
+func (r *reader) isOfUse(kind string) bool {
+	return strings.HasSuffix(kind, "List") || (usefulKinds[kind] || images.IsWorthReading(kind)) && !(r.NoWorkloads && workloadKinds[kind])
 }
+
+// skip counts an object of no use.
+func (r *reader) skip(kind string) {
+	if !workloadKinds[kind] {
+		r.skipped[kind]++
+	}
+}
+
+// workloadKinds are pods and what pods are made from.
+var workloadKinds = func() map[string]bool {
+	kinds := map[string]bool{}
+	for _, k := range images.BuiltinKinds() {
+		kinds[k.Kind] = true
+	}
+	return kinds
+}()
 
 var usefulKinds = func() map[string]bool {
 	kinds := map[string]bool{}

@@ -32,20 +32,23 @@ const MaxFile = 1 << 30
 // which are passed over.
 const MaxArchive = 64 << 30
 
-// Read reads a dump from a path: a file, a folder with everything below it whose
-// name ends in .yaml, .yml or .json, or "-" for standard input. A file may be a
+// Options say what of a dump is needed.
+type Options struct {
+	// NoWorkloads leaves out pods and what pods are made from, most of a dump. Images and Rollout then lack them.
+	NoWorkloads bool
+}
+
+// File reads a dump from a path: a file, or a folder with everything below it whose
+// name ends in .yaml, .yml or .json. A file may be a
 // tar archive of such a folder, as must-gathers are sent, and may be compressed
-// with gzip. Read fails if it cannot be opened, has no objects at all, or was written by a later
+// with gzip. It fails if that cannot be opened, has no objects at all, or was written by a later
 // version of the guard, or by none.
-func Read(name string) (*Snapshot, error) {
-	if name == "-" {
-		return ReadFrom(os.Stdin, name)
-	}
+func (o Options) File(name string) (*Snapshot, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the dump: %w", err)
 	}
-	r := newReader()
+	r := newReader(o)
 	if info.IsDir() {
 		err = r.folder(name)
 	} else {
@@ -57,16 +60,25 @@ func Read(name string) (*Snapshot, error) {
 	return r.finish(name)
 }
 
-// ReadFrom reads a dump from a stream, which messages call name.
-func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
-	r := newReader()
+// Stream reads a dump from a stream, which messages call name.
+func (o Options) Stream(stream io.Reader, name string) (*Snapshot, error) {
+	r := newReader(o)
 	r.stream(stream, name)
 	return r.finish(name)
+}
+
+// Read is Options.File for all of a dump.
+func Read(name string) (*Snapshot, error) { return Options{}.File(name) }
+
+// ReadFrom is Options.Stream for all of a dump.
+func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
+	return Options{}.Stream(stream, name)
 }
 
 // A reader fills a Snapshot.
 type reader struct {
 	Snapshot
+	Options
 	waiting  []part   // items that do not say what they are
 	hasItems bool     // whether some have come, with the end of their list still to come
 	place    *Problem // what is being read; it has no Item and no Err
@@ -95,8 +107,9 @@ type reader struct {
 	editions map[identity]edition
 }
 
-func newReader() *reader {
+func newReader(o Options) *reader {
 	return &reader{
+		Options: o,
 		Snapshot: Snapshot{
 			mirrors: map[string][]byte{}, podOwners: map[controllerKey]rollout.Controller{}, contents: map[string]renderedContent{},
 			rendered: map[string]rollout.RenderedConfig{}, skipped: map[string]int{},
@@ -249,9 +262,9 @@ func (r *reader) documents(stream io.Reader, name string) {
 	if head, _ := buffered.Peek(len(byteOrderMark)); string(head) == byteOrderMark {
 		_, _ = buffered.Discard(len(byteOrderMark))
 	}
-	parts := yamlParts(buffered, 1)
+	parts := yamlParts(buffered, 1, r.isOfUse)
 	if startsLikeJSON(buffered) {
-		parts = jsonParts(buffered)
+		parts = jsonParts(buffered, r.isOfUse)
 	}
 	for p := range parts {
 		if r.place.File != name || r.place.Document != p.document {
@@ -267,7 +280,7 @@ type part struct {
 	item     int    // from 1; 0 for the document, which comes after its items, and without them
 	list     header // of an item, what the list has said before it
 	kind     string // of an object that is of no use, which has no data
-	data     []byte // JSON, valid until the next part
+	data     []byte // JSON, until the next part; that of an item may not be valid
 	err      error
 	lost     bool // with an error, whether it may have been an object
 }

@@ -41,7 +41,7 @@ func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
 	switch {
 	case errors.Is(err, errLater), gvk.GroupKind() == imageUsersKind.GroupKind():
 		r.refuse(err)
-	case errors.Is(err, errTwice):
+	case errors.Is(err, errTwice), errors.As(err, new(*json.SyntaxError)): // the latter may have another object in it
 		_ = r.lost(err)
 	case isMirrorKind(gvk), decisive[gvk.GroupKind()]:
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))

@@ -16,9 +16,9 @@ import (
 // first column, and each item begun by a dash in one and the same column. Parsing a list of
 // 30 MB as a whole takes 1 GB of memory; item by item takes a tenth of that. Only an alias
 // to an anchor in another item, which no tool writes, cannot be read in this manner.
-func yamlParts(r *bufio.Reader, first int) iter.Seq[part] {
+func yamlParts(r *bufio.Reader, first int, isOfUse func(kind string) bool) iter.Seq[part] {
 	return func(yield func(part) bool) {
-		s := splitter{yield: yield, document: first, column: noList}
+		s := splitter{yield: yield, isOfUse: isOfUse, document: first, column: noList}
 		for line, err := range onedoc.Lines(r) {
 			if err != nil {
 				s.emit(part{err: err, lost: true}) // and what follows is lost
@@ -35,6 +35,7 @@ func yamlParts(r *bufio.Reader, first int) iter.Seq[part] {
 // A splitter takes lines of YAML and yields parts.
 type splitter struct {
 	yield    func(part) bool
+	isOfUse  func(kind string) bool
 	stopped  bool // yield wants no more
 	document int
 	items    int
@@ -108,7 +109,7 @@ func (s *splitter) endDocument() {
 // convert yields text, whose outermost keys stand in column, as JSON. It reports
 // false if there is nothing in it but comments.
 func (s *splitter) convert(item int, text []byte, column int) bool {
-	if kind := kindIn(text, column); kind != "" && (!isOfUse(kind) || kind == configMapKind.Kind && !isConfigMapOfUse(text)) {
+	if kind := kindIn(text, column); kind != "" && (!s.isOfUse(kind) || kind == configMapKind.Kind && !isConfigMapOfUse(text)) {
 		s.emit(part{item: item, kind: kind})
 		return true
 	}

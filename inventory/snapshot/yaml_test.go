@@ -12,7 +12,7 @@ import (
 
 func partsOf(text string) []part {
 	var parts []part
-	for p := range yamlParts(bufio.NewReader(strings.NewReader(text)), 1) {
+	for p := range yamlParts(bufio.NewReader(strings.NewReader(text)), 1, new(reader).isOfUse) {
 		parts = append(parts, p)
 	}
 	return parts

@@ -8,41 +8,78 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// standards are the Pod Security Standards, as the API server checks them.
-var standards = sync.OnceValues(func() (policy.Evaluator, error) { return policy.NewEvaluator(policy.DefaultChecks(), nil) })
-
-// versions are those since rollout.OldestStandards by which the standards differ. A later one may allow
-// more, and which one the API server has, or a namespace asks for, is not known here.
-var versions = sync.OnceValue(func() []api.Version {
-	minors := []int{rollout.OldestStandards}
-	for _, check := range policy.DefaultChecks() {
+// checks are those that a pod has to pass to meet a level of the Pod Security Standards by all versions since
+// rollout.OldestStandards, each once. A later version may allow more, and which one the API server has, or a namespace
+// asks for, is not known here. An Evaluator of package policy would run most of them again for each version.
+var checks = sync.OnceValue(func() map[rollout.SecurityLevel][]policy.CheckPodFn {
+	all := policy.DefaultChecks()
+	oldest := api.MajorMinorVersion(1, rollout.OldestStandards)
+	versions := []api.Version{oldest}
+	for _, check := range all {
 		for _, v := range check.Versions {
-			if minor := v.MinimumVersion.Minor(); minor > rollout.OldestStandards {
-				minors = append(minors, minor)
+			if oldest.Older(v.MinimumVersion) {
+				versions = append(versions, v.MinimumVersion)
 			}
 		}
 	}
-	slices.Sort(minors)
-	return each.Of(slices.Compact(minors), func(minor int) api.Version { return api.MajorMinorVersion(1, minor) })
+	type key struct {
+		id    policy.CheckID
+		since api.Version
+	}
+	levels := map[rollout.SecurityLevel][]policy.CheckPodFn{}
+	for _, level := range []rollout.SecurityLevel{rollout.Baseline, rollout.Restricted} {
+		known := map[key]bool{}
+		for _, version := range versions {
+			for _, at := range checksAt(all, level, version) {
+				if k := (key{at.id, at.MinimumVersion}); !known[k] {
+					known[k] = true
+					levels[level] = append(levels[level], at.CheckPod)
+				}
+			}
+		}
+	}
+	return levels
 })
+
+// A versionedCheck is a check as it is at a version.
+type versionedCheck struct {
+	id policy.CheckID
+	policy.VersionedCheck
+}
+
+// checksAt returns the checks of a level at a version: those of baseline are a part of restricted unless a stricter check overrides
+// them (populate in k8s.io/pod-security-admission/policy/registry.go).
+func checksAt(all []policy.Check, level rollout.SecurityLevel, version api.Version) []versionedCheck {
+	var at []versionedCheck
+	overridden := map[policy.CheckID]bool{}
+	for _, check := range all {
+		if check.Level == api.LevelRestricted && level != rollout.Restricted {
+			continue
+		}
+		later := slices.IndexFunc(check.Versions, func(v policy.VersionedCheck) bool { return version.Older(v.MinimumVersion) })
+		if later < 0 {
+			later = len(check.Versions)
+		}
+		if later > 0 {
+			v := check.Versions[later-1]
+			at = append(at, versionedCheck{check.ID, v})
+			for _, id := range v.OverrideCheckIDs {
+				overridden[id] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(at, func(c versionedCheck) bool { return overridden[c.id] })
+}
 
 // securityOf returns the strictest level that a pod meets by all versions. What is there has
 // gone through admission, and its replacement will be like it.
 func securityOf(pod *corev1.Pod) rollout.SecurityLevel {
-	evaluator, err := standards()
-	if err != nil {
-		return ""
-	}
+	forbids := func(check policy.CheckPodFn) bool { return !check(&pod.ObjectMeta, &pod.Spec).Allowed }
 	for _, level := range []rollout.SecurityLevel{rollout.Restricted, rollout.Baseline} {
-		forbids := func(version api.Version) bool {
-			at := api.LevelVersion{Level: api.Level(level), Version: version}
-			return !policy.AggregateCheckResults(evaluator.EvaluatePod(at, &pod.ObjectMeta, &pod.Spec)).Allowed
-		}
-		if !slices.ContainsFunc(versions(), forbids) {
+		if !slices.ContainsFunc(checks()[level], forbids) {
 			return level
 		}
 	}

@@ -136,10 +136,10 @@ func (o *explainOptions) whole(targets []cli.Target) bool {
 	return o.probe || slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "html" })
 }
 
-// open reads no more of the world than is needed. Only a cluster that is read as
-// a whole comes with the nodes' credentials, and with what uses images.
+// open reads no more of the world than is needed. Only a dump, and a cluster that is read as
+// a whole, come with the nodes' credentials, and with what uses images.
 func (o *explainOptions) open(ctx context.Context, io cli.Streams, targets []cli.Target) (*world.World, error) {
-	if o.whole(targets) {
+	if o.whole(targets) || o.world.From != "" {
 		return o.world.Open(ctx, io)
 	}
 	return o.world.OpenMirrors(ctx, io)

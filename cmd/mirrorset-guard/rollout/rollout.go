@@ -12,6 +12,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -63,7 +64,7 @@ func (w *rolloutWorld) pageContext(whole string) page.Context {
 // read reads the world. It is to be closed.
 func (w *rolloutWorld) read(ctx context.Context, io cli.Streams) (*world.Rollout, error) {
 	if w.from != "" {
-		dump, err := cli.ReadDump(w.from, io)
+		dump, err := cli.ReadDump(w.from, io, snapshot.Options{})
 		if err != nil {
 			return nil, err
 		}

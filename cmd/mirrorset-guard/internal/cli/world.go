@@ -152,7 +152,7 @@ func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*wo
 		return nil, err
 	}
 	options.Headroom = headroom
-	open, err := w.openCluster(options, io)
+	open, err := w.openCluster(options, io, snapshot.Options{NoWorkloads: !images})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*wo
 	return open, nil
 }
 
-func (w *WorldFlags) openCluster(o world.Options, io Streams) (*world.World, error) {
+func (w *WorldFlags) openCluster(o world.Options, io Streams, of snapshot.Options) (*world.World, error) {
 	if w.From == "" {
 		config, err := w.cluster.Config()
 		if err != nil {
@@ -180,7 +180,7 @@ func (w *WorldFlags) openCluster(o world.Options, io Streams) (*world.World, err
 		}
 		return world.New(config, o)
 	}
-	dump, err := ReadDump(w.From, io)
+	dump, err := ReadDump(w.From, io, of)
 	if err != nil {
 		return nil, err
 	}
@@ -188,8 +188,8 @@ func (w *WorldFlags) openCluster(o world.Options, io Streams) (*world.World, err
 }
 
 // ReadDump reads a dump, and says on standard error what of it could not be read.
-func ReadDump(from string, io Streams) (*snapshot.Snapshot, error) {
-	dump, err := readSnapshot(from, io)
+func ReadDump(from string, io Streams, o snapshot.Options) (*snapshot.Snapshot, error) {
+	dump, err := readSnapshot(from, io, o)
 	if err != nil {
 		return nil, fmt.Errorf("--from: %w", err)
 	}
@@ -199,11 +199,11 @@ func ReadDump(from string, io Streams) (*snapshot.Snapshot, error) {
 	return dump, nil
 }
 
-func readSnapshot(from string, io Streams) (*snapshot.Snapshot, error) {
+func readSnapshot(from string, io Streams, o snapshot.Options) (*snapshot.Snapshot, error) {
 	if from == "-" {
-		return snapshot.ReadFrom(io.In, "standard input")
+		return o.Stream(io.In, "standard input")
 	}
-	return snapshot.Read(from)
+	return o.File(from)
 }
 
 // ReadPullSecret reads the file of --pull-secret.
