@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,6 +129,44 @@ func TestNoObjectIsLost(t *testing.T) {
 				t.Errorf("%d mirror sets, %v; problems %v", len(set.Objects), err, s.Problems())
 			}
 		})
+	}
+}
+
+// TestNoWorkloads: what mirrors need is read without pods, and whatever is wrong with the text is noted all the same.
+func TestNoWorkloads(t *testing.T) {
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a","resourceVersion":"2"},"spec":{"containers":[{"name":"c","image":"x"%s}]}}`
+	whole, broken := fmt.Sprintf(pod, ""), fmt.Sprintf(pod, " 7")
+	for _, tt := range []struct {
+		reason, items string
+		lost          bool
+	}{
+		{"pods", whole, false},
+		{"JSON that is broken", broken, true},
+		{"the same in an older copy", whole + "," + strings.Replace(broken, `"2"`, `"1"`, 1), true},
+		{"the same in a kind of no use", strings.Replace(broken, "Pod", "Event", 1), true},
+		{"the same in an item that waits", `{"metadata":{"name":7 7}}`, true},
+	} {
+		text := `{"apiVersion":"v1","items":[` + liveSet + "," + tt.items + `],"kind":"List"}`
+		for _, o := range []Options{{}, {NoWorkloads: true}} {
+			s, err := o.Stream(strings.NewReader(text), "f.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Mirrors(t.Context()); (err != nil) != tt.lost || tt.lost && !strings.Contains(err.Error(), "f.json: document 1: item ") {
+				t.Errorf("%s, %+v: %v", tt.reason, o, err)
+			}
+			if n := s.index.Objects(); !tt.lost && (n == 0) != o.NoWorkloads {
+				t.Errorf("%s, %+v: %d objects name images", tt.reason, o, n)
+			}
+		}
+	}
+	yaml := "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {this is not even YAML\n- " + liveSet + "\nkind: List\n"
+	s, err := Options{NoWorkloads: true}.Stream(strings.NewReader(yaml), "f.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := s.Mirrors(t.Context()); err != nil || len(set.Objects) != 1 || s.skippedNote() != "" {
+		t.Errorf("%d mirror sets, %v, %s", len(set.Objects), err, s.skippedNote())
 	}
 }
 
