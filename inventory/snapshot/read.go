@@ -39,10 +39,9 @@ type Options struct {
 }
 
 // File reads a dump from a path: a file, or a folder with everything below it whose
-// name ends in .yaml, .yml or .json. A file may be a
-// tar archive of such a folder, as must-gathers are sent, and may be compressed
-// with gzip. It fails if that cannot be opened, has no objects at all, or was written by a later
-// version of the guard, or by none.
+// name ends in .yaml, .yml or .json. A file may be a tar archive of such a folder, as
+// must-gathers are sent, and may be compressed with gzip. It fails if that cannot be opened,
+// has no objects at all, or was written by a later version of the guard.
 func (o Options) File(name string) (*Snapshot, error) {
 	info, err := os.Stat(name)
 	if err != nil {
