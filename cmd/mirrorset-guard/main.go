@@ -6,32 +6,21 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/inspect"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/rollout"
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/serve"
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/sync"
 )
+
+// version is set by the linker (-X main.version=v1.2.3).
+var version = "devel"
 
 func main() {
 	cli.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	code := app.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-// run is main without the process.
-func run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	commands := slices.Concat([]*cobra.Command{serve.New(), rollout.New(), sync.New(), config.NewCommand(), newVersion()}, inspect.Commands())
-	return cli.Run(ctx, argv, stdin, stdout, stderr, commands...)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
 )
 
 // TestLogger: every command sets the logger of controller-runtime, which else complains
@@ -17,7 +19,7 @@ import (
 // command gets a process, this test's own.
 func TestLogger(t *testing.T) {
 	if command := os.Getenv("LOGGER_OF_COMMAND"); command != "" {
-		run(context.Background(), append([]string{"mirrorset-guard"}, strings.Fields(command)...), strings.NewReader(""), io.Discard, io.Discard)
+		app.Run(context.Background(), append([]string{"mirrorset-guard"}, strings.Fields(command)...), strings.NewReader(""), io.Discard, io.Discard)
 		log.SetLogger(funcr.New(func(_, args string) { t.Error("no logger was set before this one: ", args) }, funcr.Options{}))
 		log.Log.Info("anybody there?")
 		return
@@ -38,5 +40,5 @@ func TestLogger(t *testing.T) {
 
 // runUnderOwnName is run without the name of the program in front of its arguments.
 func runUnderOwnName(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr)
+	return app.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -87,7 +88,7 @@ var descriptions = regexp.MustCompile(`(?m) +\(.*\)$`)
 // TestCompletion: bash completes by the script of the program; and, of the plugin, by kubectl's own, which
 // asks the program that it documents.
 func TestCompletion(t *testing.T) {
-	skip.IfShort(t, "starts an API server")
+	skip.UnlessIntegration(t)
 	c := clitest.NewCluster(t)
 	s := newShell(t, c.Kubeconfig, "mirrorset-guard", "kubectl-mirrorset", "kubectl_complete-mirrorset")
 	if err := os.Symlink(c.KubectlPath(), filepath.Join(s.path, "kubectl")); err != nil {
@@ -151,7 +152,7 @@ func TestUnknownPlugin(t *testing.T) {
 // TestEveryCommandIsNamed: texts that name a command of the program name it as the user calls it.
 func TestEveryCommandIsNamed(t *testing.T) {
 	var out bytes.Buffer
-	if code := run(t.Context(), []string{"mirrorset-guard", "__completeNoDesc", ""}, strings.NewReader(""), &out, io.Discard); code != 0 {
+	if code := app.Run(t.Context(), []string{"mirrorset-guard", "__completeNoDesc", ""}, strings.NewReader(""), &out, io.Discard); code != 0 {
 		t.Fatal(out.String())
 	}
 	for _, name := range strings.Fields(out.String()) {

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"crypto/fips140"
@@ -8,10 +8,9 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-)
 
-// version is set by the linker (-X main.version=v1.2.3).
-var version = "devel"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+)
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
@@ -19,7 +18,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version, and those of the nodes' code it was built with",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mirrorset-guard %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mirrorset-guard %s %s/%s %s\n", cli.Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 			for _, path := range []string{"github.com/openshift/runtime-utils", "github.com/containers/image/v5", "github.com/openshift/api"} {
 				fmt.Fprintf(cmd.OutOrStdout(), "  %s %s\n", path, moduleVersion(path))
 			}
