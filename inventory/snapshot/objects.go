@@ -436,7 +436,7 @@ func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 
 // isOfUse reports whether objects of a kind could be, in some API group.
 func (r *reader) isOfUse(kind string) bool {
-	return strings.HasSuffix(kind, "List") || (usefulKinds[kind] || images.IsWorthReading(kind)) && !(r.NoWorkloads && workloadKinds[kind])
+	return strings.HasSuffix(kind, "List") || (usefulKinds[kind] || images.IsWorthReading(kind)) && (!r.NoWorkloads || !workloadKinds[kind])
 }
 
 // skip counts an object of no use.
