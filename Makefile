@@ -10,9 +10,12 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # image may not depend on where it was built), -ldflags are for the linker alone, and only
 # the race detector has flags of its own.
 export CGO_ENABLED ?= 0
+# Tests may start control planes, registries and other programs, but for those of make test and make race.
+export INTEGRATION = 1
+test race: INTEGRATION =
 FUZZTIME ?= 30s
 
-.PHONY: help build image release packages assets rollout-assets demo demo-rollout check test attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-release bench-presence bench-scale fuzz clean
+.PHONY: help build image release packages assets rollout-assets demo demo-rollout test guards integration stories race attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-release bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,37 +52,43 @@ demo: build assets ## tell the story on a real API server with real registries (
 demo-rollout: assets rollout-assets ## let a rollout stall at the routers, end it as the guard says, and see the guard refuse the change (two minutes)
 	@cd test/rollout && DEMO=1 go test -count=1 -timeout 20m -run '^TestDemo$$' -v . | grep -vE '^(=== |--- PASS|PASS$$|ok )'
 
-check: ## the inner loop: tests that need no other programs, and the linters (under a minute once built)
-	@go test -short ./...
-	@$(MAKE) --no-print-directory lint
+# Without what debuggers want, linking takes half as long.
+TEST = go test -ldflags=-w -timeout 40m
 
-# Tests of these packages measure time, and run one package after the other. Most others wait for
-# an API server half of the time: three at once keep two cores busy, and their deadlines.
-ALONE = /(inventory/registry|inventory/presence)(/|$$)
+test: ## run the tests that need nothing but Go (NO_SKIP=1: one that is skipped for want of a program fails)
+	@$(TEST) ./...
+
+# The guard as a program, for the targets below: plain, and with the race detector, which needs cgo. A process with
+# that waits at its end for reports that are still being written, by default a whole second.
+RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=50
+GUARDS = GUARD=$(CURDIR)/bin/test/guard GUARD_RACE=$(CURDIR)/bin/test/guard-race
+guards:
+	@go build -ldflags=-w -o bin/test/guard ./cmd/mirrorset-guard
+	@CGO_ENABLED=1 go build -race -ldflags=-w -o bin/test/guard-race ./cmd/mirrorset-guard
+
 # These fail on a machine that is short of time as a cluster would.
 ATTACKS = ./test/attack ./test/disruption
-# These take longest, the longest first. They run before the others: if one of them were the
-# last, a core would have nothing to do.
-LONG = ./test/scenarios ./test/emergency ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/image ./test/truth ./inventory/trust ./test/standing
-# These start no goroutines, and compute much: with the race detector they take six times as long. What
-# they share is tested with it below, and by whoever calls them at once.
-PURE = /policy(/|$$)
+# Packages with tests that start what is not theirs; the longest first, so that none of these is the last.
+LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster
+NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|release|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS))")
+POOL = go run ./test/cluster/pool
 
-# The race detector needs cgo, and so everything compiled apart from the rest. A process with
-# it waits at its end for reports that are still being written, by default a whole second.
-RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=50
-# Without what debuggers want, linking takes half as long, and there are sixty programs to link.
-TEST = go test -ldflags=-w -timeout 40m
-test: assets ## run the tests, with the race detector where there are goroutines (NO_SKIP=1: a test that is skipped fails)
-	@$(RACE) go list -race -test -deps -export ./... >/dev/null # compiles on all cores
-	@$(RACE) $(TEST) -race -p 3 $(LONG) $$(go list ./... | grep -Ev '$(ALONE)|$(PURE)' | grep -vxF "$$(go list $(LONG) $(ATTACKS))")
-	@$(RACE) $(TEST) -race -run TestUpgrade ./test/disruption
+integration: assets guards ## run the tests that need a control plane, registries and other programs (skopeo, bash, python3)
+	@$(GUARDS) $(POOL) $(TEST) -p 2 $(LONG) $(NEEDY)
+	@$(GUARDS) $(TEST) -run TestUpgrade ./test/disruption
+
+stories: assets guards ## tell all stories to a real API server
+	@$(GUARDS) ALL_STORIES=1 $(POOL) $(TEST) -count=1 -run TestLive ./test/scenarios
+
+# What shares memory between goroutines. Who computes alone is slowed down by the race detector, and has nothing for it.
+RACY = ./cmd/mirrorset-guard/serve ./cmd/mirrorset-guard/sync ./inventory/... ./review/... ./webhook/... ./certs/... ./internal/...
+race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
+	@$(RACE) $(TEST) -race $(RACY)
+	@INTEGRATION=1 $(RACE) $(TEST) -race ./inventory/copying
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
-	@$(TEST) ./policy/...
-	@$(RACE) $(TEST) -race -p 1 $$(go list ./... | grep -E '$(ALONE)')
 
-attacks: assets ## attack two guards from inside a cluster, restart and drain them under load (7 minutes)
-	@$(RACE) $(TEST) -race -p 1 $(ATTACKS)
+attacks: assets guards ## attack two guards from inside a cluster, restart and drain them under load (7 minutes)
+	@$(GUARDS) $(TEST) -p 1 $(ATTACKS)
 
 emergency: assets bin/helm ## carry out every command of docs/emergency.md, those with helm too, while the guard is dead
 	@HELM="$(CURDIR)/bin/helm" go test -ldflags=-w -count=1 ./test/emergency
@@ -116,6 +125,7 @@ rollout-full: assets rollout-assets ## make three changes in a cluster of 30 nod
 campaign: assets ## attack two guards from inside a cluster and take a release apart, as often as it takes to find rare faults (half an hour; BEFORE=program compares times)
 	@CAMPAIGN=1 go test -count=1 -v -run 'TestInterrupted|TestMemory' ./inventory/copying | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
 	@go test -count=1 -v -timeout 60m -run TestReleaseLacks ./cmd/mirrorset-guard/inspect -release-worlds 100 | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
+	@IMAGE_PLATFORMS=linux/amd64,linux/arm64,linux/ppc64le,linux/s390x go test -count=1 -timeout 60m -run '^TestImage$$' ./test/image
 	@CAMPAIGN=1 go test -count=1 -v -timeout 120m ./test/attack | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
 
 mutations: ## take the defences against attacks away, one at a time, and see that a test notices (some minutes)
