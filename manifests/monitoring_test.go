@@ -167,6 +167,7 @@ func TestKustomize(t *testing.T) {
 // files that it is to be given.
 func kustomize(t *testing.T, folder string) string {
 	t.Helper()
+	skip.UnlessIntegration(t) // which has kubectl
 	assets, err := cluster.Assets()
 	if err != nil {
 		skip.Now(t, err)

@@ -17,7 +17,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // A kept is the copy of the image at a registry.
@@ -381,7 +380,6 @@ func FuzzLessKnown(f *testing.F) {
 // is not admitted, and an image that was not verified is not verified. MONOTONY_WORLDS sets
 // how many worlds are tried.
 func TestLessKnownNeverAdmitsMore(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	count := 500
 	if set := os.Getenv("MONOTONY_WORLDS"); set != "" {
 		count, _ = strconv.Atoi(set)

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // consumers returns one consumer in namespace shop, changed by each of change.
@@ -97,7 +97,6 @@ func TestBeforeUnknown(t *testing.T) {
 // TestSpellingNeverMatters: images that are spelt in equal ways get equal verdicts,
 // whatever registries say and whoever uses them.
 func TestSpellingNeverMatters(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	spellings := [][]string{
 		{"docker.io/library/nginx:1", "index.docker.io/library/nginx:1", "docker.io/nginx:1", "index.docker.io/nginx:1"},
 		{"docker.io/myorg/app:1", "index.docker.io/myorg/app:1"},

@@ -10,7 +10,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // A world is a small one: one image, its source, three mirrors, and what each says.
@@ -125,7 +124,6 @@ func (w world) String() string {
 // that have only mirrors left. Where there is no such world, the change is admitted, unless
 // it gives a source its first mirrors.
 func TestVerdictsInSmallWorlds(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	rng := rand.New(rand.NewPCG(3, 4))
 	judged := 0
 	for range 10_000 {

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 // there are none to start.
 func needAPIServer(t *testing.T) (assets string) {
 	t.Helper()
-	skip.IfShort(t, "it starts an API server")
+	skip.UnlessIntegration(t)
 	assets = os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join("..", "..", "bin", "k8s")

@@ -33,7 +33,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // surveying runs a Cluster that surveys all the time.
@@ -379,7 +378,6 @@ func TestSurveyHoldsUpTheGuardForAMinute(t *testing.T) {
 // of JSON, it keeps 2.5 MB, has 12 MB at most, and takes 12 s on two busy processors, most
 // of it on the side of the server.
 func TestSurveyOfALargeCluster(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	const kinds, objects = 200, 100
 	filler := strings.Repeat(`{"a": "some text of an object", "b": [1, 2, 3]},`, 60)
 	var most atomic.Int64

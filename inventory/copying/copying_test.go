@@ -104,14 +104,12 @@ func serve(t testing.TB, p *registries.Process, err error) *server {
 
 func newServer(t testing.TB) *server {
 	t.Helper()
-	registries.Need(t)
-	p, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
-	return serve(t, p, err)
+	return serve(t, registries.Run(t), nil)
 }
 
 func olderServer(t testing.TB) *server {
 	t.Helper()
-	skip.IfShort(t, "it starts a registry")
+	skip.UnlessIntegration(t)
 	if _, err := registries.OlderBinary(); err != nil {
 		skip.Now(t, err)
 	}
@@ -314,6 +312,7 @@ func TestPartial(t *testing.T) {
 
 // TestSharedBlobs: a layer that images of several repositories have goes to the registry once, and is mounted.
 func TestSharedBlobs(t *testing.T) {
+	registries.Need(t) // the one in this process mounts no layers
 	s := newStage(t, newServer(t), newServer(t))
 	var copies []policy.Copy
 	for i := range 6 {
@@ -340,6 +339,7 @@ func TestSharedBlobs(t *testing.T) {
 
 // TestMaxBytes: no more is sent than is allowed, what comes first comes first, and an image for which there is no room is not begun.
 func TestMaxBytes(t *testing.T) {
+	registries.Need(t)
 	large := strings.Repeat("large ", 1000)
 	for _, row := range []struct {
 		reason string
@@ -619,6 +619,7 @@ func TestThrottled(t *testing.T) {
 // TestFirstThingsFirst: an image is sent while others are still surveyed, but none before the survey of a more
 // important one has ended.
 func TestFirstThingsFirst(t *testing.T) {
+	registries.Need(t) // the one in this process takes one blob at a time
 	s := newStage(t, newServer(t), newServer(t))
 	var copies []policy.Copy
 	for rank, repository := range []string{"router", "cart", "last"} {
@@ -688,6 +689,7 @@ func TestVanished(t *testing.T) {
 
 // TestInterrupted: wherever a run is interrupted, nothing is half there, and another goes on.
 func TestInterrupted(t *testing.T) {
+	registries.Need(t)
 	s := newStage(t, newServer(t), newServer(t))
 	f := pushFixture(t, s.source.host+"/app")
 	runs := 12
@@ -824,6 +826,7 @@ func TestFull(t *testing.T) {
 
 // TestInPieces: a mirror that takes no blob in one request gets it in pieces, and is not tried again.
 func TestInPieces(t *testing.T) {
+	registries.Need(t)
 	s := newStage(t, newServer(t), newServer(t))
 	for i := range 3 {
 		check(t, remote.Write(ref(t, fmt.Sprintf("%s/app%d:v1", s.source.host, i)).(name.Tag), image(t, "a layer", fmt.Sprintf("another one of %d", i))))
@@ -856,6 +859,7 @@ func refusesWholeBlobs(w http.ResponseWriter, r *http.Request) bool {
 
 // TestUploadElsewhere: blobs go where the registry says, if that is another host, and its credentials do not.
 func TestUploadElsewhere(t *testing.T) {
+	registries.Need(t)
 	for how, refuses := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"whole": func(http.ResponseWriter, *http.Request) bool { return false }, "in pieces": refusesWholeBlobs,
 	} {

@@ -31,6 +31,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
 // The world in which peers are compared.
@@ -230,6 +231,7 @@ func pass(client net.Conn, to string) {
 
 // TestRequests bounds how many requests an image takes, where images of few repositories share layers.
 func TestRequests(t *testing.T) {
+	registries.Need(t)
 	source, mirror := newServer(t), newServer(t)
 	images := pushPeers(t, source)
 	source.forget()

@@ -59,7 +59,7 @@ func (p places) serve(s *server) func(http.ResponseWriter, *http.Request) bool {
 // TestUploadPlaces: a blob goes where the registry says, whatever the path of that is like, and with what opens the
 // repository, as the mirror wants tokens for each request.
 func TestUploadPlaces(t *testing.T) {
-	skip.IfShort(t, "it starts registries")
+	skip.UnlessIntegration(t)
 	source := newServer(t)
 	check(t, remote.Write(ref(t, source.host+"/team/app:v1").(name.Tag), image(t, "a layer", "another one")))
 	newTokenServer(t).want(t)
@@ -125,7 +125,7 @@ func TestUploadPlaces(t *testing.T) {
 // TestStorageBehindTheSameHost: what a registry redirects to a path of its own is read there, with what opens the repository,
 // and no further than a manifest may be long if it is one.
 func TestStorageBehindTheSameHost(t *testing.T) {
-	skip.IfShort(t, "it starts registries")
+	skip.UnlessIntegration(t)
 	mirror := newServer(t)
 	newTokenServer(t).want(t)
 	source := newServer(t)

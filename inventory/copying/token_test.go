@@ -98,7 +98,7 @@ func (s *tokenServer) want(t *testing.T) {
 // TestTokens: a layer is mounted from a repository to another with a token for both, at registries of two versions that
 // want tokens.
 func TestTokens(t *testing.T) {
-	skip.IfShort(t, "it starts registries")
+	skip.UnlessIntegration(t)
 	source := newServer(t)
 	tokens := newTokenServer(t)
 	tokens.want(t)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 var rollouts = schema.GroupKind{Group: "argoproj.io", Kind: "Rollout"}
@@ -243,7 +242,6 @@ func TestIndexConditions(t *testing.T) {
 // A world that changes at random is in the end what it would be if it had been so
 // from the beginning.
 func TestIndexForgetsWhatWas(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	const seed = 5
 	random := rand.New(rand.NewPCG(seed, seed))
 	var x Index

@@ -12,7 +12,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 func pod(name string, images ...string) Holder {
@@ -150,7 +149,6 @@ func bruteForce(holders map[string]Holder) []policy.Image {
 }
 
 func TestIndexEqualsBruteForce(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	const seed = 4
 	random := rand.New(rand.NewPCG(seed, seed))
 	var x Index

@@ -14,7 +14,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // running runs s until the test ends, inside its bubble.
@@ -367,7 +366,6 @@ func (p *factProber) Generation() uint64 { return p.generation.Load() }
 
 // TestKeepForADeadRegistry does not pile jobs up.
 func TestKeepForADeadRegistry(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: time.Hour, presence: policy.Present} // ended by ProbeTimeout
 		s := newTestStore(p)

@@ -22,14 +22,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // TestQuayHTTP1: at 50 requests a second and address, no set of some size is known
 // within one deadline. What there is by then is an honest part, nothing is called
 // missing, and asking again goes on where it was.
 func TestQuayHTTP1(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	limit := rate.NewLimiter(50, 10)
 	s := startServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v2/" && !limit.Allow() {
@@ -63,7 +61,6 @@ func TestQuayHTTP1(t *testing.T) {
 // TestNoFalseMissing: a registry that cuts half of all answers off, or fails, never has
 // an image called missing. FALSE_MISSING sets how many images are asked for.
 func TestNoFalseMissing(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	images := 2000
 	if n, err := strconv.Atoi(os.Getenv("FALSE_MISSING")); err == nil {
 		images = n

@@ -18,7 +18,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/goroutines"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // TestRealRegistry asks go-containerregistry's in-process registry.
@@ -54,7 +53,6 @@ func put(t *testing.T, s *server, repository, tag string, manifest []byte) {
 // packets are unreachable within the time of one connection, and the others' answers
 // are there.
 func TestDeadRegistryBesideAHealthyOne(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	hole, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

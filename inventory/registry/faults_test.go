@@ -16,7 +16,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // count returns how many facts there are of each kind.
@@ -31,7 +30,6 @@ func count(facts policy.Facts) map[policy.Presence]int {
 // TestFlakyRegistry: resets and 5xx never read as a missing image, and most of them
 // are got over.
 func TestFlakyRegistry(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	for _, tc := range []struct {
 		reason  string
 		fault   http.HandlerFunc
@@ -67,7 +65,6 @@ func TestFlakyRegistry(t *testing.T) {
 // TestDeadInDifferentWays: 2,000 images behind a registry that cannot be used cost
 // seconds, and few requests.
 func TestDeadInDifferentWays(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	const short = 2 * time.Second // of silence; asked one by one, 64 at a time, all would take a minute
 	for _, tc := range []struct {
 		reason  string
@@ -137,7 +134,6 @@ func TestRecovery(t *testing.T) {
 
 // TestManyHosts: a mirror set can name any number of hosts.
 func TestManyHosts(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	s := newTLSServer(t, healthy)
 	c := newTestClient(t, s, func(o *Options) {
 		o.Timeout, o.DialTimeout = 5*time.Minute, 5*time.Minute // hundreds of handshakes at once

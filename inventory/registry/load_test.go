@@ -21,7 +21,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // A loadServer is a registry with tokens, a delay and, if limits are set, throttles.
@@ -174,7 +173,6 @@ func verifyBy(t testing.TB, c *Client, locs []mirrors.Location) (time.Duration, 
 // TestLoad verifies 2,000 images in 200 repositories and compares that with the
 // floor in the same run. Times are reported, not asserted: the machine may be busy.
 func TestLoad(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	locs := images(2000)
 	s := newLoadServer(t, 20*time.Millisecond)
 	bare := floor(t, s, locs)

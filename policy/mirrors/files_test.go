@@ -15,14 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	configv1 "github.com/openshift/api/config/v1"
-
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // TestFilesAreTheRuntimes holds routes to what the runtime makes of the generated files and
 // of others beside them, for random ones.
 func TestFilesAreTheRuntimes(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	dir, compared, differed := t.TempDir(), 0, 0
 	for seed := range uint64(400) {
 		g := gen{rand.New(rand.NewPCG(seed, 14))}

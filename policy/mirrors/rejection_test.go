@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
-
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // rejected returns why s is rejected, nil if it is not.
@@ -108,7 +106,6 @@ func TestBeyond(t *testing.T) {
 // TestEveryOrderMends: from random rejected configurations to valid ones, whatever is
 // deleted and whatever is edited, every order of the steps is free.
 func TestEveryOrderMends(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	kinds := map[ReasonKind]int{}
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -68,7 +68,7 @@ func newStage(t *testing.T) *stage {
 	s.binary = filepath.Join(s.dir, "mirrorset-guard")
 	t.Setenv("GORACE", cluster.GORACE)
 	s.cluster = cluster.New(t)
-	s.front = registries.Start(t, s.dir)
+	s.front = registries.Start(t)
 	must(t, cluster.BuildGuard(s.binary))
 	var err error
 	s.kube, err = kubernetes.NewForConfig(s.cluster.Config)

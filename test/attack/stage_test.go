@@ -101,7 +101,7 @@ func newStage(t *testing.T, options ...cluster.Option) *stage {
 	t.Helper()
 	s := &stage{dir: t.TempDir()}
 	s.cluster = cluster.New(t, options...)
-	s.front = registries.Start(t, s.dir)
+	s.front = registries.Start(t)
 	var err error
 	s.kube, err = kubernetes.NewForConfig(s.cluster.Config)
 	must(t, err)

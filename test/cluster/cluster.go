@@ -36,6 +36,8 @@ type Cluster struct {
 
 	kubectl string
 	env     *envtest.Environment
+	// giveBack returns a cluster to the pool that it is of; nil if it is of none.
+	giveBack func() error
 	// restarted is the API server after KillAPIServer and StartAPIServer, apiServerArgs its
 	// command line.
 	restarted     *exec.Cmd
@@ -129,8 +131,11 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 // none. SetLogger must not be called by two tests at once.
 var setLogger = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 
-// Stop ends the control plane.
+// Stop ends the control plane, or gives it back.
 func (c *Cluster) Stop() error {
+	if c.giveBack != nil {
+		return c.giveBack()
+	}
 	var err error
 	if c.restarted != nil {
 		err = errors.Join(c.restarted.Process.Kill(), ended(c.restarted))

@@ -8,21 +8,31 @@ import (
 	"path/filepath"
 )
 
-// BuildGuard builds the command mirrorset-guard as file, as the test is built: what was
-// compiled for the one serves the other. In a test with the race detector it gets the
-// race detector as well, which is to be started with GORACE.
+// Programs that were built beforehand, by the variables that name them: make integration sets both.
+const (
+	guardVariable = "GUARD"
+	raceVariable  = "GUARD_RACE" // with the race detector
+)
+
+// BuildGuard puts the command mirrorset-guard at file: with the race detector if one was built
+// beforehand. It is to be started with GORACE.
 func BuildGuard(file string) error {
-	if raceEnabled {
-		return build(file, os.Environ(), "-race")
+	if built := os.Getenv(raceVariable); built != "" {
+		return os.Symlink(built, file)
 	}
-	return build(file, os.Environ())
+	return BuildRelease(file)
 }
 
-// BuildRelease builds the command as it is released, without the race detector also in a test
-// with it, which takes several times as much of a processor.
-func BuildRelease(file string) error { return BuildVersion(file, "devel") }
+// BuildRelease puts the command at file as it is released, without the race detector, which takes several
+// times as much of a processor.
+func BuildRelease(file string) error {
+	if built := os.Getenv(guardVariable); built != "" {
+		return os.Symlink(built, file)
+	}
+	return BuildVersion(file, "devel")
+}
 
-// BuildVersion is BuildRelease, as another version.
+// BuildVersion builds the command as another version.
 func BuildVersion(file, version string) error {
 	return build(file, append(os.Environ(), "CGO_ENABLED=0"), "-ldflags=-w -X main.version="+version)
 }

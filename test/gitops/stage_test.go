@@ -41,7 +41,7 @@ type stage struct {
 // TestRecipes: what the recipes for pipelines run, what tools of GitOps ask an API server, and the snapshot
 // as a CronJob.
 func TestRecipes(t *testing.T) {
-	skip.IfShort(t, "starts an API server and registries")
+	skip.UnlessIntegration(t)
 	s := newStage(t)
 	s.release(t)
 	t.Run("GitHub", s.testGitHub)
@@ -71,7 +71,7 @@ func newStage(t testing.TB) *stage {
 	policy := filepath.Join(s.dir, "audit.yaml")
 	must(t, os.WriteFile(policy, []byte(cluster.AuditOf(snapshotUser)), 0o600))
 	s.cluster = cluster.New(t, cluster.WithAudit(policy, s.audit))
-	s.front = registries.Start(t, s.dir)
+	s.front = registries.Start(t)
 	must(t, cluster.BuildGuard(s.binary))
 	must(t, os.WriteFile(s.registryCA(), s.front.CA, 0o600))
 	img, err := registries.Image("shop")

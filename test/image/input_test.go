@@ -24,7 +24,7 @@ import (
 
 // TestBadInput: each mistake is told with the field and the value, and nothing is built or pushed.
 func TestBadInput(t *testing.T) {
-	skip.IfShort(t, "it builds tools/image")
+	skip.UnlessIntegration(t)
 	b := newBuilder(t).toy(t)
 	key, public := newKey(t)
 	wide, _ := newKeyOf(t, elliptic.P384())
@@ -87,7 +87,7 @@ func TestBadInput(t *testing.T) {
 // TestRefusedPush: wherever a registry begins to refuse, the error says so, and there is no tag. Pushing
 // again then does the rest.
 func TestRefusedPush(t *testing.T) {
-	skip.IfShort(t, "it builds tools/image")
+	skip.UnlessIntegration(t)
 	b := newBuilder(t).toy(t)
 	key, _ := newKey(t)
 	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -135,7 +135,7 @@ func TestRefusedPush(t *testing.T) {
 // TestSignedTwice: a signature does not displace those that are there, by another key and for another
 // tag, and is not added a second time. The registry wants the credentials of docker login.
 func TestSignedTwice(t *testing.T) {
-	skip.IfShort(t, "it builds tools/image")
+	skip.UnlessIntegration(t)
 	b := newBuilder(t).toy(t)
 	content := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -26,7 +26,7 @@ import (
 // TestRelease: a release has what it should, for each platform, and is the same byte for byte if it is
 // made again.
 func TestRelease(t *testing.T) {
-	skip.IfShort(t, "it compiles for eight platforms")
+	skip.UnlessIntegration(t)
 	assets, err := cluster.Assets()
 	if err != nil {
 		skip.Now(t, err)

@@ -64,7 +64,7 @@ spec:
 // Registry starts the registry of both hosts, which ends with the test.
 func Registry(t testing.TB) *registries.Front {
 	t.Helper()
-	front := registries.Start(t, t.TempDir())
+	front := registries.Start(t)
 	Push(t, front)
 	return front
 }

@@ -127,10 +127,12 @@ func readKubernetes(gvk schema.GroupVersionKind, text string) error {
 
 // kustomize builds a kustomization with the base of this repository, by kubectl.
 func kustomize(t *testing.T, object map[string]any) error {
+	if !skip.Integration() { // which has kubectl
+		return nil
+	}
 	assets, err := cluster.Assets()
 	if err != nil {
-		skip.Part(t, err)
-		return nil
+		return err
 	}
 	dir, err := os.MkdirTemp(cluster.Root(), "kustomization-*.out") // kustomize reads files that are below no other root
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package registries runs real registries on loopback for tests and for the
-// demo: the distribution registry in its own process, and a front that
-// serves it under any host name and misbehaves on request.
+// Package registries runs registries on loopback for tests and for the demo: the
+// distribution registry in a process of its own, or go-containerregistry's in this one, and a
+// front that serves either under any host name and misbehaves on request.
 package registries
 
 import (
@@ -9,22 +9,66 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
-// A Process is a running distribution registry with its content in memory.
+// A Process is a running registry with its content in memory.
 type Process struct {
 	// Addr is where it listens, "127.0.0.1:port".
 	Addr string
 
+	here *httptest.Server // nil if it has a process of its own
 	cmd  *exec.Cmd
 	done chan struct{}
+}
+
+// StartHere starts a registry in this process, in plain HTTP. It says what is missing in
+// distribution's words.
+func StartHere() *Process {
+	own := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own.ServeHTTP(&worded{ResponseWriter: w, manifest: strings.Contains(r.URL.Path, "/manifests/")}, r)
+	}))
+	return &Process{Addr: server.Listener.Addr().String(), here: server}
+}
+
+// A worded answers 404 as distribution does.
+type worded struct {
+	http.ResponseWriter
+	manifest, replaced bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *worded) WriteHeader(status int) {
+	if w.replaced = status == http.StatusNotFound; !w.replaced {
+		w.ResponseWriter.WriteHeader(status)
+		return
+	}
+	if w.manifest {
+		refuse(w.ResponseWriter, status, "MANIFEST_UNKNOWN", "manifest unknown")
+	} else {
+		refuse(w.ResponseWriter, status, "NAME_UNKNOWN", "repository name not known to registry")
+	}
+}
+
+// Write implements io.Writer.
+func (w *worded) Write(b []byte) (int, error) {
+	if w.replaced {
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
 }
 
 // Binary returns the registry program, or an error that says how to get it.
@@ -129,6 +173,10 @@ func (p *Process) read(stderr io.Reader, logs io.Writer, found chan<- string) {
 
 // Stop ends the registry and waits for its end. It may be called twice.
 func (p *Process) Stop() error {
+	if p.here != nil {
+		p.here.Close()
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	_ = p.cmd.Process.Kill() // it may be gone already

@@ -1,41 +1,52 @@
 package registries
 
 import (
-	"errors"
 	"io"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
-// Need skips a test that starts a Process where the program is not in place, and in a
-// run with -short.
+// Need skips a test that wants distribution's own registry, except in make integration.
 func Need(t testing.TB) {
 	t.Helper()
-	skip.IfShort(t, "it starts a registry")
+	skip.UnlessIntegration(t)
 	if _, err := Binary(); err != nil {
 		skip.Now(t, err)
 	}
 }
 
-// Start starts a Process with its files in dir, and a Front before it. Both end with the test,
-// which is skipped where Need says so.
-func Start(t testing.TB, dir string) *Front {
+// Run starts a registry in plain HTTP that ends with the test: distribution's in make integration,
+// one in this process elsewhere.
+func Run(t testing.TB) *Process {
 	t.Helper()
+	if !skip.Integration() {
+		return ending(t, StartHere())
+	}
 	Need(t)
-	process, err := StartProcess(dir, "", "", io.Discard)
+	p, err := StartProcess(t.TempDir(), "", "", io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, err := NewFront(process)
-	if err != nil {
-		t.Fatal(errors.Join(err, process.Stop()))
-	}
+	return ending(t, p)
+}
+
+func ending(t testing.TB, p *Process) *Process {
 	t.Cleanup(func() {
-		front.Close()
-		if err := front.Kill(); err != nil {
+		if err := p.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	return p
+}
+
+// Start starts a Front before a registry as Run does. Both end with the test.
+func Start(t testing.TB) *Front {
+	t.Helper()
+	front, err := NewFront(Run(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(front.Close)
 	return front
 }

@@ -81,16 +81,7 @@ func AtHome(t testing.TB, n int) *Stage {
 
 func newStage(t testing.TB) *Stage {
 	t.Helper()
-	testregistries.Need(t)
-	process, err := testregistries.StartProcess(t.TempDir(), "", "", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := process.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	process := testregistries.Run(t)
 	s := &Stage{gone: map[string]bool{}, altered: map[string][2]string{}, holds: map[string]*hold{}}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: process.Addr})
 	proxy.ErrorLog = log.New(io.Discard, "", 0)

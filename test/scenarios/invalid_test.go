@@ -3,7 +3,6 @@ package scenarios
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,13 +14,16 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 )
 
-// testInvalid tries a change at the doors where an API server's own checks count: its
-// code, the command (exit code 2), and kubectl. Each has to name every field.
-func testInvalid(t *testing.T, w *world, s *Scenario, fields []string) {
-	for _, d := range []struct {
-		name string
-		ask  func(*testing.T, *Scenario) string
-	}{{"crd", refusalByCode}, {"check", w.refusalByCheck}, {"apiserver", w.refusalByAPIServer}} {
+// A refuser is a door where an API server's own checks count: its code, the command (exit code 2), or
+// kubectl.
+type refuser struct {
+	name string
+	ask  func(*testing.T, *Scenario) string
+}
+
+// testInvalid tries a change at doors. Each has to name every field.
+func testInvalid(t *testing.T, s *Scenario, fields []string, doors ...refuser) {
+	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) {
 			got := d.ask(t, s)
 			for _, field := range fields {
@@ -51,9 +53,9 @@ func refusalByCode(t *testing.T, s *Scenario) string {
 	return strings.Join(all, "\n")
 }
 
-func (w *world) refusalByCheck(t *testing.T, s *Scenario) string {
+func (h *house) refusalByCheck(t *testing.T, s *Scenario) string {
 	dir := t.TempDir()
-	dump := w.dump(t, s, dir)
+	dump := h.dump(t, s, dir)
 	var files []string
 	for i, text := range s.Change {
 		file := filepath.Join(dir, fmt.Sprintf("change%d.yaml", i))
@@ -62,12 +64,11 @@ func (w *world) refusalByCheck(t *testing.T, s *Scenario) string {
 		}
 		files = append(files, "-f", file)
 	}
-	cmd := exec.CommandContext(t.Context(), w.binary, slices.Concat([]string{"check", "--from", dump}, files)...)
-	out, _ := cmd.CombinedOutput() // the exit code says more
-	if code := cmd.ProcessState.ExitCode(); code != 2 {
+	out, errs, code := run(t, slices.Concat([]string{"check", "--from", dump}, files)...)
+	if code != 2 {
 		t.Errorf("exit code %d, want 2", code)
 	}
-	return string(out)
+	return out + errs
 }
 
 // refusalByAPIServer does a dry run, object by object: kubectl's --validate sends none of

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // A loss takes away what is known in a story: it changes the answers of registries, or the cluster.
@@ -88,7 +87,6 @@ func (s *told) judge(l loss) policy.Verdict {
 // TestLessKnownInStories: in no story is a denied change admitted by what is taken away of what is known,
 // but for the exceptions in docs/truth.md.
 func TestLessKnownInStories(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	all, err := Load("testdata")
 	if err != nil {
 		t.Fatal(err)

@@ -1,11 +1,7 @@
 package scenarios
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -83,27 +79,6 @@ func load(t *testing.T, name string) Scenario {
 	}
 	t.Fatalf("no story %s", name)
 	return Scenario{}
-}
-
-// checkAs runs the command with an output format, and returns what it prints.
-func (w *world) checkAs(t *testing.T, s *Scenario, format string) string {
-	t.Helper()
-	dir := t.TempDir()
-	change := filepath.Join(dir, "change.yaml")
-	if err := os.WriteFile(change, []byte(strings.Join(s.Change, "\n---\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"check", "-f", change, "--from", w.dump(t, s, dir), "-o", format, "--registry-ca", w.caFile}
-	for host, addr := range w.resolve(s) {
-		args = append(args, "--resolve", host+"="+addr)
-	}
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), w.binary, args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); cmd.ProcessState.ExitCode() == 2 {
-		t.Fatalf("check: %v\n%s", err, stderr.Bytes())
-	}
-	return stdout.String()
 }
 
 // testApplyTimes reports how long kubectl waits for the answer about 200 images,

@@ -3,7 +3,6 @@ package scenarios
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -47,13 +46,20 @@ func testSnapshotCommand(t *testing.T, w *world, all []Scenario) {
 			if err := os.WriteFile(change, []byte(s.Change[0]), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			w.command(t, s, 0, "snapshot", "--kubeconfig", w.cluster.Kubeconfig, "-f", dump)
+			commanded := func(want int, args ...string) string {
+				out, code := w.command(t, s, args...)
+				if code != want {
+					t.Errorf("%q: exit code %d, want %d", args, code, want)
+				}
+				return out
+			}
+			commanded(0, "snapshot", "--kubeconfig", w.cluster.Kubeconfig, "-f", dump)
 			code := 0
 			if !askPolicy(t, s).Allowed {
 				code = 1
 			}
-			live := w.command(t, s, code, "check", "-f", change, "-o", "table", "--kubeconfig", w.cluster.Kubeconfig)
-			dumped := w.command(t, s, code, "check", "-f", change, "-o", "table", "--from", dump)
+			live := commanded(code, "check", "-f", change, "-o", "table", "--kubeconfig", w.cluster.Kubeconfig)
+			dumped := commanded(code, "check", "-f", change, "-o", "table", "--from", dump)
 			if diff := cmp.Diff(withoutNotes(live), withoutNotes(dumped)); diff != "" {
 				t.Errorf("-cluster +snapshot:\n%s", diff)
 			}
@@ -70,23 +76,6 @@ func find(t *testing.T, all []Scenario, name string) *Scenario {
 	}
 	t.Fatalf("there is no story %s", name)
 	return nil
-}
-
-// command runs the binary, expects an exit code, and returns its output.
-func (w *world) command(t *testing.T, s *Scenario, code int, args ...string) string {
-	t.Helper()
-	args = append(args, "--registry-ca", w.caFile)
-	for host, addr := range w.resolve(s) {
-		args = append(args, "--resolve", host+"="+addr)
-	}
-	cmd := exec.CommandContext(t.Context(), w.binary, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		t.Fatalf("%q: exit code %d (%v), want %d\n%s%s", args, got, err, code, stdout.Bytes(), stderr.Bytes())
-	}
-	return stdout.String()
 }
 
 // withoutNotes removes the remarks about where the pull secret was looked for.

@@ -11,6 +11,9 @@ import (
 // variable makes a failure of every skip, unless it is empty.
 const variable = "NO_SKIP"
 
+// integration is set by make integration.
+const integration = "INTEGRATION"
+
 // Now skips a test that cannot run here, because of reason.
 func Now(t testing.TB, reason any) {
 	t.Helper()
@@ -29,10 +32,14 @@ func Part(t testing.TB, reason any) {
 	t.Log(reason)
 }
 
-// IfShort skips a test in a run with -short (make check), because of reason.
-func IfShort(t testing.TB, reason string) {
+// Integration reports whether tests may start what is not theirs: control planes, registries,
+// the guard as a program. It is so in make integration and in the campaigns, not in make test.
+func Integration() bool { return os.Getenv(integration) != "" }
+
+// UnlessIntegration leaves a test to make integration, which runs it. NO_SKIP does not matter there.
+func UnlessIntegration(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
-		Now(t, "-short: "+reason)
+	if !Integration() {
+		t.Skip("make integration runs it")
 	}
 }

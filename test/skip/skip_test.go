@@ -49,13 +49,11 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-func TestIfShort(t *testing.T) {
-	t.Setenv(variable, "")
-	want := ""
-	if testing.Short() {
-		want = "skipped: -short: takes seconds"
-	}
-	if got := ending(func(t testing.TB) { IfShort(t, "takes seconds") }); got != want {
-		t.Errorf("got %q, want %q", got, want)
+func TestUnlessIntegration(t *testing.T) {
+	for value, want := range map[string]string{"": "skipped: make integration runs it", "1": ""} {
+		t.Setenv(integration, value)
+		if got := ending(UnlessIntegration); got != want {
+			t.Errorf("INTEGRATION=%s: got %q, want %q", value, got, want)
+		}
 	}
 }

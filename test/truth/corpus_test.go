@@ -2,7 +2,6 @@ package truth
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 
@@ -75,16 +74,7 @@ func hollowIndex(arch string) string { return "hollow-index-" + arch }
 
 func newCorpus(t *testing.T) *corpus {
 	t.Helper()
-	process, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := process.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c := &corpus{addr: process.Addr}
+	c := &corpus{addr: registries.Run(t).Addr}
 	image := must(registries.Image("app"))(t)
 	index := must(registries.Index("app"))(t)
 	c.single, c.index = must(image.Digest())(t).String(), must(index.Digest())(t).String()

@@ -47,7 +47,7 @@ type signingCase struct {
 // TestSignaturesAreJudgedAsNodesDo: package signing accepts what containers/image accepts, and
 // rejects the rest, in the same words as far as people may come to read them.
 func TestSignaturesAreJudgedAsNodesDo(t *testing.T) {
-	skip.IfShort(t, "it builds the puller")
+	skip.UnlessIntegration(t)
 	count := 3000
 	if set := os.Getenv("TRUTH_SCENARIOS"); set != "" {
 		count, _ = strconv.Atoi(set)

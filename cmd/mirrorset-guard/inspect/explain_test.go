@@ -664,10 +664,7 @@ func findRegistry(t *testing.T, sys *types.SystemContext, ref reference.Named) *
 }
 
 func TestExplainIsTheRuntimes(t *testing.T) {
-	sets, routes, mirrored, rejected := 300, 0, 0, 0
-	if testing.Short() {
-		sets = 60
-	}
+	sets, routes, mirrored, rejected := 60, 0, 0, 0
 	for seed := range uint64(sets) {
 		r := random{rand.New(rand.NewPCG(seed, 2))}
 		before, after, dump, change := r.situation(t)

@@ -33,7 +33,7 @@ const house = "mirror.example.com:8443"
 
 func newMirrorHouse(t *testing.T) mirrorHouse {
 	t.Helper()
-	h := mirrorHouse{Front: registries.Start(t, t.TempDir())}
+	h := mirrorHouse{Front: registries.Start(t)}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -102,7 +102,7 @@ func TestPinFormer(t *testing.T) {
 
 func testPin(t *testing.T, prepare func(clitest.Cluster), version string) {
 	t.Helper()
-	front := registries.Start(t, t.TempDir())
+	front := registries.Start(t)
 	image, err := registries.Image("cart")
 	if err != nil {
 		t.Fatal(err)

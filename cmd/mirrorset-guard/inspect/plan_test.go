@@ -31,17 +31,7 @@ import (
 // plainRegistry starts a registry without TLS, and returns its address.
 func plainRegistry(t *testing.T) string {
 	t.Helper()
-	registries.Need(t)
-	p, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p.Addr
+	return registries.Run(t).Addr
 }
 
 // A plainHouse is a mirrorHouse whose registries have no TLS, so that skopeo reaches them by their names.
@@ -100,6 +90,7 @@ func newPlainHouse(t *testing.T) plainHouse {
 // skopeoFolder returns a folder with a skopeo that takes images from anywhere.
 func skopeoFolder(t *testing.T) string {
 	t.Helper()
+	skip.UnlessIntegration(t)
 	skopeo, err := exec.LookPath("skopeo")
 	if err != nil {
 		skip.Now(t, fmt.Errorf("skopeo is not installed: %w", err))

@@ -25,7 +25,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 const teamDigests = `
@@ -431,7 +430,6 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 // TestRenderIsWhatNodesGet holds the file, and the comparison, to the one that
 // MCO's generator makes, for random configurations.
 func TestRenderIsWhatNodesGet(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	compared, different := 0, 0
 	for seed := range uint64(150) {
 		r := random{rand.New(rand.NewPCG(seed, 4))}

@@ -181,6 +181,7 @@ func TestRenderPolicies(t *testing.T) {
 
 // TestSignatureRemedy carries out the command that a denial prints: the change is then admitted.
 func TestSignatureRemedy(t *testing.T) {
+	skip.UnlessIntegration(t)
 	skopeo, err := exec.LookPath("skopeo")
 	if err != nil {
 		skip.Now(t, fmt.Errorf("skopeo is not installed: %w", err))

@@ -72,7 +72,7 @@ func (c realCluster) status(t *testing.T, patch string, object ...string) {
 func TestRolloutDiagnoseAsks(t *testing.T) {
 	c := newCluster(t)
 	dir := t.TempDir()
-	front := registries.Start(t, dir)
+	front := registries.Start(t)
 	ca := filepath.Join(dir, "ca.crt")
 	if err := os.WriteFile(ca, front.CA, 0o600); err != nil {
 		t.Fatal(err)

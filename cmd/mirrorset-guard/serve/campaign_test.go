@@ -20,7 +20,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // deployments returns as many, of an image each, separated by commas.
@@ -53,7 +52,6 @@ func holdsAll(w http.ResponseWriter, r *http.Request) {
 // no request, and none of them fails. Times and memory are reported, not asserted: the
 // machine may be busy.
 func TestManyReviewsAtOnce(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	var asked atomic.Int32
 	flags := clitest.RegistryAt(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -91,7 +89,6 @@ func TestManyReviewsAtOnce(t *testing.T) {
 // some, and is silent then. The answer comes before the API server gives up, and says
 // how far it got.
 func TestTooMuchForOneDeadline(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	var asked atomic.Int32
 	flags := clitest.RegistryAt(t, func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 200 {
@@ -117,7 +114,6 @@ func TestTooMuchForOneDeadline(t *testing.T) {
 // TestEnormousMirrorSets are answered in time, in few words and with bounded memory. The time is
 // that of processors: what the machine does for others meanwhile does not count.
 func TestEnormousMirrorSets(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
 	entries := make([]string, 30_000)
 	for i := range entries {
 		entries[i] = fmt.Sprintf(`{"source":"quay.example.com/shop/cart%d","mirrors":["example.com/m%d"]}`, i, i)

@@ -322,6 +322,7 @@ func TestLines(t *testing.T) {
 
 // TestProgressLines: the line that is written every 10 s has the rate and the time that is left.
 func TestProgressLines(t *testing.T) {
+	registries.Need(t) // the one in this process takes one blob at a time
 	s := newShop(t)
 	s.source.held = make(chan struct{})
 	client := registry.NewClient(registry.Options{AllowLoopback: true})

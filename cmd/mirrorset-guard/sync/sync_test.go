@@ -106,15 +106,9 @@ type shop struct {
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	registries.Need(t)
 	s := &shop{}
 	for at, protected := range map[*mirror]bool{&s.source: false, &s.mirror: true} {
-		p, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = p.Stop() }) // a registry that does not end fails no test of what it did
-		at.front(t, p.Addr, protected)
+		at.front(t, registries.Run(t).Addr, protected)
 	}
 	router, err := registries.IndexOf("router", "linux/amd64", "linux/arm64")
 	if err != nil {

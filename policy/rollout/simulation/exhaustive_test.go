@@ -718,10 +718,7 @@ func randomScene(r *rand.Rand, more int) scene {
 // has no stall, no sequence of events has; if the best has one, all of them have; and none updates fewer
 // nodes of a pool than are assured.
 func TestGuarantee(t *testing.T) {
-	clusters := 3000
-	if testing.Short() {
-		clusters = 300
-	}
+	clusters := 300
 	if n, err := strconv.Atoi(os.Getenv("SIMULATION_WORLDS")); err == nil {
 		clusters = n
 	}

@@ -15,6 +15,7 @@ import (
 // TestPutBack runs the command that puts a file back in a shell, where oc is played: what there is
 // in a rendered config reaches the node, and where there is nothing, the node is left alone.
 func TestPutBack(t *testing.T) {
+	skip.UnlessIntegration(t)
 	if _, err := exec.LookPath("python3"); err != nil {
 		skip.Now(t, "there is no python3, which the command needs")
 	}

@@ -44,7 +44,7 @@ func (r *Registries) Asked() int { return int(r.asked.Load()) }
 func NewRegistries(t testing.TB) *Registries {
 	t.Helper()
 	dir := t.TempDir()
-	front := registries.Start(t, dir)
+	front := registries.Start(t)
 	r := &Registries{Front: front, CA: filepath.Join(dir, "ca.crt"), t: t, dir: dir, puller: program(t, "puller")}
 	proxy := httptest.NewServer(http.HandlerFunc(r.connect))
 	t.Cleanup(proxy.Close)
