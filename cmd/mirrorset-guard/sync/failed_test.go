@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
 // TestFailuresAreCounted: what fails is not counted as copied, whether it fails before something is sent or later.
@@ -80,6 +81,7 @@ func TestMirrorIsDown(t *testing.T) {
 
 // TestInterruptedLine: after Ctrl-C no time is left, and what is not kept of layers is said.
 func TestInterruptedLine(t *testing.T) {
+	registries.Need(t) // the one in this process takes one blob at a time
 	s := newShop(t)
 	nobody(t)
 	ctx, cancel := context.WithCancel(t.Context())
