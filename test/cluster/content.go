@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +81,7 @@ func contentOf(ctx context.Context, config *rest.Config) (content, error) {
 // one was replaced. It is an error if something else has gone.
 func (c content) restore(ctx context.Context, config *rest.Config) error {
 	var left []string
+	var refused error
 	replaced := false
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		now, err := contentOf(ctx, config)
@@ -105,10 +107,11 @@ func (c content) restore(ctx context.Context, config *rest.Config) error {
 				return false, fmt.Errorf("the test has deleted %s %s/%s", o.resource.Resource, o.namespace, o.name)
 			}
 		}
-		return len(came) == 0, remove(ctx, config, came)
+		refused = remove(ctx, config, came) // as long as a review of deletions that has gone is still in effect
+		return len(came) == 0, nil
 	})
 	if err != nil && len(left) > 0 {
-		return fmt.Errorf("%w; left: %s", err, strings.Join(left, ", "))
+		return fmt.Errorf("%w: %w; left: %s", err, refused, strings.Join(left, ", "))
 	}
 	if err != nil || !replaced {
 		return err
@@ -142,6 +145,7 @@ func remove(ctx context.Context, config *rest.Config, objects []object) error {
 	if err != nil {
 		return err
 	}
+	var all []error
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	for _, o := range objects {
 		of := client.Resource(o.resource).Namespace(o.namespace)
@@ -157,9 +161,9 @@ func remove(ctx context.Context, config *rest.Config, objects []object) error {
 		}
 		for _, err := range errs {
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				return fmt.Errorf("%s %s: %w", o.resource.Resource, o.name, err)
+				all = append(all, fmt.Errorf("%s %s: %w", o.resource.Resource, o.name, err))
 			}
 		}
 	}
-	return nil
+	return errors.Join(all...)
 }
