@@ -46,5 +46,5 @@ var mutations = []mutation{
 	{"the service is compared", "inventory/serving/registration.go", "c.versions, c.client,", "c.versions,", "./inventory/serving", "TestRegistration"},
 	// 9: the same effect by other doors
 	{"changed files of MachineConfigs are reported", "inventory/cluster/unreviewed.go", "if !slices.EqualFunc(before[name], s.named(name), sameFile) {", "if false {", "./inventory/cluster", "TestFileSink"},
-	{"what pools are to get is compared", "review/rollouts/target.go", "r.differs(d)", "_ = d", "./review/rollouts", "TestFollowerComparesTargets"},
+	{"what pools are to get is compared", "review/rollouts/target.go", "r.options.Differs(d)", "_ = d", "./review/rollouts", "TestFollowerComparesTargets"},
 }
