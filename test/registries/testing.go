@@ -47,6 +47,11 @@ func Start(t testing.TB) *Front {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(front.Close)
+	t.Cleanup(func() {
+		front.Close()
+		if err := front.Kill(); err != nil { // it may be another than that of Run by now
+			t.Error(err)
+		}
+	})
 	return front
 }

@@ -8,8 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // valuesAnnotation is what a flag has that takes one of a few values: these.
@@ -27,11 +25,10 @@ var fileFlags = []string{"filename", "from", "config", "kubeconfig", "registry-c
 // they are. Only what is known without a cluster or a dump is completed.
 var flagValues = map[string]cobra.CompletionFunc{
 	"context": complete(contexts),
-	"rule":    completeLists(rules),
 }
 
-// CompleteFiles completes the names of files.
-func CompleteFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeFiles completes the names of files.
+func completeFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
@@ -55,12 +52,10 @@ func completionOf(f *pflag.Flag) cobra.CompletionFunc {
 	switch {
 	case values != nil && f.Name == "output" && f.Value.Type() == "stringArray":
 		return completeOutputs(fixed)
-	case values != nil && f.Value.Type() == "stringSlice":
-		return completeLists(fixed)
 	case values != nil:
 		return complete(fixed)
 	case slices.Contains(fileFlags, f.Name):
-		return CompleteFiles
+		return completeFiles
 	default:
 		return flagValues[f.Name]
 	}
@@ -68,8 +63,6 @@ func completionOf(f *pflag.Flag) cobra.CompletionFunc {
 
 // A lister lists what an argument may be.
 type lister func(*cobra.Command) []string
-
-func rules(*cobra.Command) []string { return policy.RuleIDs() }
 
 // contexts are those of the kubeconfig that the flags of cmd name.
 func contexts(cmd *cobra.Command) []string {
@@ -82,12 +75,12 @@ func contexts(cmd *cobra.Command) []string {
 	return slices.Collect(maps.Keys(config.Contexts))
 }
 
-// begun returns those that begin so, each with before in front of it.
-func (l lister) begun(cmd *cobra.Command, so, before string) []cobra.Completion {
+// begun returns those that begin so.
+func (l lister) begun(cmd *cobra.Command, so string) []cobra.Completion {
 	var found []cobra.Completion
 	for _, s := range l(cmd) {
 		if strings.HasPrefix(s, so) {
-			found = append(found, before+s)
+			found = append(found, s)
 		}
 	}
 	slices.Sort(found)
@@ -97,15 +90,7 @@ func (l lister) begun(cmd *cobra.Command, so, before string) []cobra.Completion 
 // complete completes one of those that list lists.
 func complete(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return list.begun(cmd, begun, ""), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeLists completes the last of those that are separated by commas.
-func completeLists(list lister) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		last := strings.LastIndexByte(begun, ',') + 1
-		return list.begun(cmd, begun[last:], begun[:last]), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return list.begun(cmd, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -115,6 +100,6 @@ func completeOutputs(formats lister) cobra.CompletionFunc {
 		if strings.Contains(begun, "=") {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return formats.begun(cmd, begun, ""), cobra.ShellCompDirectiveNoFileComp
+		return formats.begun(cmd, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 }
