@@ -113,7 +113,7 @@ func TestLateDecision(t *testing.T) {
 				if !over.Load() {
 					t.Error("the request is used for ever")
 				}
-				if pending := len(h.edits().LocalView().Others(mirrors.Edit{}, mirrors.Set{}, time.Time{})); (pending == 1) != tt.inTime || told.Load() > 0 {
+				if pending := len(othersOf(t, h, mirrors.Set{})); (pending == 1) != tt.inTime || told.Load() > 0 {
 					t.Errorf("%d changes count as admitted, %d overrides were told", pending, told.Load())
 				}
 			})

@@ -15,9 +15,6 @@ import (
 // requests to the API server, and a review for which the registries have been asked already.
 const decidingTime = time.Second
 
-// removalWait bounds the wait for what replicas share if an object is taken away.
-const removalWait = 2 * time.Second
-
 // togetherNote goes with a refusal on account of changes that are not in force yet, as it is not
 // known whether they ever will be.
 const togetherNote = "a change admitted a moment ago is not in force yet; if another webhook refused it, apply again in some seconds"
@@ -44,7 +41,6 @@ type judgement struct {
 	o       *overrideCheck
 	seat    *recent.Seat  // nil for none
 	claim   *recent.Claim // nil for none
-	tries   int
 }
 
 // judge reviews the change alone and, if it would be admitted, together with the changes that were
@@ -88,23 +84,17 @@ func (j *judgement) firstView(ctx context.Context) (recent.View, error) {
 }
 
 // takeSeat waits until the sender may have one more change admitted. It comes before the right to
-// decide, which slows down only those senders whose changes are never stored. A removal waits a
-// moment only.
+// decide, which slows down only those senders whose changes are never stored.
 func (j *judgement) takeSeat(ctx context.Context) (err error) {
 	if j.request.isDryRun() {
 		return nil
-	}
-	if j.request.isRemoval() {
-		short, cancel := context.WithTimeout(ctx, removalWait)
-		defer cancel()
-		ctx = short
 	}
 	if j.seat == nil {
 		j.seat, err = j.edits().TakeSeat(ctx)
 	} else {
 		j.seat, err = j.seat.Retake(ctx)
 	}
-	return j.unlessRemoval(err)
+	return err
 }
 
 // decide decides on the change together with others; record is the review of the change alone. It
@@ -120,9 +110,8 @@ func (j *judgement) decide(ctx context.Context, view recent.View, record review.
 				return verdict, nil
 			}
 		default:
-			err = j.add(ctx, view, record)
-			if added := j.added(err, record); added || !errors.Is(err, recent.ErrChanged) {
-				return verdict, j.unlessRemoval(err)
+			if err = j.add(ctx, view, record); !errors.Is(err, recent.ErrChanged) {
+				return verdict, err
 			}
 		}
 		view = recent.View{} // out of date
@@ -160,41 +149,12 @@ func (j *judgement) change(r review.Record) recent.Change {
 	return c
 }
 
-// add adds the change; r is the review of the change alone. A removal whose sender has no seat does
-// without what replicas share.
+// add adds the change; r is the review of the change alone.
 func (j *judgement) add(ctx context.Context, view recent.View, r review.Record) error {
 	if !j.request.commit() {
 		return context.DeadlineExceeded
 	}
-	c := j.change(r)
-	if j.seat == nil {
-		j.edits().AddHere(c)
-		return nil
-	}
-	return j.edits().Add(ctx, view, c)
-}
-
-// maxTries bounds the attempts to add a removal to what replicas share before it does without.
-const maxTries = 3
-
-// added reports whether the change counts from now on; err is the result of adding it, and r the
-// review of the change alone. A change that takes an object away does not wait for a list that
-// changes all the time, or cannot be read.
-func (j *judgement) added(err error, r review.Record) bool {
-	if j.tries++; err == nil || !j.request.isRemoval() || j.tries < maxTries {
-		return err == nil
-	}
-	j.edits().AddHere(j.change(r))
-	return true
-}
-
-// unlessRemoval returns err, or nil if the change only takes an object away: that must be possible
-// even if replicas share nothing.
-func (j *judgement) unlessRemoval(err error) error {
-	if j.request.isRemoval() {
-		return nil
-	}
-	return err
+	return j.edits().Add(ctx, view, j.change(r))
 }
 
 // reviewer returns who reviews the change.
@@ -290,23 +250,8 @@ func worse(a, b review.Record) review.Record {
 // the one of record.
 func (j *judgement) renew(ctx context.Context, view *recent.View, record review.Record) (review.Record, error) {
 	var err error
-	if *view, err = j.view(ctx); err != nil {
+	if *view, err = j.edits().AwaitView(ctx); err != nil {
 		return review.Record{}, err
 	}
 	return j.reviewer().Renew(ctx, j.edit, j.request.requester(), record)
-}
-
-// view waits until it is known what other replicas have admitted. A removal makes do with what is
-// known here after a moment.
-func (j *judgement) view(ctx context.Context) (recent.View, error) {
-	if j.request.isRemoval() {
-		short, cancel := context.WithTimeout(ctx, removalWait)
-		defer cancel()
-		view, err := j.edits().View(short)
-		if err != nil {
-			view = j.edits().LocalView()
-		}
-		return view, nil
-	}
-	return j.edits().AwaitView(ctx)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,9 +58,9 @@ webhooks:
   sideEffects: None
   admissionReviewVersions: [v1]
   clientConfig: {url: %q, caBundle: %s}
-  rules: [{operations: [CREATE], apiGroups: ["*"], apiVersions: ["*"], resources: [imagetagmirrorsets]}]
-  matchConditions: [{name: by-name, expression: "request.name.startsWith('race')"}]
-`, server.URL, base64.StdEncoding.EncodeToString(certificateOf(server))), "create", "-f", "-")
+  rules: [{operations: [CREATE, DELETE], apiGroups: ["*"], apiVersions: ["*"], resources: [imagetagmirrorsets]}]
+  matchConditions: [{name: by-name, expression: "request.name.startsWith('race') && request.userInfo.username != '%s'"}]
+`, server.URL, base64.StdEncoding.EncodeToString(certificateOf(server)), stageHand), "create", "-f", "-")
 	t.Cleanup(func() {
 		out, err := s.cluster.Kubectl(context.WithoutCancel(t.Context()), "", "delete", "validatingwebhookconfiguration", "slow")
 		if err != nil {
@@ -68,34 +69,73 @@ webhooks:
 	})
 }
 
-// A verdict is what came of a race between two changes that break each other.
+// A race is what came of races between two changes that break each other.
 type race struct{ both, one, none, undecided int }
 
 func (r race) String() string {
 	return fmt.Sprintf("both %d, one %d, none %d (of these without a verdict %d)", r.both, r.one, r.none, r.undecided)
 }
 
+// mirrored is how many images there are of which a race may take a mirror away.
+const mirrored = 32
+
+// mirror has images in use that their source has, and a mirror.
+func (s *stage) mirror(t *testing.T) {
+	t.Helper()
+	template := corev1.PodTemplate{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"}}
+	template.Name, template.Namespace = "mirrored", "shop"
+	for i := range mirrored {
+		s.push(t, fmt.Sprintf("quay.io/race/app-%d:v1", i))
+		s.push(t, fmt.Sprintf("mirror.example.com/good/app-%d:v1", i))
+		template.Template.Spec.Containers = append(template.Template.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Image: fmt.Sprintf("quay.io/race/app-%d:v1", i)})
+	}
+	text, err := json.Marshal(template)
+	must(t, err)
+	s.hand(t, string(text), "create", "-f", "-")
+	t.Cleanup(func() { s.hand(t, "", "delete", "podtemplate", "mirrored", "-n", "shop") })
+	for _, g := range s.guards {
+		g.Eventually(t, "it knows of the images", func() bool { return g.Value("mirrorset_guard_inventory_images", "") > mirrored })
+	}
+}
+
+// pair returns two changes that break each other, as users make them, and the objects that they are about. Of
+// every other pair, one takes an object away, and the other needs its mirror.
+func (s *stage) pair(t *testing.T, name string, n int) (changes [2]func(context.Context, string) error, texts [2]string) {
+	t.Helper()
+	alice := s.as(t, "alice")
+	if n%2 == 0 || n/2 >= mirrored {
+		return [2]func(context.Context, string) error{alice.create, alice.create}, [2]string{
+			tagSet(name+"-a", name+".example.com", "mirror.example.com/empty"),
+			tagSet(name+"-b", name+".example.com", "mirror.example.com/empty", never),
+		}
+	}
+	source := fmt.Sprint("quay.io/race/app-", n/2)
+	texts = [2]string{tagSet(name+"-a", source, fmt.Sprint("mirror.example.com/good/app-", n/2)), tagSet(name+"-b", source, "mirror.example.com/empty")}
+	must(t, s.as(t, stageHand).create(t.Context(), texts[0]))
+	return [2]func(context.Context, string) error{alice.remove, alice.create}, texts
+}
+
 // races makes pairs of changes that break each other at the same moment, as long as more wants.
 func (s *stage) races(t *testing.T, prefix string, more func(n int) bool) (r race) {
-	alice, hand := s.as(t, "alice"), s.as(t, stageHand)
+	hand := s.as(t, stageHand)
 	var made []string
 	defer func() {
 		for _, text := range made {
-			must(t, hand.remove(t.Context(), text))
+			if err := hand.remove(t.Context(), text); !apierrors.IsNotFound(err) {
+				must(t, err)
+			}
 		}
 	}()
 	for n := 0; more(n); n++ {
 		name := fmt.Sprintf("race-%s-%d", prefix, n)
-		texts := []string{
-			tagSet(name+"-a", name+".example.com", "mirror.example.com/empty"),
-			tagSet(name+"-b", name+".example.com", "mirror.example.com/empty", never),
-		}
+		changes, texts := s.pair(t, name, n)
+		made = append(made, texts[:]...)
 		var errs [2]error
 		var all sync.WaitGroup
 		for i, text := range texts {
 			all.Go(func() {
 				time.Sleep(rand.N(20 * time.Millisecond)) // so that one comes in the middle of the other
-				errs[i] = alice.create(t.Context(), text)
+				errs[i] = changes[i](t.Context(), text)
 			})
 		}
 		all.Wait()
@@ -104,11 +144,10 @@ func (s *stage) races(t *testing.T, prefix string, more func(n int) bool) (r rac
 			switch {
 			case err == nil:
 				admitted++
-				made = append(made, texts[i])
 			case isUndecided(err):
 				undecided = true
-			case !strings.Contains(err.Error(), "RejectedByMCO"):
-				t.Errorf("%s: %v", name, err)
+			case !strings.Contains(err.Error(), "is refused"):
+				t.Errorf("%s: %d: %v", name, i, err)
 			}
 		}
 		switch admitted {
@@ -165,6 +204,7 @@ func packed(t *testing.T, list string) string {
 // never both are admitted.
 func testLease(t *testing.T, s *stage) {
 	s.registerSlow(t)
+	s.mirror(t)
 	leases := s.leases(t)
 	for _, attack := range []struct {
 		what  string
@@ -280,6 +320,7 @@ func unpacked(t *testing.T, list string) string {
 // another may hold a change that conflicts; then they go on alone, and say so.
 func testRightsLost(t *testing.T, s *stage) {
 	s.registerSlow(t)
+	s.mirror(t)
 	s.hand(t, "", "delete", "rolebinding", "mirrorset-guard-lease", "-n", webhook.Namespace)
 	lost := time.Now()
 	must(t, cluster.AwaitRefusal(t.Context(), s.cluster.Config, process.User, leaseRight("update")))

@@ -291,9 +291,6 @@ func (e *Edits) alone() View {
 	return View{pending: slices.Clone(e.pending), count: e.count, edits: e}
 }
 
-// LocalView is View without other replicas: it returns the edits that this process knows of.
-func (e *Edits) LocalView() View { return e.alone() }
-
 // reach waits until isReached returns no error for c, or ctx ends.
 func (e *Edits) reach(ctx context.Context, c content, isReached func(content) error) error {
 	for {
@@ -729,8 +726,8 @@ func (e *Edits) wake() {
 	}
 }
 
-// AddHere adds a change that is admitted, for this process alone.
-func (e *Edits) AddHere(c Change) {
+// admitHere adds a change that is admitted. Run tells other replicas of it as soon as that is possible.
+func (e *Edits) admitHere(c Change) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.pending) >= maxKnown {
@@ -755,5 +752,5 @@ func (e *Edits) AddUnconditionally(ctx context.Context, c Change) {
 			view, err = e.View(ctx)
 		}
 	}
-	e.AddHere(c)
+	e.admitHere(c)
 }

@@ -717,7 +717,7 @@ func TestRightLost(t *testing.T) {
 				if !errors.Is(err, errUnusable) || !strings.Contains(err.Error(), "may still be stored") {
 					t.Fatalf("it goes on at once: %v", err)
 				}
-				if l := e.LocalView(); len(l.Others(put("-"), mirrors.Set{}, time.Time{})) != 1 {
+				if l := e.alone(); len(l.Others(put("-"), mirrors.Set{}, time.Time{})) != 1 {
 					t.Error("what is known here is forgotten")
 				}
 				if got := exported(t, e); got != "0" || len(e.Notes()) != 1 {
@@ -1081,7 +1081,7 @@ func TestAddUnconditionally(t *testing.T) {
 			t.Errorf("b counts %q", got)
 		}
 		for range 2 * maxKnown {
-			a.AddHere(Change{Edit: put("x")})
+			a.admitHere(Change{Edit: put("x")})
 		}
 		if n := len(a.pending); n != maxKnown {
 			t.Errorf("%d are kept, want no more than %d", n, maxKnown)
@@ -1302,7 +1302,7 @@ func TestNotReadYet(t *testing.T) {
 		run(t, e)
 		add(t, e, put("one"))
 		time.Sleep(firstSweeps[0] + 5*time.Millisecond)
-		e.AddHere(Change{Edit: mirrors.Delete(set("two", "two.example.com"))})
+		e.admitHere(Change{Edit: mirrors.Delete(set("two", "two.example.com"))})
 		time.Sleep(10 * time.Millisecond)
 		if got := others(t, e, set("two", "two.example.com")); got != "ImageTagMirrorSet one, Deleting ImageTagMirrorSet two" {
 			t.Errorf("counts %q", got)
