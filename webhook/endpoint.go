@@ -23,8 +23,6 @@ import (
 // as if it were v1, and answers what it cannot read with a review that has no
 // uid, in which the API server reads nothing but "invalid webhook response".
 type endpoint struct {
-	authenticate func(*http.Request) error
-
 	handler *Handler
 	rank    func(sender string) int // of senders, for package fair
 	bodies  *bodies
@@ -35,11 +33,14 @@ type endpoint struct {
 
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := e.authenticate(r); err != nil { // its body is not even read
-		e.refuse(w, refusef(http.StatusUnauthorized, stranger, "%v", err))
-		return
-	}
 	sender := senderOf(r)
+	if e.handler.Authenticate != nil {
+		if err := e.handler.Authenticate(r); err != nil { // its body is not even read
+			e.refuse(w, refusef(http.StatusUnauthorized, stranger, "%v", err))
+			return
+		}
+		e.handler.edits().Vouch(sender)
+	}
 	r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
 	answer, refused := e.answer(w, r)
 	if refused != nil {

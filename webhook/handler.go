@@ -53,8 +53,8 @@ func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ policy.Req
 //
 // Changes that are admitted at the same moment have to be safe together.
 type Handler struct {
-	// Options are those of NewServeMux. If Recent is nil, the Handler has some of its own; Ready,
-	// Authenticate, Log and Metrics are not used.
+	// Options are those of NewServeMux. If Recent is nil, the Handler has some of its own; Ready, Log and
+	// Metrics are not used, and Authenticate by NewServeMux alone.
 	Options
 
 	metrics *metrics

@@ -75,8 +75,8 @@ type Options struct {
 	// synced, the process is terminating); nil if one can. A nil func is always
 	// ready. It is called once for each request and must not block.
 	Ready func() error
-	// Authenticate returns why a request is not from an API server; nil if it is. A nil func accepts
-	// every client that can reach the port. It must not block.
+	// Authenticate returns why a request is not from an API server; nil if it is, whereupon its sender is
+	// known. A nil func accepts every client that can reach the port. It must not block.
 	Authenticate func(*http.Request) error
 	// Log receives a line for each decision. The zero value discards it.
 	Log logr.Logger
@@ -112,17 +112,12 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	if err := m.register(o.Metrics); err != nil {
 		return nil, err
 	}
-	if o.Authenticate == nil {
-		o.Authenticate = func(*http.Request) error { return nil }
-	}
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
 	handler := &Handler{Options: o, metrics: m}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
-		authenticate: o.Authenticate,
-
 		handler: handler,
 		rank:    handler.edits().Rank,
 		bodies:  newBodies(),

@@ -35,6 +35,9 @@ func (e *Edits) rankOf(ctx context.Context) int { return e.Rank(fair.ClaimantOf(
 // Rank returns the rank of a sender for package fair.
 func (e *Edits) Rank(sender string) int { return e.senders.rank(sender) }
 
+// Vouch takes note that a sender is an API server, as it has proved.
+func (e *Edits) Vouch(sender string) { e.senders.vouch(sender) }
+
 // Claim makes a Claim for an edit that the sender of ctx asks for. The caller withdraws it.
 func (e *Edits) Claim(ctx context.Context, edit mirrors.Edit) *Claim {
 	p := &pending{entry: entry{id: rand.Text(), by: e.instance, edit: edit, claim: e.rankOf(ctx)}, at: time.Now(), own: new(own)}

@@ -34,11 +34,12 @@ const (
 // An encodedEntry is an entry in the list, which is a JSON array, packed with gzip and in base64.
 // Without an edit it stands for one that is too large for the list.
 type encodedEntry struct {
-	Format int           `json:"v"`
-	ID     string        `json:"id"`
-	By     string        `json:"by"`
-	Claim  int           `json:"claim,omitempty"`
-	Edit   *mirrors.Edit `json:"edit,omitempty"`
+	Format   int           `json:"v"`
+	ID       string        `json:"id"`
+	By       string        `json:"by"`
+	Claim    int           `json:"claim,omitempty"`
+	Stranger bool          `json:"stranger,omitempty"`
+	Edit     *mirrors.Edit `json:"edit,omitempty"`
 }
 
 // encode writes entries. Those that have no replica yet get instance as theirs; the
@@ -65,7 +66,7 @@ func pack(entries []entry, instance string, whole bool) (string, error) {
 	for i, en := range entries {
 		raw := json.RawMessage(en.raw)
 		if raw == nil {
-			e := encodedEntry{Format: format, ID: en.id, By: instance, Claim: en.claim}
+			e := encodedEntry{Format: format, ID: en.id, By: instance, Claim: en.claim, Stranger: en.stranger}
 			if whole || i < len(entries)-1 {
 				e.Edit = &en.edit
 			}
@@ -167,10 +168,11 @@ func unpack(text string) (list [][]byte, err error) {
 func decodeEntry(raw []byte) entry {
 	en := entry{raw: raw}
 	var head struct {
-		Format int    `json:"v"`
-		ID     string `json:"id"`
-		By     string `json:"by"`
-		Claim  int    `json:"claim"`
+		Format   int    `json:"v"`
+		ID       string `json:"id"`
+		By       string `json:"by"`
+		Claim    int    `json:"claim"`
+		Stranger bool   `json:"stranger"`
 	}
 	err := json.Unmarshal(raw, &head)
 	switch {
@@ -181,7 +183,7 @@ func decodeEntry(raw []byte) entry {
 	case rawjson.Values(raw, maxValues+1) > maxValues:
 		en.unreadable = "it holds more than is read"
 	default:
-		en.claim = head.Claim
+		en.claim, en.stranger = head.Claim, head.Stranger
 		err = en.decodeEdit()
 		// A later version may know more fields of an object, or of an entry.
 		en.newer = errors.Is(err, strictjson.ErrUnknownField)

@@ -32,7 +32,7 @@ func recordedList(t *testing.T) string {
 func TestFormatIsKept(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "shop"}}
 	entries := []entry{
-		{id: "1", edit: mirrors.Put(&configv1.ImageTagMirrorSet{ObjectMeta: meta, Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
+		{id: "1", stranger: true, edit: mirrors.Put(&configv1.ImageTagMirrorSet{ObjectMeta: meta, Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
 			{Source: "quay.io/shop", Mirrors: []configv1.ImageMirror{"mirror.example.com/shop"}, MirrorSourcePolicy: configv1.NeverContactSource},
 		}}})},
 		{id: "2", edit: mirrors.Join(
@@ -62,7 +62,7 @@ func TestFormatIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := json.Marshal(en.edit)
-		if err != nil || en.unreadable != "" || en.by != "guard-1" || en.id != entries[i].id || en.claim != entries[i].claim || string(got) != string(want) {
+		if err != nil || en.unreadable != "" || en.by != "guard-1" || en.id != entries[i].id || en.claim != entries[i].claim || en.stranger != entries[i].stranger || string(got) != string(want) {
 			t.Errorf("entry %d is read as %+v, %s: %v", i, en, got, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -21,8 +23,9 @@ const (
 	// LeaseName is that of the Lease in which replicas keep their recent edits. The role of the
 	// manifests grants no other.
 	LeaseName = "mirrorset-guard-recent"
-	// annotation holds the recent edits.
-	annotation = "mirrorset-guard.io/recent"
+	// annotation holds the recent edits, knownAnnotation the addresses of senders that are known.
+	annotation      = "mirrorset-guard.io/recent"
+	knownAnnotation = "mirrorset-guard.io/known-senders"
 	// leaseSeconds has no effect: nothing is held. See Lease.
 	leaseSeconds = int32(MaxStoringTime / time.Second)
 	// maxManager bounds the name of a Lease's writer.
@@ -78,8 +81,18 @@ func (l *Lease) empty() *coordinationv1.Lease {
 func (l *Lease) contentOf(lease *coordinationv1.Lease) content {
 	return content{
 		uid: string(lease.UID), version: lease.ResourceVersion, writer: writerOf(lease),
-		entries: l.decoder.decode(lease.Annotations[annotation]),
+		entries: l.decoder.decode(lease.Annotations[annotation]), known: knownIn(lease.Annotations[knownAnnotation]),
 	}
+}
+
+// knownIn returns the addresses in a list of known senders, no more than a guard writes.
+func knownIn(list string) (known []string) {
+	for name := range strings.SplitSeq(list, ",") {
+		if _, err := netip.ParseAddr(name); err == nil && len(known) < maxRemembered {
+			known = append(known, name)
+		}
+	}
+	return known
 }
 
 // writerOf returns the program that wrote lease last, by its own account; "" if it is not known.
@@ -113,7 +126,7 @@ func (l *Lease) put(ctx context.Context, from content, entries []entry, dryRun .
 	// The uid is what keeps the API server from making a new Lease of it, which it does for an
 	// update of one that is not there.
 	lease.UID, lease.ResourceVersion = from.id(), from.version
-	lease.Annotations = map[string]string{annotation: list}
+	lease.Annotations = map[string]string{annotation: list, knownAnnotation: strings.Join(from.known, ",")}
 	lease, err = l.client.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
 		return content{}, l.explain(err)

@@ -87,6 +87,8 @@ type entry struct {
 	// claim is the rank of the sender if the edit waits to be admitted, 0 if it is admitted: see
 	// Claim.
 	claim int
+	// stranger is set if the sender was not known.
+	stranger bool
 	// unreadable is why it is not understood; newer is set if a later version of the guard wrote it.
 	// wholeList is set if it stands for a list that is not understood, and so cannot be written back.
 	unreadable       string
@@ -102,6 +104,8 @@ type content struct {
 	// writer is the program that wrote it, by its own account.
 	writer  string
 	entries []entry
+	// known are senders that a replica has known, some of them.
+	known []string
 }
 
 func (c content) id() types.UID { return types.UID(c.uid) }
@@ -111,8 +115,8 @@ func (c content) same(other content) bool { return c.uid == other.uid && c.versi
 // A store keeps a content that several processes share.
 type store interface {
 	read(context.Context) (content, error)
-	// write replaces from, which was read before, and returns the new content. It returns ErrChanged if
-	// the store holds something else by now.
+	// write replaces from, which was read before, except for its known senders, and returns the new content.
+	// It returns ErrChanged if the store holds something else by now.
 	write(ctx context.Context, from content, entries []entry) (content, error)
 	// try returns the error that a write would, and writes nothing.
 	try(ctx context.Context, from content) error
@@ -143,6 +147,7 @@ type Edits struct {
 	slot     *fair.Queue   // the right to decide
 	added    chan struct{} // wakes Run
 	claims   chan struct{} // wakes it for claims
+	delisted chan struct{} // wakes it for edits that others have taken off the list
 	senders  senders
 
 	mu       sync.Mutex
@@ -152,6 +157,7 @@ type Edits struct {
 	count    int                  // of all that were ever added to pending
 	overflow time.Time            // when the list last held more than is remembered
 	news     chan struct{}        // closed whenever pending or latest change
+	storing  time.Duration        // how long storing may take, as last found out
 	link     link
 	trouble  trouble
 	// confirmed and unconfirmed count the outcomes of own edits.
@@ -209,7 +215,7 @@ func (l *link) broken() error {
 // New returns Edits without any.
 func New(o Options) *Edits {
 	e := &Edits{
-		options: o, slot: fair.New(1), added: make(chan struct{}, 1), claims: make(chan struct{}, 1), senders: newSenders(),
+		options: o, slot: fair.New(1), added: make(chan struct{}, 1), claims: make(chan struct{}, 1), delisted: make(chan struct{}, 1), senders: newSenders(),
 		over: map[string]time.Time{}, news: make(chan struct{}),
 	}
 	if o.Lease != nil {
@@ -402,14 +408,15 @@ func (v View) Fresh(read time.Time) bool {
 }
 
 // Admitted returns v without the edits of this process that are about to be admitted, and may not be after
-// all. A dry run is judged with the rest: nothing can go wrong after it, and it would be refused because of
-// a change that never was.
+// all, and without those of senders that are not known, which may never have been asked for. A dry run is
+// judged with the rest: nothing can go wrong after it, and it would be refused because of a change that
+// never was.
 func (v View) Admitted() View {
 	e := v.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v.pending = slices.DeleteFunc(slices.Clone(v.pending), func(p *pending) bool {
-		return p.own != nil && !p.own.admitted && p.claim == 0
+		return p.claim == 0 && (p.stranger || p.own != nil && !p.own.admitted)
 	})
 	return v
 }
@@ -552,7 +559,7 @@ func (e *Edits) Add(ctx context.Context, view View, c Change) error {
 		c.Seat = seat
 	}
 	p := &pending{
-		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit}, at: time.Now(),
+		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit, stranger: e.Rank(c.Seat.sender) != RankKnown}, at: time.Now(),
 		own: &own{seat: c.Seat, confirms: c.Confirms, done: c.Done},
 	}
 	var err error
@@ -694,6 +701,7 @@ func (e *Edits) catchUp(ctx context.Context, c content) error {
 
 // put replaces from by entries. There is no version between the two.
 func (e *Edits) put(ctx context.Context, from content, entries []entry) error {
+	from.known = e.senders.known()
 	after, err := e.shared.write(ctx, from, entries)
 	if err != nil {
 		return err

@@ -158,7 +158,7 @@ func (b by) write(_ context.Context, from content, entries []entry) (content, er
 		return content{}, err
 	}
 	b.fail = nil
-	b.append(content{uid: from.uid, entries: decode(text, nil)})
+	b.append(content{uid: from.uid, entries: decode(text, nil), known: from.known})
 	return b.now(), fail
 }
 

@@ -1,8 +1,10 @@
 package recent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +17,9 @@ import (
 // were never stored is suspect, and slowed down, more with each. The edits of all senders that are
 // not known take no more than a part of the list.
 //
-// A sender is an address, or "" for one that is authenticated otherwise.
+// A sender is an address, or "" for one that is authenticated otherwise. Who is known stays so: replicas
+// keep the addresses in the Lease, so that a new one does not take the API servers for strangers. Whoever may
+// write the Lease can add some, and gains no more by it than room for his reviews.
 
 const (
 	// maxUnknown bounds the pending edits of all senders that are not known, freshMost those of one
@@ -35,8 +39,10 @@ const (
 	longestPause = 30 * time.Second
 	// forgetAfter is for how long it is remembered that an edit was not stored.
 	forgetAfter = 10 * time.Minute
-	// maxSenders bounds the senders that are remembered.
-	maxSenders = 1024
+	// maxSenders bounds the senders that are remembered, maxRemembered those in the Lease: many times as
+	// many as there are API servers.
+	maxSenders    = 1024
+	maxRemembered = 16
 )
 
 // The ranks of senders, the first first. None is 0.
@@ -121,6 +127,33 @@ func (s *senders) get(name string) *sender {
 	}
 	s.by[name].last = time.Now()
 	return s.by[name]
+}
+
+// vouch makes senders known.
+func (s *senders) vouch(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if s.by[name] == nil {
+			s.get(name)
+		}
+		s.by[name].known = true
+	}
+}
+
+// known returns the senders that are known, those first that were heard from last, and no more of them than
+// are kept in the Lease.
+func (s *senders) known() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name, sender := range s.by {
+		if sender.known {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(s.by[b].last.Compare(s.by[a].last), cmp.Compare(a, b)) })
+	return names[:min(len(names), maxRemembered)]
 }
 
 // forget makes room for one more: it drops the sender that was not heard from for longest, of those

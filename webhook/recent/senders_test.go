@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -274,6 +275,7 @@ func TestClaim(t *testing.T) {
 		}
 		a.Claim(t.Context(), put("other"))
 		await()
+		s.set(func() { s.readOnly = true }) // it cannot be put back
 		s.put("")
 		await()
 		if len(claims(b, put("-"))) != 0 {
@@ -295,6 +297,69 @@ func TestConfirms(t *testing.T) {
 		time.Sleep(sweepEvery)
 		if e.Rank("stranger") != rankFresh || e.confirmed != 0 || e.unconfirmed != 1 {
 			t.Errorf("rank %d, %d confirmed, %d not", e.Rank("stranger"), e.confirmed, e.unconfirmed)
+		}
+	})
+}
+
+// TestRemembered: whom one replica knows others know, and those that start later; and who has proved
+// to be an API server is known without an edit.
+func TestRemembered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		var c cluster
+		a, b := s.replica(t, "a", Options{Stored: c.stored}), s.replica(t, "b", Options{Stored: c.stored})
+		b.Vouch("10.0.0.2")
+		for i, e := range []*Edits{a, b} {
+			if err := send(t, e, "10.0.0.1", fmt.Sprint("n", i), time.Second); err != nil {
+				t.Fatal(err)
+			}
+			c.store(set(fmt.Sprint("n", i), fmt.Sprintf("n%d.example.com", i)))
+			time.Sleep(sweepEvery)
+		}
+		for _, e := range []*Edits{a, b, s.replica(t, "c", Options{})} {
+			if got := fmt.Sprint(e.Rank("10.0.0.1"), e.Rank("10.0.0.2"), e.Rank("10.0.0.3")); got != fmt.Sprint(RankKnown, RankKnown, rankFresh) {
+				t.Errorf("%s has ranks %s", e.instance, got)
+			}
+		}
+	})
+	if got := knownIn("," + strings.Repeat("x,10.0.0.1,::1,", 20)); len(got) != maxRemembered || got[1] != "::1" {
+		t.Errorf("read %q", got)
+	}
+}
+
+// TestStrangersInTheWay: what senders that are not known have admitted is in no dry run, through whichever
+// replica, and in the way of others for as long as it might still be stored and not a moment longer.
+func TestStrangersInTheWay(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		var c cluster
+		const theirs = time.Second // the time of other webhooks
+		options := Options{Stored: c.stored, OtherWebhooks: func(context.Context) (time.Duration, error) { return theirs, nil }}
+		a, b := s.replica(t, "a", options), s.replica(t, "b", options)
+		for _, sender := range []string{"", "stranger"} {
+			if err := send(t, a, sender, "of "+sender, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		await()
+		for _, e := range []*Edits{a, b} {
+			admitted := view(t, e).Admitted().Others(put("-"), mirrors.Set{}, time.Now())
+			if len(admitted) != 1 || admitted[0].Subject() != put("of ").Subject() {
+				t.Errorf("%s judges dry runs with %v", e.instance, admitted)
+			}
+			start, claim := time.Now(), e.Claim(t.Context(), put("mine"))
+			if err := claim.Await(t.Context(), view(t, e)); err != nil || time.Since(start) > theirs+storingMargin+2*pollInterval {
+				t.Errorf("%s waits for %s: %v", e.instance, time.Since(start), err)
+			}
+			claim.Withdraw()
+			time.Sleep(MaxStoringTime)
+			if err := send(t, a, "stranger", "again", time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if err := send(t, a, "", "of ", time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			await()
 		}
 	})
 }

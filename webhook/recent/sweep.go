@@ -71,7 +71,11 @@ func (e *Edits) Run(ctx context.Context) {
 		case <-timer.C:
 			if busy = e.sweep(ctx); busy {
 				n++
-				timer.Reset(sweepAfter(n))
+				timer.Reset(e.sweepAfter(n))
+			}
+		case <-e.delisted:
+			if busy {
+				timer.Reset(0)
 			}
 		case <-e.claims:
 			e.shareClaims(ctx)
@@ -96,12 +100,23 @@ func (e *Edits) shareClaims(ctx context.Context) {
 	}
 }
 
-// sweepAfter returns the time between the nth sweep and the next.
-func sweepAfter(n int) time.Duration {
+// sweepAfter returns the time between the nth sweep and the next: not longer than until an edit will not be
+// stored any more, as others may wait for that.
+func (e *Edits) sweepAfter(n int) time.Duration {
+	after := sweepEvery
 	if n < len(firstSweeps) {
-		return firstSweeps[n]
+		after = firstSweeps[n]
 	}
-	return sweepEvery
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.pending {
+		for _, limit := range []time.Duration{storingMargin, e.storing} {
+			if left := limit - time.Since(p.at); p.claim == 0 && left > 0 {
+				after = min(after, left)
+			}
+		}
+	}
+	return after
 }
 
 // follow follows the list until ctx ends.
@@ -147,6 +162,7 @@ func (e *Edits) follows(c content, anew bool) {
 	if c.absent && !anew {
 		e.disturbed(deleted, "", now)
 	}
+	e.senders.vouch(c.known...)
 	e.take(c, before, now)
 	if c.absent || slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.admitted && !p.listed }) {
 		e.wake()
@@ -156,9 +172,14 @@ func (e *Edits) follows(c content, anew bool) {
 // take processes the entries of c, which came after another version.
 func (e *Edits) take(c, before content, now time.Time) {
 	known := map[string]*pending{}
+	var listed []*pending
 	for _, p := range e.pending {
+		if p.listed {
+			listed = append(listed, p)
+		}
 		p.listed, known[p.id] = false, p
 	}
+	defer func() { e.noteDelisted(listed, now) }()
 	defer e.dropClaims()
 	defer e.noteEmptied(c, now)
 	for _, en := range c.entries {
@@ -192,6 +213,19 @@ func (e *Edits) take(c, before content, now time.Time) {
 	for id, since := range e.over {
 		if now.Sub(since) >= rememberOver && !slices.ContainsFunc(c.entries, func(en entry) bool { return en.id == id }) {
 			delete(e.over, id)
+		}
+	}
+}
+
+// noteDelisted has Run find out what became of edits that were listed, if another replica may have taken
+// them off the list because they are over. It is called with the lock held.
+func (e *Edits) noteDelisted(listed []*pending, now time.Time) {
+	if slices.ContainsFunc(listed, func(p *pending) bool {
+		return p.own == nil && !p.listed && now.Sub(p.at) >= storingMargin-firstSweeps[0]
+	}) {
+		select {
+		case e.delisted <- struct{}{}:
+		default:
 		}
 	}
 }
@@ -384,7 +418,10 @@ func (e *Edits) storingTime(ctx context.Context, read time.Time) time.Duration {
 		e.options.Log.V(1).Info("Could not read which other webhooks may refuse a change", "error", err.Error())
 		return MaxStoringTime
 	}
-	return min(others+storingMargin, MaxStoringTime)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.storing = min(others+storingMargin, MaxStoringTime)
+	return e.storing
 }
 
 // giveUp takes note of the edits that will not be stored any more; limit is how long storing may take,

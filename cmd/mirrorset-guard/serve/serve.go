@@ -230,7 +230,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	dryRuns := reviewer
 	dryRuns.MissesFor = webhook.DryRunMisses
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &reviewer, DryRuns: &dryRuns, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: &reviewer, DryRuns: &dryRuns, Authenticate: g.tls.authenticator(), Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: decided{g.audit, &g.decisions}, Recent: g.recent,
 	})
 	return g, err

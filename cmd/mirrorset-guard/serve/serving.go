@@ -100,12 +100,12 @@ func (s *tlsServing) reviewsConfig() *tls.Config {
 	return s.clients.TLSConfig(s.config())
 }
 
-// authenticate says why r is not from an API server.
-func (s *tlsServing) authenticate(r *http.Request) error {
+// authenticator returns what says why a request is not from an API server; nil if that is not known.
+func (s *tlsServing) authenticator() func(*http.Request) error {
 	if s.clients == nil {
 		return nil
 	}
-	return s.clients.Verify(r.TLS)
+	return func(r *http.Request) error { return s.clients.Verify(r.TLS) }
 }
 
 // ready returns the TLS problem because of which the API server should not call this replica. A
