@@ -1,11 +1,9 @@
 package policy
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"testing/quick"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
@@ -61,44 +59,6 @@ func summary(v Verdict) string {
 }
 
 var running = []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: Running, Digest: "sha256:old"}}
-
-// A decision is what becomes of one image, with the reason for it in its name.
-type decision struct {
-	name          string
-	before, after mirrors.Set
-	image         string
-	facts         Facts
-	settings      Settings
-	want          string // findings as "severity Rule"
-}
-
-const tag, dig = "quay.io/x:1", "quay.io/x" + digestA
-
-func testDecisions(t *testing.T, decisions []decision) {
-	t.Helper()
-	for _, tt := range decisions {
-		t.Run(tt.name, func(t *testing.T) {
-			plan := shallow(Change{tt.before, tt.after}, []Image{{tt.image, running}}, tt.settings)
-			verdict := plan.Decide(tt.facts)
-			if got := summary(verdict); got != tt.want {
-				t.Errorf("findings: %s\nwant:     %s\n%s", got, tt.want, verdict.Report("it"))
-			}
-			if verdict.Allowed == strings.Contains(tt.want, "deny") {
-				t.Errorf("allowed = %v with %s", verdict.Allowed, tt.want)
-			}
-		})
-	}
-}
-
-// testText holds the findings of a decision to their exact text.
-func testText(t *testing.T, tt decision, want string) {
-	t.Helper()
-	plan := shallow(Change{tt.before, tt.after}, []Image{{tt.image, running}}, tt.settings)
-	got := plan.Decide(tt.facts).Report("ImageTagMirrorSet a")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("report (-want +got):\n%s", diff)
-	}
-}
 
 // TestAdmitted has the changes about which no rule has anything to say.
 func TestAdmitted(t *testing.T) {
@@ -217,102 +177,5 @@ func TestUnknownNeverAdmits(t *testing.T) {
 	}
 	if err := quick.Check(f, nil); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestMessage(t *testing.T) {
-	images := []Image{
-		{"quay.io/ingress/router" + digestA, []Consumer{
-			{Kind: "Pod", Namespace: "openshift-ingress", Name: "router-default-5d8f-abc", Container: "router", Use: Running},
-			{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router"},
-			{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "router-default-5d8f", Container: "router"},
-			{Kind: "Pod", Namespace: "openshift-ingress", Name: "router-default-5d8f-xyz", Container: "router", Use: Running},
-		}},
-		{"quay.io/shop/cart:1", running},
-	}
-	plan := shallow(Change{set(), set(itms("everything", "quay.io", never, "m.local"))}, images, Settings{})
-	v := plan.Decide(facts("m.local/shop/cart:1 absent", "quay.io/shop/cart:1 present", "quay.io/ingress/router"+digestA+" present"))
-	want := `ImageTagMirrorSet everything is refused: both images it reroutes could not be pulled safely afterwards.
-
-1. quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-   used by Deployment openshift-ingress/router-default (router), ReplicaSet openshift-ingress/router-default-5d8f (router), Pod openshift-ingress/router-default-5d8f-abc (router) and 1 more
-   NoRoute: NeverContactSource blocks pulls by digest too, and they have no mirror there
-   - quay.io/ingress/router@sha256:aaaaaaaaaaaa: blocked by the entry quay.io
-   To do: use AllowContactingSource in ImageTagMirrorSet everything, or give quay.io mirrors in an ImageDigestMirrorSet first
-
-2. quay.io/shop/cart:1
-   used by Deployment shop/cart (app)
-   NotFullySynced: the source may not be contacted, and no mirror has the image
-   - m.local/shop/cart:1: not found
-   - quay.io/shop/cart:1: blocked by the entry quay.io
-   To do: skopeo copy --all --preserve-digests docker://quay.io/shop/cart:1 docker://m.local/shop/cart:1
-
-Nothing was changed. For the full list: mirrorset-guard check -f FILE`
-	if diff := cmp.Diff(want, v.Message("ImageTagMirrorSet everything")); diff != "" {
-		t.Errorf("message (-want +got):\n%s", diff)
-	}
-}
-
-// TestManyFindings: a denial of 3,000 findings is short, and still says all.
-func TestManyFindings(t *testing.T) {
-	var images []Image
-	for i := range 3000 {
-		images = append(images, Image{fmt.Sprintf("quay.io/app%04d:1", i), []Consumer{{Kind: "Deployment", Namespace: fmt.Sprintf("team-%d", i%7), Name: "app", Container: "app"}}})
-	}
-	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images, Settings{})
-	f := Facts{}
-	for i, img := range images {
-		suffix := strings.TrimPrefix(img.Ref, "quay.io")
-		f[mirrors.Location{Ref: "quay.io" + suffix}] = &Fact{Presence: Present}
-		if i%3 > 0 {
-			f[mirrors.Location{Ref: "m.local" + suffix}] = &Fact{Presence: Absent, AsNodes: true}
-		}
-	}
-	v := plan.Decide(f)
-	got := v.Message("ImageTagMirrorSet a")
-	if len(got) > 4096 {
-		t.Errorf("message has %d bytes", len(got))
-	}
-	want := `
-And 2,997 more:
-- ImageMissing: 1,997 images (team-5 285, team-0 286, team-1 285, 4 more namespaces)
-- Unverified: 1,000 images (team-0 143, team-3 143, team-6 143, 4 more namespaces)
-
-To copy to the mirrors what they lack: mirrorset-guard sync -f FILE
-
-2,000 of 3,000 looked up when time was up; the others follow. Apply again in 10 s.
-
-Only images in namespaces team-0, team-1, team-2 and 4 more block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.
-
-Nothing was changed. For the full list: mirrorset-guard check -f FILE`
-	if !strings.HasSuffix(got, want) {
-		t.Errorf("message ends with:\n%s\nwant:\n%s", got[max(0, len(got)-len(want)-100):], want)
-	}
-}
-
-func TestWarnings(t *testing.T) {
-	long := "quay.io/" + strings.Repeat("very-long-name/", 10) + "app:1"
-	images := []Image{{"quay.io/a:1", running}, {"quay.io/b:1", running}, {long, running}, {"Bad:Ref:x", running}, {"other.io/c:1", running}}
-	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images, Settings{})
-	f := facts("m.local/a:1 present", "m.local/b:1 absent", "quay.io/b:1 absent", "m.local"+strings.TrimPrefix(long, "quay.io")+" absent", long+" absent")
-	want := []string{
-		"ImageTagMirrorSet a reroutes 3 of 5 images: 1 verified",
-		"ImageMissing: 2 images: no place on its new route has the image; first quay.io/b:1",
-		"MalformedReference: 1 image: no node can parse the reference; first Bad:Ref:x",
-		"BroadSource: quay.io covers 3 images of 3 repositories in 1 namespace",
-	}
-	got := plan.Decide(f).Warnings("ImageTagMirrorSet a")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("warnings (-want +got):\n%s", diff)
-	}
-}
-
-func TestWarningsAreCut(t *testing.T) {
-	f := func(s string) bool { return utf8.RuneCountInString(cut(s)) <= maxWarning }
-	if err := quick.Check(f, nil); err != nil {
-		t.Error(err)
-	}
-	if got := cut(strings.Repeat("é", 200)); utf8.RuneCountInString(got) != maxWarning || !utf8.ValidString(got) {
-		t.Errorf("cut to %d runes", utf8.RuneCountInString(got))
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -185,71 +183,4 @@ func TestExemptionsOfTheWhole(t *testing.T) {
 		{"of the mirror set, in so many words", set(good), set(good, bad), tag, ok, exempt(Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO"},
 		{"it goes on to say what would come of it", set(good), set(good, bad), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), exempt(Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO, warn NotFullySynced"},
 	})
-}
-
-// TestExemptionTexts: an exemption never goes unsaid.
-func TestExemptionTexts(t *testing.T) {
-	settings := Settings{Exemptions: []Exemption{{Name: "legacy", Images: []string{"quay.io"}}}}
-	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
-	lost := facts("m.local/x:1 absent", "m.local/y:1 absent", "quay.io/x:1 present", "quay.io/y:1 present")
-	v := shallow(change, []Image{{tag, running}, {"quay.io/y:1", running}}, settings).Decide(lost)
-	want := []string{
-		"ImageTagMirrorSet a reroutes 2 of 2 images: all verified",
-		"Exemption legacy admits what would be denied: ImageMissing: 2 images: no mirror on its new route has the image; only th…",
-		"BroadSource: quay.io covers 2 images of 2 repositories in 1 namespace",
-	}
-	got := v.Warnings("ImageTagMirrorSet a")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if report := v.Report("X"); strings.Count(report, "   - no denial because of the exemption legacy\n") != 2 {
-		t.Error(report)
-	}
-}
-
-// TestModes: the mode changes the answer and what is said of it, and nothing else.
-func TestModes(t *testing.T) {
-	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
-	lost := facts("m.local/x:1 absent", "quay.io/x:1 present")
-	judge := func(mode Mode, facts Facts) Verdict {
-		return shallow(change, []Image{{tag, running}}, Settings{Mode: mode}).Decide(facts)
-	}
-	enforced := judge(ModeEnforce, lost)
-	for _, mode := range []Mode{ModeWarn, ModeAudit} {
-		v := judge(mode, lost)
-		if enforced.Allowed || !v.Allowed || !v.Waived() || v.Mode != mode || summary(v) != summary(enforced) {
-			t.Errorf("mode %s: %+v", mode, v)
-		}
-		if diff := cmp.Diff(enforced.Findings, v.Findings); diff != "" {
-			t.Errorf("mode %s: -enforce +got:\n%s", mode, diff)
-		}
-		if got := v.Message("X"); got != "" {
-			t.Errorf("mode %s: a message of denial: %s", mode, got)
-		}
-		head := "X is admitted in mode " + mode.String() + ", and would be refused in mode enforce: the one image it reroutes could not be pulled safely afterwards.\n"
-		if got := v.WaivedMessage("X"); !strings.HasPrefix(got, head) || strings.Contains(got, "Nothing was changed") {
-			t.Errorf("mode %s: %s", mode, got)
-		}
-		if got := v.Report("X"); !strings.HasPrefix(got, head) {
-			t.Errorf("mode %s: %s", mode, got)
-		}
-		good := judge(mode, facts("m.local/x:1 present"))
-		if good.Waived() || good.WaivedMessage("X") != "" || !good.Allowed {
-			t.Errorf("mode %s: %+v", mode, good)
-		}
-	}
-	warnings := judge(ModeWarn, lost).Warnings("X")
-	want := []string{
-		"Mode warn: in mode enforce X would be refused: the one image it reroutes could not be pulled safely afterwards",
-		"Would be denied: ImageMissing: 1 image: no mirror on its new route has the image; only the source has it; first quay.io…",
-	}
-	if len(warnings) < 2 || !cmp.Equal(want, warnings[:2]) {
-		t.Errorf("warnings %q, want %q", warnings, want)
-	}
-	if got := judge(ModeAudit, lost).Warnings("X"); got != nil {
-		t.Errorf("mode audit warns: %q", got)
-	}
-	if (Verdict{}).Waived() || enforced.Waived() || enforced.WaivedMessage("X") != "" {
-		t.Error("a denial is waived")
-	}
 }

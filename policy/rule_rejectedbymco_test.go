@@ -67,10 +67,6 @@ func TestTooLarge(t *testing.T) {
 		{"made smaller, with a mirror that lacks the image", set(longSources(700, 800)), set(longSources(600, 800), itms("bad", "quay.io/x", never, "m.local/x")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced, warn RejectedByMCO"},
 		{"made to fit", set(longSources(500, 800)), set(longSources(400, 800)), tag, nil, Settings{}, "warn RejectedByMCO"},
 	})
-	testText(t, decision{"it does not", set(), set(longSources(500, 800)), tag, nil, Settings{}, ""}, `ImageTagMirrorSet a is refused: the merged configuration would be too large for a MachineConfig, and pools would no longer get changes of any kind.
-- RejectedByMCO: the files for nodes take 1130 KiB of each pool's rendered MachineConfig, more than the 1024 KiB that leave room for the rest of it (1536 KiB in all)
-To do: replace many sources with one that is wider, or remove what is not used.
-`)
 }
 
 // TestManyReasons: a denial lists as many as fit on a screen.
@@ -119,15 +115,4 @@ func TestTooMuchToJudge(t *testing.T) {
 		{"one of a crowd taken away", set(crowd...), set(crowd[:last]...), tag, nil, Settings{}, "warn Unverified"},
 		{"taken away", set(large), set(), tag, nil, Settings{}, "warn Unverified"},
 	})
-	testText(t, decision{"new", set(), set(large), tag, nil, Settings{}, "deny Unverified"}, `ImageTagMirrorSet a is refused: the merged configuration is too large to be judged.
-- Unverified: source "quay.io" has 257 mirrors, more than can be judged (256)
-To do: shorten what is named above, or remove it.
-`)
-}
-
-func TestRejectedByMCOText(t *testing.T) {
-	testText(t, decision{"conflicting policies", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), tag, nil, Settings{}, "deny RejectedByMCO"}, `ImageTagMirrorSet a is refused: the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes.
-- RejectedByMCO: source "quay.io" is NeverContactSource in ImageTagMirrorSet b but AllowContactingSource in ImageDigestMirrorSet a
-To do: correct what is named above, then try again.
-`)
 }
