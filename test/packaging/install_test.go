@@ -252,7 +252,11 @@ func TestChartIsInstalled(t *testing.T) {
 	s.namespaces("openshift-service-ca")
 	refused(values(nil), "monitoring.enabled is set, and this cluster does not serve monitoring.coreos.com/v1 ServiceMonitor: set monitoring.enabled=false")
 	s.monitoring()
-	refused(values(map[string]any{"clientCA": map[string]any{"enabled": true}}), "clientCA.enabled is set, and there is no ConfigMap mirrorset-guard-client-ca")
+	clientCA, without := values(map[string]any{"clientCA": map[string]any{"enabled": true}}), "clientCA.enabled is set, and ConfigMap mirrorset-guard-client-ca in mirrorset-guard has no certificate in ca.crt"
+	refused(clientCA, without)
+	s.namespaces("mirrorset-guard")
+	s.kubectl("", "create", "configmap", "mirrorset-guard-client-ca", "-n", "mirrorset-guard", "--from-literal=ca.crt=")
+	refused(clientCA, without)
 
 	if err := s.install(values(map[string]any{"allKinds": true, "machineConfigs": "Warn", "monitoring": map[string]any{"grafana": true}})); err != nil {
 		t.Fatal(err)

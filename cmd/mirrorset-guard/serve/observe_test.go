@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
@@ -70,4 +71,23 @@ func hostOf(t *testing.T, config *tls.Config) string {
 	}
 	defer near.Close()
 	return client.ConnectionState().PeerCertificates[0].DNSNames[0]
+}
+
+// TestSaysWhoMayAsk: that strangers may ask is in the log from the start.
+func TestSaysWhoMayAsk(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := certificates.SelfSigned(dir, []string{"reviews.example.com"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for clientCA, says := range map[string]bool{"": true, filepath.Join(dir, "tls.crt"): false} {
+		var logged strings.Builder
+		log := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
+		g := &guard{options: &serveOptions{tlsDir: dir, clientCA: clientCA}, registry: prometheus.NewRegistry(), log: log}
+		if err := g.prepareServing(&rest.Config{Host: "https://127.0.0.1:1"}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(logged.String(), "Any pod that reaches the port may ask") != says {
+			t.Errorf("--client-ca %q: %s", clientCA, logged.String())
+		}
+	}
 }

@@ -36,7 +36,9 @@ func (g *guard) prepareServing(cluster *rest.Config) (err error) {
 			return fmt.Errorf("--metrics-tls-dir: %w", err)
 		}
 	}
-	if g.options.clientCA != "" {
+	if g.options.clientCA == "" {
+		g.log.Info("Any pod that reaches the port may ask for reviews, as there is no --client-ca (docs/tls.md)")
+	} else {
 		if g.tls.clients, err = certs.LoadClients(g.options.clientCA); err != nil {
 			return fmt.Errorf("--client-ca: %w", err)
 		}

@@ -90,8 +90,9 @@ it lacks is then not known, and not looked at.
 {{- end -}}
 {{- end -}}
 {{- if .Values.clientCA.enabled -}}
-{{- if not (lookup "v1" "ConfigMap" "mirrorset-guard" "mirrorset-guard-client-ca") -}}
-{{- fail "clientCA.enabled is set, and there is no ConfigMap mirrorset-guard-client-ca in mirrorset-guard: create it first, with the CA in ca.crt (docs/tls.md)" -}}
+{{- $clients := lookup "v1" "ConfigMap" "mirrorset-guard" "mirrorset-guard-client-ca" -}}
+{{- if not (contains "-----BEGIN CERTIFICATE-----" (get ($clients.data | default dict) "ca.crt")) -}}
+{{- fail "clientCA.enabled is set, and ConfigMap mirrorset-guard-client-ca in mirrorset-guard has no certificate in ca.crt: create it first, with the CA of the API servers' client certificates (docs/tls.md)" -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
