@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -144,13 +143,4 @@ func setReadDeadline(w http.ResponseWriter, r *http.Request) {
 
 func tooLargeRefusal() *refusal {
 	return refusef(http.StatusRequestEntityTooLarge, tooLarge, "the review has more than %d bytes, which is the limit", maxBody)
-}
-
-// senderOf returns who sent r: the address that its connection comes from.
-func senderOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/port"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -33,7 +34,7 @@ type endpoint struct {
 
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	sender := senderOf(r)
+	sender := port.AddressOf(r.RemoteAddr)
 	if e.handler.Authenticate != nil {
 		if err := e.handler.Authenticate(r); err != nil { // its body is not even read
 			e.refuse(w, refusef(http.StatusUnauthorized, stranger, "%v", err))

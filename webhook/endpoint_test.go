@@ -223,7 +223,7 @@ func serve(t *testing.T, mux http.Handler) (url string, ca []byte) {
 	return serveWith(t, mux, certificates.SelfSigned, func(*http.Server) {})
 }
 
-// serveWith serves by HTTPServer as changed, with a certificate by issue.
+// serveWith serves by HTTPPort as changed, with a certificate by issue.
 func serveWith(t testing.TB, mux http.Handler, issue func(string, []string, time.Duration) ([]byte, error), change func(*http.Server)) (url string, ca []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -239,10 +239,10 @@ func serveWith(t testing.TB, mux http.Handler, issue func(string, []string, time
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := HTTPServer(mux, reloader.TLSConfig(nil), logr.Discard())
-	change(srv)
+	srv := HTTPPort(mux, reloader.TLSConfig(nil), nil, logr.Discard())
+	change(srv.Server)
 	served := make(chan error, 1)
-	go func() { served <- srv.ServeTLS(listener, "", "") }()
+	go func() { served <- srv.ServeTLS(srv.Listener(listener), "", "") }()
 	t.Cleanup(func() {
 		_ = srv.Close()
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
@@ -426,22 +426,6 @@ func BenchmarkConnections(b *testing.B) {
 			}
 		})
 	}
-}
-
-func TestHTTPServerLimits(t *testing.T) {
-	srv := HTTPServer(http.NotFoundHandler(), nil, logr.Discard())
-	if srv.WriteTimeout <= maxTimeout || srv.ReadHeaderTimeout <= 0 || srv.Addr != ":9443" {
-		t.Errorf("got write timeout %s, header timeout %s, address %q", srv.WriteTimeout, srv.ReadHeaderTimeout, srv.Addr)
-	}
-}
-
-func TestHTTPServerLogsFailedHandshakesAtVerbosityOne(t *testing.T) {
-	logged, ctx := logs(t)
-	HTTPServer(http.NotFoundHandler(), nil, logr.FromContextOrDiscard(ctx)).ErrorLog.Print("http: TLS handshake error")
-	if diff := cmp.Diff([]string{`"level"=1 "msg"="http: TLS handshake error"`}, *logged); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
-	HTTPServer(http.NotFoundHandler(), nil, logr.Logger{}).ErrorLog.Print("nobody hears it") // does not panic
 }
 
 func clientFor(t *testing.T, ca []byte) *http.Client {

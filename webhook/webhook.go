@@ -13,8 +13,8 @@
 // to (override.go).
 //
 //	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer, Ready: ready})
-//	srv := webhook.HTTPServer(mux, reloader.TLSConfig(nil), logger)
-//	err = srv.ListenAndServeTLS("", "")
+//	p := webhook.HTTPPort(mux, reloader.TLSConfig(nil), nil, logger)
+//	err = p.ServeTLS(p.Listener(listener), "", "")
 //
 // The only state between requests are the changes that were admitted in the last seconds, and
 // those only until they are in force; replicas share them (package recent). So a server may be
@@ -24,7 +24,6 @@ package webhook
 import (
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,6 +31,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/port"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -128,43 +128,14 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	return mux, nil
 }
 
-const (
-	// handshakeTimeout bounds the TLS handshake and the header, which the API
-	// server sends in one go; it keeps half-open connections from piling up.
-	handshakeTimeout = 5 * time.Second
-	// writeTimeout leaves the longest review time to be written.
-	writeTimeout = maxTimeout + 5*time.Second
-	// maxHeaderBytes is many times what the API server sends.
-	maxHeaderBytes = 64 << 10
-)
-
-// HTTPServer returns the server to serve h with, listening on Port unless its
-// Addr is changed. The caller runs it, and ends it with Shutdown, which waits for
-// the reviews under way. Failed handshakes are logged to log at verbosity 1.
-//
-// It speaks HTTP/1.1 only: so does the API server, to spread its requests over
-// the replicas (https://issue.k8s.io/75791), and no other client is expected.
-//
-// Each review has a connection of its own. A connection that is kept for the next
-// review is one that a replica must close when it ends, and HTTP/1.1 cannot do that
-// without a risk: a review sent at the same moment is lost, the API server does not
-// send a failed POST again, and the change is refused. Likewise, one to a replica
-// whose node has died swallows reviews until they time out. Mirror sets change a few
-// times a day, and a handshake takes a few milliseconds (BenchmarkConnections). The same
-// holds for metrics, which are served by it too.
-func HTTPServer(h http.Handler, config *tls.Config, log logr.Logger) *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	server := &http.Server{
-		Addr:              ":" + strconv.Itoa(Port),
-		Handler:           h,
-		TLSConfig:         config,
-		Protocols:         protocols,
-		ReadHeaderTimeout: handshakeTimeout,
-		WriteTimeout:      writeTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(log), slog.Level(-1)),
-	}
-	server.SetKeepAlivesEnabled(false)
-	return server
+// HTTPPort returns the port to serve h at, which is Port at all addresses unless that is changed. Clients at
+// addresses that are known go first; nil: none does.
+func HTTPPort(h http.Handler, config *tls.Config, known func(address string) bool, log logr.Logger) *port.Port {
+	return port.New(":"+strconv.Itoa(Port), h, config, port.Limits{
+		Header:      8 << 10, // many times what an API server sends
+		Connections: 512,     // with some 100 KiB each
+		PerAddress:  128,     // there is room for as many small reviews under way
+		First:       known,
+		Answer:      maxTimeout + 5*time.Second, // to write what the longest review came to
+	}, log)
 }

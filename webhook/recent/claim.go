@@ -35,6 +35,9 @@ func (e *Edits) rankOf(ctx context.Context) int { return e.Rank(fair.ClaimantOf(
 // Rank returns the rank of a sender for package fair.
 func (e *Edits) Rank(sender string) int { return e.senders.rank(sender) }
 
+// Knows reports whether a sender is known.
+func (e *Edits) Knows(sender string) bool { return e.Rank(sender) == RankKnown }
+
 // Vouch takes note that a sender is an API server, as it has proved.
 func (e *Edits) Vouch(sender string) { e.senders.vouch(sender) }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/port"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -50,15 +51,17 @@ type observer struct {
 	log       logr.Logger
 }
 
-// server returns the server for f, without its TLS configuration; nil for nowhere.
-func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, error) {
+// port returns the port for f, without its TLS configuration; nil for nowhere.
+func (f *observeFlags) port(config *rest.Config, o observer) (*port.Port, error) {
 	if f.address == "" {
 		return nil, nil
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.metrics, promhttp.HandlerOpts{}))
+	// Pages take as long as that to be made (reportTime), lists of 100,000 images to be written.
+	limits := port.Limits{Header: 8 << 10, Connections: 128, PerAddress: 64, Answer: reportTime + 5*time.Second}
 	if f.plain {
-		return &http.Server{Addr: f.address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}, nil
+		return port.New(f.address, mux, nil, limits, o.log), nil
 	}
 	mux.HandleFunc("GET /inventory", o.list)
 	mux.Handle("GET /report", o.report)
@@ -66,9 +69,7 @@ func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, er
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-bind-address: %w", err)
 	}
-	s := webhook.HTTPServer(handler, nil, o.log)
-	s.Addr = f.address
-	return s, nil
+	return port.New(f.address, handler, nil, limits, o.log), nil
 }
 
 // list answers with the list of the command inventory, as JSON.

@@ -35,6 +35,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/port"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
@@ -155,7 +156,7 @@ type guard struct {
 	registries *world.Registries // of world
 	tls        tlsServing
 	mux        *http.ServeMux
-	observed   *http.Server // nil for none
+	observed   *port.Port // nil for none
 	registry   *prometheus.Registry
 	standing   *standing.Verifier
 	events     clienteventsv1.EventsGetter
@@ -195,7 +196,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
-	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, g.newReporter(cluster.Host), g.nextRelease, log}); err != nil {
+	if g.observed, err = o.observe.port(cluster, observer{g.registry, g.cluster, g.newReporter(cluster.Host), g.nextRelease, log}); err != nil {
 		return nil, err
 	}
 	if err := g.prepareServing(cluster); err != nil {
@@ -339,18 +340,19 @@ func (g *guard) run(ctx context.Context) error {
 	return g.awaitEnd(group.Wait, listened)
 }
 
-// servers returns what listens where.
-func (g *guard) servers() []*http.Server {
-	reviews := webhook.HTTPServer(g.noteReviews(g.mux), g.tls.reviewsConfig(), g.log)
+// ports returns what listens where.
+func (g *guard) ports() []*port.Port {
+	reviews := webhook.HTTPPort(g.noteReviews(g.mux), g.tls.reviewsConfig(), g.recent.Knows, g.log)
 	reviews.Addr = g.options.listen
-	servers := []*http.Server{reviews, {Addr: g.options.health, Handler: g.healthMux(), ReadHeaderTimeout: 5 * time.Second}}
+	health := port.New(g.options.health, g.healthMux(), nil, port.Limits{Header: 4 << 10, Connections: 64, PerAddress: 16, Answer: 10 * time.Second}, g.log)
+	ports := []*port.Port{reviews, health}
 	if g.observed != nil {
 		if !g.options.observe.plain {
 			g.observed.TLSConfig = g.tls.observedConfig()
 		}
-		servers = append(servers, g.observed)
+		ports = append(ports, g.observed)
 	}
-	return servers
+	return ports
 }
 
 func (g *guard) healthMux() *http.ServeMux {
@@ -372,16 +374,16 @@ func (g *guard) healthMux() *http.ServeMux {
 // listen serves on all ports until ctx ends and the requests under way have finished.
 func (g *guard) listen(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, s := range g.servers() {
-		group.Go(func() error { return serve(ctx, s) })
+	for _, p := range g.ports() {
+		group.Go(func() error { return serve(ctx, p) })
 	}
 	return group.Wait()
 }
 
 // serve listens until ctx ends, then lets the requests under way finish. A server
 // with a TLS configuration speaks TLS.
-func serve(ctx context.Context, s *http.Server) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
+func serve(ctx context.Context, p *port.Port) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Addr)
 	if err != nil {
 		return err
 	}
@@ -390,15 +392,15 @@ func serve(ctx context.Context, s *http.Server) error {
 		<-ctx.Done()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
-		stopped <- s.Shutdown(end)
+		stopped <- p.Shutdown(end)
 	}()
-	if s.TLSConfig != nil {
-		err = s.ServeTLS(listener, "", "")
+	if p.TLSConfig != nil {
+		err = p.ServeTLS(p.Listener(listener), "", "")
 	} else {
-		err = s.Serve(listener)
+		err = p.Serve(p.Listener(listener))
 	}
 	if !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving %s: %w", s.Addr, err)
+		return fmt.Errorf("serving %s: %w", p.Addr, err)
 	}
 	return <-stopped
 }
