@@ -4,9 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
@@ -377,13 +376,9 @@ func FuzzLessKnown(f *testing.F) {
 }
 
 // TestLessKnownNeverAdmitsMore: whatever is taken away of what is known, a change that was denied
-// is not admitted, and an image that was not verified is not verified. MONOTONY_WORLDS sets
-// how many worlds are tried.
+// is not admitted, and an image that was not verified is not verified.
 func TestLessKnownNeverAdmitsMore(t *testing.T) {
-	count := 500
-	if set := os.Getenv("MONOTONY_WORLDS"); set != "" {
-		count, _ = strconv.Atoi(set)
-	}
+	count := campaign.Times(500, 10_000)
 	rng := rand.New(rand.NewPCG(20, 21))
 	tried, denied, lost, excepted := 0, 0, map[string]int{}, map[string]int{}
 	for range count {

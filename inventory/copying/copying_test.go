@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +33,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -692,11 +692,7 @@ func TestInterrupted(t *testing.T) {
 	registries.Need(t)
 	s := newStage(t, newServer(t), newServer(t))
 	f := pushFixture(t, s.source.host+"/app")
-	runs := 12
-	if os.Getenv("CAMPAIGN") != "" {
-		runs = 100
-	}
-	for i := range runs {
+	for i := range campaign.Times(12, 100) {
 		to := fmt.Sprintf("%s/app%d:v1", s.mirror.host, i)
 		c := s.copy("app:v1", f.digest)
 		c.To.Ref = to

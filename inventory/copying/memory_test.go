@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
 // zeros is a layer of any length that takes no memory.
@@ -28,10 +29,7 @@ func (zeros) Read(p []byte) (int, error) {
 // TestMemory: however large layers are, they are nowhere as a whole. Real registries would keep in memory, or
 // write, what is sent; these two know nothing but one image.
 func TestMemory(t *testing.T) {
-	layer, images := int64(32<<20), 6
-	if os.Getenv("CAMPAIGN") != "" {
-		layer, images = 1<<30, 10
-	}
+	layer, images := int64(campaign.Times(32, 1024))<<20, campaign.Times(6, 10)
 	hash := sha256.New()
 	_, _ = io.CopyN(hash, zeros{}, layer) // neither end can fail
 	digest := "sha256:" + hex.EncodeToString(hash.Sum(nil))

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
 // TestQuayHTTP1: at 50 requests a second and address, no set of some size is known
@@ -59,12 +58,9 @@ func TestQuayHTTP1(t *testing.T) {
 }
 
 // TestNoFalseMissing: a registry that cuts half of all answers off, or fails, never has
-// an image called missing. FALSE_MISSING sets how many images are asked for.
+// an image called missing.
 func TestNoFalseMissing(t *testing.T) {
-	images := 2000
-	if n, err := strconv.Atoi(os.Getenv("FALSE_MISSING")); err == nil {
-		images = n
-	}
+	images := campaign.Times(2000, 100_000)
 	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v2/" {
 			switch rand.N(4) {

@@ -19,6 +19,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"github.com/openshift/runtime-utils/pkg/registries"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
 // The tests in this file hold Route to the code that CRI-O runs, reading the
@@ -290,7 +292,7 @@ func dump(s Set) string {
 }
 
 func TestRouteIsTheRuntimes(t *testing.T) {
-	sets, compared, covered := 200, 0, 0
+	sets, compared, covered := campaign.Times(200, 1000), 0, 0
 	dir := t.TempDir()
 	for seed := range uint64(sets) {
 		c, v := compare(t, dir, gen{rand.New(rand.NewPCG(seed, 1))})

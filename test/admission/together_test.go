@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,21 +19,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
-
-// races is how many there are, or what the environment variable RACES says.
-func races(t *testing.T) int {
-	t.Helper()
-	if text := os.Getenv("RACES"); text != "" {
-		n, err := strconv.Atoi(text)
-		must(t, err)
-		return n
-	}
-	return 40
-}
 
 // A changer makes changes as alice, faster than kubectl.
 type changer struct{ client dynamic.Interface }
@@ -84,7 +72,8 @@ func rivals(first, second, source string) [2]string {
 func testRaces(t *testing.T, s *stage) {
 	c := s.changer(t)
 	together := 0
-	for n := range races(t) {
+	count := campaign.Times(40, 400)
+	for n := range count {
 		var errs [2]error
 		var both sync.WaitGroup
 		delay := time.Duration(rand.IntN(20)) * time.Millisecond
@@ -113,7 +102,7 @@ func testRaces(t *testing.T, s *stage) {
 			t.Fatalf("race %d: %d admitted, want one: %v", n, admitted, errs)
 		}
 	}
-	t.Logf("%d races, in %d of which the second was judged with a change that was not stored yet", races(t), together)
+	t.Logf("%d races, in %d of which the second was judged with a change that was not stored yet", count, together)
 }
 
 // otherTimeout is how long the other webhook may take while the guard is to find out how long it

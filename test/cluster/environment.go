@@ -35,7 +35,7 @@ func StartEnvironment(describe func() *envtest.Environment) (*envtest.Environmen
 		env.CRDInstallOptions.MaxTime = startTimeout
 		_, err := env.Start()
 		if err == nil {
-			return env, nil
+			return env, noteStart()
 		}
 		errs = append(errs, err, env.Stop())
 	}

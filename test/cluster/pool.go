@@ -43,6 +43,25 @@ func NewPool(dir string, n int) (*Pool, error) {
 // Environment is the variable by which tests find the pool.
 func (p *Pool) Environment() string { return poolVariable + "=" + p.dir }
 
+// noteStart leaves a file in the pool's folder, if there is a pool: one for each API server.
+func noteStart() error {
+	dir := os.Getenv(poolVariable)
+	if dir == "" {
+		return nil
+	}
+	f, err := os.CreateTemp(dir, "started-")
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Started is the number of API servers that were started, those of tests among them.
+func (p *Pool) Started() (int, error) {
+	started, err := filepath.Glob(filepath.Join(p.dir, "started-*"))
+	return len(p.clusters) + len(started), err
+}
+
 // Stop ends the clusters.
 func (p *Pool) Stop() error {
 	var errs []error

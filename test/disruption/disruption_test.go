@@ -5,13 +5,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/load"
 )
@@ -23,22 +22,11 @@ var (
 	inFull = timings{drain: 5 * time.Second, lag: 4 * time.Second}
 )
 
-// rounds is how often the disruptions are repeated: DISRUPTION_ROUNDS, for a run by hand.
-func rounds(t *testing.T) (n int, with timings) {
-	t.Helper()
-	text := os.Getenv("DISRUPTION_ROUNDS")
-	if text == "" {
-		return 1, quick
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("DISRUPTION_ROUNDS=%q: want a positive number", text)
-	}
-	return n, inFull
-}
-
 func TestNeverInTheWay(t *testing.T) {
-	n, with := rounds(t)
+	n, with := campaign.Times(1, 10), quick
+	if campaign.On() {
+		with = inFull
+	}
 	s := newStage(t)
 	t.Run("disruptions", func(t *testing.T) { s.testDisruptions(t, n, with) })
 	t.Run("cold starts", func(t *testing.T) { s.testColdStarts(t, with) })

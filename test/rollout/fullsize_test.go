@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -89,7 +88,7 @@ func fullSize(of size) story {
 func TestFullSize(t *testing.T) {
 	t.Parallel()
 	of, pods := small, 102
-	if os.Getenv("ROLLOUT_FULL") != "" {
+	if whole() {
 		of, pods = full, 300
 	}
 	told := begin(t, fullSize(of))

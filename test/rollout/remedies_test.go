@@ -215,7 +215,10 @@ var stallings = []stalling{
 // it, and counts after how many rounds the rollout finishes.
 func TestRemedies(t *testing.T) {
 	t.Parallel()
-	for _, s := range stallings {
+	for i, s := range stallings {
+		if i > 0 && !whole() { // the first one has most pools
+			break
+		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			remedy(t, s)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
 // A change is a step from one configuration to another; the guard has to say whether it
@@ -67,7 +68,7 @@ var calm = []share[state]{
 // the configuration before and the one after, as nodes of each architecture. What could be
 // pulled before and cannot be afterwards must have been denied.
 func (w *world) testChanges(t *testing.T) {
-	count := number(t, "TRUTH_CHANGES", min(usualChanges, number(t, "TRUTH_SCENARIOS", usual)))
+	count := min(campaign.Times(usualChanges, many/5), number(t, "TRUTH_SCENARIOS", many))
 	l := changeLedger{caught: map[string]int{}, rules: map[string]int{}, misreadings: misjudgements()}
 	t.Run("each", func(t *testing.T) {
 		for i := range count {

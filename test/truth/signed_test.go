@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
@@ -260,17 +261,15 @@ const (
 // are among them.
 var telling = []int{342, 527, 443, 564, 448, 565, 397, 532, 432, 576, 284, 501}
 
-const many = 600
-
 // testSigned does what testChanges does, in worlds with policies that require signatures.
 func (w *world) testSigned(t *testing.T) {
-	count := number(t, "TRUTH_SIGNED", min(usualSigned, number(t, "TRUTH_SCENARIOS", usual)))
+	count := min(campaign.Times(usualSigned, many), number(t, "TRUTH_SCENARIOS", many))
 	l := changeLedger{caught: map[string]int{}, rules: map[string]int{}, misreadings: signedMisjudgements()}
 	t.Run("each", func(t *testing.T) {
 		for i := range count {
 			t.Run(fmt.Sprintf("%04d", i), func(t *testing.T) {
 				t.Parallel()
-				if count < many && i < len(telling) {
+				if count <= slices.Max(telling) && i < len(telling) {
 					w.playSigned(t, telling[i], &l)
 					return
 				}

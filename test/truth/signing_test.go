@@ -21,7 +21,6 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +28,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -48,10 +48,7 @@ type signingCase struct {
 // rejects the rest, in the same words as far as people may come to read them.
 func TestSignaturesAreJudgedAsNodesDo(t *testing.T) {
 	skip.UnlessIntegration(t)
-	count := 3000
-	if set := os.Getenv("TRUTH_SCENARIOS"); set != "" {
-		count, _ = strconv.Atoi(set)
-	}
+	count := campaign.Times(3000, many)
 	folder := t.TempDir()
 	if _, err := puller(folder); err != nil {
 		t.Fatal(err)

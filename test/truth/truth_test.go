@@ -15,6 +15,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -34,14 +35,14 @@ type world struct {
 // defaultSeed is as good as any. TRUTH_SEED sets another one.
 const defaultSeed = 20260810
 
-// usual is how many scenarios there are unless TRUTH_SCENARIOS says otherwise.
-const usual = 400
+// usual is how many scenarios there are: many in a campaign, as TRUTH_SCENARIOS says where it is set.
+const usual, many = 400, 5000
 
 // TestTruth predicts the pull of each scenario, and then pulls. To rerun a scenario that
 // failed, use its number: -run 'TestTruth/scenarios/0042'.
 func TestTruth(t *testing.T) {
 	w := newWorld(t)
-	count := number(t, "TRUTH_SCENARIOS", usual)
+	count := number(t, "TRUTH_SCENARIOS", campaign.Times(usual, many))
 	t.Logf("seed %d, %d scenarios", w.seed, count)
 	var l ledger
 	t.Run("scenarios", func(t *testing.T) {

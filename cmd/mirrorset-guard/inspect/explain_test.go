@@ -32,6 +32,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
@@ -664,7 +665,7 @@ func findRegistry(t *testing.T, sys *types.SystemContext, ref reference.Named) *
 }
 
 func TestExplainIsTheRuntimes(t *testing.T) {
-	sets, routes, mirrored, rejected := 60, 0, 0, 0
+	sets, routes, mirrored, rejected := campaign.Times(60, 300), 0, 0, 0
 	for seed := range uint64(sets) {
 		r := random{rand.New(rand.NewPCG(seed, 2))}
 		before, after, dump, change := r.situation(t)

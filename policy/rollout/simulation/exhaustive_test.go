@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
 // A model is a rollout as small steps in any order: MCO takes a node, a pod is evicted, the
@@ -718,10 +717,7 @@ func randomScene(r *rand.Rand, more int) scene {
 // has no stall, no sequence of events has; if the best has one, all of them have; and none updates fewer
 // nodes of a pool than are assured.
 func TestGuarantee(t *testing.T) {
-	clusters := 300
-	if n, err := strconv.Atoi(os.Getenv("SIMULATION_WORLDS")); err == nil {
-		clusters = n
-	}
+	clusters := campaign.Times(300, 3000)
 	const limit = 40000
 	counts := map[string]int{}
 	for seed := range clusters {

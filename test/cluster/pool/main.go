@@ -47,5 +47,9 @@ func run(ctx context.Context, command []string) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Env = append(os.Environ(), pool.Environment())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return errors.Join(cmd.Run(), pool.Stop())
+	err = cmd.Run()
+	if n, failed := pool.Started(); failed == nil {
+		fmt.Fprintln(os.Stderr, n, "API servers were started")
+	}
+	return errors.Join(err, pool.Stop())
 }
