@@ -17,7 +17,7 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Reason: "no mirror on its new route lets nodes in",
+		Reason: "every mirror on its new route wants credentials that nodes do not have",
 		Detail: a.places(),
 		Remedy: []string{credentialsFor(denied)},
 	}
@@ -26,7 +26,7 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 		f.Severity = a.unlessBroken()
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
 		f.Severity = a.fallbackSeverity()
-		f.Reason += "; only the source does"
+		f.Reason += "; nodes get it only from the source"
 		f.OnlySource = true
 	default:
 		return Finding{}, false

@@ -79,7 +79,7 @@ var ruleTexts = map[string]RuleText{
 	},
 	CredentialsMissing: {
 		"deny",
-		"the mirrors do not let nodes in",
+		"every mirror on the new route wants credentials that nodes do not have",
 	},
 	Unverified: {
 		"deny",
