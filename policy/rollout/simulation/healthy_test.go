@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,82 +11,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
-
-// TestHealthy: clusters as they are everywhere, in which no choice of the scheduler stalls a
-// rollout whose images can be pulled.
-func TestHealthy(t *testing.T) {
-	workers := func(n int, words string) string {
-		var b strings.Builder
-		for i := range n {
-			fmt.Fprintf(&b, "node w%d worker zone=%c %s\n", i, 'a'+i%3, words)
-		}
-		return b.String()
-	}
-	const masters = "pool master\nnode m0 master taint=master\nnode m1 master taint=master\nnode m2 master taint=master\n"
-	for _, tt := range []struct {
-		name  string
-		scene string
-	}{
-		{"routers with ports on the host and a node to spare", "pool worker\n" + workers(3, "") + `
-			ReplicaSet w0,w1 router port=80 port=443 apart image=router
-			budget router app=router max=1`},
-		{"routers on as many nodes as there are replicas, which hold their image", "pool infra\n" + `
-			node i0 infra taint=infra
-			node i1 infra taint=infra
-			node i2 infra taint=infra
-			ReplicaSet i0,i1,i2 router port=80 apart image=router-new-fails tolerates=infra on=node-role.kubernetes.io/infra:
-			budget router app=router max=1`},
-		{"API servers on all masters", masters + `
-			ReplicaSet m0,m1,m2 apiserver apart image=works tolerates=master on=node-role.kubernetes.io/master: priority=9
-			ReplicaSet m0,m1,m2 oauth apart image=works tolerates=master on=node-role.kubernetes.io/master: priority=9
-			budget apiserver app=apiserver max=1
-			budget oauth app=oauth max=1`},
-		{"a compact cluster", `
-			pool master
-			node m0 master
-			node m1 master
-			node m2 master
-			ReplicaSet m0,m1 router port=80 port=443 image=works priority=9 cpu=200m
-			ReplicaSet m0,m1,m2 api apart image=works cpu=500m priority=9
-			ReplicaSet m0,m1 web cpu=500m
-			budget router app=router max=1
-			budget api app=api max=1
-			budget web app=web min=1`},
-		{"a budget in per cent", "pool worker max=10%\n" + workers(20, "") + `
-			ReplicaSet w0,w1,w2,w3 web cpu=1 image=works
-			budget web app=web max=25%`},
-		{"what cannot be pulled is held by all nodes that it can run on", "pool worker\n" + workers(3, "images=web-fails label=disk:ssd") + `
-			ReplicaSet w0,w1,w2 web image=web-fails on=disk:ssd
-			budget web app=web max=1`},
-		{"a pod that cannot start, which no budget is about", "pool worker\n" + workers(3, "") + `
-			ReplicaSet w0,w1 web image=new-fails
-			ReplicaSet w0,w1,w2 other image=works
-			budget other app=other max=1`},
-		{"a single replica that may be missing", "pool worker\n" + workers(3, "") + `
-			ReplicaSet w0 web image=new-fails
-			budget web app=web max=1`},
-		{"routers that push out what is less important", "pool worker\n" + workers(3, "") + `
-			ReplicaSet w0,w1 router cpu=3 image=works priority=9
-			ReplicaSet w0,w0,w1,w1,w2,w2,w2,w2 batch cpu=2
-			budget router app=router max=1`},
-		{"a budget over pods of a DaemonSet", "pool worker\n" + workers(3, "") + `
-			DaemonSet w0,w1,w2 agent image=new-fails
-			budget agent app=agent max=0`},
-		{"a budget on nodes of a paused pool", "pool gpu paused\nnode g0 gpu\npool worker\n" + workers(2, "") + `
-			ReplicaSet g0 train image=new-fails
-			budget train app=train max=0`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := Run(scene(tt.scene).input(t))
-			if !got.Finishes() {
-				t.Errorf("%s\n%s", lines(got.Worst.Stalls), lines(got.Worst.Steps))
-			}
-			if len(got.Best.Stalls) > 0 || got.Best.Undecided {
-				t.Errorf("at best: %s", got.Best)
-			}
-		})
-	}
-}
 
 // TestHealthyUse: workers whose requests take 60 %, three replicas each, of which one may be
 // missing, and pools that take 10 % of their nodes at once.

@@ -37,18 +37,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestLeavingElsewhere: drains wait neither for pods of DaemonSets nor for those of nodes that
-// are not drained, and one that has ended takes no room.
-func TestLeavingElsewhere(t *testing.T) {
-	for _, s := range []scene{
-		three + "DaemonSet w1!deleted,w2 agent image=works",
-		three + "node s1\nReplicaSet s1!deleted,w2 web image=works",
-		"pool worker\nnode w1 worker reload\nnode w2 worker\nReplicaSet gone!deleted web image=works",
-	} {
-		if got := Run(s.input(t)); !got.Finishes() {
-			t.Errorf("%s\n%s", s, got.Worst)
-		}
-	}
+// TestEnded: a pod that has ended takes no room.
+func TestEnded(t *testing.T) {
 	full := scene("pool worker\nnode w1 worker cpu=12\nnode s1 cpu=12\nReplicaSet s1!deleted old cpu=8\nReplicaSet w1,w1 web cpu=5\nbudget web app=web max=1")
 	c := full.cluster(t)
 	c.Pods[0].Ended = true

@@ -1,0 +1,90 @@
+package simulation
+
+import (
+	goflag "flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+var update = goflag.Bool("update", false, "write what is said of the scenes in testdata")
+
+// Three workers; MCO takes them in the order of their numbers.
+const three = "pool worker\nnode w1 worker\nnode w2 worker\nnode w3 worker\n"
+
+// TestStories holds what is said of the scenes in testdata to what stands there below each. "show" asks for another part of
+// the result than the courses: steps, obstacles, assured; or has all courses explored as well.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range archive.Files {
+			story := &archive.Files[i]
+			t.Run(filepath.Base(file)+"/"+story.Name, func(t *testing.T) {
+				before, want, ok := strings.Cut(string(story.Data), "=>\n")
+				if !ok {
+					t.Fatal("the scene does not end with =>")
+				}
+				show, told := "", before
+				if rest, shown := strings.CutPrefix(before, "show "); shown {
+					show, told, _ = strings.Cut(rest, "\n")
+				}
+				got := tell(t, scene(told), show)
+				if *update {
+					story.Data = []byte(before + "=>\n" + got)
+				} else if got != want {
+					t.Errorf("go test ./policy/rollout/simulation -run TestStories -update writes it; got\n%swant\n%s", got, want)
+				}
+			})
+		}
+		if *update {
+			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func tell(t *testing.T, s scene, show string) string {
+	t.Helper()
+	in := s.input(t)
+	got := Run(in)
+	courses := "worst: " + said(got.Worst) + "\nbest: " + said(got.Best) + "\n"
+	switch show {
+	case "":
+		return courses
+	case "steps":
+		return lines(got.Worst.Steps) + "\n"
+	case "obstacles":
+		return lines(got.Obstacles) + "\n"
+	case "assured":
+		return lines(got.Worst.Assured) + "\n"
+	case "explored":
+		stalls, _, _, ok := newModel(in).explore(400_000)
+		if predicted := len(got.Worst.Stalls) > 0; !ok || predicted != stalls {
+			t.Errorf("explored: %t; a course stalls: %t, and it is said to: %t", ok, stalls, predicted)
+		}
+		return courses + fmt.Sprintf("a course stalls: %t\n", stalls)
+	default:
+		t.Fatalf("unknown: show %s", show)
+		return ""
+	}
+}
+
+// said is a course in words, with what its first stall is put down to.
+func said(c Course) string {
+	if len(c.Stalls) > 0 && c.Stalls[0].ByImage {
+		return c.String() + " [image]"
+	}
+	return c.String()
+}
