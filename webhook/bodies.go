@@ -3,8 +3,11 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
@@ -21,26 +24,41 @@ const (
 	smallBody = 64 << 10
 	// leastBody is the least size that a review counts with, for its memory besides the body.
 	leastBody = 16 << 10
-	// maxSmall and maxLarge bound the bodies of all reviews under way, the small ones of either kind
-	// of sender and the others. What is decoded of a body takes up to a few times its size, and the
-	// garbage of it half as much again: with these, some 170 MB at worst (make campaign).
+	// maxSmall and maxLarge bound the bodies of all reviews under way of either kind of sender, the small
+	// ones and the others. What is decoded of a body takes up to a few times its size, and the garbage of
+	// it half as much again: strangers take some 170 MB with these at worst (make campaign).
 	maxSmall = 2 << 20
 	maxLarge = maxBody
-	// bodyTime is how long a body may take to arrive. An API server sends it in one go; a client that
-	// trickles gets less time than a review takes.
-	bodyTime = 5 * time.Second
+	// waitersEach and waitersAll bound the reviews that wait for room, with a small body each.
+	waitersEach, waitersAll = 128, 256
+	// firstByte is how long a body may take to begin to arrive, bodyTime how long to arrive. An API server
+	// sends it in one go; a client that trickles gets less time than a review takes.
+	firstByte, bodyTime = time.Second, 5 * time.Second
+	// pause and pace bound how long the rest of a large body may take while others wait for their turn:
+	// pause, and a second for each pace bytes that have come. An API server is as fast as its network.
+	pause = 150 * time.Millisecond
+	pace  = 8 << 20
 	// refusalTime is kept back for telling an API server that there was no room, so that it can try
 	// again.
 	refusalTime = 500 * time.Millisecond
 )
 
-// Bodies bound the memory of the reviews under way, by the bytes of their bodies from reading
-// them to the answer, or to the end of a decision that comes too late for one. Large ones do not keep
-// small ones waiting, nor do strangers' keep those of senders with a change that was seen in force.
-// Within each of these groups, senders take turns.
-type bodies struct{ known, small, large *fair.Queue }
+// Bodies bound the memory of the reviews under way, by the bytes of their bodies from when they have come
+// until the answer, or to the end of a decision that comes too late for one. What is announced takes no room:
+// any body may come as far as a small one is large, which the connections that there may be bound, and then
+// large ones come one after the other. Large ones do not keep small ones waiting, nor do strangers' keep those
+// of senders with a change that was seen in force. Within each of these groups, senders take turns.
+type bodies struct{ known, others room }
 
-func newBodies() *bodies { return &bodies{fair.New(maxSmall), fair.New(maxSmall), fair.New(maxLarge)} }
+// A room is that of a kind of sender. Who has the turn has a large body coming.
+type room struct{ small, large, turn *fair.Queue }
+
+func newRoom() room {
+	bounded := func(amount int64) *fair.Queue { return fair.NewBounded(amount, waitersEach, waitersAll) }
+	return room{bounded(maxSmall), bounded(maxLarge), bounded(1)}
+}
+
+func newBodies() *bodies { return &bodies{newRoom(), newRoom()} }
 
 // A body is the body of a request. It has to be released once it is not needed any more.
 type body struct {
@@ -52,93 +70,136 @@ type body struct {
 // thrown away: else the server hangs up, and the API server may fail to send before it reads
 // what was answered.
 func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body, *refusal) {
-	size := r.ContentLength
-	if size > maxBody {
+	if r.ContentLength > maxBody {
 		discard(w, r)
 		return body{}, tooLargeRefusal()
 	}
-	queue, room := b.small, max(size, leastBody)
+	of := b.others
+	if fair.ClaimantOf(r.Context()).Rank == recent.RankKnown {
+		of = b.known
+	}
+	in := &incoming{from: http.MaxBytesReader(w, r.Body, maxBody), deadline: readDeadline(w, r)}
+	release, err := of.take(r, in)
 	switch {
-	case size < 0:
-		queue, room = b.large, maxBody
-	case size > smallBody:
-		queue = b.large
-	case fair.ClaimantOf(r.Context()).Rank == recent.RankKnown:
-		queue = b.known
-	}
-	if err := acquire(r.Context(), queue, room); err != nil {
+	case err == nil:
+		// Left in place it would pass while the server listens for a client that hangs
+		// up, and be taken for one.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		return body{in.text, release}, nil
+	case errors.As(err, new(*http.MaxBytesError)):
 		discard(w, r)
-		return body{}, notNow(errCrowded)
+		return body{}, tooLargeRefusal()
+	case errors.Is(err, errCrowded):
+		discard(w, r)
+		return body{}, notNow(err)
+	default:
+		return body{}, refusef(http.StatusBadRequest, unreadable, "reading the review: %v", err)
 	}
-	text, refused := readBody(w, r, room)
-	if refused != nil {
-		queue.Release(room)
-		return body{}, refused
-	}
-	return body{text, func() { queue.Release(room) }}, nil
 }
 
-var errCrowded = errors.New("too many reviews are under way")
+var (
+	errCrowded = errors.New("too many reviews are under way")
+	errSlow    = fmt.Errorf("%w, and this one comes too slowly", errCrowded)
+)
+
+// take has the body of r come in, and takes room for it.
+func (of room) take(r *http.Request, in *incoming) (release func(), err error) {
+	start := time.Now()
+	queue := of.small
+	if whole, err := in.read(smallBody+1, func(came int) time.Time {
+		if came == 0 {
+			return start.Add(firstByte)
+		}
+		return start.Add(bodyTime)
+	}); err != nil {
+		return nil, err
+	} else if !whole {
+		if err := acquire(r.Context(), of.turn, 1); err != nil {
+			return nil, err
+		}
+		defer of.turn.Release(1)
+		if err := in.rest(r.ContentLength); err != nil {
+			return nil, err
+		}
+		queue = of.large
+	}
+	room := int64(max(len(in.text), leastBody))
+	if err := acquire(r.Context(), queue, room); err != nil {
+		return nil, err
+	}
+	return func() { queue.Release(room) }, nil
+}
 
 // acquire waits for room until there is just time left to say that there is none.
 func acquire(ctx context.Context, queue *fair.Queue, room int64) error {
 	ctx, cancel := review.KeepBack(ctx, refusalTime)
 	defer cancel()
-	return queue.Acquire(ctx, 0, room)
+	if queue.Acquire(ctx, 0, room) != nil {
+		return errCrowded
+	}
+	return nil
 }
 
-// readBody reads a body of at most so many bytes.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *refusal) {
-	setReadDeadline(w, r)
-	text := make([]byte, 0, most)
-	if r.ContentLength < 0 {
-		text = nil // it grows as the bytes come
-	}
-	text, err := readInto(text, http.MaxBytesReader(w, r.Body, most))
-	if errors.As(err, new(*http.MaxBytesError)) {
-		discard(w, r)
-		return nil, tooLargeRefusal()
-	}
-	if err != nil {
-		return nil, refusef(http.StatusBadRequest, unreadable, "reading the review: %v", err)
-	}
-	// Left in place it would pass while the server listens for a client that hangs
-	// up, and be taken for one.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return text, nil
+// An incoming is a body, as far as it has come.
+type incoming struct {
+	from     io.Reader
+	text     []byte
+	deadline func(time.Time) // ends reading
 }
 
-// readInto is io.ReadAll with room for what is expected, so that nothing is copied.
-func readInto(text []byte, from io.Reader) ([]byte, error) {
-	for {
-		if len(text) == cap(text) {
-			text = append(text, 0)[:len(text)]
+// read reads until the end, or until there are so many bytes; until returns by when more has to come, after so
+// many bytes that it has read. It reports whether that is the whole body.
+func (in *incoming) read(most int, until func(came int) time.Time) (whole bool, err error) {
+	before := len(in.text)
+	for len(in.text) < most {
+		if len(in.text) == cap(in.text) {
+			in.text = slices.Grow(in.text, 8<<10)
 		}
-		n, err := from.Read(text[len(text):cap(text)])
-		text = text[:len(text)+n]
+		in.deadline(until(len(in.text) - before))
+		n, err := in.from.Read(in.text[len(in.text):min(cap(in.text), most)])
+		in.text = in.text[:len(in.text)+n]
 		if errors.Is(err, io.EOF) {
-			return text, nil
+			return true, nil
 		}
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 	}
+	return false, nil
+}
+
+// rest reads the rest of a body that is announced to be so large, a negative number if it is not.
+func (in *incoming) rest(size int64) error {
+	if more := int(size) - len(in.text); more > 0 {
+		in.text = slices.Grow(in.text, more) // so that nothing is copied; there is one such body at a time
+	}
+	start := time.Now()
+	_, err := in.read(maxBody+1, func(came int) time.Time {
+		return start.Add(pause + time.Duration(came)*time.Second/pace)
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errSlow
+	}
+	return err
 }
 
 // discard reads the rest of a body, up to a little more than the largest one has.
 func discard(w http.ResponseWriter, r *http.Request) {
-	setReadDeadline(w, r)
+	readDeadline(w, r)(time.Now().Add(bodyTime))
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, 2*maxBody)) // there is an answer in any case
 }
 
-// setReadDeadline ends the reading of r in time. A ResponseWriter without deadlines is not a
-// server's.
-func setReadDeadline(w http.ResponseWriter, r *http.Request) {
-	end := time.Now().Add(bodyTime)
-	if deadline, ok := r.Context().Deadline(); ok && deadline.Before(end) {
-		end = deadline
+// readDeadline returns what ends the reading of r at some time, or earlier if that is when its context ends. A
+// ResponseWriter without deadlines is not a server's.
+func readDeadline(w http.ResponseWriter, r *http.Request) func(time.Time) {
+	control := http.NewResponseController(w)
+	latest, limited := r.Context().Deadline()
+	return func(end time.Time) {
+		if limited && latest.Before(end) {
+			end = latest
+		}
+		_ = control.SetReadDeadline(end)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(end)
 }
 
 func tooLargeRefusal() *refusal {

@@ -1,11 +1,13 @@
 package webhook
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -17,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
@@ -221,7 +224,7 @@ func TestRoomForKnownSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBodies()
 		for rank, want := range map[int]bool{recent.RankKnown: true, recent.RankKnown + 1: false} {
-			held := b.small
+			held := b.others.small
 			if err := held.Acquire(t.Context(), 0, maxSmall); err != nil {
 				t.Fatal(err)
 			}
@@ -277,8 +280,122 @@ func TestSendersTakeTurns(t *testing.T) {
 			synctest.Wait()
 		}
 		all.Wait()
-		if n := slices.Index(s.senders, "10.0.0.2"); n < 0 || n > maxLarge/maxBody+1 {
+		// One is under way, one has come, and one is before it in turn.
+		if n := slices.Index(s.senders, "10.0.0.2"); n < 0 || n > maxLarge/maxBody+2 {
 			t.Errorf("the other sender came after %d reviews of 9", n)
 		}
 	})
+}
+
+// A wire is a way to a server from addresses of the caller's choice.
+type wire chan net.Conn
+
+// A distant is a connection from an address.
+type distant struct {
+	net.Conn
+
+	address net.TCPAddr
+}
+
+func (d distant) RemoteAddr() net.Addr { return &d.address }
+
+func (w wire) Accept() (net.Conn, error) {
+	if c, ok := <-w; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (w wire) Close() error { return nil }
+
+func (w wire) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial connects from 10.0.0.N.
+func (w wire) dial(n int) net.Conn {
+	near, far := net.Pipe()
+	w <- distant{far, net.TCPAddr{IP: net.IPv4(10, 0, 0, byte(n)), Port: 1234}}
+	return near
+}
+
+// post posts a text as an API server does, which tries again where it is told to, and returns the last answer.
+func (w wire) post(t *testing.T, n int, text []byte) (code int) {
+	t.Helper()
+	client := http.Client{Timeout: webhookTime, Transport: &http.Transport{
+		DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return w.dial(n), nil },
+	}}
+	for range 10 {
+		resp, err := client.Post("http://guard"+Path+"?timeout="+webhookTime.String(), "application/json", bytes.NewReader(text))
+		if err != nil {
+			t.Logf("10.0.0.%d: %v", n, err)
+			return 0
+		}
+		_ = resp.Body.Close()
+		if code = resp.StatusCode; resp.Header.Get("Retry-After") == "" {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	return code
+}
+
+// webhookTime is how long an API server waits.
+const webhookTime = TimeoutSeconds * time.Second
+
+// trickle announces a body of 8 MB, again and again, of which some comes at once, and then a byte now and then.
+func (w wire) trickle(ctx context.Context, n, atOnce int) {
+	for ctx.Err() == nil {
+		c := w.dial(n)
+		_, err := fmt.Fprintf(c, "POST %s?timeout=30s HTTP/1.1\r\nHost: guard\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", Path, maxBody, strings.Repeat(" ", atOnce))
+		for err == nil && ctx.Err() == nil {
+			time.Sleep(50 * time.Millisecond)
+			_, err = c.Write([]byte(" "))
+		}
+		_ = c.Close()
+	}
+}
+
+// TestTrickle: bodies that are announced and do not come keep nobody else's out, even if nobody is known yet.
+func TestTrickle(t *testing.T) {
+	for what, atOnce := range map[string]int{"nothing comes": 0, "some comes": smallBody + 1} {
+		for _, senders := range []int{1, 40} {
+			t.Run(fmt.Sprint(what, ", ", senders), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithCancel(t.Context())
+					mux := muxFor(t, Options{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Recent: knowing("10.0.0.200")})
+					w := make(wire)
+					server := HTTPPort(mux, nil, nil, logr.Discard())
+					go func() { _ = server.Serve(server.Listener(w)) }()
+					var all sync.WaitGroup
+					for i := range 40 {
+						all.Go(func() { w.trickle(ctx, i%senders, atOnce) })
+					}
+					time.Sleep(time.Second)
+					silent, start := w.dial(101), time.Now()
+					_, _ = fmt.Fprintf(silent, "POST %s HTTP/1.1\r\nHost: guard\r\nContent-Length: 9\r\n\r\n", Path)
+					if _, err := bufio.NewReader(silent).ReadString('\n'); err != nil || time.Since(start) != firstByte {
+						t.Errorf("a body that does not begin is waited for for %s: %v", time.Since(start), err)
+					}
+					_ = silent.Close()
+					for from, most := range map[int]time.Duration{100: 10 * time.Second, 200: 10 * time.Millisecond} {
+						start := time.Now()
+						if code := w.post(t, from, large()[:139_000]); code != http.StatusOK || time.Since(start) > most {
+							t.Errorf("10.0.0.%d is answered %d after %s", from, code, time.Since(start))
+						}
+					}
+					cancel()
+					all.Wait()
+					time.Sleep(time.Minute)
+					close(w)
+					_ = server.Close()
+				})
+			})
+		}
+	}
+}
+
+// knowing returns edits of a replica that knows a sender.
+func knowing(sender string) *recent.Edits {
+	e := recent.New(recent.Options{})
+	e.Vouch(sender)
+	return e
 }

@@ -14,6 +14,7 @@ package fair
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -42,9 +43,12 @@ func ClaimantOf(ctx context.Context) Claimant {
 
 // A Queue shares an amount. It is safe for concurrent use.
 type Queue struct {
-	mu    sync.Mutex
-	free  int64
-	lines map[rank]*line
+	each, all int // how many claims of one claimant may wait, and how many in all; 0 for any number
+
+	mu      sync.Mutex
+	free    int64
+	lines   map[rank]*line
+	waiting int
 }
 
 // A rank is that of the claimant and, among equals, that of the claim.
@@ -68,6 +72,16 @@ type waiter struct {
 // New returns a Queue that shares an amount.
 func New(amount int64) *Queue { return &Queue{free: amount, lines: map[rank]*line{}} }
 
+// NewBounded returns a Queue for which no more than all claims wait, and no more than each of one claimant.
+func NewBounded(amount int64, each, all int) *Queue {
+	q := New(amount)
+	q.each, q.all = each, all
+	return q
+}
+
+// ErrCrowded is returned by Acquire at once if as many claims wait as may.
+var ErrCrowded = errors.New("too many wait already")
+
 // Acquire waits until the claimant of ctx is granted an amount, or ctx ends, whose error it
 // returns. Among claimants of one rank, claims of a lower rank go first. More than there is in all
 // is never granted.
@@ -75,6 +89,9 @@ func (q *Queue) Acquire(ctx context.Context, claim int, amount int64) error {
 	by := ClaimantOf(ctx)
 	of := rank{by.Rank, claim}
 	w := q.enqueue(of, by.Name, amount)
+	if w == nil {
+		return ErrCrowded
+	}
 	select {
 	case <-w.granted:
 		return nil
@@ -106,6 +123,7 @@ func (q *Queue) Contended() bool {
 	return len(q.lines) > 0
 }
 
+// enqueue returns nil if as many wait already as may.
 func (q *Queue) enqueue(of rank, by string, amount int64) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +137,12 @@ func (q *Queue) enqueue(of rank, by string, amount int64) *waiter {
 		l.turns = append(l.turns, by)
 	}
 	l.waiting[by] = append(l.waiting[by], w)
+	q.waiting++
 	q.grant()
+	if n := len(l.waiting[by]); q.all > 0 && n > 0 && (n > q.each || q.waiting > q.all) {
+		q.remove(of, by, n-1)
+		return nil
+	}
 	return w
 }
 
@@ -128,17 +151,27 @@ func (q *Queue) leave(of rank, by string, w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[of]
-	if l == nil || !slices.Contains(l.waiting[by], w) {
+	if l == nil {
 		return false
 	}
-	l.waiting[by] = slices.DeleteFunc(l.waiting[by], func(other *waiter) bool { return other == w })
-	if len(l.waiting[by]) == 0 {
+	i := slices.Index(l.waiting[by], w)
+	if i < 0 {
+		return false
+	}
+	q.remove(of, by, i)
+	q.grant() // it may have been in the way
+	return true
+}
+
+// remove takes the claim of a claimant with an index out of its line.
+func (q *Queue) remove(of rank, by string, i int) {
+	l := q.lines[of]
+	q.waiting--
+	if l.waiting[by] = slices.Delete(l.waiting[by], i, i+1); len(l.waiting[by]) == 0 {
 		delete(l.waiting, by)
 		l.turns = slices.DeleteFunc(l.turns, func(other string) bool { return other == by })
 	}
 	q.prune(of)
-	q.grant() // it may have been in the way
-	return true
 }
 
 // grant grants the claims that it can, in turn. A claim that is next and wants more than is free waits
@@ -153,6 +186,7 @@ func (q *Queue) grant() {
 			return
 		}
 		q.free -= w.amount
+		q.waiting--
 		close(w.granted)
 		l.turns = l.turns[1:]
 		if l.waiting[by] = l.waiting[by][1:]; len(l.waiting[by]) > 0 {

@@ -122,6 +122,35 @@ func TestLeave(t *testing.T) {
 	})
 }
 
+// TestBounded: as many wait as may, of one and in all; the others are told at once.
+func TestBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewBounded(1, 2, 3)
+		if err := q.Acquire(t.Context(), 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		var granted order
+		for i := range 3 {
+			ask(t, q, &granted, Claimant{Name: "greedy"}, 1, fmt.Sprint("greedy", i))
+		}
+		ask(t, q, &granted, Claimant{Name: "modest"}, 1, "modest")
+		if err := q.Acquire(WithClaimant(t.Context(), Claimant{Name: "late"}), 0, 1); !errors.Is(err, ErrCrowded) {
+			t.Errorf("got %v", err)
+		}
+		q.Release(1)
+		synctest.Wait()
+		if got, want := granted.String(), "greedy0, modest, greedy1"; got != want || q.waiting != 0 || len(q.lines) != 0 {
+			t.Errorf("got %s, want %s; %d wait", got, want, q.waiting)
+		}
+		for range 9 { // who is granted does not wait
+			if err := q.Acquire(t.Context(), 0, 1); err != nil {
+				t.Fatal(err)
+			}
+			q.Release(1)
+		}
+	})
+}
+
 // TestManyAtOnce: what is granted and not given back is never more than there is.
 func TestManyAtOnce(t *testing.T) {
 	q := New(10)

@@ -21,7 +21,9 @@ func serve(t *testing.T, h http.HandlerFunc, l Limits, arrival time.Duration) *P
 		t.Fatal(err)
 	}
 	p := New(socket.Addr().String(), h, nil, l, funcr.New(func(string, string) {}, funcr.Options{}))
-	p.ReadHeaderTimeout, p.ReadTimeout = arrival, arrival
+	for _, of := range []*time.Duration{&p.ReadHeaderTimeout, &p.ReadTimeout} {
+		*of = min(*of, arrival)
+	}
 	go func() { _ = p.Serve(p.Listener(socket)) }()
 	t.Cleanup(func() { _ = p.Close() })
 	return p
@@ -66,24 +68,30 @@ func hold(t *testing.T, p *Port, from byte, n int) (held []net.Conn) {
 func TestConnections(t *testing.T) {
 	limits := Limits{Header: 4 << 10, Connections: 6, PerAddress: 4, Answer: time.Minute, First: func(a string) bool { return a == "127.0.0.9" }}
 	p := serve(t, func(http.ResponseWriter, *http.Request) {}, limits, time.Minute)
+	c := dial(t, p, 1)
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nA: "+strings.Repeat("x", 16<<10))
+	if line, err := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, "431") {
+		t.Errorf("the answer to a header without end: %q, %v", line, err)
+	}
+	_, _ = io.Copy(io.Discard, c)
 	held := hold(t, p, 1, limits.PerAddress)
 	if answers(dial(t, p, 1)) {
 		t.Error("one address has more than its part")
 	}
-	hold(t, p, 2, 2)
+	second := hold(t, p, 2, 2)
 	if !answers(dial(t, p, 3)) {
 		t.Error("two addresses keep a third out")
 	}
 	if _, err := held[limits.PerAddress-1].Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("who has most gave nothing up: %v", err)
 	}
-	hold(t, p, 4, 2)
+	last := hold(t, p, 4, 2)
 	if answers(dial(t, p, 4)) { // the others have no more
 		t.Error("all are taken, and there is one more")
 	}
 	first := hold(t, p, 9, firstFactor*limits.PerAddress-1)
-	if !answers(dial(t, p, 9)) || !answers(first[0]) {
-		t.Error("who goes first has no room")
+	if !answers(dial(t, p, 9)) || !answers(first[0]) || !answers(held[1]) || !answers(second[1]) || !answers(last[1]) {
+		t.Error("who goes first has no room beside the others")
 	}
 	hold(t, p, 9, 2) // instead of the two
 	if answers(dial(t, p, 9)) {
@@ -102,8 +110,8 @@ func TestArrival(t *testing.T) {
 		}
 	}, Limits{Header: 4 << 10, Connections: 9, PerAddress: 9}, 100*time.Millisecond)
 	for what, sent := range map[string]string{
-		"nothing": "", "half a header": "GET / HTTP/1.1\r\nA: ", "a body that does not come": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
-		"a header without end": "GET / HTTP/1.1\r\nA: " + strings.Repeat("x", 16<<10),
+		"nothing": "", "half a header": "GET / HTTP/1.1\r\nA: ",
+		"a body that does not come": "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
 	} {
 		c := dial(t, p, 1)
 		_, _ = io.WriteString(c, sent)

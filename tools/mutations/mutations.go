@@ -2,8 +2,20 @@ package main
 
 var mutations = []mutation{
 	// 1: memory is bounded whoever asks
-	{"bodies under way share a budget", "webhook/bodies.go", "return queue.Acquire(ctx, 0, room)", "return ctx.Err()", "./webhook", "TestBodiesAtOnce|TestNoRoom"},
-	{"large bodies do not keep small ones waiting", "webhook/bodies.go", "case size > smallBody:\n\t\tqueue = b.large", "case size > smallBody:\n\t\tqueue = b.small", "./webhook", "TestBodiesAtOnce|TestNoRoom"},
+	{"bodies under way share a budget", "webhook/bodies.go", "if queue.Acquire(ctx, 0, room) != nil {", "if room > 1 && false {", "./webhook", "TestBodiesAtOnce|TestNoRoom"},
+	{"large bodies do not keep small ones waiting", "webhook/bodies.go", "queue = of.large", "queue = of.small", "./webhook", "TestBodiesAtOnce|TestNoRoom"},
+	{"what is announced takes no room", "webhook/bodies.go", "if whole, err := in.read(smallBody+1,", "if err := acquire(r.Context(), of.turn, 1); err != nil {\n\t\treturn nil, err\n\t}\n\tdefer of.turn.Release(1)\n\tif whole, err := in.read(smallBody+1,", "./webhook", "TestTrickle"},
+	{"a body that trickles gives its turn up", "webhook/bodies.go", "return start.Add(pause +", "return start.Add(bodyTime +", "./webhook", "TestTrickle"},
+	{"a body that does not begin is given up", "webhook/bodies.go", "return start.Add(firstByte)", "return start.Add(bodyTime)", "./webhook", "TestTrickle"},
+	{"known senders have room of their own", "webhook/bodies.go", "of = b.known", "of = b.others", "./webhook", "TestTrickle"},
+	{"who waits for room is counted", "internal/fair/fair.go", "n > q.each || q.waiting > q.all", "n > q.each", "./internal/fair", "TestBounded"},
+	{"who waits for room is counted for each", "internal/fair/fair.go", "n > q.each || q.waiting > q.all", "q.waiting > q.all", "./internal/fair", "TestBounded"},
+	{"connections are bounded", "internal/port/listener.go", "if !c.first && l.shared >= l.limits.Connections {", "if false {", "./internal/port", "TestConnections"},
+	{"connections of an address are bounded", "internal/port/listener.go", "if len(own) >= most {", "if false {", "./internal/port", "TestConnections"},
+	{"who has most connections gives one up", "internal/port/listener.go", "victim == nil || len(l.open[victim.address]) <= len(own)+1", "victim != nil", "./internal/port", "TestConnections"},
+	{"known senders connect in any case", "internal/port/listener.go", "if !c.first && l.shared", "if l.shared", "./internal/port", "TestConnections"},
+	{"headers are bounded", "internal/port/port.go", "MaxHeaderBytes:    l.Header,", "", "./internal/port", "TestConnections"},
+	{"what does not arrive is given up", "internal/port/port.go", "ReadTimeout:       arrival,", "", "./internal/port", "TestArrival"},
 	{"values are counted before they are decoded", "webhook/request.go", "if rawjson.Values(m.spec, maxValues+1) > maxValues {", "if false {", "./webhook", "TestHugeReviews"},
 	{"labels are counted before they are decoded", "webhook/request.go", "if len(m.labels) == maxLabels {", "if false {", "./webhook", "TestHugeReviews"},
 	// 2: forged reviews change nothing
@@ -11,6 +23,9 @@ var mutations = []mutation{
 	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == \"\" || o.GetUID() == r.put.uid", "return o == nil || o.GetUID() != \"-\"", "./webhook", "TestForgedOverride|TestSlowedDown"},
 	{"who sends what never comes is slowed down", "webhook/recent/senders.go", "if pause := sender.pause(now); pause > 0 {", "if pause := sender.pause(now); pause > time.Hour {", "./webhook/recent", "TestSlowed"},
 	{"what a suspect sends counts for seconds", "webhook/recent/sweep.go", "limit = min(limit, suspectTime)", "limit = max(limit, suspectTime)", "./webhook/recent", "TestSuspectsCountShortly"},
+	{"who is known is known to all replicas", "webhook/recent/sweep.go", "e.senders.vouch(c.known...)", "", "./webhook/recent", "TestRemembered"},
+	{"strangers are in no dry run", "webhook/recent/recent.go", "(p.stranger || p.own != nil && !p.own.admitted)", "p.own != nil && !p.own.admitted", "./webhook/recent", "TestStrangersInTheWay"},
+	{"what cannot be stored any more is in nobody's way", "webhook/recent/sweep.go", "for _, limit := range []time.Duration{storingMargin, e.storing} {", "for _, limit := range []time.Duration{} {", "./webhook/recent", "TestStrangersInTheWay"},
 	{"known senders go first", "webhook/recent/senders.go", "case s.known && failed < trusted:\n\t\treturn RankKnown", "case s.known && failed < trusted:\n\t\treturn rankFresh", "./webhook/recent", "TestKnownSenders"},
 	{"strangers share a part of the list", "webhook/recent/senders.go", "sender.pending++\n\treturn 1, nil", "sender.pending++\n\treturn 0, nil", "./webhook/recent", "TestStrangersShare"},
 	// 3: the Lease cannot be tricked
