@@ -146,7 +146,12 @@ func (s *Stage) pushImage(t testing.TB, group *errgroup.Group, i int, name strin
 		if err := remote.WriteIndex(s.reference("openshift/release@"+hash.String()), index); err != nil {
 			return err
 		}
-		return s.Attach("openshift/release", s.Images, list.Manifests[0].Digest.String())
+		for _, of := range list.Manifests {
+			if err := s.Attach("openshift/release", s.Images, of.Digest.String()); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return hash.String()
 }

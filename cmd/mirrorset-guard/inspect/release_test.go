@@ -2,10 +2,13 @@ package inspect
 
 import (
 	"encoding/json"
-	"flag"
+	"encoding/pem"
 	"io"
-	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,13 +19,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
 
-// releaseWorlds is how many parts of a release are taken away at random, one at a time, besides those of each kind.
-var releaseWorlds = flag.Int("release-worlds", 2, "how many parts of a release TestReleaseLacksOne takes away at random, besides one of each kind")
-
-// A releaseStage is asked about its release.
+// A releaseStage is asked about its release. What is said of releases is shown by the tests of package readiness.
 type releaseStage struct{ *testrelease.Stage }
 
 // check runs check --release against a dump.
@@ -40,118 +41,199 @@ func decodeRelease(t testing.TB, got clitest.Outcome) v1alpha1.ReleaseReview {
 	return doc
 }
 
-// TestReleaseLacksOne: a release of 190 images is ready, and without any one part of it not; the part is named.
-func TestReleaseLacksOne(t *testing.T) {
-	const images = 190
-	s := releaseStage{testrelease.Mirrored(t, images)}
+func wantOutcome(t *testing.T, got clitest.Outcome, code int, texts ...string) {
+	t.Helper()
+	if got.Code != code {
+		t.Errorf("exit code %d, want %d: %s", got.Code, code, got.Err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(got.Out+got.Err, text) {
+			t.Errorf("no %q in:\n%s%s", text, got.Out, got.Err)
+		}
+	}
+}
+
+// TestRelease: the exit code for each verdict, and the answer in each format.
+func TestRelease(t *testing.T) {
+	s := releaseStage{testrelease.Mirrored(t, 6)}
+	s.Without()
 	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed))
+	unsigned := clitest.Written(t, "unsigned.yaml", s.Objects(nil))
+	wantOutcome(t, s.check(t, dump, "next"), cli.ExitAdmitted, "READY: Release 4.21.3 (", "Found: the newest of the 2 updates that ClusterVersion recommends (4.20.10, 4.21.3).", "\nNot checked:\n- ")
+	wantOutcome(t, s.check(t, dump, "next", "--ack"), cli.ExitAdmitted, "READY: signatures that nodes will require of Release 4.21.3")
+	wantOutcome(t, s.check(t, unsigned, "next"), cli.ExitDenied, "GPG signature: NOT READY")
+	wantOutcome(t, s.check(t, unsigned, "next", "--ack"), cli.ExitAdmitted)
+	down := clitest.Written(t, "down.yaml", strings.ReplaceAll(s.Objects(s.Signed), s.Mirror, "127.0.0.1:1"))
+	wantOutcome(t, s.check(t, down, "next"), cli.ExitTrouble, "UNKNOWN: Release 4.21.3", "not all could be determined")
+
+	s.Without(s.PartOf("rhel-coreos", "image").Path)
+	wantOutcome(t, s.check(t, dump, testrelease.Version, "--ack"), cli.ExitDenied)
+	file := filepath.Join(t.TempDir(), "release.html")
+	doc := decodeRelease(t, s.check(t, dump, testrelease.Version, "-o", "json", "-o", "html="+file))
+	if doc.Verdict != "NOT READY" || doc.Counts != (v1alpha1.ReleaseCounts{Images: 7, Ready: 6, NotReady: 1}) || doc.Remedy != "mirrorset-guard sync --release 4.21.3 --from "+dump || doc.Acknowledgement == nil {
+		t.Errorf("got %+v", doc)
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<dd>1: not ready</dd>", "dump.yaml</dd>", "rhel-coreos <span>not ready</span>", "<code>mirrorset-guard check --release 4.21.3 --from " + dump + " -o json</code>"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	wantOutcome(t, s.check(t, dump, testrelease.Version, "-o", "markdown"), cli.ExitDenied, "## NOT READY: Release 4.21.3", "| last | rhel-coreos | NOT READY |")
+	wantOutcome(t, s.check(t, dump, testrelease.Version, "-o", "junit"), cli.ExitDenied, `tests="9" failures="1"`)
+	if plan := s.check(t, dump, testrelease.Version, "--plan", "imageset"); !strings.Contains(plan.Out, "maxVersion: 4.21.3\n      minVersion: 4.21.3\n      name: stable-4.21") { // whatever quay.io answers
+		t.Errorf("got %d, %s%s", plan.Code, plan.Out, plan.Err)
+	}
+}
+
+// TestReleasePlan: --plan has what an empty mirror lacks of a release, and says that there is more to come once the release image is copied.
+func TestReleasePlan(t *testing.T) {
+	s := releaseStage{testrelease.AtHome(t, 3)}
+	mirror := plainRegistry(t)
+	dump := clitest.Written(t, "dump.yaml", strings.NewReplacer(`mirrors: ["`+s.Mirror, `mirrors: ["`+mirror, `insecureRegistries: ["`, `insecureRegistries: ["`+mirror+`", "`).Replace(s.Objects(s.Signed)))
+	const later = "# Note: the release image names others: once it is copied, ask again for what those lack\n"
+	wantOutcome(t, s.check(t, dump, testrelease.Version, "--plan", "sh", "--missing"), cli.ExitAdmitted, later, " docker://"+s.Releases+"@"+s.Digest+" docker://"+mirror+"/openshift/release-images")
+}
+
+// TestReleaseBad: what is no question ends with exit code 2, and so does one that has no answer.
+func TestReleaseBad(t *testing.T) {
+	s := releaseStage{testrelease.Mirrored(t, 2)}
+	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed))
+	for _, tt := range []struct{ args, want string }{
+		{"--release 4.30.1", "--release 4.30.1: ClusterVersion does not offer this version; it offers 4.20.10, 4.21.3, 4.21.4"},
+		{"--release 4.21.4", "--release 4.21.4: the release image "},
+		{"--release newest --deletes m.example.com/x:1", "--release newest: want a version such as 4.21.3"},
+		{"--release next -f " + dump, "--release is about the configuration in force: leave out -f"},
+		{"--release next -o sarif", "--output sarif: with --release, choose one of"},
+		{"--release next --ack -o html", "leave out --output html, or --ack"},
+		{"--release next --ack --pin", "--ack is a question of its own"},
+		{"--release next --ack --signature-stores", "--ack is about signatures that nodes require"},
+		{"--release next --rescue", "--rescue: only with --pin"},
+		{"--ack", "--ack: only with --release"},
+		{"--signature-stores", "--signature-stores: only with --release"},
+	} {
+		wantOutcome(t, invoke(t, "", append(strings.Fields("check --allow-loopback "+tt.args), "--from", dump)...), cli.ExitTrouble, tt.want)
+	}
+}
+
+// TestReleaseDoors: a live cluster, whose proxy all requests go through, and a snapshot of it give the same answer. Both have the CA by which CVO knows
+// a signature store.
+func TestReleaseDoors(t *testing.T) {
+	s := releaseStage{testrelease.Mirrored(t, 6)}
 	s.Without()
-	got := s.check(t, dump, testrelease.Version, "-o", "json")
+	c := newCluster(t)
+	// The API of other feature sets has no signatureStores yet.
+	install(t, c.Cluster, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-TechPreviewNoUpgrade.crd.yaml", "clusterversions.config.openshift.io")
+	store := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Signed) }))
+	t.Cleanup(store.Close)
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: store.Certificate().Raw}))
+	c.ApplyWithStatus(t, strings.Replace(s.Objects(nil), "channel: stable-4.20}", `channel: stable-4.20, signatureStores: [{url: "`+store.URL+`"}]}`, 1)+
+		configMap(t, "openshift-config", "the-proxy", "ca-bundle.crt", ca)+"---\napiVersion: config.openshift.io/v1\nkind: Proxy\nmetadata: {name: cluster}\nspec: {trustedCA: {name: the-proxy}}\n")
+	live := invoke(t, "", "check", "--release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "--signature-stores", "-o", "json")
+	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" || !strings.Contains(strings.Join(doc.Signature.Detail, " "), store.URL) {
+		t.Fatalf("got %d, %s%s", live.Code, live.Out, live.Err)
+	}
+	file := filepath.Join(t.TempDir(), "cluster.json")
+	if got := invoke(t, "", "snapshot", "--kubeconfig", c.Kubeconfig, "-f", file); got.Code != 0 {
+		t.Fatal(got.Err)
+	}
+	if got := same(t, s.check(t, file, "next", "-o", "json", "--signature-stores", "--pull-secret", clitest.Written(t, "pull.json", "{}"))); got != same(t, live) {
+		t.Errorf("by the snapshot:\n%s\nlive:\n%s", got, same(t, live))
+	}
+	if out, err := c.Kubectl(t.Context(), "", "delete", "customresourcedefinitions", "clusterversions.config.openshift.io"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	wantOutcome(t, invoke(t, "", "check", "--release", testrelease.Version, "--kubeconfig", c.Kubeconfig, "--allow-loopback"), cli.ExitTrouble, "--release 4.21.3: there is no ClusterVersion")
+}
+
+// same returns what does not depend on the way of asking.
+func same(t *testing.T, got clitest.Outcome) string {
+	t.Helper()
 	doc := decodeRelease(t, got)
-	if got.Code != cli.ExitAdmitted || doc.Verdict != "READY" || doc.Counts.Ready != images+1 {
-		t.Fatalf("got %d, %+v, %v, %s", got.Code, doc.Counts, doc.Signature, s.check(t, dump, testrelease.Version).Out)
-	}
-	for _, asked := range s.Requests() {
-		if !strings.HasPrefix(asked, "GET ") && !strings.HasPrefix(asked, "HEAD ") || strings.Contains(asked, "/tags/") || strings.Contains(asked, "_catalog") {
-			t.Errorf("asked what no node asks: %s", asked)
-		}
-	}
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
-	s.lacksOne(t, dump, s.anyOf(random, *releaseWorlds))
-	small := releaseStage{testrelease.Mirrored(t, 12)}
-	small.lacksOne(t, clitest.Written(t, "small.yaml", small.Objects(small.Signed)), small.ofEachKind(t))
+	doc.Seconds, doc.Notes = 0, nil
+	doc.Remedy = regexp.MustCompile(` --(from|kubeconfig|pull-secret) \S+`).ReplaceAllString(doc.Remedy, "")
+	return asJSON(t, doc)
 }
 
-// lacksOne takes parts of a release away, one at a time.
-func (s releaseStage) lacksOne(t *testing.T, dump string, parts []testrelease.Part) {
-	t.Helper()
-	for _, part := range parts {
-		s.Without(part.Path)
-		got := s.check(t, dump, testrelease.Version, "-o", "json")
-		doc := decodeRelease(t, got)
-		named := slices.ContainsFunc(doc.Images, func(i v1alpha1.ReleaseImage) bool {
-			return i.Name == part.Name && i.State == "NOT READY" && len(i.Findings) > 0
-		})
-		if got.Code != cli.ExitDenied || doc.Verdict != "NOT READY" || !named || doc.Counts.NotReady != 1 {
-			t.Errorf("without the %s of %s (%s): exit code %d, %s, %+v", part.What, part.Name, part.Path, got.Code, doc.Verdict, doc.Counts)
-		}
-	}
-}
-
-// ofEachKind returns a part of each kind that may be missing, and of each image that stands out.
-func (s releaseStage) ofEachKind(t *testing.T) []testrelease.Part {
-	t.Helper()
-	parts := []testrelease.Part{s.PartOf("cluster-version-operator", "image"), s.PartOf("rhel-coreos", "image"), s.PartOf("rhel-coreos-extensions", "image")}
-	for _, what := range []string{"image", "layer", "signature"} {
-		parts = append(parts, s.PartOf("release", what))
-	}
-	for _, what := range []string{"image", "child", "layer", "signature"} {
-		i := slices.IndexFunc(s.Parts, func(p testrelease.Part) bool { return p.What == what && strings.HasPrefix(p.Name, "component-") })
-		if i < 0 {
-			t.Fatalf("the release has no %s", what)
-		}
-		parts = append(parts, s.Parts[i])
-	}
-	return parts
-}
-
-func (s releaseStage) anyOf(random *rand.Rand, n int) []testrelease.Part {
-	parts := make([]testrelease.Part, n)
-	for i := range parts {
-		parts[i] = s.Parts[random.IntN(len(s.Parts))]
-	}
-	return parts
-}
-
-// otherSignatures is a ConfigMap with signatures of other releases, which say nothing of this one.
-const otherSignatures = `---
-apiVersion: v1
-kind: ConfigMap
-metadata: {namespace: openshift-config-managed, name: other-signatures, labels: {release.openshift.io/verification-signatures: ""}}
-binaryData: {sha256-aaaa-1: b3RoZXI=, sha256-bbbb-1: b3RoZXI=}
-`
-
-// TestReleaseLacksEntry takes away all that ConfigMaps have for the release, one after the other: it is named, and what is not for this release is not
-// missed.
-func TestReleaseLacksEntry(t *testing.T) {
+// TestReleasePin: --pin prints sets of what is ready alone, and --rescue adds what is wanted on the day something is wrong, before an update and before a
+// change. Of the rescue set, what cannot be pinned is said.
+func TestReleasePin(t *testing.T) {
 	s := releaseStage{testrelease.Mirrored(t, 4)}
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
 	s.Without()
-	key := strings.ReplaceAll(s.Digest, ":", "-") + "-1"
-	whole := s.Objects(s.Signed) + otherSignatures
-	replaced := func(old, by string) string {
-		if !strings.Contains(whole, old) {
-			t.Fatalf("no %q in the objects", old)
-		}
-		return strings.Replace(whole, old, by, 1)
+	image, err := testregistries.Image("must-gather")
+	if err != nil {
+		t.Fatal(err)
 	}
-	const signatureLabel = `name: mirrored-release-signatures, labels: {release.openshift.io/verification-signatures: ""}`
-	worlds := []struct {
-		without, objects string
-		code             int
-		state, names     string
-	}{
-		{"the signature", replaced(key+": ", "sha256-cccc-1: "), cli.ExitDenied, "NOT READY", s.Digest},
-		{"the ConfigMap of the signature", replaced(signatureLabel, "name: another"), cli.ExitDenied, "NOT READY", s.Digest},
-		{"the end of the signature", s.Objects(s.Signed[:random.IntN(len(s.Signed)-1)+1]) + otherSignatures, cli.ExitDenied, "NOT READY", s.Digest},
-		{"half of the signature", s.Objects(s.Signed[:len(s.Signed)/2]) + otherSignatures, cli.ExitDenied, "NOT READY", s.Digest},
-		{"the number of the signature", replaced(key+": ", strings.TrimSuffix(key, "-1")+": "), cli.ExitDenied, "NOT READY", s.Digest},
-		{"the keyring", replaced("verifier-public-key-redhat", "another-key"), cli.ExitTrouble, "UNKNOWN", "ConfigMap openshift-config-managed/release-verification has no key"},
-		{"the ConfigMap of keyrings", replaced("name: release-verification", "name: another"), cli.ExitTrouble, "UNKNOWN", "ConfigMap openshift-config-managed/release-verification, which has the keys, was not found"},
-		{"a signature of another release", replaced("sha256-bbbb-1: b3RoZXI=", "sha256-dddd-1: b3RoZXI="), cli.ExitAdmitted, "READY", key},
-		{"the signatures of other releases", s.Objects(s.Signed), cli.ExitAdmitted, "READY", key},
+	hash, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, world := range worlds {
-		got := s.check(t, clitest.Written(t, "world.yaml", world.objects), testrelease.Version, "-o", "json")
-		doc := decodeRelease(t, got)
-		said := doc.Signature.Reason + "\n" + strings.Join(doc.Signature.Detail, "\n")
-		if got.Code != world.code || doc.Verdict != world.state || doc.Signature.State != world.state || !strings.Contains(said, world.names) || doc.Counts.NotReady+doc.Counts.Unknown != 0 {
-			t.Errorf("seed %d: without %s: exit code %d, %s, %+v", seed, world.without, got.Code, doc.Verdict, doc.Signature)
-		}
+	s.Write(t, "openshift/release", image)
+	if err := s.Attach("openshift/release", s.Images, hash.String()); err != nil {
+		t.Fatal(err)
 	}
+	rescue := s.Images + "@" + hash.String()
+	stream := func(name, image string) string {
+		return "---\napiVersion: image.openshift.io/v1\nkind: ImageStream\nmetadata: {namespace: openshift, name: " + name + "}\nspec: {tags: [{name: latest, from: {kind: DockerImage, name: '" + image + "'}}]}\n"
+	}
+	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed)+stream("must-gather", rescue)+stream("tools", s.Images+":tools"))
+	change := clitest.Written(t, "change.yaml", "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: other}\nspec: {imageDigestMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other]}]}\n")
+	before := []string{"check", "-f", change, "--pin", "--from", dump, "--allow-loopback"}
+	pinned := "- name: " + rescue + "\n"
+
+	wantOutcome(t, invoke(t, "", before...), cli.ExitTrouble, "no drain moves a pod")
+	wantOutcome(t, invoke(t, "", append(before, "--rescue")...), cli.ExitAdmitted, pinned, "name: pinned-worker-1", "# Not enough: "+s.Images+":tools (rescue set, pool worker): it is named by tag", "Note: a registry is needed all the same, for 1 image")
+	got := s.check(t, dump, testrelease.Version, "--pin")
+	wantOutcome(t, got, cli.ExitAdmitted, "# Pool worker: 3 images; ", "Note: every pool gets all images, as it is not known which of them today's release runs in which pool: ", "name: release-worker-1", "- name: "+s.Releases+"@"+s.Digest)
+	if strings.Contains(got.Out, pinned) {
+		t.Errorf("the rescue set is pinned, and was not wanted:\n%s", got.Out)
+	}
+	wantOutcome(t, s.check(t, dump, testrelease.Version, "--pin", "--rescue"), cli.ExitAdmitted, pinned, "name: release-worker-1", ":tools (rescue set")
+	part := s.PartOf("cluster-version-operator", "image").Path
+	s.Without(part[:strings.LastIndex(part, "/")+1] + hash.String())
+	got = s.check(t, dump, testrelease.Version, "--pin", "--rescue")
+	wantOutcome(t, got, cli.ExitDenied, "name: release-worker-1", "# Not enough: "+rescue+" (rescue set, pool worker): PinnedImageMissing: ", "1 image is left out")
+	if strings.Contains(got.Out, pinned) {
+		t.Errorf("it is pinned, and cannot be pulled:\n%s", got.Out)
+	}
+	s.Without(part)
+	if got := s.check(t, dump, testrelease.Version, "--pin"); got.Code != cli.ExitDenied || got.Out != "" || !strings.Contains(got.Err, "NOT READY: Release 4.21.3") {
+		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+}
+
+// TestDeletesOfNextRelease: what a cluster will pull by its next update is needed, with its signatures, if check is told which release that is. Of one
+// that cannot be read, nothing may be deleted, and no list is complete.
+func TestDeletesOfNextRelease(t *testing.T) {
+	s := releaseStage{testrelease.Mirrored(t, 6)}
+	s.Without()
+	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed))
+	ask := func(args string) clitest.Outcome {
+		return invoke(t, "", append(strings.Fields("check --allow-loopback "+args), "--from", dump)...)
+	}
+	images := decodeRelease(t, s.check(t, dump, testrelease.Version, "-o", "json")).Images
+	last := images[len(images)-1]
+	wantOutcome(t, ask("--deletes "+last.At), cli.ExitAdmitted, "they pull none of its 1 item")
+	got := ask("--release 4.21.3 -o json --deletes " + last.At)
+	var doc v1alpha1.Deletion
+	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || got.Code != cli.ExitDenied || len(doc.Needed) != 1 || doc.Needed[0].Use != "next release" || doc.Needed[0].Image != last.Image || doc.Needed[0].Consumers[0].Name != testrelease.Version {
+		t.Errorf("exit code %d, %v: %s%s", got.Code, err, got.Out, got.Err)
+	}
+	wantOutcome(t, ask("--release 4.21.3 --deletes "+last.Signatures[0].Reference), cli.ExitDenied, "SignatureMissing", "used by Release openshift-cluster-version/4.21.3 ("+last.Name+")")
+	keep := "--keep " + s.Mirror + "/openshift -o refs"
+	kept := ask("--release 4.21.3 " + keep)
+	for _, i := range images {
+		wantOutcome(t, kept, cli.ExitAdmitted, i.At+"\n", i.Signatures[0].Reference+"\n")
+	}
+	if got := ask(keep); strings.Contains(got.Out, last.At) {
+		t.Errorf("not told of a release, it keeps\n%s", got.Out)
+	}
+	s.Without(s.PartOf("release", "image").Path)
+	wantOutcome(t, ask("--release 4.21.3 --deletes "+last.At), cli.ExitDenied, "the release image could not be found")
+	wantOutcome(t, ask("--release 4.21.3 "+keep), cli.ExitTrouble, "may not be complete: images named by release 4.21.3")
 }
 
 // BenchmarkRelease: what check --release takes beyond the bare requests to the registry, in the same run. Both find a registry
