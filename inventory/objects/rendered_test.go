@@ -1,6 +1,10 @@
 package objects
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -17,6 +21,36 @@ import (
 func renderedJSON(file, rest string) []byte {
 	return []byte(`{"metadata": {"name": "rendered-worker-1"}, "spec": {"osImageURL": "quay.io/os:1", "kernelArguments": ["a"], "config": {
 		"storage": {"files": [` + file + `]}` + rest + `}}}`)
+}
+
+// TestDecodeApplied: the files of a MachineConfig are read in each form that MCO gives, or gave, them, and the file that cannot be read is named.
+func TestDecodeApplied(t *testing.T) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte("a = 1\n")); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	zipped := base64.StdEncoding.EncodeToString(b.Bytes())
+	for name, tt := range map[string]struct{ source, compression, fails string }{
+		"base64, as MCO writes it":                  {"data:text/plain;charset=utf-8;base64,YSA9IDEK", "", ""},
+		"plain, as it used to":                      {"data:text/plain,a%20%3D%201%0A", "", ""},
+		"compressed":                                {"data:;base64," + zipped, "gzip", ""},
+		"no data URL":                               {"https://example.com/file", "", "its contents are not a data URL"},
+		"a compression that Ignition does not have": {"data:,x", "xz", `its compression "xz" is unknown`},
+		"not compressed":                            {"data:,plain%20text", "gzip", "gzip: invalid header"},
+		"no base64":                                 {"data:;base64,%%", "", `invalid URL escape "%%"`},
+	} {
+		file := fmt.Sprintf(`{"path": "/etc/containers/registries.conf", "contents": {"source": %q, "compression": %q}}`, tt.source, tt.compression)
+		got, err := DecodeApplied(renderedJSON(file, ""))
+		switch {
+		case tt.fails != "":
+			if want := "reading MachineConfig 99-worker-generated-registries: /etc/containers/registries.conf: " + tt.fails; err == nil || err.Error() != want {
+				t.Errorf("%s: got %v, want %s", name, err, want)
+			}
+		case err != nil || string(got.Files[mirrors.RegistriesConfPath]) != "a = 1\n":
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
 }
 
 func TestDecodeRendered(t *testing.T) {

@@ -79,7 +79,7 @@ func (g gen) files(t *testing.T) []File {
 	return files
 }
 
-func encoded(t *testing.T, conf sysregistriesv2.V2RegistriesConf) []byte {
+func encoded(t testing.TB, conf sysregistriesv2.V2RegistriesConf) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := toml.NewEncoder(&b).Encode(conf); err != nil {
@@ -124,7 +124,7 @@ func runtimeWith(t *testing.T, dir string, s Set) runtime {
 	if _, err := sysregistriesv2.TryUpdatingCache(sys); err != nil {
 		t.Fatal(err)
 	}
-	return runtime{sys}
+	return runtime{sys: sys}
 }
 
 // TestFilesOf: which of several MachineConfigs has its file on a node.

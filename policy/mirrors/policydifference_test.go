@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	configv1 "github.com/openshift/api/config/v1"
 )
 
@@ -98,5 +99,31 @@ func TestMayBeSpared(t *testing.T) {
 		if got := tt.set.MayBeSpared(tt.d); got != tt.want {
 			t.Errorf("%s: got %v", tt.reason, got)
 		}
+	}
+}
+
+// TestDifferences: entries are compared scope by scope, in words that have all that nodes heed, and so are search registries.
+func TestDifferences(t *testing.T) {
+	conf := func(text string) sysregistriesv2.V2RegistriesConf {
+		parsed, err := parseFile([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	objects := conf("unqualified-search-registries = ['docker.io']\n[[registry]]\nlocation = 'quay.io/team'\n[[registry.mirror]]\nlocation = 'm.local/team'\npull-from-mirror = 'digest-only'\n")
+	former := conf("unqualified-search-registries = ['docker.io']\n[[registry]]\nprefix = 'quay.io/team'\nlocation = 'quay.io/team'\nmirror-by-digest-only = true\n[[registry.mirror]]\nlocation = 'm.local/team'\n")
+	if got := Differences(objects, former); len(got) > 0 {
+		t.Errorf("mirror-by-digest-only, as it used to be: %v", got)
+	}
+	nodes := conf("unqualified-search-registries = ['quay.io']\n[[registry]]\nprefix = 'a.local'\nlocation = 'b.local'\nblocked = true\ninsecure = true\n[[registry.mirror]]\nlocation = 'm.local'\ninsecure = true\npull-from-mirror = 'tag-only'\n[[registry.mirror]]\nlocation = 'n.local'\n[[registry]]\nlocation = 'c.local'\n")
+	want := []Difference{
+		{Scope: "a.local", MachineConfig: "blocked, insecure, location b.local, mirror m.local (tags, insecure), mirror n.local (all pulls)"},
+		{Scope: "c.local", MachineConfig: "no setting"},
+		{Scope: "quay.io/team", Objects: "mirror m.local/team (digests)"},
+		{Scope: "unqualified-search-registries", Objects: "docker.io", MachineConfig: "quay.io"},
+	}
+	if got := Differences(objects, nodes); !slices.Equal(got, want) {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -137,7 +137,10 @@ func (g gen) image(s Set) string {
 }
 
 // runtime is sysregistriesv2 with the file that MCO would have written.
-type runtime struct{ sys *types.SystemContext }
+type runtime struct {
+	sys  *types.SystemContext
+	conf sysregistriesv2.V2RegistriesConf // that MCO writes
+}
 
 // newRuntime returns an error where the generator or the reader gives one.
 func newRuntime(t testing.TB, dir string, s Set) (runtime, error) {
@@ -174,7 +177,7 @@ func newRuntime(t testing.TB, dir string, s Set) (runtime, error) {
 	sys := &types.SystemContext{SystemRegistriesConfPath: path, SystemRegistriesConfDirPath: filepath.Join(dir, "none")}
 	sysregistriesv2.InvalidateCache()
 	_, err := sysregistriesv2.TryUpdatingCache(sys)
-	return runtime{sys}, err
+	return runtime{sys, conf}, err
 }
 
 // sources is what containers/image's docker transport does with a reference.
@@ -254,6 +257,7 @@ func compare(t testing.TB, dir string, g gen) (compared, covered int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	compareRendered(t, Resolution{set, table}, none, rt.conf)
 	for range 8 {
 		image := g.image(set)
 		got, err := table.Route(image, "")
@@ -280,6 +284,31 @@ func compare(t testing.TB, dir string, g gen) (compared, covered int) {
 		}
 	}
 	return compared, covered
+}
+
+// compareRendered holds the file that is shown to the one that MCO writes, whose order means nothing, and Differences to whether there are any.
+func compareRendered(t testing.TB, r Resolution, none *Table, theirs sysregistriesv2.V2RegistriesConf) {
+	t.Helper()
+	text, err := r.RegistriesConf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, after, found := strings.Cut(text, SearchDropInPath+".\n"); found {
+		text = after
+	}
+	// Wildcards have a prefix, all others a location.
+	slices.SortFunc(theirs.Registries, func(a, b sysregistriesv2.Registry) int {
+		return strings.Compare(a.Prefix+a.Location, b.Prefix+b.Location)
+	})
+	if want := string(encoded(t, theirs)); text != want {
+		t.Errorf("rendered is\n%s\nand MCO writes\n%s", text, want)
+	}
+	if d := Differences(r.Config(), theirs); len(d) > 0 {
+		t.Errorf("there are no differences but %v:\n%s", d, text)
+	}
+	if plain := string(encoded(t, none.Config())); (len(Differences(none.Config(), r.Config())) > 0) != (plain != text) {
+		t.Errorf("what differs from no objects is not said:\n%s", text)
+	}
 }
 
 func dump(s Set) string {

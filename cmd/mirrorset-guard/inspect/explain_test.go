@@ -6,33 +6,20 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/BurntSushi/toml"
-	"github.com/containers/image/v5/docker/reference"
-	"github.com/containers/image/v5/pkg/sysregistriesv2"
-	"github.com/containers/image/v5/types"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	imagename "github.com/google/go-containerregistry/pkg/name"
 	fakeregistry "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	configv1 "github.com/openshift/api/config/v1"
-	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
-	"github.com/openshift/runtime-utils/pkg/registries"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
@@ -475,270 +462,6 @@ func push(t *testing.T, server *httptest.Server, ref string) {
 	}
 }
 
-// The rest holds the command to sysregistriesv2, reading the file that MCO would
-// have written, for random configurations before and after a change.
-
-// random makes names that nest, collide and differ by a port or a wildcard, in
-// objects that the API server and MCO accept more often than not.
-type random struct{ *rand.Rand }
-
-var (
-	randomHosts = []string{"quay.io", "quay.io:443", "reg.local", "reg.local:5000", "a.b.example.com", "b.example.com", "example.com", "example.com:5000", "docker.io", "image-registry.svc:5000"}
-	randomPaths = []string{"", "/team", "/team/app", "/team/app/deep", "/te", "/library", "/library/nginx"}
-	randomTails = []string{"", ":v1", "@" + clitest.TestDigest, ":v1@" + clitest.TestDigest}
-)
-
-func oneOf[T any](r random, from []T) T { return from[r.IntN(len(from))] }
-
-func (r random) scope() string {
-	if r.IntN(10) == 0 {
-		return oneOf(r, []string{"*.example.com", "*.b.example.com", "*.svc"})
-	}
-	return oneOf(r, randomHosts) + oneOf(r, randomPaths)
-}
-
-// policyOf gives a source the same policy everywhere, as MCO wants it.
-func policyOf(source string) configv1.MirrorSourcePolicy {
-	if len(source)%3 == 0 {
-		return configv1.NeverContactSource
-	}
-	return configv1.AllowContactingSource
-}
-
-func (r random) mirrors() []configv1.ImageMirror {
-	var out []configv1.ImageMirror
-	for range r.IntN(4) {
-		m := oneOf(r, []string{"m.local", "m.local:8443", "mirror", "other.local"}) + oneOf(r, []string{"", "/x", "/team"})
-		out = append(out, configv1.ImageMirror(m))
-	}
-	return out
-}
-
-func (r random) object() mirrors.Object {
-	name := fmt.Sprint("set-", r.IntN(3))
-	if r.IntN(2) == 0 {
-		o := &configv1.ImageTagMirrorSet{}
-		o.APIVersion, o.Kind = mirrors.TagMirrorSetGVK.ToAPIVersionAndKind()
-		for range 1 + r.IntN(3) {
-			source := r.scope()
-			o.Spec.ImageTagMirrors = append(o.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: source, Mirrors: r.mirrors(), MirrorSourcePolicy: policyOf(source)})
-		}
-		o.Name = name
-		return o
-	}
-	o := &configv1.ImageDigestMirrorSet{}
-	o.APIVersion, o.Kind = mirrors.DigestMirrorSetGVK.ToAPIVersionAndKind()
-	for range 1 + r.IntN(3) {
-		source := r.scope()
-		o.Spec.ImageDigestMirrors = append(o.Spec.ImageDigestMirrors, configv1.ImageDigestMirrors{Source: source, Mirrors: r.mirrors(), MirrorSourcePolicy: policyOf(source)})
-	}
-	o.Name = name
-	return o
-}
-
-func (r random) imageConfig() *configv1.Image {
-	o := &configv1.Image{}
-	o.APIVersion, o.Kind = mirrors.ImageConfigGVK.ToAPIVersionAndKind()
-	o.Name = "cluster"
-	for _, list := range []*[]string{&o.Spec.RegistrySources.BlockedRegistries, &o.Spec.RegistrySources.InsecureRegistries} {
-		for range r.IntN(3) {
-			*list = append(*list, oneOf(r, []string{r.scope(), "m.local", "m.local/team", "other.local", "quay.io/team/"}))
-		}
-	}
-	if r.IntN(8) == 0 {
-		o.Spec.RegistrySources.ContainerRuntimeSearchRegistries = []string{"quay.io", "example.com:5000"}
-	}
-	return o
-}
-
-func (r random) image(s mirrors.Set) string {
-	if r.IntN(12) == 0 {
-		return oneOf(r, []string{"nginx", "library/nginx:1.27", "team/app@" + clitest.TestDigest})
-	}
-	scope := r.scope()
-	if entries := s.Entries(); len(entries) > 0 && r.IntN(5) > 0 {
-		scope = oneOf(r, entries).Source
-	}
-	scope = strings.Replace(scope, "*.", oneOf(r, []string{"x.", "x.y."}), 1)
-	if !strings.Contains(scope, "/") {
-		scope += oneOf(r, []string{"", ":5000"}) + oneOf(r, randomPaths[1:])
-		scope = strings.Replace(strings.Replace(scope, ":443:", ":", 1), ":5000:", ":", 1)
-	}
-	return scope + oneOf(r, []string{"", "/app"}) + oneOf(r, randomTails)
-}
-
-// mcoFile is the registries.conf that MCO makes of s.
-func mcoFile(t *testing.T, s mirrors.Set) string {
-	t.Helper()
-	var (
-		tags    []*configv1.ImageTagMirrorSet
-		digests []*configv1.ImageDigestMirrorSet
-		legacy  []*operatorv1alpha1.ImageContentSourcePolicy
-	)
-	for _, o := range s.Objects {
-		switch o := o.(type) {
-		case *configv1.ImageTagMirrorSet:
-			tags = append(tags, o)
-		case *configv1.ImageDigestMirrorSet:
-			digests = append(digests, o)
-		}
-	}
-	conf := sysregistriesv2.V2RegistriesConf{UnqualifiedSearchRegistries: []string{"registry.access.redhat.com", "docker.io"}}
-	if search := s.Registries.ContainerRuntimeSearchRegistries; len(search) > 0 {
-		conf.UnqualifiedSearchRegistries = search
-	}
-	if err := registries.EditRegistriesConfig(&conf, s.Registries.InsecureRegistries, s.Registries.BlockedRegistries, legacy, digests, tags); err != nil {
-		t.Fatal(err)
-	}
-	var file strings.Builder
-	if err := toml.NewEncoder(&file).Encode(conf); err != nil {
-		t.Fatal(err)
-	}
-	return file.String()
-}
-
-func nodeReading(t *testing.T, registriesConf string) *types.SystemContext {
-	t.Helper()
-	path := clitest.Written(t, "registries.conf", registriesConf)
-	sys := &types.SystemContext{SystemRegistriesConfPath: path, SystemRegistriesConfDirPath: path + ".none"}
-	if _, err := sysregistriesv2.TryUpdatingCache(sys); err != nil {
-		t.Fatal(err)
-	}
-	return sys
-}
-
-// nodeRoute is what a node does with image: short names try each search registry
-// in turn, and a candidate that cannot be rewritten is passed over.
-func nodeRoute(t *testing.T, sys *types.SystemContext, image string) []v1alpha1.Source {
-	t.Helper()
-	candidates := []string{image}
-	if first, _, found := strings.Cut(image, "/"); !found || !strings.ContainsAny(first, ".:") {
-		search, err := sysregistriesv2.UnqualifiedSearchRegistries(sys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		candidates = nil
-		for _, registry := range search {
-			candidates = append(candidates, registry+"/"+image)
-		}
-	}
-	all := []v1alpha1.Source{}
-	for _, c := range candidates {
-		ref, err := reference.ParseDockerRef(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, nodeSources(t, sys, ref)...)
-	}
-	return all
-}
-
-// nodeSources is what containers/image's docker transport does with a reference.
-func nodeSources(t *testing.T, sys *types.SystemContext, ref reference.Named) []v1alpha1.Source {
-	t.Helper()
-	entry := findRegistry(t, sys, ref)
-	if entry == nil {
-		return []v1alpha1.Source{{Reference: ref.String()}}
-	}
-	pulls, err := entry.PullSourcesFromReference(ref)
-	if err != nil {
-		return nil
-	}
-	var sources []v1alpha1.Source
-	for i, p := range pulls {
-		covering := findRegistry(t, sys, p.Reference)
-		sources = append(sources, v1alpha1.Source{
-			Reference: p.Reference.String(), Mirror: i < len(pulls)-1,
-			Blocked: covering != nil && covering.Blocked, Insecure: p.Endpoint.Insecure,
-		})
-	}
-	return sources
-}
-
-func findRegistry(t *testing.T, sys *types.SystemContext, ref reference.Named) *sysregistriesv2.Registry {
-	t.Helper()
-	entry, err := sysregistriesv2.FindRegistry(sys, ref.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return entry
-}
-
-func TestExplainIsTheRuntimes(t *testing.T) {
-	sets, routes, mirrored, rejected := campaign.Times(60, 300), 0, 0, 0
-	for seed := range uint64(sets) {
-		r := random{rand.New(rand.NewPCG(seed, 2))}
-		before, after, dump, change := r.situation(t)
-		if refusedByMCO(before) || refusedByMCO(after) {
-			rejected++
-			if got := invoke(t, "", "explain", "--from", dump, "-f", change, "quay.io/x"); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "RejectedByMCO") {
-				t.Errorf("seed %d: %+v, want exit 2 and RejectedByMCO", seed, got)
-			}
-			continue
-		}
-		images := make([]string, 8)
-		for i := range images {
-			images[i] = r.image(after)
-		}
-		doc := explained(t, append([]string{"explain", "--from", dump, "-f", change, "-o", "json"}, images...))
-		for _, side := range []struct {
-			name  string
-			set   mirrors.Set
-			route func(v1alpha1.Explained) v1alpha1.Route
-		}{
-			{"before", before, func(e v1alpha1.Explained) v1alpha1.Route { return e.Before }},
-			{"after", after, func(e v1alpha1.Explained) v1alpha1.Route { return e.After }},
-		} {
-			node := nodeReading(t, mcoFile(t, side.set))
-			for i, image := range images {
-				got, want := side.route(doc.Images[i]), nodeRoute(t, node, image)
-				if diff := cmp.Diff(want, got.Sources, cmpopts.IgnoreFields(v1alpha1.Source{}, "Refused")); diff != "" || (got.Error == "") != (len(want) > 0) {
-					t.Fatalf("seed %d, %s %s (-runtime +explain), error %q:\n%s", seed, image, side.name, got.Error, diff)
-				}
-				routes++
-				if len(want) != 1 || want[0].Blocked || want[0].Insecure {
-					mirrored++
-				}
-			}
-		}
-		table := invoke(t, "", append([]string{"explain", "--from", dump, "-f", change}, images...)...)
-		if table.Code != cli.ExitAdmitted {
-			t.Errorf("seed %d: %+v", seed, table)
-		}
-		assertWidth(t, table.Out)
-	}
-	t.Logf("%d sets, %d of them rejected by MCO; %d routes equal to the runtime's, %d of them not plainly the source", sets, rejected, routes, mirrored)
-	if rejected > sets/2 || mirrored < routes/3 {
-		t.Error("too few of the inputs were meaningful")
-	}
-}
-
-// situation makes a dump and a change, and returns what they amount to.
-func (r random) situation(t *testing.T) (before, after mirrors.Set, dump, change string) {
-	var list struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Items      []any  `json:"items"`
-	}
-	list.APIVersion, list.Kind = "v1", "List"
-	for i, o := range []mirrors.Object{r.imageConfig(), r.object(), r.object(), r.object()} {
-		o.SetResourceVersion(strconv.Itoa(i + 1)) // of two of a name the later is newer
-		before = mirrors.Put(o).Apply(before)
-		list.Items = append(list.Items, o)
-	}
-	changed := r.object()
-	for !isCreatable(t, changed) {
-		changed = r.object()
-	}
-	return before, mirrors.Put(changed).Apply(before), clitest.Written(t, "dump.json", asJSON(t, list)), clitest.Written(t, "change.json", asJSON(t, changed))
-}
-
-// isCreatable reports whether an API server would take o.
-func isCreatable(t *testing.T, o mirrors.Object) bool {
-	gvk := o.(runtime.Object).GetObjectKind().GroupVersionKind()
-	return len(crd.Validate(gvk, []byte(asJSON(t, o)), nil)) == 0
-}
-
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -746,11 +469,6 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-func refusedByMCO(s mirrors.Set) bool {
-	_, err := mirrors.Resolve(s)
-	return err != nil
 }
 
 func explained(t *testing.T, args []string) v1alpha1.Explanation {
