@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,6 +205,34 @@ func TestReadTruncatedArchive(t *testing.T) {
 	}
 	if p := s.Problems(); len(p) == 0 || !strings.Contains(p[len(p)-1].Error(), "unexpected EOF") {
 		t.Errorf("problems %v, want that the end is missing", p)
+	}
+}
+
+// TestCutArchive: one that is cut off anywhere, also where a tar has no mark of its own, is never taken for whole.
+func TestCutArchive(t *testing.T) {
+	zipped := archived(t)
+	r, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain = bytes.TrimRight(plain, "\x00") // the two empty blocks at its end, which a whole one has, come after this
+	isWhole := func(archive []byte) bool {
+		s, err := ReadFrom(bytes.NewReader(archive), "must-gather")
+		return err == nil && !slices.ContainsFunc(s.Problems(), func(p Problem) bool { return strings.HasPrefix(p.Error(), "must-gather: ") })
+	}
+	if !isWhole(zipped) {
+		t.Fatal("the whole one is not")
+	}
+	for archive, step := range map[*[]byte]int{&zipped: len(zipped)/20 + 1, &plain: 512} {
+		for at := step; at < len(*archive); at += step {
+			if isWhole((*archive)[:at]) {
+				t.Errorf("cut at %d of %d, it is taken for whole", at, len(*archive))
+			}
+		}
 	}
 }
 

@@ -161,6 +161,9 @@ func (f *following) report(_ context.Context, r report.Report) (err error) {
 	f.locked(func() {
 		if err = f.fails; err == nil {
 			f.reports = append(f.reports, fmt.Sprintf("%s %s: %s", r.Reason, r.Name(), r.Note))
+			if r.Warning != (r.Reason == MirrorRolloutStalled) {
+				f.reports = append(f.reports, "as an Event of another type")
+			}
 		}
 	})
 	return err
@@ -210,8 +213,10 @@ func TestFollower(t *testing.T) {
 			f.wants(t, "it begins", 10*time.Second, began)
 			f.wants(t, "nothing moves", 20*time.Minute, "")
 			f.wants(t, "for half an hour", 11*time.Minute, "MirrorRolloutStalled ImageTagMirrorSet shop: pool worker has not moved for 30m: nothing is known that holds it up")
+			f.wantsGauges(t, map[string]float64{"active": 1, "stalled": 1, "following": 1})
 			f.cluster.become("2", "2", "1")
 			f.wants(t, "a node is done", 10*time.Second, "MirrorRolloutResumed ImageTagMirrorSet shop: pool worker moves again: 0 of 0 nodes are done, the rest takes 5 to 15 minutes")
+			f.wantsGauges(t, map[string]float64{"active": 1, "stalled": 0, "following": 1})
 			f.cluster.become("2", "2", "2")
 			f.wants(t, "all are", 10*time.Second, "MirrorRolloutEnded ImageTagMirrorSet shop: after 31m, pool worker has 2 on 2 of 2 nodes")
 			f.wants(t, "nothing is under way", time.Hour, "")
@@ -281,6 +286,25 @@ func (f *following) wants(t *testing.T, why string, d time.Duration, want string
 	t.Helper()
 	if got := f.pass(d); got != want {
 		t.Errorf("%s: got\n%s\nwant\n%s", why, got, want)
+	}
+}
+
+// wantsGauges compares metrics of one series.
+func (f *following) wantsGauges(t *testing.T, want map[string]float64) {
+	t.Helper()
+	families, err := f.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range families {
+		name := strings.TrimPrefix(m.GetName(), "mirrorset_guard_rollout_")
+		if n, is := want[name]; is && m.GetMetric()[0].GetGauge().GetValue() != n {
+			t.Errorf("%s is %s, want %v", name, m.GetMetric(), n)
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("there is no %v", want)
 	}
 }
 
@@ -364,6 +388,7 @@ func TestFollowerLeads(t *testing.T) {
 		f.stop()
 		f.cluster.become("2", "2", "2")
 		f.wants(t, "it does not lead", time.Hour, "")
+		f.wantsGauges(t, map[string]float64{"following": 0})
 		families, err := f.metrics.Gather()
 		if err != nil {
 			t.Fatal(err)

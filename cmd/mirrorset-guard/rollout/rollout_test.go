@@ -205,48 +205,37 @@ func TestRolloutDocuments(t *testing.T) {
 	}
 }
 
-func imageCluster(spec string) string {
-	return "---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {" + spec + "}\n"
-}
-
-const clusterRelease = `---
-apiVersion: config.openshift.io/v1
-kind: ClusterVersion
-metadata: {name: version}
-status: {desired: {image: "quay.io/openshift-release-dev/ocp-release@sha256:0000000000000000000000000000000000000000000000000000000000000000"}}
-`
-
-// TestRolloutVerifyWell: the exit code is 0 if all is well, and only then.
+// TestRolloutVerifyWell: the exit code is 0 if all is well, and only then. When it is not is shown by the tests of package status.
 func TestRolloutVerifyWell(t *testing.T) {
 	done := rolloutNode("node-a", "rendered-worker-2", "rendered-worker-2", "Done", readyNode)
 	pool := strings.NewReplacer("configuration: {name: rendered-worker-1}", "configuration: {name: rendered-worker-2}",
 		"machineCount: 3", "machineCount: 1", `conditions: [{type: Updating, status: "True"}]`, "conditions: []").Replace(rolloutPool)
-	running := "---\napiVersion: v1\nkind: Pod\nmetadata: {name: cart, namespace: shop}\nspec: {nodeName: node-a, containers: [{name: c, image: x}]}\nstatus: {phase: Running}\n"
+	const (
+		running = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: cart, namespace: shop}\nspec: {nodeName: node-a, containers: [{name: c, image: x}]}\nstatus: {phase: Running}\n"
+		budgets = "---\napiVersion: policy/v1\nkind: PodDisruptionBudgetList\nitems: []\n"
+		cas     = "---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {additionalTrustedCA: {name: cas}}\n"
+		half    = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: [\n"
+	)
 	config := renderedConfig("rendered-worker-2", confWith, "kernelArguments: []")
+	well := pool + rolloutObjects + running + config + done + budgets
 	for _, tt := range []struct {
-		reason, dump string
-		code         int
-		want         string // on one of the streams
+		reason, command, dump string
+		code                  int
+		want                  string // on one of the streams
 	}{
-		{"all is well", pool + rolloutObjects + running + config + done, 0, "\nAll is well.\n"},
-		{"which CAs nodes trust is not compared", pool + rolloutObjects + imageCluster("additionalTrustedCA: {name: cas}") + running + config + done, 0, "\nAll is well, apart from what was not compared.\n"},
-		{"a registry was blocked, and nothing is rendered yet", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/bad]}") + clusterRelease + running + config + done, 1, "quay.io/bad: the node has: (no entry); the objects ask for: blocked"},
-		{"it may hold the release image", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/bad]}") + running + config + done, 2, "what would block the release image, and no"},
-		{"it holds the release image", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/openshift-release-dev]}") + clusterRelease + running + config + done, 0, "\nAll is well.\n"},
-		{"only some are allowed, and nothing is rendered yet", pool + rolloutObjects + imageCluster("registrySources: {allowedRegistries: [quay.io]}") + clusterRelease + running + config + done, 1, "/etc/containers/policy.json: all other images: the node has: accepted; the objects ask for:"},
-		{"no pods in the dump", pool + rolloutObjects + config + done, 2, "- pods could not be read"},
-		{"no rendered configs", pool + rolloutObjects + running + done, 2, "the dump has no MachineConfig"},
-		{"one that cannot be read", pool + rolloutObjects + running + strings.Replace(config, "base64,", "base64,!", 1) + done, 2, "illegal base64"},
-		{"no nodes", pool + rolloutObjects + running + config, 2, "- nodes could not be read"},
-		{"an image that cannot be pulled", pool + rolloutObjects + failingPod + config + done, 1, "1. mirror.example.com/shop/cart:v1"},
-		{"the dump ends in the middle", pool + rolloutObjects + running + config + done + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: [\n", 2, "dump.yaml: document 8: yaml: line 4: did not find"},
+		{"all is well", "verify", well, 0, "\nAll is well.\n"},
+		{"which CAs nodes trust is not compared", "verify", well + cas, 0, "\nAll is well, apart from what was not compared.\n"},
+		{"an image cannot be pulled", "verify", strings.Replace(well, running, failingPod, 1), 1, "1. mirror.example.com/shop/cart:v1"},
+		{"no rendered configs", "verify", strings.Replace(well, config, "", 1), 2, "the dump has no MachineConfig"},
+		{"one that cannot be read", "verify", strings.Replace(well, "base64,", "base64,!", 1), 2, "illegal base64"},
+		{"the dump ends in the middle", "verify", well + half, 2, "dump.yaml: document 9: yaml: line 4: did not find"},
+		{"nothing is held up", "diagnose", well, 0, "Nothing is held up.\n"},
+		{"the dump ends in the middle", "diagnose", well + half, 2, "dump.yaml: document 9: yaml: line 4: did not find"},
 	} {
-		t.Run(tt.reason, func(t *testing.T) {
-			got := invoke(t, "", "rollout", "verify", "--from", clitest.Written(t, "dump.yaml", tt.dump))
-			if got.Code != tt.code || !strings.Contains(got.Out+got.Err, tt.want) {
-				t.Errorf("exit code %d, want %d and %q\n%s%s", got.Code, tt.code, tt.want, got.Out, got.Err)
-			}
-		})
+		got := invoke(t, "", "rollout", tt.command, "--from", clitest.Written(t, "dump.yaml", tt.dump))
+		if got.Code != tt.code || !strings.Contains(got.Out+got.Err, tt.want) {
+			t.Errorf("%s, %s: exit code %d, want %d and %q\n%s%s", tt.command, tt.reason, got.Code, tt.code, tt.want, got.Out, got.Err)
+		}
 	}
 }
 
@@ -373,17 +362,6 @@ func TestRolloutHostileDump(t *testing.T) {
 		}
 		if got.Out == "" {
 			t.Errorf("%s says nothing: %s", args, got.Err)
-		}
-	}
-}
-
-// TestRolloutOfStories: clusters at rest have nothing to do.
-func TestRolloutOfStories(t *testing.T) {
-	for _, name := range []string{"181_a_tag_mirror_drains", "182_a_digest_mirror_reloads", "183_the_deadlock", "184_a_budget_without_room"} {
-		objects, _ := clitest.Story(t, name)
-		got := invoke(t, objects, "rollout", "--from", "-")
-		if got.Code != 0 || !strings.Contains(got.Out, "worker") || strings.Contains(got.Out, "for its turn") {
-			t.Errorf("%s: exit code %d\n%s%s", name, got.Code, got.Out, got.Err)
 		}
 	}
 }

@@ -217,12 +217,10 @@ func TestRolloutWatch(t *testing.T) {
 		{"nothing to do", testWatchNothing},
 		{"a rollout to its end", testWatchLines},
 		{"as JSON", testWatchJSON},
-		{"the guard follows", testFollowing},
 		{"wait for what nobody has applied yet", testWatchWaitFor},
 		{"a degraded pool", testWatchDegraded},
 		{"nothing happens", testWatchNothingHappens},
 		{"a drain that a budget holds up", testWatchStall},
-		{"a paused pool", testWatchPaused},
 		{"--timeout", testWatchTimeout},
 		{"mistakes", testWatchMistakes},
 		{"rights", testWatchRights},
@@ -353,9 +351,6 @@ func testWatchDegraded(t *testing.T, c realCluster) {
 func testWatchNothingHappens(t *testing.T, c realCluster) {
 	c.Apply(t, watchSet)
 	impatientWatch(t, "--kubeconfig", c.Kubeconfig).want(1, "Nothing has happened for", "MCO has not rendered what the mirror objects ask for yet, for worker")
-	c.Apply(t, strings.NewReplacer("ImageTagMirrorSet", "ImageDigestMirrorSet", "imageTagMirrors", "imageDigestMirrors", "shop]}", "shop], mirrorSourcePolicy: NeverContactSource}").Replace(watchSet))
-	defer c.Kubectl(context.Background(), "", "delete", "imagedigestmirrorset", "--all") //nolint:errcheck // the cluster ends
-	impatientWatch(t, "--kubeconfig", c.Kubeconfig).want(1, "MCO rejects the mirror objects")
 }
 
 const heldUpPod = `
@@ -406,13 +401,6 @@ func testWatchStall(t *testing.T, c realCluster) {
 	c.update(t, "node-b", "rendered-worker-2")
 	c.counted(t, "worker", "rendered-worker-2", 2)
 	on.want(0, `"Reached"`)
-}
-
-func testWatchPaused(t *testing.T, c realCluster) {
-	c.Apply(t, watchSet)
-	c.patchPool(t, "worker", `{"spec":{"paused":true}}`)
-	c.target(t, "worker", "rendered-worker-2")
-	impatientWatch(t, "--kubeconfig", c.Kubeconfig).want(1, "pool worker has not moved for", "pool worker is paused since")
 }
 
 func testWatchTimeout(t *testing.T, c realCluster) {
