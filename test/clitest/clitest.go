@@ -2,7 +2,6 @@
 package clitest
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/pem"
@@ -44,26 +43,6 @@ func Written(t testing.TB, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// Archived returns a tar archive of files, each a name and its text.
-func Archived(t *testing.T, namesAndTexts ...string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for i := 0; i < len(namesAndTexts); i += 2 {
-		name, text := namesAndTexts[i], namesAndTexts[i+1]
-		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o600, Format: tar.FormatUSTAR}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
 
 // RegistryAt starts a registry that is known as example.com, and under two names below

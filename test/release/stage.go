@@ -50,8 +50,6 @@ type Stage struct {
 	gone map[string]bool
 	// altered replaces a text in what is served under a path.
 	altered map[string][2]string
-	// holds are requests that have to wait, by the end of their path.
-	holds map[string]*hold
 	// refused is the status that everything is answered with, 0 for none.
 	refused int
 	asked   []string
@@ -82,7 +80,7 @@ func AtHome(t testing.TB, n int) *Stage {
 func newStage(t testing.TB) *Stage {
 	t.Helper()
 	process := testregistries.Run(t)
-	s := &Stage{gone: map[string]bool{}, altered: map[string][2]string{}, holds: map[string]*hold{}}
+	s := &Stage{gone: map[string]bool{}, altered: map[string][2]string{}}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: process.Addr})
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	server := httptest.NewServer(s.over(proxy))
@@ -95,7 +93,6 @@ func newStage(t testing.TB) *Stage {
 func (s *Stage) over(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hidden, altered, refused := s.noted(r)
-		s.wait(r)
 		switch {
 		case refused != 0:
 			w.WriteHeader(refused)
@@ -118,9 +115,6 @@ func (s *Stage) noted(r *http.Request) (hidden bool, altered []string, refused i
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
-	for _, h := range s.holds {
-		h.check(s.asked)
-	}
 	for path := range s.gone {
 		hidden = hidden || strings.HasSuffix(r.URL.Path, path)
 	}
@@ -128,53 +122,6 @@ func (s *Stage) noted(r *http.Request) (hidden bool, altered []string, refused i
 		altered = a[:]
 	}
 	return hidden, altered, s.refused
-}
-
-// A hold makes requests wait for others.
-type hold struct {
-	until   func(waiting int, asked []string) bool
-	waiting int
-	over    chan struct{}
-}
-
-func (h *hold) check(asked []string) {
-	select {
-	case <-h.over:
-	default:
-		if h.until(h.waiting, asked) {
-			close(h.over)
-		}
-	}
-}
-
-// wait returns once a request for a whole file need not wait any more, or has been given up.
-func (s *Stage) wait(r *http.Request) {
-	if r.Method != http.MethodGet || r.Header.Get("Range") != "" {
-		return
-	}
-	var over []chan struct{}
-	s.mu.Lock()
-	for path, h := range s.holds {
-		if strings.HasSuffix(r.URL.Path, path) {
-			h.waiting++
-			h.check(s.asked)
-			over = append(over, h.over)
-		}
-	}
-	s.mu.Unlock()
-	for _, o := range over {
-		select {
-		case <-o:
-		case <-r.Context().Done():
-		}
-	}
-}
-
-// Hold has who reads what has this end of a path wait until enough wait, and enough was asked since Without.
-func (s *Stage) Hold(path string, until func(waiting int, asked []string) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.holds[path] = &hold{until: until, over: make(chan struct{})}
 }
 
 func unknown(w http.ResponseWriter, r *http.Request) {

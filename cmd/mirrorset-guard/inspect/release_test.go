@@ -3,18 +3,13 @@ package inspect
 import (
 	"encoding/json"
 	"encoding/pem"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
@@ -234,70 +229,4 @@ func TestDeletesOfNextRelease(t *testing.T) {
 	s.Without(s.PartOf("release", "image").Path)
 	wantOutcome(t, ask("--release 4.21.3 --deletes "+last.At), cli.ExitDenied, "the release image could not be found")
 	wantOutcome(t, ask("--release 4.21.3 "+keep), cli.ExitTrouble, "may not be complete: images named by release 4.21.3")
-}
-
-// BenchmarkRelease: what check --release takes beyond the bare requests to the registry, in the same run. Both find a registry
-// that has answered the same requests before; the guard itself knows nothing each time. Other work on the machine comes and goes, so that medians
-// are compared.
-func BenchmarkRelease(b *testing.B) {
-	s := releaseStage{testrelease.Mirrored(b, 190)}
-	dump := clitest.Written(b, "dump.yaml", s.Objects(s.Signed))
-	check := func() time.Duration {
-		s.Without()
-		start := time.Now()
-		if got := s.check(b, dump, testrelease.Version); got.Code != cli.ExitAdmitted {
-			b.Fatal(got.Out, got.Err)
-		}
-		return time.Since(start)
-	}
-	check()
-	requests := s.Requests()
-	var took, bare []time.Duration
-	for b.Loop() {
-		took = append(took, check())
-		if n := len(s.Requests()); n != len(requests) {
-			b.Fatalf("%d requests, and %d before", n, len(requests))
-		}
-		start := time.Now()
-		s.replay(b, requests)
-		bare = append(bare, time.Since(start))
-	}
-	b.ReportMetric(float64(len(requests)), "requests")
-	b.ReportMetric(median(took).Seconds(), "s-check")
-	b.ReportMetric(median(bare).Seconds(), "s-bare")
-	b.ReportMetric(median(took).Seconds()/median(bare).Seconds(), "of-bare")
-}
-
-func median(times []time.Duration) time.Duration {
-	slices.Sort(times)
-	return times[len(times)/2]
-}
-
-// replay sends requests with nothing but net/http, as many at once as the guard does.
-func (s releaseStage) replay(b *testing.B, requests []string) {
-	b.Helper()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}
-	defer client.CloseIdleConnections()
-	var group errgroup.Group
-	group.SetLimit(64)
-	for _, r := range requests {
-		method, path, _ := strings.Cut(r, " ")
-		group.Go(func() error {
-			req, err := http.NewRequestWithContext(b.Context(), method, "http://"+s.Mirror+path, nil)
-			if err != nil {
-				return err
-			}
-			req.Header.Set("Accept", "application/vnd.oci.image.manifest.v1+json,application/vnd.oci.image.index.v1+json,application/vnd.docker.distribution.manifest.v2+json")
-			resp, err := client.Do(req)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			_, err = io.Copy(io.Discard, resp.Body)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		b.Fatal(err)
-	}
 }

@@ -7,12 +7,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 const teamDigests = `
@@ -234,51 +232,3 @@ func TestRenderJSON(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
-
-// TestRenderCluster compares with a MachineConfig that a real API server keeps.
-func TestRenderCluster(t *testing.T) {
-	c := newCluster(t)
-	for _, tt := range []struct{ name, apply, want string }{
-		{"no MachineConfig", teamDigests, "Whether the Machine Config Operator has applied the objects in force is not known: the cluster has no MachineConfig 99-worker-generated-registries.\n"},
-		{"applied", workerConfig(registriesFile(teamConf)), saysApplied},
-		{"stuck", workerConfig(registriesFile(emptyConf)), `MachineConfig 99-worker-generated-registries does not match the objects in force:
-- quay.io/team
-    objects:       mirror m.local/team (digests)
-    MachineConfig: (no entry)
-` + saysAdvice},
-	} {
-		c.Apply(t, tt.apply)
-		got := invoke(t, "", "render", "--kubeconfig", c.Kubeconfig)
-		if diff := cmp.Diff(clitest.Outcome{Out: teamConf, Err: tt.want}, got); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", tt.name, diff)
-		}
-	}
-	t.Run("not allowed to read it", func(t *testing.T) {
-		c.Apply(t, readerOfMirrors)
-		right := authorizationv1.ResourceAttributes{Verb: "list", Group: "config.openshift.io", Resource: "imagetagmirrorsets"}
-		if err := cluster.AwaitRight(t.Context(), c.Config, "reader", right); err != nil {
-			t.Fatal(err)
-		}
-		want := "Whether the Machine Config Operator has applied the objects in force is not known: reading MachineConfig 99-worker-generated-registries: " +
-			`machineconfigs.machineconfiguration.openshift.io "99-worker-generated-registries" is forbidden: User "reader" cannot get resource "machineconfigs" in API group "machineconfiguration.openshift.io" at the cluster scope.` + "\n"
-		got := invoke(t, "", "render", "--kubeconfig", c.KubeconfigAs(t, "reader"))
-		if diff := cmp.Diff(clitest.Outcome{Out: teamConf, Err: want}, got); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	})
-}
-
-// readerOfMirrors lets a user read what render wants, but for MachineConfigs.
-const readerOfMirrors = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: mirrors}
-rules:
-- {apiGroups: [config.openshift.io, operator.openshift.io], resources: ["*"], verbs: [get, list]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: mirrors}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirrors}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
-`
