@@ -134,7 +134,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("sources=%d/every-image", sources), func(b *testing.B) {
 			for b.Loop() {
-				p := Plan{Total: known.Images.Len(), Added: added(c), site: siteOf(known.Nodes)}
+				p := Plan{Total: known.Images.Len(), Added: added(c), site: siteOf(&known)}
 				p.Reroutes, p.Malformed = c.reroutes(c.resolve(known.InForce, false), &known, nil, &p.settings, known.Images.All())
 				p.setDepths()
 				p.Decide(facts)

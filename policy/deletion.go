@@ -47,7 +47,7 @@ func NewPulls(set mirrors.Set, known Cluster, s Settings) Plan {
 
 func newPulls(set, later mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
 	s = s.forNoChange()
-	p := Plan{Total: known.Images.Len(), Gaps: slices.Concat(known.Gaps, known.unreadConfigs()), settings: s, entries: bySource(set), site: siteOf(known.Nodes), inForce: true}
+	p := Plan{Total: known.Images.Len(), Gaps: slices.Concat(known.Gaps, known.unreadConfigs()), settings: s, entries: bySource(set), site: siteOf(&known), inForce: true}
 	tables, rejected, unread := tablesInForce(set, known)
 	if p.Gaps = append(p.Gaps, unread...); len(p.Gaps) > 0 {
 		p.Unseen = UnseenMoved

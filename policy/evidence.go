@@ -166,10 +166,9 @@ func (r *Reroute) doubt() string {
 		return "nodes may have other credentials through CRIOCredentialProviderConfig"
 	}
 	_, digest, _ := strings.Cut(r.Image.Ref, "@")
-	fails := r.failingIn()
 	for _, c := range r.Image.Consumers {
 		switch {
-		case c.Use == History, c.OwnPullSecret && fails[c.Namespace]:
+		case c.Use == History, c.OwnPullSecret && r.neverRanIn(c.Namespace):
 		case c.PullSecretUnknown:
 			return "nodes may have a pull secret of " + c.String() + ", whose service account is not known"
 		case c.OwnPullSecret:
@@ -193,24 +192,14 @@ func (r *Reroute) secretsOfNamespace() string {
 	return "a secret in namespace " + r.Image.Consumers[0].Namespace + " may let " + r.Puller.String() + " in"
 }
 
-// failingIn returns the namespaces with whose pull secrets nodes say that they do not get the image: a pod
-// there waits for it, and none runs it. The secret that it names may not exist. nil for a protected image.
-func (r *Reroute) failingIn() map[string]bool {
-	var fails map[string]bool
-	for _, c := range r.Image.Consumers {
-		if c.PullFails && c.Use == Running && !r.protected {
-			if fails == nil {
-				fails = map[string]bool{}
-			}
-			fails[c.Namespace] = true
-		}
-	}
-	for _, c := range r.Image.Consumers {
-		if len(fails) > 0 && c.Use == Running && !c.PullFails {
-			delete(fails, c.Namespace)
-		}
-	}
-	return fails
+// neverRanIn reports whether no pod of a namespace has ever had the image, as nodes say. The pull secrets that
+// are named there prove nothing then: they may not exist, and a tenant's dead reference would decide about
+// everybody's changes. An image that is protected, or has run, keeps them; only pods count, as a Deployment
+// without replicas has a ReplicaSet too.
+func (r *Reroute) neverRanIn(namespace string) bool {
+	return !r.protected && r.site != nil && r.site.podsListed && !slices.ContainsFunc(r.Image.Consumers, func(c Consumer) bool {
+		return c.Kind == "Pod" && c.Namespace == namespace && !c.NeverRan
+	})
 }
 
 // isAtSource reports whether the place is at the host that its candidate names: that of the

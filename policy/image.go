@@ -55,9 +55,9 @@ type Consumer struct {
 	NeverPulls bool
 	// Ending is set if the object is being deleted and has no controller that is known to recreate it.
 	Ending bool
-	// PullFails is set for a container that has never run, as its node says that it does not get the
-	// image.
-	PullFails bool
+	// NeverRan is set for a container of a pod whose image no node has had, as the pod's status says:
+	// none has tried, or those that have did not get it.
+	NeverRan bool
 	// Guessed is set where only the look of the object suggests that it names the image:
 	// it has the shape of a pod's specification, or a text in it reads like a reference.
 	// Outside of protected namespaces it never denies.

@@ -42,9 +42,10 @@ type knowable struct {
 // A knowledge is the part of a knowable that a loss leaves.
 type knowledge struct {
 	knowable
-	// answer changes what a registry says, credentials what is known of pods' pull secrets.
-	answer      func(l mirrors.Location, f Fact) Fact
-	credentials bool
+	// answer changes what a registry says, credentials what is known of pods' pull secrets; unlisted is set if
+	// pods could not be listed.
+	answer                func(l mirrors.Location, f Fact) Fact
+	credentials, unlisted bool
 	// before is set if it is not known what nodes have, unread if the rendered config was not read
 	// of those that lag behind.
 	before, unread bool
@@ -76,11 +77,10 @@ func randomKnowable(rng *rand.Rand) knowable {
 		running.Kind, running.Use, running.Digest = "Pod", Running, []string{sumIndex, sumA, sumB}[rng.IntN(3)]
 		w.image.Consumers = append(w.image.Consumers, running)
 	}
-	if rng.IntN(4) == 0 {
-		w.image.Consumers[0].OwnPullSecret = true
-	}
 	for i := range w.image.Consumers {
 		c := &w.image.Consumers[i]
+		c.OwnPullSecret = rng.IntN(4) == 0
+		c.NeverRan = c.Kind == "Pod" && c.Digest == "" || rng.IntN(3) == 0
 		c.Placement = []*Placement{nil, {}, {NodeSelector: map[string]string{corev1.LabelArchStable: "amd64"}}, {NodeSelector: map[string]string{corev1.LabelArchStable: "arm64"}}}[rng.IntN(4)]
 		c.NeverPulls, c.Ending = rng.IntN(12) == 0, rng.IntN(12) == 0
 	}
@@ -169,7 +169,7 @@ func (k *knowledge) judge() (Plan, Verdict) {
 	if len(image.Consumers) == 0 {
 		images = Images{}
 	}
-	plan := NewPlan(k.change, Cluster{Images: images, Gaps: k.gaps, Nodes: nodesOf(k.platforms), Current: k.currentConfigs()}, Settings{})
+	plan := NewPlan(k.change, Cluster{Images: images, Gaps: k.gaps, PodsListed: !k.unlisted, Nodes: nodesOf(k.platforms), Current: k.currentConfigs()}, Settings{})
 	if k.before {
 		for i := range plan.Reroutes {
 			plan.Reroutes[i].Before, plan.Reroutes[i].BeforeUnknown = mirrors.Route{}, true
@@ -227,16 +227,17 @@ func losses() []loss {
 				k.image.Consumers[i].Placement = nil
 			}
 		}},
-		{"whether pods pull, and come again", func(k *knowledge) {
+		{"whether pods pull, come again, and have run", func(k *knowledge) {
 			k.image.Consumers = slices.Clone(k.image.Consumers)
 			for i := range k.image.Consumers {
-				k.image.Consumers[i].NeverPulls, k.image.Consumers[i].Ending = false, false
+				k.image.Consumers[i].NeverPulls, k.image.Consumers[i].Ending, k.image.Consumers[i].NeverRan = false, false, false
 			}
 		}},
 		{"the pods, and it is known that they are not", func(k *knowledge) {
 			k.gaps = []Gap{{Source: "pods", Kind: "Pod", Detail: "unread"}}
 			k.image.Consumers = nil
 		}},
+		{"whether all pods are known", func(k *knowledge) { k.unlisted = true }},
 		{"the pull secrets of pods", func(k *knowledge) { k.credentials = true }},
 		{"what nodes have", func(k *knowledge) { k.before = true }},
 		{"a rendered config", func(k *knowledge) { k.unread = true }},

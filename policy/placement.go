@@ -57,13 +57,16 @@ const maxPlacements = 1000
 type nodeSite struct {
 	nodes     []*corev1.Node
 	platforms []string // of all nodes
+	// podsListed is set if all pods are known, so that what none of them has run did not run lately.
+	podsListed bool
 
 	mu    sync.Mutex
 	known map[*Placement][]string
 }
 
-func siteOf(nodes []*corev1.Node) *nodeSite {
-	return &nodeSite{nodes: nodes, platforms: PlatformsOf(nodes)}
+func siteOf(known *Cluster) *nodeSite {
+	listed := known.PodsListed && !slices.ContainsFunc(known.Gaps, func(g Gap) bool { return g.Kind == "Pod" })
+	return &nodeSite{nodes: known.Nodes, platforms: PlatformsOf(known.Nodes), podsListed: listed}
 }
 
 // mayRunOn reports whether one of consumers may have nodes of a platform pull: of the form of

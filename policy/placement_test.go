@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,7 @@ func TestPlacement(t *testing.T) {
 		{"a node does not say", append([]*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "b"}}}}, nodes...), &Placement{NodeSelector: map[string]string{"zone": "b"}}, all},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, site := "", siteOf(tc.nodes)
+			got, site := "", siteOf(&Cluster{Nodes: tc.nodes})
 			for _, p := range []string{"linux/amd64", "linux/arm64", "linux/arm64/v8", "windows/amd64"} {
 				if site.mayRunOn([]Consumer{{Use: History}, {Placement: tc.p}}, p) {
 					got += " " + p
@@ -62,7 +63,7 @@ func TestPlacement(t *testing.T) {
 
 // TestUnnamedPlatforms: what a part of an index does not say keeps no pod from it.
 func TestUnnamedPlatforms(t *testing.T) {
-	site := siteOf(nodesOf(twoPlatforms))
+	site := siteOf(&Cluster{Nodes: nodesOf(twoPlatforms)})
 	pinned := []Consumer{{Placement: &Placement{NodeSelector: map[string]string{corev1.LabelArchStable: "amd64"}}}}
 	for _, p := range []string{"an unnamed platform", "", "linux", "linux/", "/amd64", "unknown/unknown", "linux/unknown"} {
 		if !site.mayRunOn(pinned, p) {
@@ -74,7 +75,7 @@ func TestUnnamedPlatforms(t *testing.T) {
 // TestManyPlacements: whoever makes pods with ever other selectors does not have the guard go through
 // all nodes for each, and does not have fewer platforms count.
 func TestManyPlacements(t *testing.T) {
-	site := siteOf(nodesOf(twoPlatforms))
+	site := siteOf(&Cluster{Nodes: nodesOf(twoPlatforms)})
 	for i := range 2 * maxPlacements {
 		p := &Placement{NodeSelector: map[string]string{corev1.LabelArchStable: "amd64", "x": fmt.Sprint(i)}}
 		if !site.fits(p, "linux/amd64") || site.fits(p, "linux/arm64") {
@@ -141,33 +142,47 @@ func TestAsPulled(t *testing.T) {
 	}
 }
 
-// TestPullFails: a miss at the source counts for pods with pull secrets of their own once their nodes say
-// the same.
-func TestPullFails(t *testing.T) {
-	waits := func(c *Consumer) { c.Kind, c.Use, c.PullFails, c.OwnPullSecret = "Pod", Running, true, true }
+// TestNeverRan: a miss at the source counts for pull secrets of a namespace none of whose pods has had the image,
+// if that is known.
+func TestNeverRan(t *testing.T) {
+	pod := func(c *Consumer) { c.Kind, c.Use, c.OwnPullSecret = "Pod", Running, true }
+	dead := func(c *Consumer) { pod(c); c.NeverRan = true }
+	ended := func(c *Consumer) { pod(c); c.Use = History }
 	elsewhere := func(c *Consumer) { c.Namespace = "other" }
+	unknown := func(c *Consumer) { c.PullSecretUnknown = true }
 	for _, tc := range []struct {
 		name      string
 		consumers []Consumer
 		want      string
 	}{
-		{"a pod waits for it", consumers(waits), "warn NotFullySynced"},
-		{"and so would others of its Deployment", append(consumers(waits), consumers(withSecret)...), "warn NotFullySynced"},
-		{"another pod runs it", append(consumers(waits), consumers(withSecret, runs(sumA))...), "deny NotFullySynced"},
-		{"nobody has tried", consumers(withSecret), "deny NotFullySynced"},
-		{"nobody has tried with the secrets of another namespace", append(consumers(waits), consumers(withSecret, elsewhere)...), "deny NotFullySynced"},
-		{"a router waits for it", consumers(waits, isRouter), "deny NotFullySynced"},
+		{"a pod waits for it", consumers(dead), "warn NotFullySynced"},
+		{"a Deployment names it", consumers(withSecret), "warn NotFullySynced"},
+		{"with a service account that is not known", consumers(withSecret, unknown), "warn NotFullySynced"},
+		{"a pod runs it", append(consumers(withSecret), consumers(pod)...), "deny NotFullySynced"},
+		{"a pod has run it", append(consumers(withSecret), consumers(ended)...), "deny NotFullySynced"},
+		{"a pod runs it without a secret, elsewhere", append(consumers(withSecret), Consumer{Kind: "Pod", Namespace: "other", Use: Running}), "warn NotFullySynced"},
+		{"a pod runs it with a secret, elsewhere", append(consumers(dead), consumers(pod, elsewhere)...), "deny NotFullySynced"},
+		{"a router waits for it", consumers(dead, isRouter), "deny NotFullySynced"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, Cluster{Images: NewImages(Image{tag, tc.consumers})}, Settings{})
-			facts := Facts{}
-			for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
-				for _, l := range lookups {
-					facts[l] = &Fact{Presence: Absent, AsNodes: true}
+			verdict := func(known Cluster) string {
+				known.Images = NewImages(Image{tag, tc.consumers})
+				plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, known, Settings{})
+				facts := Facts{}
+				for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
+					for _, l := range lookups {
+						facts[l] = &Fact{Presence: Absent, AsNodes: true}
+					}
 				}
+				return summary(plan.Decide(facts))
 			}
-			if got := summary(plan.Decide(facts)); got != tc.want {
+			if got := verdict(Cluster{PodsListed: true}); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			for what, known := range map[string]Cluster{"not listed": {}, "out of date": {PodsListed: true, Gaps: []Gap{{Kind: "Pod"}}}} {
+				if got := verdict(known); !strings.Contains(got, "deny NotFullySynced") {
+					t.Errorf("pods are %s: %q", what, got)
+				}
 			}
 		})
 	}

@@ -26,6 +26,8 @@ type Cluster struct {
 	// Nodes are those of the cluster, with their labels, taints and platforms; none if they are
 	// not known.
 	Nodes []*corev1.Node
+	// PodsListed is set if Images are those of all pods too, beside Gaps.
+	PodsListed bool
 	// EndingNamespaces are those that are being deleted, and that nothing is known to recreate.
 	EndingNamespaces map[string]bool
 	// OtherCredentials reports whether nodes may have other credentials for an image, and
@@ -97,7 +99,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 	known = known.withPins(c)
 	p := Plan{
 		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
-		known: &known, site: siteOf(known.Nodes),
+		known: &known, site: siteOf(&known),
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
 	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))

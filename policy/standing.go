@@ -24,7 +24,7 @@ import (
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	s = s.forNoChange()
 	known = known.withPins(Change{Before: set, After: set})
-	p := Plan{Total: known.Images.Len(), Gaps: known.Gaps, settings: s, entries: bySource(set), site: siteOf(known.Nodes), standing: true, inForce: true}
+	p := Plan{Total: known.Images.Len(), Gaps: known.Gaps, settings: s, entries: bySource(set), site: siteOf(&known), standing: true, inForce: true}
 	bare := set
 	bare.Objects = nil
 	before, _ := mirrors.ResolveUnchecked(bare)

@@ -306,6 +306,7 @@ func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
 		return policy.Cluster{}, err
 	}
 	through := c.Rollout()
+	known.PodsListed = c.podsListed()
 	known.Nodes, known.EndingNamespaces, known.Rollout = c.Nodes(), c.EndingNamespaces(), &through
 	return known, nil
 }

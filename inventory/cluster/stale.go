@@ -70,6 +70,11 @@ func (c *Inventory) Gaps() []policy.Gap {
 	return gaps
 }
 
+// podsListed reports whether all pods are known, but for what Gaps say.
+func (c *Inventory) podsListed() bool {
+	return slices.ContainsFunc(c.sources, func(s *source) bool { return s.kind == "Pod" && s.Status().IsReadable() })
+}
+
 // Notes lists what the inventory lacks: a line for the sources that fail or are stale, one for each
 // that has never been read, and one for those that may not be read. What the cluster does
 // not serve is not a gap, and only in Sources: hardly any cluster has HyperShift, and

@@ -22,14 +22,14 @@ type attributes struct {
 	placement         string
 	neverPulls        bool
 	ending            bool
-	pullFails         bool
+	neverRan          bool
 }
 
 func attributesOf(r Reference) unique.Handle[attributes] {
 	return unique.Make(attributes{
 		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
 		account: r.Account, secrets: r.Secrets, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
-		placement: r.Placement, neverPulls: r.NeverPulls, ending: r.Ending, pullFails: r.PullFails,
+		placement: r.Placement, neverPulls: r.NeverPulls, ending: r.Ending, neverRan: r.NeverRan,
 	})
 }
 
@@ -37,7 +37,7 @@ func attributesOf(r Reference) unique.Handle[attributes] {
 func (t attributes) apply(r Reference) Reference {
 	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
 	r.Guessed = t.guessed
-	r.Placement, r.NeverPulls, r.Ending, r.PullFails = t.placement, t.neverPulls, t.ending, t.pullFails
+	r.Placement, r.NeverPulls, r.Ending, r.NeverRan = t.placement, t.neverPulls, t.ending, t.neverRan
 	r.Account, r.Secrets, r.Keeper, r.Lookup, r.Copied = t.account, t.secrets, t.keeper, t.lookup, t.copied
 	return r
 }

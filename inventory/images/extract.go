@@ -51,7 +51,7 @@ func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
 	t := attributes{use: policy.Running, placement: placementOf(withoutOwnNode(pod), stayingOn(pod))}.ofEnding(pod)
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	digests, waits := runningDigests(pod.Status), waitingForImages(pod.Status)
+	digests, never := runningDigests(pod.Status), neverRan(pod.Status)
 	switch {
 	case finished && pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		t.use, digests = policy.Referenced, nil
@@ -60,24 +60,42 @@ func fromPod(pod *corev1.Pod) Holder {
 	}
 	h.addSpec(&pod.Spec, t, digests)
 	for i := range h.References {
-		h.References[i].PullFails = t.use == policy.Running && waits[h.References[i].Container]
+		h.References[i].NeverRan = never(h.References[i].Container)
 	}
 	return h
 }
 
-// waitingForImages returns the containers that have never run because the kubelet did not get their
-// images.
-func waitingForImages(status corev1.PodStatus) map[string]bool {
-	waits := map[string]bool{}
-	for _, statuses := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+// neverRan returns what reports whether a container has never had its image on a node; for the name of a
+// volume, whether none has: it is there before any container. Status is that of a pod as an API server
+// has it, else it says nothing.
+func neverRan(status corev1.PodStatus) func(name string) bool {
+	ran, known := map[string]bool{}, map[string]bool{}
+	for _, statuses := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range statuses {
 			s := &statuses[i]
-			if w := s.State.Waiting; w != nil && rollout.IsPullFailure(w.Reason) && s.ImageID == "" && s.RestartCount == 0 {
-				waits[s.Name] = true
+			known[s.Name] = true
+			if hasHadImage(s) {
+				ran[s.Name] = true
 			}
 		}
 	}
-	return waits
+	return func(name string) bool {
+		if known[name] {
+			return !ran[name]
+		}
+		return status.Phase == corev1.PodPending && len(ran) == 0
+	}
+}
+
+// hasHadImage reports whether the container's node has got as far as to have its image: the kubelet pulls it
+// before it does anything else with the container (k8s.io/kubernetes/pkg/kubelet/kuberuntime/kuberuntime_container.go,
+// startContainer).
+func hasHadImage(s *corev1.ContainerStatus) bool {
+	if s.ImageID != "" || s.RestartCount > 0 || s.State.Waiting == nil || s.LastTerminationState.Terminated != nil {
+		return true
+	}
+	reason := s.State.Waiting.Reason
+	return reason != "" && reason != "ContainerCreating" && reason != "PodInitializing" && !rollout.IsPullFailure(reason)
 }
 
 // keeperOf returns the kind of the controller that keeps a ReplicaSet or a

@@ -120,7 +120,7 @@ func TestExtract(t *testing.T) {
 		{
 			"a pod that no node has taken yet is there all the same",
 			&corev1.Pod{ObjectMeta: named("shop", "app-0"), Spec: containers(app), Status: corev1.PodStatus{Phase: corev1.PodPending}},
-			Holder{"Pod", "shop", "app-0", []Reference{{Image: app, Container: "a", Use: policy.Running}}},
+			Holder{"Pod", "shop", "app-0", []Reference{{Image: app, Container: "a", Use: policy.Running, NeverRan: true}}},
 		},
 		{
 			"the kubelet runs a static pod again, so that its mirror pod is not over",
@@ -149,7 +149,7 @@ func TestExtract(t *testing.T) {
 		{
 			"a reference that no node could parse is kept as it is: it is for the policy to report",
 			&corev1.Pod{ObjectMeta: named("shop", "typo"), Spec: containers("quay.io/Shop/app:1:2"), Status: corev1.PodStatus{Phase: corev1.PodPending}},
-			Holder{"Pod", "shop", "typo", []Reference{{Image: "quay.io/Shop/app:1:2", Container: "a", Use: policy.Running}}},
+			Holder{"Pod", "shop", "typo", []Reference{{Image: "quay.io/Shop/app:1:2", Container: "a", Use: policy.Running, NeverRan: true}}},
 		},
 		{
 			"scaled to zero, a Deployment may be scaled up at any time",

@@ -417,7 +417,7 @@ func (x *Index) consumer(o changedObject, u use) policy.Consumer {
 		Placement:         x.placement(t.placement),
 		NeverPulls:        t.neverPulls,
 		Ending:            t.ending,
-		PullFails:         t.pullFails,
+		NeverRan:          t.neverRan,
 	}
 	if x.read[t.keeper] {
 		c.Use = policy.History

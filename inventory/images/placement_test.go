@@ -1,6 +1,7 @@
 package images
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -88,22 +89,32 @@ func TestPulls(t *testing.T) {
 	}
 }
 
-// TestPullFails: a container that has never run waits for its image. One that ran once does not count.
-func TestPullFails(t *testing.T) {
-	status := func(more string) string {
-		return `{"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "quay.io/x:1"}]}, "status": {"phase": "Pending", "containerStatuses": [{"name": "c", "image": "", ` + more + `}]}}`
-	}
-	const waits = `"state": {"waiting": {"reason": "ImagePullBackOff"}}`
-	for text, want := range map[string]bool{
-		waits + `, "imageID": "", "restartCount": 0`:                                             true,
-		waits + `, "imageID": "quay.io/x@sha256:aa", "restartCount": 0`:                          false,
-		waits + `, "imageID": "", "restartCount": 1`:                                             false,
-		`"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "imageID": "", "restartCount": 0`: false,
-		`"state": {"running": {}}, "imageID": "quay.io/x@sha256:aa", "restartCount": 0`:          false,
+// TestNeverRan: whether a node has had an image is what the pod's status says, of a volume what it says of all
+// containers.
+func TestNeverRan(t *testing.T) {
+	const waits, has = `"restartCount": 0, "imageID": "", "state": {"waiting": {"reason": "%s"}}`, `"restartCount": 0, "imageID": "quay.io/x@sha256:aa", "state": {"running": {}}`
+	for _, tc := range []struct {
+		what, phase, status string
+		container, volume   bool
+	}{
+		{"no node has tried", "Pending", "", true, true},
+		{"a node begins", "Pending", fmt.Sprintf(waits, "ContainerCreating"), true, true},
+		{"it does not get it", "Pending", fmt.Sprintf(waits, "ImagePullBackOff"), true, true},
+		{"it does not get it beside one that runs", "Running", fmt.Sprintf(waits, "ErrImagePull"), true, false},
+		{"it runs", "Running", has, false, false},
+		{"it has had it", "Pending", `"restartCount": 0, "imageID": "quay.io/x@sha256:aa", "state": {"waiting": {"reason": "ImagePullBackOff"}}`, false, false},
+		{"it ran once", "Pending", `"restartCount": 1, "imageID": "", "state": {"waiting": {"reason": "ImagePullBackOff"}}`, false, false},
+		{"it has it and cannot start", "Pending", fmt.Sprintf(waits, "CreateContainerConfigError"), false, false},
+		{"no API server made it", "", "", false, false},
 	} {
-		h, err := Decode(schema.GroupKind{Kind: "Pod"}, []byte(status(text)))
-		if err != nil || len(h.References) != 1 || h.References[0].PullFails != want {
-			t.Errorf("%s: %v, %v", text, h, err)
+		statuses := ""
+		if tc.status != "" {
+			statuses = `{"name": "c", "image": "", ` + tc.status + `}`
+		}
+		h, err := Decode(schema.GroupKind{Kind: "Pod"}, fmt.Appendf(nil, `{"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "quay.io/x:1"}],
+			"volumes": [{"name": "v", "image": {"reference": "quay.io/v:1"}}]}, "status": {"phase": %q, "containerStatuses": [%s]}}`, tc.phase, statuses))
+		if err != nil || len(h.References) != 2 || h.References[0].NeverRan != tc.container || h.References[1].NeverRan != tc.volume {
+			t.Errorf("%s: %+v, %v", tc.what, h, err)
 		}
 	}
 }

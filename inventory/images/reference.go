@@ -21,8 +21,8 @@ type Reference struct {
 	Digest string
 	// OwnPullSecret and PullSecretUnknown are as in policy.Consumer.
 	OwnPullSecret, PullSecretUnknown bool
-	// Guessed, NeverPulls, Ending and PullFails are as in policy.Consumer.
-	Guessed, NeverPulls, Ending, PullFails bool
+	// Guessed, NeverPulls, Ending and NeverRan are as in policy.Consumer.
+	Guessed, NeverPulls, Ending, NeverRan bool
 	// Placement is policy.Consumer's in JSON, the same for equal ones; "" where that is nil.
 	Placement string
 	// Tag is an ImageStreamTag or ImageStreamImage, "NAMESPACE/STREAM:TAG" or

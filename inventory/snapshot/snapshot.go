@@ -185,7 +185,7 @@ func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
 	}
 	through := s.Rollout()
 	return policy.Cluster{
-		Images: images, Gaps: s.gaps, Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
+		Images: images, Gaps: s.gaps, PodsListed: !slices.Contains(s.unknown, workloads.Pods), Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
 	}, nil
 }
 

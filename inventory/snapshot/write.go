@@ -279,7 +279,7 @@ type imageUser struct {
 	Guessed           bool `json:"guessed,omitempty"`
 	NeverPulls        bool `json:"neverPulls,omitempty"`
 	Ending            bool `json:"ending,omitempty"`
-	PullFails         bool `json:"pullFails,omitempty"`
+	NeverRan          bool `json:"neverRan,omitempty"`
 
 	Placement *policy.Placement `json:"placement,omitempty"`
 }
@@ -287,7 +287,7 @@ type imageUser struct {
 func imageUsersOf(img policy.Image) imageUsers {
 	users := make([]imageUser, len(img.Consumers))
 	for i, c := range img.Consumers {
-		users[i] = imageUser{c.Kind, c.Namespace, c.Name, c.Container, c.Use.String(), c.Digest, c.OwnPullSecret, c.PullSecretUnknown, c.Guessed, c.NeverPulls, c.Ending, c.PullFails, c.Placement}
+		users[i] = imageUser{c.Kind, c.Namespace, c.Name, c.Container, c.Use.String(), c.Digest, c.OwnPullSecret, c.PullSecretUnknown, c.Guessed, c.NeverPulls, c.Ending, c.NeverRan, c.Placement}
 	}
 	return imageUsers{img.Ref, users}
 }
@@ -312,7 +312,7 @@ func (r *reader) imageUsers(data []byte) error {
 		h.References = append(h.References, images.Reference{
 			Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest,
 			OwnPullSecret: u.OwnPullSecret, PullSecretUnknown: u.PullSecretUnknown, Guessed: u.Guessed,
-			NeverPulls: u.NeverPulls, Ending: u.Ending, PullFails: u.PullFails, Placement: images.EncodePlacement(u.Placement),
+			NeverPulls: u.NeverPulls, Ending: u.Ending, NeverRan: u.NeverRan, Placement: images.EncodePlacement(u.Placement),
 		})
 	}
 	return nil

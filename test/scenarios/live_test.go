@@ -434,7 +434,7 @@ func isPart(part, all map[string]bool) bool {
 }
 
 // digests returns the references of images, each with the digest that runs, and those that are named
-// by what is being deleted or never got its image.
+// by what is being deleted have never run.
 func digests(images []policy.Image) map[string]bool {
 	set := map[string]bool{}
 	for _, img := range images {
@@ -446,8 +446,8 @@ func digests(images []policy.Image) map[string]bool {
 			if u.Ending {
 				set[img.Ref+" ends"] = true
 			}
-			if u.PullFails {
-				set[img.Ref+" fails"] = true
+			if u.NeverRan {
+				set[img.Ref+" never ran"] = true
 			}
 		}
 	}

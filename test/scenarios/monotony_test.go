@@ -34,6 +34,7 @@ func lossesOf(s *Scenario) []loss {
 				c.Current[i].Routes = nil
 			}
 		}},
+		{"whether all pods are known", nil, func(c *policy.Cluster) { c.PodsListed = false }},
 		{"which namespaces end", nil, func(c *policy.Cluster) { c.EndingNamespaces = nil }},
 		{"where pods may run, whether they pull, and what their nodes say", nil, func(c *policy.Cluster) {
 			var images []policy.Image
@@ -41,7 +42,7 @@ func lossesOf(s *Scenario) []loss {
 				img.Consumers = slices.Clone(img.Consumers)
 				for i := range img.Consumers {
 					u := &img.Consumers[i]
-					u.Placement, u.NeverPulls, u.Ending, u.PullFails = nil, false, false, false
+					u.Placement, u.NeverPulls, u.Ending, u.NeverRan = nil, false, false, false
 				}
 				images = append(images, img)
 			}
