@@ -93,7 +93,7 @@ func TestReleasePlan(t *testing.T) {
 	wantOutcome(t, s.check(t, dump, testrelease.Version, "--plan", "sh", "--missing"), cli.ExitAdmitted, later, " docker://"+s.Releases+"@"+s.Digest+" docker://"+mirror+"/openshift/release-images")
 }
 
-// TestReleaseBad: what is no question ends with exit code 2, and so does one that has no answer.
+// TestReleaseBad: what is no question ends with exit code 2, and so does one that has no answer. Flags without effect: TestFlagsWithoutEffect.
 func TestReleaseBad(t *testing.T) {
 	s := releaseStage{testrelease.Mirrored(t, 2)}
 	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed))
@@ -106,9 +106,6 @@ func TestReleaseBad(t *testing.T) {
 		{"--release next --ack -o html", "leave out --output html, or --ack"},
 		{"--release next --ack --pin", "--ack is a question of its own"},
 		{"--release next --ack --signature-stores", "--ack is about signatures that nodes require"},
-		{"--release next --rescue", "--rescue: only with --pin"},
-		{"--ack", "--ack: only with --release"},
-		{"--signature-stores", "--signature-stores: only with --release"},
 	} {
 		wantOutcome(t, invoke(t, "", append(strings.Fields("check --allow-loopback "+tt.args), "--from", dump)...), cli.ExitTrouble, tt.want)
 	}
