@@ -57,6 +57,10 @@ var mutations = []mutation{
 	{"only regular files are read", "internal/mounted/mounted.go", "if !info.Mode().IsRegular() {", "if !info.Mode().IsRegular() && false {", "./internal/mounted", "TestRead"},
 	{"a named pipe is opened without waiting", "internal/mounted/mounted.go", "os.O_RDONLY|syscall.O_NONBLOCK", "os.O_RDONLY|0*syscall.O_NONBLOCK", "./internal/mounted", "TestRead"},
 	{"a reading that hangs is not waited for", "internal/mounted/mounted.go", "timer := time.NewTimer(timeLimit)", "timer := time.NewTimer(1000 * timeLimit)", "./internal/mounted", "TestHangs"},
+	{"a log that hangs is waited for by nobody", "cmd/mirrorset-guard/serve/logging.go", "if !l.Add(bytes.Clone(line)) {", "if !l.Add(bytes.Clone(line)) {\n\t\ttime.Sleep(time.Hour)", "./cmd/mirrorset-guard/serve", "TestNobodyReads"},
+	{"a write that hangs is said", "internal/queued/queue.go", "q.setBegan(time.Now())", "", "./cmd/mirrorset-guard/serve", "TestNobodyReads"},
+	{"lost lines are said", "internal/queued/queue.go", "\tq.flushLoss()\n\tq.append(line)", "\tq.append(line)", "./review/audit/auditlog", "TestBlockedPipe"},
+	{"a write that hangs does not keep the guard from ending", "internal/queued/queue.go", "case <-time.After(EndTime):", "case <-time.After(time.Hour):", "./cmd/mirrorset-guard/serve", "TestNobodyReads"},
 	// 8: switched off, and nobody says so
 	{"matchConditions are compared", "inventory/serving/registration.go", "c.matchPolicy, c.matchConditions, ", "c.matchPolicy, ", "./inventory/serving", "TestRegistration"},
 	{"selectors are compared", "inventory/serving/registration.go", "c.objectSelector, c.namespaceSelector, ", "", "./inventory/serving", "TestRegistration"},

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 )
 
 // TestEndsWithoutWhatHangs: what runs as long as the guard listens is waited for, also for its
@@ -16,7 +14,7 @@ import (
 func TestEndsWithoutWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs bytes.Buffer
-		log, err := newLogger("info", cli.Streams{Err: &logs})
+		log, err := newLogger("info", &logs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func sendReview(t *testing.T, g *guard, object string, timeout time.Duration, as
 // are separated by commas. What it logs goes to logs.
 func guardOf(t *testing.T, items string, logs io.Writer, flags ...string) *guard {
 	t.Helper()
-	log, err := newLogger("debug", cli.Streams{Err: logs})
+	log, err := newLogger("debug", logs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func (g *guard) prepareMetrics() {
 		Help: "1 if this replica can review changes, 0 while it cannot: see /readyz for the reason.",
 	}, g.readiness)
 	g.registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, ready,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, ready, g.options.lines.lost,
 	)
 }
 

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,19 +18,15 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/zapr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
@@ -65,6 +62,7 @@ type serveOptions struct {
 	config         cli.ConfigFlags
 	standing       standingFlags
 	stdout         io.Writer // for records of decisions; nil in tests that have none
+	lines          *logLines // of the log; nil in tests that have another
 }
 
 // New returns the command serve.
@@ -110,11 +108,11 @@ func (o *serveOptions) run(ctx context.Context, io cli.Streams) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	log, err := newLogger(o.logLevel, io)
+	log, stop, err := o.log(io.Err)
 	if err != nil {
 		return err
 	}
-	ctrllog.SetLogger(log)
+	defer stop()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -134,18 +132,6 @@ func (o *serveOptions) run(ctx context.Context, io cli.Streams) error {
 // kept, and large reviews of ten times: with the default, that alone would determine how much memory
 // the process takes. It is ready no later.
 const gcPercent = 50
-
-// newLogger returns a logger that writes JSON lines to standard error.
-func newLogger(level string, io cli.Streams) (logr.Logger, error) {
-	var l zapcore.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return logr.Logger{}, fmt.Errorf("--log-level %q: choose one of debug, info, warn, error", level)
-	}
-	encoding := zap.NewProductionEncoderConfig()
-	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(zapcore.AddSync(io.Err)), l)
-	return zapr.NewLogger(zap.New(core)), nil
-}
 
 // A guard is the whole server.
 type guard struct {
@@ -186,6 +172,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	o.registries.Configured = &configured
+	o.lines = cmp.Or(o.lines, newLogLines(io.Discard))
 	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: webhook.NewKeeper(), replica: election.Instance()}
 	g.settings.Store(&configured.Settings)
 	g.prepareMetrics()
@@ -282,7 +269,7 @@ func (g *guard) notReady() error {
 	if g.ending.Load() {
 		return errors.New("ending")
 	}
-	return errors.Join(g.ready(), g.tls.ready())
+	return errors.Join(g.ready(), g.tls.ready(), g.hangs())
 }
 
 // run serves until ctx ends, and a while longer, for the API server to learn

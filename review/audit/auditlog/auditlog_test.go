@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/queued"
 )
 
 // A disk keeps what is written, as long as it is not full or blocked.
@@ -184,7 +185,7 @@ func TestBlockedPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{blocked: make(chan struct{})}
 		s := start(t, d)
-		for i := range maxQueuedLines + 7 {
+		for i := range queued.MaxLines + 7 {
 			s.Record(decision(i))
 		}
 		if s.count("lost") != 7 || len(*s.logged) != 1 || !strings.Contains((*s.logged)[0], "the queue is full") {
@@ -195,7 +196,7 @@ func TestBlockedPipe(t *testing.T) {
 		s.Record(decision(-1))
 		s.stop()
 		got := uids(t, d.lines())
-		if want := []string{fmt.Sprint(maxQueuedLines - 1), "lost 7", "-1"}; !slices.Equal(got[len(got)-3:], want) || len(got) != maxQueuedLines+2 {
+		if want := []string{fmt.Sprint(queued.MaxLines - 1), "lost 7", "-1"}; !slices.Equal(got[len(got)-3:], want) || len(got) != queued.MaxLines+2 {
 			t.Errorf("%d lines, the last of them %q", len(got), got[len(got)-3:])
 		}
 	})
@@ -247,7 +248,7 @@ func TestEndDoesNotHang(t *testing.T) {
 		}
 		began := time.Now()
 		s.stop()
-		if took := time.Since(began); took != endTimeout {
+		if took := time.Since(began); took != queued.EndTime {
 			t.Errorf("it took %s", took)
 		}
 		if s.count("lost") != 3 || len(*s.logged) != 1 || !strings.Contains((*s.logged)[0], `"lost"=3`) {

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/queued"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
 // Options are what New needs.
@@ -30,7 +32,7 @@ type Options struct {
 type Log struct {
 	options Options
 	metrics *metrics
-	queue   queue
+	queue   *queued.Queue
 
 	configuring sync.Mutex // one at a time
 
@@ -48,8 +50,8 @@ const (
 // New returns a Log that is off. It is an error if the metrics are registered already.
 func New(o Options) (*Log, error) {
 	l := &Log{options: o, name: Nowhere}
-	l.queue.init()
-	l.metrics = newMetrics(&l.queue)
+	l.queue = queued.New(queued.Options{Write: l.writeLine, Loss: l.lossLine, Tried: l.tried()})
+	l.metrics = newMetrics(l.queue)
 	if err := l.metrics.register(o.Metrics); err != nil {
 		return nil, fmt.Errorf("registering audit metrics: %w", err)
 	}
@@ -149,7 +151,7 @@ func (l *Log) enqueue(line []byte, err error) {
 		l.lose(1, fmt.Errorf("encoding a record: %w", err))
 		return
 	}
-	if !l.queue.add(line, l.lossLine) {
+	if !l.queue.Add(line) {
 		l.lose(1, errFull)
 	}
 }
@@ -159,52 +161,26 @@ var errFull = errors.New("the queue is full, as records could not be written")
 // lose counts records that will not be written. The first in a row is logged.
 func (l *Log) lose(n int, why error) {
 	l.metrics.lines.WithLabelValues("lost").Add(float64(n))
-	if l.queue.lose(n, why, time.Now()) {
+	if l.queue.Lose(n, why) {
 		l.options.Log.Error(why, "Lost audit records; the next record that can be written says how many")
 	}
 }
 
 // lossLine returns the record of a loss.
-func (l *Log) lossLine(loss auditv1alpha1.Loss) []byte {
-	loss.Guard = l.options.Guard
-	line, err := loss.Line()
+func (l *Log) lossLine(loss queued.Loss) []byte {
+	record := auditv1alpha1.Loss{Time: loss.Last.UTC(), Since: loss.Since.UTC(), Lost: loss.Lost, Reason: audit.Text(loss.Why.Error()), Guard: l.options.Guard}
+	line, err := record.Line()
 	if err != nil {
 		l.options.Log.Error(err, "Could not encode the record of a loss", "lost", loss.Lost)
 	}
 	return line
 }
 
-const (
-	// retryAfter is how long a destination that failed is left alone.
-	retryAfter = time.Second
-	// endTimeout is how long Run keeps writing after its context has ended: much longer than
-	// a full queue takes, and much shorter than a pod's grace period.
-	endTimeout = 5 * time.Second
-)
-
 // Run writes what is recorded until ctx ends, and then what is still queued. It returns after
 // some seconds at the latest: what could not be written by then is lost, and counted. It must be
 // called once.
 func (l *Log) Run(ctx context.Context) {
-	last, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		l.write(ctx, last)
-	}()
-	<-ctx.Done()
-	select {
-	case <-written:
-	case <-time.After(endTimeout): // a write may be blocked, and cannot be called off
-		abandon()
-		l.end()
-	}
-}
-
-// end gives up what is still queued.
-func (l *Log) end() {
-	if n := l.queue.abandon(); n > 0 {
+	if n := l.queue.Run(ctx); n > 0 {
 		l.metrics.lines.WithLabelValues("lost").Add(float64(n))
 		l.options.Log.Error(errEnded, "Lost audit records at the end", "lost", n)
 	}
@@ -212,38 +188,31 @@ func (l *Log) end() {
 
 var errEnded = errors.New("they could not be written in time")
 
-// write writes until the queue is empty and ctx has ended, or until last ends.
-func (l *Log) write(ctx, last context.Context) {
-	failing := false
-	for {
-		line := l.queue.first(ctx, l.lossLine)
-		if line == nil || last.Err() != nil {
-			return
-		}
-		err := l.writeLine(line)
-		switch {
-		case err == nil:
-			l.queue.written()
-			l.metrics.lines.WithLabelValues("written").Inc()
-		case !failing:
-			l.options.Log.Error(err, "Could not write audit record; trying again")
-		}
-		if err == nil && failing {
-			l.options.Log.Info("Audit records can be written again")
-		}
-		if failing = err != nil; failing {
-			l.metrics.failures.Inc()
-			wait(last, retryAfter)
-		}
+// Hangs returns an error if a write has been under way for so long that it may never end.
+func (l *Log) Hangs() error {
+	if err := l.queue.Hangs(); err != nil {
+		return fmt.Errorf("audit records: %w", err)
 	}
+	return nil
 }
 
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+// tried returns what takes note of attempts to write, and logs when they begin to fail and when they do not any more.
+func (l *Log) tried() func(error) {
+	failing := false
+	return func(err error) {
+		switch {
+		case err != nil:
+			l.metrics.failures.Inc()
+			if !failing {
+				l.options.Log.Error(err, "Could not write audit record; trying again")
+			}
+		default:
+			l.metrics.lines.WithLabelValues("written").Inc()
+			if failing {
+				l.options.Log.Info("Audit records can be written again")
+			}
+		}
+		failing = err != nil
 	}
 }
 

@@ -3,6 +3,7 @@ package auditlog
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/queued"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
@@ -12,7 +13,7 @@ type metrics struct {
 	age      prometheus.GaugeFunc
 }
 
-func newMetrics(q *queue) *metrics {
+func newMetrics(q *queued.Queue) *metrics {
 	m := &metrics{
 		lines: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_audit_records_total",
@@ -25,7 +26,7 @@ func newMetrics(q *queue) *metrics {
 		age: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "mirrorset_guard_audit_oldest_queued_seconds",
 			Help: "How long the oldest audit record has been waiting to be written; 0 if none is. It grows where writing fails or is blocked.",
-		}, func() float64 { return q.age().Seconds() }),
+		}, func() float64 { return q.Age().Seconds() }),
 	}
 	for _, result := range []string{"written", "lost"} {
 		m.lines.WithLabelValues(result) // so that an increase from nothing is an increase
