@@ -97,11 +97,12 @@ func (v Verdict) Copies() []Copy {
 		if c == nil || f.Severity == Info && (f.Rule != ImportFails || !onlyHistory(f.Image)) {
 			continue
 		}
-		if at, ok := seen[c.To.Ref]; ok {
+		to := mirrors.OneSpelling(c.To.Ref)
+		if at, ok := seen[to]; ok {
 			copies[at].merge(c)
 			continue
 		}
-		seen[c.To.Ref] = len(copies)
+		seen[to] = len(copies)
 		copies = append(copies, *c)
 	}
 	slices.SortStableFunc(copies, func(a, b Copy) int { return cmp.Compare(a.Rank, b.Rank) })
@@ -157,14 +158,14 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	c.From, c.Digest, c.Found = a.origins(to)
 	c.Moves = a.holdsAnother(to, c.Digest)
 	c.Partial = a.isPartial(to)
-	c.Signed = a.signed[to.Ref] || requiresSignatures(&a.After)
-	met := slices.IndexFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref })
+	c.Signed = a.signed[mirrors.OneSpelling(to.Ref)] || requiresSignatures(&a.After)
+	met := slices.IndexFunc(a.meetings, func(met meeting) bool { return mirrors.SamePlace(met.at.Ref, to.Ref) })
 	switch {
 	case met >= 0:
 		c.Obstacle = fmt.Sprintf("%s: at %s nodes look for %s, too", ownPlace, to.Ref, text.Names(each.Of(a.meetings[met].others, func(i Image) string { return i.Ref }), maxConsumers))
-	case c.From[0].Ref == to.Ref && a.brought:
+	case mirrors.SamePlace(c.From[0].Ref, to.Ref) && a.brought:
 		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
-	case c.From[0].Ref == to.Ref:
+	case mirrors.SamePlace(c.From[0].Ref, to.Ref):
 		c.Obstacle = "put the image back where it was: " + to.Ref
 	}
 	return c
@@ -173,7 +174,7 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 // isPartial reports whether a place on the new route is known to lack a part of what it serves: of the image, or of signatures.
 func (a *assessment) isPartial(l mirrors.Location) bool {
 	return slices.ContainsFunc(a.newRoute.open(), func(at place) bool {
-		return at.Ref == l.Ref && (at.fact.Presence == Incomplete || len(at.fact.Missing) > 0 ||
+		return mirrors.SamePlace(at.Ref, l.Ref) && (at.fact.Presence == Incomplete || len(at.fact.Missing) > 0 ||
 			slices.ContainsFunc(at.signatures, func(s signatureState) bool { return a.found.At(s.at).Presence == Incomplete }))
 	})
 }
@@ -182,14 +183,14 @@ func requiresSignatures(r *mirrors.Route) bool {
 	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
 }
 
-// signedPlaces returns the mirrors on routes for which nodes require signatures. The pods of one namespace may be held to them, and those
+// signedPlaces returns the mirrors, in one spelling, on routes for which nodes require signatures. The pods of one namespace may be held to them, and those
 // of another not, or an image by one name, and not by another: what is copied for these is what the former meet there, too.
 func (p *Plan) signedPlaces() map[string]bool {
 	signed := map[string]bool{}
 	for i := range p.Reroutes {
 		if r := &p.Reroutes[i].After; requiresSignatures(r) {
 			for _, l := range r.Mirrors() {
-				signed[l.Ref] = true
+				signed[mirrors.OneSpelling(l.Ref)] = true
 			}
 		}
 	}
@@ -199,7 +200,7 @@ func (p *Plan) signedPlaces() map[string]bool {
 // holdsAnother reports whether a place on the new route is a tag that is known to name another manifest than digest.
 func (a *assessment) holdsAnother(l mirrors.Location, digest string) bool {
 	return digest != "" && !mirrors.ByDigest(l.Ref) && slices.ContainsFunc(a.newRoute.open(), func(at place) bool {
-		return at.Ref == l.Ref && at.fact.Presence == Present && at.fact.Digest != "" && at.fact.Digest != digest
+		return mirrors.SamePlace(at.Ref, l.Ref) && at.fact.Presence == Present && at.fact.Digest != "" && at.fact.Digest != digest
 	})
 }
 
@@ -214,7 +215,7 @@ func (a *assessment) origins(but mirrors.Location) (from []mirrors.Location, dig
 	for _, whole := range []bool{true, false} {
 		for _, at := range slices.Concat(a.oldRoute.open(), a.newRoute.open()) {
 			l, f := plain(at.Location), at.fact
-			if f.Presence != Present || at.Ref == but.Ref || f.isWhole() != whole || slices.Contains(from, l) || len(from) > 0 && f.Digest != digest {
+			if f.Presence != Present || mirrors.SamePlace(at.Ref, but.Ref) || f.isWhole() != whole || slices.Contains(from, l) || len(from) > 0 && f.Digest != digest {
 				continue
 			}
 			from, digest = append(from, l), f.Digest
@@ -278,7 +279,7 @@ func (v Verdict) copyAll(denials []Finding) string {
 	copied := map[string]bool{}
 	for i := range denials {
 		if f := &denials[i]; f.isCopied() {
-			if copied[f.Copy.To.Ref] = true; len(copied) > maxCopyCommands {
+			if copied[mirrors.OneSpelling(f.Copy.To.Ref)] = true; len(copied) > maxCopyCommands {
 				return v.command("sync")
 			}
 		}

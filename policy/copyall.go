@@ -13,22 +13,23 @@ func (p Plan) AllCopies(v Verdict, facts Facts) (all []Copy, missing int) {
 	missing = len(all)
 	seen := map[string]bool{}
 	for i := range all {
-		seen[all[i].To.Ref] = true
+		seen[mirrors.OneSpelling(all[i].To.Ref)] = true
 	}
 	for _, i := range p.ranking() {
 		a := p.settings.assess(&p.Reroutes[i], facts)
 		places := a.newRoute.mirrors()
-		if a.After.Err != nil || len(places) == 0 || seen[places[0].Ref] {
+		if a.After.Err != nil || len(places) == 0 || seen[mirrors.OneSpelling(places[0].Ref)] {
 			continue
 		}
 		at := places[0]
 		if served, ok := a.newRoute.served(); ok && served.Mirror {
 			at = served
 		}
-		if seen[at.Ref] {
+		to := mirrors.OneSpelling(at.Ref)
+		if seen[to] {
 			continue
 		}
-		seen[at.Ref] = true
+		seen[to] = true
 		all = append(all, *a.copyTo(at.Location))
 	}
 	return all, missing
@@ -64,7 +65,7 @@ func (p Plan) LooksForSignatures(c *Copy) bool {
 	for i := range p.Reroutes {
 		r := &p.Reroutes[i]
 		for k := range r.After.Sources {
-			if s := &r.After.Sources[k]; s.Ref == c.To.Ref && s.WantsSignatures() {
+			if s := &r.After.Sources[k]; mirrors.SamePlace(s.Ref, c.To.Ref) && s.WantsSignatures() {
 				return true
 			}
 		}

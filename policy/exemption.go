@@ -253,7 +253,7 @@ func (s Settings) exemption(covers func(Exemption) bool) string {
 //   - "quay.io/team/app:v1", "quay.io/team/app@sha256:...": one image
 //
 // It matches the image, not its spelling: nodes drop a tag beside a digest, take the tag
-// "latest" where there is none, and know the Docker Hub by two names. A short name is
+// "latest" where there is none, and a registry has several names (mirrors.OneSpelling). A short name is
 // matched by "*" only, as it may stand for images of several registries.
 type ImagePattern string
 
@@ -295,21 +295,12 @@ func (p ImagePattern) Matches(ref string) bool {
 		host, _, _ = strings.Cut(host, ":")
 		return strings.HasSuffix(host, suffix)
 	}
-	scope := hubName(string(p))
+	scope := string(p)
 	if !isVersioned(scope) {
-		return mirrors.IsBelow(name, scope)
+		return mirrors.IsBelow(name, scope) || strings.HasPrefix(mirrors.OneSpelling(name)+"/", mirrors.OneSpelling(scope)+"/")
 	}
 	wantName, wantVersion, ok := mirrors.Canonical(scope)
-	return ok && name == wantName && version == wantVersion
-}
-
-// hubName gives the Docker Hub the one name that scopes are compared with.
-func hubName(scope string) string {
-	const other = "index.docker.io"
-	if mirrors.IsBelow(scope, other) {
-		return "docker.io" + strings.TrimPrefix(scope, other)
-	}
-	return scope
+	return ok && version == wantVersion && mirrors.SamePlace(name, wantName)
 }
 
 // isVersioned reports whether scope has a tag or a digest. A colon in the host stands before

@@ -22,7 +22,7 @@ func anotherImage(a *assessment) (Finding, bool) {
 	}
 	at, served := a.newRoute.served()
 	before, servedBefore := a.oldRoute.served()
-	if served && servedBefore && before.Location == at.Location {
+	if served && servedBefore && mirrors.SamePlace(before.Ref, at.Ref) {
 		return Finding{}, false
 	}
 	if met, ok := a.meetingAt(at.Location, served); ok {
@@ -64,7 +64,7 @@ func (a *assessment) shared(met meeting, fact *Fact, served bool) (Finding, bool
 // that is not known, at one that may.
 func (a *assessment) meetingAt(l mirrors.Location, served bool) (meeting, bool) {
 	for _, met := range a.meetings {
-		if served && met.at.Ref == l.Ref || !served && a.mayServe(met.at) {
+		if served && mirrors.SamePlace(met.at.Ref, l.Ref) || !served && a.mayServe(met.at) {
 			return met, true
 		}
 	}

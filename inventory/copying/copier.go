@@ -85,6 +85,9 @@ func (c *Copier) at(ctx context.Context, l mirrors.Location, pushes bool) (place
 
 func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Registry, pushes bool) (*endpoint, error) {
 	key := remoteKey{r.RegistryStr(), l.Insecure, pushes}
+	if pushes { // what is there is known once, by whichever name; what is read may need the credentials of one name
+		key.host = mirrors.OneSpelling(key.host)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.remote[key]; e != nil {

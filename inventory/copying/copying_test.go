@@ -1082,3 +1082,23 @@ func TestLost(t *testing.T) {
 		t.Errorf("%d bytes were sent and %d are lost, want 0 and 3", j.Sent(), j.Lost())
 	}
 }
+
+// TestManyNames: what a mirror has is known once, by whichever of its names a copy goes there. What is read keeps its name.
+func TestManyNames(t *testing.T) {
+	s := newStage(t, nil, newServer(t))
+	port := s.mirror.host[strings.LastIndexByte(s.mirror.host, ':'):]
+	c := New(s.pull, s.push, Options{})
+	for _, pushes := range []bool{true, false} {
+		repositories := map[*repository]bool{}
+		for _, host := range []string{"localhost", "LOCALHOST", "LocalHost"} {
+			at, err := c.at(t.Context(), mirrors.Location{Ref: host + port + "/team/app:v1", Insecure: true}, pushes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			repositories[at.repository] = true
+		}
+		if want := map[bool]int{true: 1, false: 3}[pushes]; len(repositories) != want {
+			t.Errorf("writing %v: %d lists of tags, want %d", pushes, len(repositories), want)
+		}
+	}
+}

@@ -47,8 +47,8 @@ type Options struct {
 	// PerRegistry bounds the requests under way to one registry; 0 means
 	// limits.RequestsPerRegistry. There are fewer where a registry is slow or refuses.
 	PerRegistry int
-	// Rates bound the requests a second to a registry, by its host; nil means
-	// DefaultRates.
+	// Rates bound the requests a second to a registry, by its host in one spelling
+	// (mirrors.OneSpelling); nil means DefaultRates.
 	Rates map[string]float64
 	// Platforms returns those of the nodes, as os/architecture ("linux/arm64"), none
 	// where they are not known. With it, every index is read, and its children for

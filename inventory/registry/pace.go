@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A load is the state of a registry, by one of its answers.
@@ -51,8 +52,8 @@ type slot struct {
 	started time.Time
 }
 
-// paces holds the pace of each registry, by the host to ask. It is safe for concurrent
-// use.
+// paces holds the pace of each registry, by mirrors.OneSpelling: whichever name it is asked by, it
+// stops once. It is safe for concurrent use.
 type paces struct {
 	most int
 
@@ -77,16 +78,17 @@ func (p *paces) replace(rates map[string]float64) {
 // maxPaces bounds how many registries' paces are remembered.
 const maxPaces = 4096
 
-func (p *paces) forHost(api string) *pace {
+func (p *paces) forHost(host string) *pace {
+	host = mirrors.OneSpelling(host)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.byHost[api] == nil {
+	if p.byHost[host] == nil {
 		if len(p.byHost) >= maxPaces {
 			clear(p.byHost)
 		}
-		p.byHost[api] = newPace(p.most, p.rates[api])
+		p.byHost[host] = newPace(p.most, p.rates[host])
 	}
-	return p.byHost[api]
+	return p.byHost[host]
 }
 
 // newPace allows up to most requests at once, and rate a second if it is not 0.

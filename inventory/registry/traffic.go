@@ -8,7 +8,7 @@ import (
 
 // Traffic counts how one registry has answered requests about images.
 type Traffic struct {
-	// Host is where its API is ("quay.io", "mirror.example.com:8443").
+	// Host is the registry in one spelling ("quay.io", "mirror.example.com:8443").
 	Host string
 	// Answered are answers, of whatever content; Throttled those that say to ask more slowly (429),
 	// Overloaded those of a registry in trouble (5xx, or a connection that was cut), and Unanswered

@@ -126,16 +126,7 @@ func (r *transferred) hasBody() bool { return r.request.Body != nil && r.request
 
 // isOfRegistry reports whether the request is for the registry itself, and not for a storage that it named.
 func (r *transferred) isOfRegistry() bool {
-	host := r.request.URL.Host
-	return host == r.target.host || host == r.target.api || apiHost(hubAPI(host)) == r.target.api
-}
-
-// hubAPI undoes what go-containerregistry calls the Docker Hub.
-func hubAPI(host string) string {
-	if host == "index.docker.io" {
-		return "docker.io"
-	}
-	return host
+	return mirrors.SamePlace(r.request.URL.Host, r.target.host) // go-containerregistry calls the Docker Hub index.docker.io
 }
 
 // origin returns the request that led to req by the answers of registries. Theirs are the paths that these name, of storage or of

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A DeleteList says what will be deleted at registries: what oc-mirror delete --generate writes as
@@ -116,7 +117,7 @@ func parseItem(s string) (ref, error) {
 
 func (l *DeleteList) add(r ref, digest string) {
 	l.items = append(l.items, item{r, digest})
-	repository := oneSpelling(r.repository)
+	repository := mirrors.OneSpelling(r.repository)
 	d := l.at[repository]
 	if d == nil {
 		d = &deleted{tags: map[string]int{}, digests: map[string]int{}}

@@ -83,15 +83,9 @@ func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList, coming rev
 // concerns reports whether something is deleted in a repository that nodes ask on route.
 func (l *DeleteList) concerns(route *mirrors.Route) bool {
 	return slices.ContainsFunc(route.Sources, func(s mirrors.PullSource) bool {
-		repository, _ := deletedFrom(s.Location)
+		repository, _ := split(s.Location)
 		return s.Tried() && l.at[repository] != nil
 	})
-}
-
-// deletedFrom is split for lists of deletions: the repository is in one spelling.
-func deletedFrom(l mirrors.Location) (repository, version string) {
-	repository, version = split(l)
-	return oneSpelling(repository), version
 }
 
 // imagesOf returns the references of a plan, each once. Its reroutes are sorted by them.
@@ -105,12 +99,12 @@ func (l *DeleteList) elsewhere(p policy.Plan) (n int, alike [][2]string) {
 	asked, registries, others := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range p.Reroutes {
 		for _, at := range p.Reroutes[i].After.Open() {
-			repository, _ := deletedFrom(at)
+			repository, _ := split(at)
 			asked[repository], registries[registryOf(repository)] = true, true
 		}
 	}
 	for _, it := range l.items {
-		repository := oneSpelling(it.repository)
+		repository := mirrors.OneSpelling(it.repository)
 		if asked[repository] {
 			continue
 		}
@@ -152,8 +146,8 @@ func (j *judgement) resolve(ctx context.Context) {
 	asked := map[string]mirrors.Location{} // repositories as nodes ask for them
 	for i := range j.plan.Reroutes {
 		for _, at := range j.plan.Reroutes[i].After.Open() {
-			name, _ := split(at)
-			if repository := oneSpelling(name); j.list.at[repository] != nil {
+			name, _, _ := mirrors.Canonical(at.Ref)
+			if repository := mirrors.OneSpelling(name); j.list.at[repository] != nil {
 				asked[repository] = mirrors.Location{Ref: name, Insecure: at.Insecure}
 			}
 		}
@@ -161,7 +155,7 @@ func (j *judgement) resolve(ctx context.Context) {
 	var places []mirrors.Location
 	var items []int
 	for n, it := range j.list.items {
-		if at := asked[oneSpelling(it.repository)]; at.Ref != "" && !it.byDigest() {
+		if at := asked[mirrors.OneSpelling(it.repository)]; at.Ref != "" && !it.byDigest() {
 			at.Ref += it.version
 			places, items = append(places, at), append(items, n+1)
 		}
@@ -182,7 +176,7 @@ const tagsAtOnce = 10_000
 // not say so, it is the one by which it was copied, and maybe another.
 func (j *judgement) enter(number int, f *policy.Fact) {
 	it := j.list.items[number-1]
-	d := j.list.at[oneSpelling(it.repository)]
+	d := j.list.at[mirrors.OneSpelling(it.repository)]
 	switch {
 	case f.Presence == policy.Present && f.Digest != "":
 		d.addDigest(f.Digest, number)
@@ -211,7 +205,7 @@ func (j *judgement) after(l mirrors.Location, f *policy.Fact) *policy.Fact {
 	if number, why := j.taken(l, f); number > 0 {
 		return gone(f, j.list.called(number)+" deletes it"+why)
 	}
-	repository, _ := deletedFrom(l)
+	repository, _ := split(l)
 	d := j.list.at[repository]
 	switch {
 	case d == nil || f.Presence != policy.Present:
@@ -232,7 +226,7 @@ func (j *judgement) takes(s *mirrors.PullSource) bool {
 	if item, _ := j.loss(s); item > 0 {
 		return true
 	}
-	repository, _ := deletedFrom(s.Location)
+	repository, _ := split(s.Location)
 	d := j.list.at[repository]
 	switch f := j.real.At(s.Location); {
 	case d == nil, f.Presence == policy.Absent:
@@ -252,7 +246,7 @@ func gone(f *policy.Fact, evidence string) *policy.Fact {
 // taken returns the item that deletes what is at l, and how it does if not by that very name; 0 if none
 // does.
 func (j *judgement) taken(l mirrors.Location, f *policy.Fact) (number int, why string) {
-	repository, version := deletedFrom(l)
+	repository, version := split(l)
 	d := j.list.at[repository]
 	if d == nil || f.Presence == policy.Absent {
 		return 0, ""
@@ -318,7 +312,7 @@ func (j *judgement) loss(s *mirrors.PullSource) (item int, what string) {
 	if number, why := j.taken(s.Location, today); number > 0 {
 		return number, "the image" + why
 	}
-	repository, _ := deletedFrom(s.Location)
+	repository, _ := split(s.Location)
 	d := j.list.at[repository]
 	if d == nil {
 		return 0, ""
@@ -380,7 +374,7 @@ func (j *judgement) notes(d Deletion, foreseen policy.Facts, alike [][2]string) 
 	}
 	sparse := 0
 	for l, f := range foreseen {
-		repository, _ := deletedFrom(l)
+		repository, _ := split(l)
 		if j.list.at[repository] != nil && f.Presence == policy.Present && len(f.Missing) > 0 {
 			sparse++
 		}

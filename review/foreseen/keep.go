@@ -40,10 +40,10 @@ func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.C
 	if err != nil {
 		return KeepList{}, err
 	}
-	at := oneSpelling(scope)
-	below := func(s *mirrors.PullSource) bool { return s.Tried() && mirrors.IsBelow(oneSpelling(s.Ref), at) }
+	at := mirrors.OneSpelling(scope)
+	below := func(s *mirrors.PullSource) bool { return s.Tried() && mirrors.IsBelow(mirrors.OneSpelling(s.Ref), at) }
 	near := func(mirror string) bool {
-		return mirrors.IsBelow(oneSpelling(mirror), at) || mirrors.IsBelow(at, oneSpelling(mirror))
+		return mirrors.IsBelow(mirrors.OneSpelling(mirror), at) || mirrors.IsBelow(at, mirrors.OneSpelling(mirror))
 	}
 	plan, err := r.PlanDeletion(ctx, coming, func(route *mirrors.Route) bool {
 		return slices.ContainsFunc(route.Sources, func(s mirrors.PullSource) bool { return below(&s) })

@@ -106,21 +106,6 @@ func parseRef(s string) (ref, error) {
 
 const dockerTransport = "docker://"
 
-// oneSpelling returns a reference, or a registry, with the registry's name in small letters and without the port that it
-// has anyway, so that two names of one place are equal. What is deleted, or to be spared, is compared so. A copy
-// that is assumed is not: it counts only where nodes spell the place as the mapping does, as less is known otherwise.
-func oneSpelling(reference string) string {
-	end := strings.IndexByte(reference, '/')
-	if end < 0 {
-		end = len(reference)
-	}
-	registry := reference[:end]
-	if plain := strings.TrimSuffix(strings.ToLower(registry), ":443"); plain != registry {
-		return plain + reference[end:]
-	}
-	return reference
-}
-
 // registryOf returns the registry of a repository.
 func registryOf(repository string) string {
 	registry, _, _ := strings.Cut(repository, "/")

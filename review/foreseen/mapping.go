@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A Mapping says what a mirroring that has not been done would copy, and where: what oc-mirror --dry-run
@@ -83,7 +84,7 @@ func (m *Mapping) add(number int, line string, names map[string]string) error {
 		from.version = ":latest"
 	}
 	from.repository, from.version = once(names, from.repository), strings.Clone(from.version)
-	return m.put(m.at(once(names, to.repository)), strings.Clone(to.version), from)
+	return m.put(m.at(once(names, mirrors.OneSpelling(to.repository))), strings.Clone(to.version), from)
 }
 
 // isOther reports whether a source is no registry, such as oci:///catalog or file://dir.

@@ -96,9 +96,10 @@ func (r mirrored) foresee(ctx context.Context, locs []mirrors.Location, ask ask)
 	return facts
 }
 
+// split returns the repository of a place, in one spelling, and what of it.
 func split(l mirrors.Location) (repository, version string) {
 	repository, version, _ = mirrors.Canonical(l.Ref)
-	return repository, version
+	return mirrors.OneSpelling(repository), version
 }
 
 // mayChange reports whether a copy may alter what was found at l. Whoever is refused, or gets no answer,

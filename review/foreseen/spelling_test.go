@@ -37,6 +37,13 @@ func TestSpellings(t *testing.T) {
 					t.Errorf("%s at %s: %v\n%s%q", name+item, mirror, err, d.Report(), d.Notes)
 				}
 			}
+			m, err := ReadMapping("mapping.txt", strings.NewReader("quay.io/team/app-0@"+digestOf(0)+"="+name+"/team/app-0:v1\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if repository, _ := split(mirrors.Location{Ref: mirror + "/team/app-0:v1"}); m.to[repository] == nil {
+				t.Errorf("a copy to %s is none to %s", name, mirror)
+			}
 			for _, scope := range []string{name, name + "/team", name + "/team/app-0"} {
 				if kept, err := Keep(t.Context(), r, scope, review.Coming{}); err != nil || len(kept.Kept) != 1 || !strings.HasPrefix(kept.Kept[0].Reference, mirror+"/") {
 					t.Errorf("below %s: %v, %+v", scope, err, kept)

@@ -28,7 +28,7 @@ func reachability(r review.Record) map[string]bool {
 }
 
 func hostOf(l mirrors.Location) string {
-	host, _, _ := strings.Cut(l.Ref, "/")
+	host, _, _ := strings.Cut(mirrors.OneSpelling(l.Ref), "/")
 	return host
 }
 

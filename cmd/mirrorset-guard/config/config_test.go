@@ -232,7 +232,7 @@ registries: [{host: mirror.example.com}, {host: docker.io, requestsPerSecond: 5}
 	if diff := cmp.Diff(want, c.Settings(), cmpopts.IgnoreUnexported(policy.Exemption{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]float64{"registry-1.docker.io": 5, "quay.io": 450}, c.Rates()); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"docker.io": 5, "quay.io": 450}, c.Rates()); diff != "" {
 		t.Errorf("rates (-want +got):\n%s", diff)
 	}
 	if l := c.FactLifetimes(); l.PresentDigest != time.Hour || l.PresentTag != 2*time.Minute {

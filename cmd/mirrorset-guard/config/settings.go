@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // What the values of the file's enums are in the packages that go by them.
@@ -51,20 +52,12 @@ func WithOwn(protected []string) []string {
 	return append([]string{policy.OwnNamespace}, protected...)
 }
 
-// apiOf returns the host at which the API of a registry is.
-func apiOf(host string) string {
-	if host = hostOf(host); host == "docker.io" {
-		return "registry-1.docker.io"
-	}
-	return host
-}
-
-// Rates returns how many requests a second each registry gets at most; 0 is for no limit.
+// Rates returns how many requests a second each registry gets at most, by mirrors.OneSpelling; 0 is for no limit.
 func (c Configuration) Rates() map[string]float64 {
 	rates := maps.Clone(registry.DefaultRates)
 	for _, r := range c.Registries {
 		if r.RequestsPerSecond != nil {
-			rates[apiOf(r.Host)] = *r.RequestsPerSecond
+			rates[mirrors.OneSpelling(r.Host)] = *r.RequestsPerSecond
 		}
 	}
 	return rates

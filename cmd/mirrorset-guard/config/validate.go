@@ -10,6 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // maxLifetime is that of facts; the comment on the field names it.
@@ -22,7 +23,7 @@ func (c Configuration) validate() field.ErrorList {
 		mistakes = append(mistakes, exemptionMistakes(field.NewPath("exemptions").Index(i), e)...)
 	}
 	mistakes = append(mistakes, twice(field.NewPath("exemptions"), "name", c.Exemptions, func(e v1alpha1.Exemption) string { return e.Name })...)
-	mistakes = append(mistakes, twice(field.NewPath("registries"), "host", c.Registries, func(r v1alpha1.Registry) string { return hostOf(r.Host) })...)
+	mistakes = append(mistakes, twice(field.NewPath("registries"), "host", c.Registries, func(r v1alpha1.Registry) string { return mirrors.OneSpelling(r.Host) })...)
 	if d := c.FactLifetime; time.Duration(d) > maxLifetime {
 		mistakes = append(mistakes, field.Invalid(field.NewPath("factLifetime"), d.String(), "want from 0s to 24h"))
 	}
@@ -79,14 +80,4 @@ func isEverybody(group string) bool {
 	prefix, open := strings.CutSuffix(group, "*")
 	const all = "system:authenticated"
 	return group == all || open && strings.HasPrefix(all, prefix)
-}
-
-// hostOf gives the Docker Hub its name in references.
-func hostOf(host string) string {
-	switch host {
-	case "index.docker.io", "registry-1.docker.io":
-		return "docker.io"
-	default:
-		return host
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -242,7 +243,9 @@ type attempt struct {
 	attachments int
 }
 
-func attemptOf(c policy.Copy) attempt { return attempt{c.To.Ref, c.Rule, len(c.Attachments)} }
+func attemptOf(c policy.Copy) attempt {
+	return attempt{mirrors.OneSpelling(c.To.Ref), c.Rule, len(c.Attachments)}
+}
 
 func (a attempts) add(copies []policy.Copy) {
 	for _, c := range copies {
@@ -281,7 +284,7 @@ func (s *syncing) copy(ctx context.Context, found answer) error {
 		return errInterrupted
 	}
 	again := func(was *copying.Job) bool {
-		return slices.ContainsFunc(jobs, func(j *copying.Job) bool { return j.To.Ref == was.To.Ref })
+		return slices.ContainsFunc(jobs, func(j *copying.Job) bool { return mirrors.SamePlace(j.To.Ref, was.To.Ref) })
 	}
 	if s.room > 0 {
 		for _, j := range jobs {
