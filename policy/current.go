@@ -51,11 +51,7 @@ func (c *Cluster) currentIn(k int, variants []mirrors.Variant) []*CurrentConfig 
 // differing returns those of current whose routes may not be those of today by the objects in force.
 func (r *resolution) differing(current []*CurrentConfig) []*CurrentConfig {
 	return slices.DeleteFunc(current, func(c *CurrentConfig) bool {
-		if c.Routes == nil || r.before == nil {
-			return false
-		}
-		changed := mirrors.CompareScopes(r.before, c.Routes)
-		return !changed.Everything && len(changed.Scopes) == 0
+		return c.Routes != nil && r.before != nil && sameRoutes(r.before, c.Routes)
 	})
 }
 

@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -46,23 +43,21 @@ func NewPulls(set mirrors.Set, known Cluster, s Settings) Plan {
 }
 
 func newPulls(set, later mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
-	s = s.forNoChange()
-	p := Plan{Total: known.Images.Len(), Gaps: slices.Concat(known.Gaps, known.unreadConfigs()), settings: s, entries: bySource(set), site: siteOf(&known), inForce: true}
-	tables, rejected, unread := tablesInForce(set, known)
-	if p.Gaps = append(p.Gaps, unread...); len(p.Gaps) > 0 {
+	p := newInForce(set, &known, s)
+	if len(p.Gaps) > 0 {
 		p.Unseen = UnseenMoved
 	}
-	p.Rejected, p.RejectedBefore, p.unjudged = rejected, rejected, len(tables) == 0
+	p.unjudged = len(p.routes) == 0
 	if !later.Equal(set) {
 		known := known
 		known.InForce, known.Current = nil, nil
-		next, _, _ := tablesInForce(later, known) // where MCO would reject that, nodes keep what they have
-		tables = append(tables, next...)
+		next, _, _ := routesInForce(later, &known) // where MCO would reject that, nodes keep what they have
+		p.routes = append(p.routes, next...)
 	}
 	followed := tablesFollowed(set, known.Images)
 	for img := range known.Images.All() {
-		for _, r := range append(reroutesOfNodes(img, followed, tables, concerned), reroutesFollowed(img, followed, concerned)...) {
-			r.Image = s.asPulled(r.Image, &r.After, &known)
+		for _, r := range append(reroutesOfNodes(img, followed, p.routes, concerned), reroutesFollowed(img, followed, concerned)...) {
+			r.Image = p.settings.asPulled(r.Image, &r.After, &known)
 			if known.OtherCredentials != nil {
 				r.OtherCredentials = known.OtherCredentials(img.Ref)
 			}
@@ -71,48 +66,8 @@ func newPulls(set, later mirrors.Set, known Cluster, s Settings, concerned func(
 	}
 	slices.SortStableFunc(p.Reroutes, byRef)
 	p.setDepths()
+	p.setMeetings()
 	return p
-}
-
-// tablesInForce returns the routes of all nodes: those that the objects in force give each variant, and
-// those of nodes that lag behind. Where MCO rejects the objects, nodes have what was applied or, if that
-// is not known, which is then a gap, maybe what the objects say.
-func tablesInForce(set mirrors.Set, known Cluster) (tables []*mirrors.Table, rejected *mirrors.Rejection, unread []Gap) {
-	inForce := cmp.Or(known.InForce, mirrors.NewTables(set))
-	for _, v := range set.Variants() {
-		pool := v.Set.Pool
-		table, err := inForce.Resolve(pool)
-		if errors.As(err, &rejected) {
-			if table, err = inForce.ResolveApplied(pool); err != nil {
-				unread = []Gap{unreadApplied(rejected, err)}
-				table, _ = inForce.ResolveUnchecked(pool)
-			}
-		}
-		if table != nil {
-			tables = append(tables, table)
-		}
-	}
-	for _, c := range known.Current {
-		if c.Routes != nil {
-			tables = append(tables, c.Routes)
-		}
-	}
-	return tables, rejected, unread
-}
-
-// unreadConfigs are the rendered configs of nodes that lag behind by which it is not known what they
-// pull.
-func (c *Cluster) unreadConfigs() []Gap {
-	var gaps []Gap
-	for _, config := range c.Current {
-		if config.Routes == nil && config.Lags {
-			gaps = append(gaps, Gap{
-				Source: "machineconfigs", Kind: "MachineConfig", Unread: true, Remedy: readMachineConfigs,
-				Detail: fmt.Sprintf("%s, by which nodes of %s still pull, was not read", config.Name, poolOr(config.Pool)),
-			})
-		}
-	}
-	return gaps
 }
 
 // tablesFollowed returns the routes that the objects in the API give those who are no nodes and pull some of images. Where they
@@ -131,7 +86,7 @@ func tablesFollowed(set mirrors.Set, images Images) map[mirrors.Puller]*mirrors.
 }
 
 // reroutesOfNodes is reroutesInForce for what nodes pull, and for consumers whose own routes are not known.
-func reroutesOfNodes(img Image, followed map[mirrors.Puller]*mirrors.Table, tables []*mirrors.Table, concerned func(*mirrors.Route) bool) []Reroute {
+func reroutesOfNodes(img Image, followed map[mirrors.Puller]*mirrors.Table, routes []poolRoutes, concerned func(*mirrors.Route) bool) []Reroute {
 	has := func(c Consumer) bool { return followed[c.Puller()] != nil }
 	if slices.ContainsFunc(img.Consumers, has) {
 		img.Consumers = slices.DeleteFunc(slices.Clone(img.Consumers), has)
@@ -139,7 +94,7 @@ func reroutesOfNodes(img Image, followed map[mirrors.Puller]*mirrors.Table, tabl
 			return nil
 		}
 	}
-	return reroutesInForce(img, tables, concerned)
+	return reroutesInForce(img, routes, concerned)
 }
 
 // reroutesFollowed returns the routes for which concerned holds of those who are no nodes and pull img.
@@ -158,16 +113,16 @@ func reroutesFollowed(img Image, followed map[mirrors.Puller]*mirrors.Table, con
 }
 
 // reroutesInForce returns the different routes of an image for which concerned holds.
-func reroutesInForce(img Image, tables []*mirrors.Table, concerned func(*mirrors.Route) bool) []Reroute {
+func reroutesInForce(img Image, routes []poolRoutes, concerned func(*mirrors.Route) bool) []Reroute {
 	var reroutes []Reroute
-	for _, table := range tables {
-		r := resolution{before: table, objects: table, after: table}
+	for i := range routes {
+		r := &routes[i]
 		parts := map[string]Image{"": img}
-		if own := r.ownPolicies(); len(own) > 0 {
-			parts = r.byPolicy(img, own)
+		if len(r.own) > 0 {
+			parts = r.byPolicy(img, r.own)
 		}
 		for _, namespace := range slices.Sorted(maps.Keys(parts)) {
-			route, err := table.Route(img.Ref, namespace)
+			route, err := r.after.Route(img.Ref, namespace)
 			same := func(other Reroute) bool { return other.Namespace == namespace && other.After.Equal(route) }
 			if err == nil && concerned(&route) && !slices.ContainsFunc(reroutes, same) {
 				reroutes = append(reroutes, Reroute{Image: parts[namespace], Namespace: namespace, BeforeUnknown: true, After: route})

@@ -14,63 +14,61 @@ type meeting struct {
 	others []Image // sorted by reference
 }
 
-// setMeetings notes for each image that is pulled by tag at which mirrors on its new route nodes look
-// for images of other sources too. Those need not be rerouted. A short name has no meetings: it stands
+// setMeetings notes for each image that nodes pull by tag at which mirrors on its new route nodes look
+// for images of other sources too, whatever pool they are of. Those need not be rerouted. A short name has no meetings: it stands
 // for images that have a name of their own.
 func (p *Plan) setMeetings() {
-	if len(p.routes) == 0 || p.routes[0].after == nil {
+	if slices.ContainsFunc(p.routes, func(r poolRoutes) bool { return r.after == nil }) {
 		return
 	}
-	scopes := sharingSources(p.change.After)
+	scopes := p.sharingScopes()
 	if len(scopes) == 0 {
 		return
 	}
 	m := meetings{first: map[string]Image{}, met: map[string][]Image{}}
-	for i := range p.Reroutes {
-		if p.Reroutes[i].Puller == mirrors.Nodes {
-			m.add(&p.Reroutes[i].After, p.Reroutes[i].Image)
-		}
-	}
 	for img := range p.known.Images.touched(mirrors.ChangedScopes{Scopes: scopes}) {
-		if _, rerouted := slices.BinarySearchFunc(p.Reroutes, img.Ref, func(r Reroute, ref string) int { return strings.Compare(r.Image.Ref, ref) }); rerouted {
+		img, ok := pulledBy(mirrors.Nodes, img)
+		if !ok || mirrors.ByDigest(img.Ref) || onlyHistory(img) {
 			continue
 		}
-		if route, err := p.routes[0].after.Route(img.Ref, ""); err == nil {
-			m.add(&route, img)
+		for i := range p.routes {
+			if route, err := p.routes[i].after.Route(img.Ref, ""); err == nil {
+				m.add(&route, img)
+			}
 		}
 	}
 	if len(m.met) == 0 {
 		return
 	}
 	for i := range p.Reroutes {
-		p.Reroutes[i].meetings = m.forReroute(&p.Reroutes[i])
+		if p.Reroutes[i].Puller == mirrors.Nodes {
+			p.Reroutes[i].meetings = m.forReroute(&p.Reroutes[i])
+		}
 	}
 }
 
-// sharingSources returns the sources of s, for tags, that have a mirror in common with another source,
-// or one within another's; and wildcards, which have one for all hosts. They are sorted.
-func sharingSources(s mirrors.Set) []string {
-	sources := map[string]map[string]bool{} // by mirror
+// sharingScopes returns the scopes that have, for tags, a mirror in common with another one, or one within another's, on the nodes of
+// whichever pool; and wildcards, which have one for all hosts. They are sorted.
+func (p *Plan) sharingScopes() []string {
+	scopes := map[string]map[string]bool{} // by mirror
 	sharing := map[string]bool{}
-	for _, e := range s.Entries() {
-		if mirrors.KindOf(e.Object) != mirrors.TagMirrorSetGVK.Kind {
-			continue
-		}
-		for _, m := range e.Mirrors {
-			if sources[m] == nil {
-				sources[m] = map[string]bool{}
+	for i := range p.routes {
+		for prefix, mirror := range p.routes[i].after.TagMirrors() {
+			m := mirrors.OneSpelling(mirror)
+			if scopes[m] == nil {
+				scopes[m] = map[string]bool{}
 			}
-			sources[m][e.Source] = true
-			sharing[e.Source] = sharing[e.Source] || strings.HasPrefix(e.Source, "*")
+			scopes[m][prefix] = true
+			sharing[prefix] = sharing[prefix] || strings.HasPrefix(prefix, "*")
 		}
 	}
-	for m, of := range sources {
+	for m, of := range scopes {
 		for end := len(m); end > 0; end = strings.LastIndexByte(m[:end], '/') {
-			others := sources[m[:end]]
+			others := scopes[m[:end]]
 			if len(others) > 1 || len(others) == 1 && !maps.Equal(others, of) {
 				for _, set := range []map[string]bool{of, others} {
-					for source := range set {
-						sharing[source] = true
+					for scope := range set {
+						sharing[scope] = true
 					}
 				}
 			}
@@ -82,7 +80,7 @@ func sharingSources(s mirrors.Set) []string {
 
 // meetings are the images that nodes look for at each mirror.
 type meetings struct {
-	first map[string]Image   // by reference of the place
+	first map[string]Image   // by place, in one spelling
 	met   map[string][]Image // the others as well, where there are any
 }
 
@@ -90,7 +88,7 @@ type meetings struct {
 const maxMet = 4
 
 func (m *meetings) add(route *mirrors.Route, img Image) {
-	if mirrors.ByDigest(img.Ref) || isShort(*route) || onlyHistory(img) {
+	if isShort(*route) {
 		return
 	}
 	for k := range route.Sources {
@@ -98,19 +96,20 @@ func (m *meetings) add(route *mirrors.Route, img Image) {
 		if !s.Mirror || !s.Tried() {
 			continue
 		}
-		first, known := m.first[s.Ref]
+		at := mirrors.OneSpelling(s.Ref)
+		first, known := m.first[at]
 		if !known {
-			m.first[s.Ref] = img
+			m.first[at] = img
 			continue
 		}
-		all := m.met[s.Ref]
+		all := m.met[at]
 		if len(all) >= maxMet || sameImage(first.Ref, img.Ref) || slices.ContainsFunc(all, func(known Image) bool { return sameImage(known.Ref, img.Ref) }) {
 			continue
 		}
 		if len(all) == 0 {
 			all = append(all, first)
 		}
-		m.met[s.Ref] = append(all, img)
+		m.met[at] = append(all, img)
 	}
 }
 
@@ -121,7 +120,7 @@ func (m *meetings) forReroute(r *Reroute) []meeting {
 	}
 	var all []meeting
 	for _, l := range r.After.Mirrors() {
-		others := slices.DeleteFunc(slices.Clone(m.met[l.Ref]), func(img Image) bool { return sameImage(img.Ref, r.Image.Ref) })
+		others := slices.DeleteFunc(slices.Clone(m.met[mirrors.OneSpelling(l.Ref)]), func(img Image) bool { return sameImage(img.Ref, r.Image.Ref) })
 		if len(others) > 0 {
 			slices.SortFunc(others, func(a, b Image) int { return strings.Compare(a.Ref, b.Ref) })
 			all = append(all, meeting{l, others})
@@ -137,5 +136,5 @@ func sameImage(a, b string) bool {
 	}
 	nameA, versionA, okA := mirrors.Canonical(a)
 	nameB, versionB, okB := mirrors.Canonical(b)
-	return okA && okB && nameA == nameB && versionA == versionB
+	return okA && okB && versionA == versionB && mirrors.SamePlace(nameA, nameB)
 }

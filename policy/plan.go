@@ -118,19 +118,13 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 			reroutes, malformed = append(reroutes, brought...), append(malformed, unread...)
 			slices.SortStableFunc(reroutes, byRef)
 		}
-		for i := range reroutes {
-			reroutes[i].Pools = variant.Pools
+		p.addReroutes(reroutes, malformed, variant.Pools)
+		if k == 0 { // the reasons for a rejection are the same for all variants
+			p.Rejected, p.RejectedBefore, p.unjudged = r.rejected, r.rejectedBefore, r.after == nil
+			p.shrinks = r.shrinksTooMuch(c)
 		}
-		if k > 0 {
-			p.addPools(reroutes, variant.Pools)
-			continue
-		}
-		// The reasons for a rejection are the same for all variants.
-		p.Rejected, p.RejectedBefore, p.unjudged = r.rejected, r.rejectedBefore, r.after == nil
-		p.shrinks = r.shrinksTooMuch(c)
-		p.Reroutes, p.Malformed = reroutes, malformed
 	}
-	p.forgetPools(variants)
+	p.forgetPools()
 	p.addAtOnce(c.atOnce(&known, &s))
 	p.setDepths()
 	p.setMeetings()
@@ -245,8 +239,16 @@ func countUpTo(most int, images iter.Seq[Image]) int {
 
 func byRef(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }
 
-// addPools adds the reroutes of the nodes of pools to those of other pools.
-func (p *Plan) addPools(reroutes []Reroute, pools []string) {
+// addReroutes adds the reroutes of the nodes of pools to those of other pools, if there are any. What no node can
+// parse is the same for all.
+func (p *Plan) addReroutes(reroutes []Reroute, malformed []Image, pools []string) {
+	for i := range reroutes {
+		reroutes[i].Pools = pools
+	}
+	if p.Reroutes == nil {
+		p.Reroutes, p.Malformed = reroutes, malformed
+		return
+	}
 	known := map[string][]int{}
 	for i, reroute := range p.Reroutes {
 		known[reroute.Image.Ref] = append(known[reroute.Image.Ref], i)
@@ -257,8 +259,9 @@ func (p *Plan) addPools(reroutes []Reroute, pools []string) {
 				slices.EqualFunc(p.Reroutes[i].current, reroute.current, currentRoute.equal)
 		})
 		if same >= 0 {
-			i := known[reroute.Image.Ref][same]
-			p.Reroutes[i].Pools = slices.Sorted(slices.Values(slices.Concat(p.Reroutes[i].Pools, pools)))
+			if of := &p.Reroutes[known[reroute.Image.Ref][same]].Pools; len(*of) > 0 {
+				*of = slices.Compact(slices.Sorted(slices.Values(slices.Concat(*of, pools))))
+			}
 			continue
 		}
 		p.Reroutes = append(p.Reroutes, reroute)
@@ -267,13 +270,18 @@ func (p *Plan) addPools(reroutes []Reroute, pools []string) {
 }
 
 // forgetPools clears the pools of routes that all nodes take.
-func (p *Plan) forgetPools(variants []mirrors.Variant) {
-	all := 0
-	for _, v := range variants {
-		all += len(v.Pools)
+func (p *Plan) forgetPools() {
+	all := map[string]bool{}
+	for _, r := range p.routes {
+		if len(r.pools) == 0 {
+			return // what the nodes of a pool do beside all others is to be told
+		}
+		for _, pool := range r.pools {
+			all[pool] = true
+		}
 	}
 	for i := range p.Reroutes {
-		if len(p.Reroutes[i].Pools) == all {
+		if len(p.Reroutes[i].Pools) == len(all) {
 			p.Reroutes[i].Pools = nil
 		}
 	}

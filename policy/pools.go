@@ -58,7 +58,7 @@ func weight(a *assessment, findings []Finding) int {
 
 func poolsText(pools []string) string {
 	if len(pools) == 1 {
-		return "pool " + pools[0]
+		return poolOr(pools[0])
 	}
 	return "pools " + strings.Join(pools, ", ")
 }

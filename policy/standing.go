@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"cmp"
-	"errors"
 	"slices"
 	"strings"
 
@@ -13,38 +11,30 @@ import (
 )
 
 // NewStanding returns the plan of the standing verification: which images does set, the
-// configuration in force, send to mirrors? It is the plan of creating all mirror objects of
-// set at once, in a cluster that has none, so that the rules for changes also judge their
-// results. The entries do not count as added: what there was to say about them was said when
-// they were created.
+// configuration in force, send to mirrors? It is the plan of a change from nothing: of all that leads nodes to
+// mirrors, be it objects, files of MachineConfigs or what nodes have that lag behind, into a
+// cluster without it. So the rules for changes judge it. The entries do not count as added:
+// what there was to say about them was said when they were created.
 //
 // Where MCO rejects set, Rejected and RejectedBefore are both set, and Reroutes are those of
 // what nodes have (mirrors.Set.Applied) or, where that is not known, of what set says
 // regardless of validation, which comes closest; Gaps then has that. The verdict depends on no gap.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
-	s = s.forNoChange()
-	known = known.withPins(Change{Before: set, After: set})
-	p := Plan{Total: known.Images.Len(), Gaps: known.Gaps, settings: s, entries: bySource(set), site: siteOf(&known), standing: true, inForce: true}
+	c := Change{Before: set, After: set} // of which nothing but the routes is asked
+	known = known.withPins(c)
+	p := newInForce(set, &known, s)
+	p.standing = true
+	for i := range p.routes {
+		r := &p.routes[i]
+		reroutes, malformed := c.reroutes(r.resolution, &known, nil, &p.settings, c.touched(r.resolution, known.Images))
+		p.addReroutes(reroutes, malformed, r.pools)
+	}
+	p.forgetPools()
 	bare := set
 	bare.Objects = nil
-	before, _ := mirrors.ResolveUnchecked(bare)
-	inForce := cmp.Or(known.InForce, mirrors.NewTables(set))
-	after, err := inForce.Resolve(set.Pool)
-	if errors.As(err, &p.Rejected) {
-		p.RejectedBefore = p.Rejected
-		if after, err = inForce.ResolveApplied(set.Pool); err != nil {
-			p.Gaps = append(slices.Clip(p.Gaps), unreadApplied(p.Rejected, err))
-			after, _ = inForce.ResolveUnchecked(set.Pool)
-		}
-	}
-	if before == nil || after == nil {
-		return p // not even the generator can make sense of it
-	}
-	c := Change{Before: set, After: set} // of which nothing but the routes is asked
-	r := resolution{before: before, after: after}
-	p.Reroutes, p.Malformed = c.reroutes(r, &known, nil, &s, c.touched(r, known.Images))
-	p.addAtOnce(Change{Before: bare, After: set}.atOnce(&known, &s))
+	p.addAtOnce(Change{Before: bare, After: set}.atOnce(&known, &p.settings))
 	p.setDepths()
+	p.setMeetings()
 	return p
 }
 
@@ -76,12 +66,14 @@ type Standing struct {
 	Objects []mirrors.Object
 }
 
-// Standings returns the state of each image of a plan by NewStanding, protected images first.
+// Standings returns the state of each image of a plan by NewStanding, protected images first: the worst, where nodes take
+// different routes to it.
 // It leaves out images that only history names, or only guesses, and
 // disregards findings that the settings make Info: those are not wanted.
 func (p Plan) Standings(facts Facts) []Standing {
 	s := &p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on
+	at := map[string]int{}                   // by image: its nodes may take several routes
 	var standings []Standing
 	for _, k := range p.ranking() {
 		r := &p.Reroutes[k]
@@ -89,16 +81,30 @@ func (p Plan) Standings(facts Facts) []Standing {
 		if onlyHistory(r.Image) || s.merelyGuessed(r.Image) || !a.mirrored() {
 			continue
 		}
-		key := pullType(r.Image.Ref) + " " + r.After.Entry
+		standing := s.standing(a)
+		i, known := at[r.Image.Ref]
+		if known && !standing.isWorse(standings[i]) {
+			continue
+		}
+		key := strings.Join(append([]string{pullType(r.Image.Ref), r.Puller.String(), r.After.Entry}, r.Pools...), " ")
 		if _, ok := objects[key]; !ok {
 			objects[key] = p.objectsBehind(r)
 		}
-		standing := s.standing(a)
 		standing.Reroute, standing.Objects = *r, objects[key]
 		standing.Finding.Reason = inForce.Replace(standing.Finding.Reason)
+		if known {
+			standings[i] = standing
+			continue
+		}
+		at[r.Image.Ref] = len(standings)
 		standings = append(standings, standing)
 	}
 	return standings
+}
+
+// isWorse reports whether less works than by other.
+func (s Standing) isWorse(other Standing) bool {
+	return other.Outcome != Fails && (s.Outcome == Fails || s.Outcome == Unsure && other.Outcome == Works)
 }
 
 // standing says whether the mirrors serve what a is about and, if not, what is wrong.
@@ -121,8 +127,11 @@ func (s *Settings) standing(a *assessment) Standing {
 // objectsBehind returns the objects that made the entry of registries.conf that decides
 // about r: those with exactly its scope or, where it inherited its mirrors from a wider one,
 // those that cover it. If some of them are of the kind that serves the image, the others,
-// which can only block it, are left out.
+// which can only block it, are left out. There are none if the entry is of a MachineConfig's file.
 func (p Plan) objectsBehind(r *Reroute) []mirrors.Object {
+	if r.Puller == mirrors.Nodes && p.madeByFile(r) {
+		return nil
+	}
 	behind := p.entries[r.After.Entry]
 	if len(behind) == 0 {
 		for source, entries := range p.entries {
@@ -138,6 +147,15 @@ func (p Plan) objectsBehind(r *Reroute) []mirrors.Object {
 	objects := each.Of(behind, func(e mirrors.Entry) mirrors.Object { return e.Object })
 	slices.SortFunc(objects, func(a, b mirrors.Object) int { return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b)) })
 	return slices.Compact(objects)
+}
+
+// madeByFile reports whether a file of a MachineConfig has the entry that decides about r.
+func (p Plan) madeByFile(r *Reroute) bool {
+	routes := &p.routes[0]
+	if len(r.Pools) > 0 {
+		routes = p.routesOn(r.Pools[0])
+	}
+	return routes.after.Maker(r.After.Entry) != ""
 }
 
 // bySource returns the entries of s that have an effect, by their sources.

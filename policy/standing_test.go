@@ -31,6 +31,8 @@ func TestStandings(t *testing.T) {
 	cut := set(itms("apps", "quay.io", never, "m1.example.com"), idms("platform", "quay.io/team", allow, "m2.example.com/team"))
 	insecure := set(itms("apps", "quay.io", allow, "m1.example.com"))
 	insecure.Registries = configv1.RegistrySources{InsecureRegistries: []string{"quay.io/x"}}
+	laid := set(idms("platform", "quay.io", allow, "m1.example.com"))
+	laid.Files = asFiles(only.Objects, "worker", "master")
 	sparse := func(f Facts, ref string) Facts {
 		fact := f[mirrors.Location{Ref: ref}]
 		fact.Missing = []string{"linux/arm64"}
@@ -62,6 +64,7 @@ func TestStandings(t *testing.T) {
 		{"a tag mirror cuts pulls by digest off", only, dig, running, facts(), Settings{}, "Fails NoRoute on ImageTagMirrorSet apps"},
 		{"the narrower entry is to blame", cut, "quay.io/team/x" + digestA, running, facts("m2.example.com/team/x"+digestA+" absent", "quay.io/team/x"+digestA+" absent"), Settings{}, "Fails ImageMissing on ImageDigestMirrorSet platform"},
 		{"inherited mirrors are those of the wider entry", insecure, tag, running, facts(m1 + " absent"), Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"no object is to blame for a drop-in", laid, tag, running, facts(m1 + " absent"), Settings{}, "Fails NotFullySynced on "},
 		{"no mirror", two, "docker.io/library/x:1", running, facts(), Settings{}, ""},
 		{"nothing pulls it", two, tag, history, facts(m1+" absent", m2+" absent", tag+" present"), Settings{}, ""},
 		{"nobody wants to know", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{Severities: map[string]Severity{"ImageMissing": Info}}, "Unsure"},

@@ -68,5 +68,8 @@ var mutations = []mutation{
 	{"the service is compared", "inventory/serving/registration.go", "c.versions, c.client,", "c.versions,", "./inventory/serving", "TestRegistration"},
 	// 9: the same effect by other doors
 	{"changed files of MachineConfigs are reported", "inventory/cluster/unreviewed.go", "if !slices.EqualFunc(before[name], s.named(name), sameFile) {", "if false {", "./inventory/cluster", "TestFileSink"},
+	{"what meets in force is found", "policy/standing.go", "\tp.setMeetings()\n", "", "./policy", "TestStandingIsAChangeFromNothing"},
+	{"what lags behind is in force", "policy/inforce.go", "range known.Current {\n\t\ttable", "range known.Current[:0] {\n\t\ttable", "./policy", "TestStandingIsAChangeFromNothing"},
+	{"a registry has one name", "policy/mirrors/spelling.go", "strings.TrimSuffix(strings.ToLower(registry), \":443\")", "registry", "./policy", "TestManySpellings"},
 	{"what pools are to get is compared", "review/rollouts/target.go", "r.options.Differs(d)", "_ = d", "./review/rollouts", "TestFollowerComparesTargets"},
 }

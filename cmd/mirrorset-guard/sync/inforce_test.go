@@ -1,6 +1,8 @@
 package sync
 
 import (
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -99,4 +101,57 @@ func TestMaxBytes(t *testing.T) {
 		t.Errorf("%d requests write to the mirror", n)
 	}
 	wantCode(t, s.sync(t, "--push-secret", s.secret, "--max-bytes", "1Mi"), 0, "Copied 2 of 2 images", "all verified")
+}
+
+// TestInForceIsAChange: what a change would be refused for is said of what is in force, by whatever it leads nodes to mirrors; and nothing is
+// copied to a place that is two images'.
+func TestInForceIsAChange(t *testing.T) {
+	s := newShop(t)
+	nobody(t)
+	other, err := registries.Image("another cart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.push(t, "team/cart:v1", other, nil)
+	port := s.mirror.host[strings.LastIndexByte(s.mirror.host, ':'):]
+	objects := strings.ReplaceAll(s.objects()+withoutSecrets, "insecureRegistries: [", fmt.Sprintf("insecureRegistries: [%q, %q, ", "localhost"+port, "LOCALHOST"+port))
+	team := "---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: team, name: cart}\nspec: {containers: [{name: app, image: " + s.source.host + "/team/cart:v1}]}\n"
+	itms := func(name, mirror, policy string) string {
+		return fmt.Sprintf("---\napiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: %s}\nspec: {imageTagMirrors: [{source: %s/%[1]s, mirrors: [%[3]s/t], mirrorSourcePolicy: %[4]s}]}\n", name, s.source.host, mirror, policy)
+	}
+	for _, tt := range []struct{ reason, first, second, policy string }{
+		{"the source may be asked", s.mirror.host, s.mirror.host, "AllowContactingSource"},
+		{"the source may not be asked", s.mirror.host, s.mirror.host, "NeverContactSource"},
+		{"two names of one registry", "localhost" + port, "LOCALHOST" + port, "AllowContactingSource"},
+	} {
+		sets := itms("shop", tt.first, tt.policy) + itms("team", tt.second, tt.policy)
+		before := s.mirror.writes()
+		s.dump = clitest.Written(t, "cluster.yaml", objects+team+sets)
+		wantCode(t, s.sync(t, "--push-secret", s.secret), 1, "give each source a mirror, or a path at the mirror, of its own: at ", "Nothing is to be copied")
+		s.dump = clitest.Written(t, "cluster.yaml", objects+team)
+		wantCode(t, s.sync(t, "-f", clitest.Written(t, "sets.yaml", sets), "--push-secret", s.secret), 1, "give each source a mirror, or a path at the mirror, of its own: at ", "Nothing is to be copied")
+		if n := s.mirror.writes() - before; n > 0 {
+			t.Errorf("%s: %d requests write to the mirror", tt.reason, n)
+		}
+	}
+
+	conf := fmt.Sprintf("[[registry]]\nprefix = %[1]q\nlocation = %[1]q\nblocked = true\ninsecure = true\n[[registry.mirror]]\nlocation = %[2]q\ninsecure = true\n", s.source.host+"/shop", s.mirror.host+"/x")
+	config := func(name, role, path string) string {
+		return fmt.Sprintf("---\napiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: %s, labels: {machineconfiguration.openshift.io/role: %s}}\nspec: {config: {ignition: {version: 3.2.0}, storage: {files: [{path: %s, contents: {source: 'data:;base64,%s'}}]}}}\n",
+			name, role, path, base64.StdEncoding.EncodeToString([]byte(conf)))
+	}
+	const dropIn = "/etc/containers/registries.conf.d/99-house.conf"
+	paused := fmt.Sprintf("---\napiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: infra}\nspec: {paused: true, nodeSelector: {matchLabels: {infra: ''}}, configuration: {name: %s}}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: i, labels: {infra: ''}, annotations: {machineconfiguration.openshift.io/currentConfig: rendered-infra-1, machineconfiguration.openshift.io/state: Done}}\nstatus: {nodeInfo: {operatingSystem: linux, architecture: amd64}}\n", "rendered-infra-2")
+	for reason, files := range map[string]string{
+		"a drop-in on all workers":                   config("99-house", "worker", dropIn),
+		"a drop-in of one pool":                      config("99-house", "infra", dropIn),
+		"the control plane's file":                   config("99-house", "master", dropIn),
+		"what nodes of a paused pool have":           paused + config("rendered-infra-1", "", "/etc/containers/registries.conf"),
+		"a drop-in that only the rendered one shows": strings.Replace(paused, "rendered-infra-2", "rendered-infra-1", 1) + config("rendered-infra-1", "", dropIn),
+	} {
+		t.Run(reason, func(t *testing.T) {
+			s.dump = clitest.Written(t, "cluster.yaml", objects+files)
+			wantCode(t, s.sync(t, "--push-secret", s.secret, "--dry-run"), 1, "To "+s.mirror.host+": 1 image, ", "the one image it reroutes could not be pulled safely")
+		})
+	}
 }
