@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -10,6 +11,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -17,7 +19,8 @@ import (
 // A dump may lack MachineConfigs that lay files beside those that MCO generates, and have what MCO
 // rendered of them: must-gathers are cut, and people list what they think of.
 
-// putLaid adds the drop-ins that rendered configs have, and no MachineConfig of the dump.
+// putLaid adds the drop-ins that rendered configs have, and no MachineConfig of the dump: those of its pools and, for pools that it
+// lacks, those that nodes are to have.
 func (r *reader) putLaid() {
 	for _, pool := range r.pools.sorted() {
 		config := r.renderedOf(pool)
@@ -25,15 +28,27 @@ func (r *reader) putLaid() {
 			r.noMachineConfig = append(r.noMachineConfig, r.lackingOf(pool)...)
 			continue
 		}
-		for _, file := range slices.Sorted(maps.Keys(config.Files)) {
-			if !mirrors.IsDropIn(path.Clean(file)) || r.isLaid(pool.Name, path.Clean(file)) {
-				continue
-			}
-			r.set.Files = append(r.set.Files, mirrors.File{MachineConfig: config.Name, Role: pool.Name, Path: path.Clean(file), Contents: config.Files[file]})
+		r.lay(pool.Name, config)
+	}
+	for _, n := range r.nodes.sorted() {
+		report := rollout.ReportOf(n)
+		name := cmp.Or(report.Desired, report.Current)
+		pool := strings.TrimPrefix(name, objects.RenderedPrefix)
+		if hash := strings.LastIndexByte(pool, '-'); hash > 0 && r.contents[name].config != nil && r.pools["/"+pool[:hash]] == nil {
+			r.lay(pool[:hash], r.contents[name].config)
 		}
 	}
 	slices.Sort(r.noMachineConfig)
 	r.noMachineConfig = slices.Compact(r.noMachineConfig)
+}
+
+// lay adds the drop-ins of a rendered config that nothing lays on the nodes of its pool yet.
+func (r *reader) lay(pool string, config *rollout.Rendered) {
+	for _, file := range slices.Sorted(maps.Keys(config.Files)) {
+		if clean := path.Clean(file); mirrors.IsDropIn(clean) && !r.isLaid(pool, clean) {
+			r.set.Files = append(r.set.Files, mirrors.File{MachineConfig: config.Name, Role: pool, Path: clean, Contents: config.Files[file]})
+		}
+	}
 }
 
 // renderedOf returns the newest rendered config of a pool that the dump has, nil for none.

@@ -23,6 +23,10 @@ spec: {configuration: {name: %s, source: [%s]}}
 ---`, name, config, strings.Join(from, ", "))
 }
 
+func nodeWith(config string) string {
+	return fmt.Sprintf("\napiVersion: v1\nkind: Node\nmetadata: {name: a, annotations: {machineconfiguration.openshift.io/currentConfig: %s}}\n---", config)
+}
+
 func machineConfigWith(name, role, file, content string) string {
 	return fmt.Sprintf(`
 apiVersion: machineconfiguration.openshift.io/v1
@@ -47,6 +51,7 @@ func TestDropInsOfRenderedConfigs(t *testing.T) {
 		{"only rendered", poolWith("worker", "rendered-worker-1", "00-worker", "50-house") + rendered("worker"), []string{"rendered-worker-1 worker " + house}, ""},
 		{"the pool says it later", rendered("worker") + poolWith("worker", "rendered-worker-1"), []string{"rendered-worker-1 worker " + house}, ""},
 		{"of masters", poolWith("master", "rendered-master-1") + rendered("master"), []string{"rendered-master-1 master " + house}, ""},
+		{"the pool is not there, and a node has it", nodeWith("rendered-worker-1") + rendered("worker"), []string{"rendered-worker-1 worker " + house}, ""},
 		{"its MachineConfig is there", poolWith("worker", "rendered-worker-1") + rendered("worker") + machineConfigWith("50-house", "worker", house, "text of the house"), []string{"50-house worker " + house}, ""},
 		{"that of workers is there", poolWith("gpu", "rendered-gpu-1") + rendered("gpu") + machineConfigWith("50-house", "worker", house, "text of the house"), []string{"50-house worker " + house}, ""},
 		{"that of workers is not for masters", poolWith("master", "rendered-master-1") + rendered("master") + machineConfigWith("50-house", "worker", house, "text of the house"), []string{"50-house worker " + house, "rendered-master-1 master " + house}, ""},
