@@ -1,7 +1,11 @@
 package policy
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -49,6 +53,9 @@ func rejectedByMCO(p Plan, _ Facts) []Finding {
 // newlyRejected returns the finding for a reason that the change adds.
 func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 	f := rejectedFor(reason, Deny, wouldReject, repairIt)
+	if reason.Kind == mirrors.PolicyConflict {
+		f.Remedy = []string{repairIt + p.otherPolicy(reason.Scope)}
+	}
 	if p.settings.denies(RejectedByMCO) {
 		return f
 	}
@@ -61,6 +68,25 @@ func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 	}
 	f.Detail = append(f.Detail, judged)
 	return f
+}
+
+// otherPolicy says how a source gets another policy, by objects that are applied one after another. None of them may contradict those
+// that are in force when it comes; what does, nodes get together with what ends the contradiction.
+func (p Plan) otherPolicy(source string) string {
+	wants := map[configv1.MirrorSourcePolicy]bool{}
+	for _, e := range p.Added {
+		if e.Source == source {
+			wants[cmp.Or(e.Policy, configv1.AllowContactingSource)] = true
+		}
+	}
+	if len(wants) != 1 {
+		return "" // the change contradicts itself
+	}
+	now, then := configv1.AllowContactingSource, configv1.NeverContactSource
+	if wants[now] {
+		now, then = then, now
+	}
+	return fmt.Sprintf("; to replace the other, apply this with %s, delete the other, then say %s; to change both without deleting one, no order works: apply one with the override, and the other after it", now, then)
 }
 
 // repaired returns the finding for a reason that the change removes. Where it is not known

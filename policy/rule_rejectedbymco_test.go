@@ -22,6 +22,9 @@ func TestRejectedByMCO(t *testing.T) {
 		{"a conflict gets a party on the one side", conflict("b", "d"), conflict("b", "c", "d"), tag, nil, Settings{}, "deny RejectedByMCO"},
 		{"a conflict gets a party on the other side", conflict("b", "d"), conflict("b", "C", "d"), tag, nil, Settings{}, "deny RejectedByMCO"},
 		{"one conflict ends, and another one begins", conflict("b"), set(itms("x", "other.io", allow, "m.local"), itms("y", "other.io", never, "m.local")), tag, nil, Settings{}, "deny RejectedByMCO"},
+		{"another policy, by the order that the remedy names: beside the old one, as it is", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local")), dig, nil, Settings{}, ""},
+		{"then without it", set(idms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local")), set(idms("b", "quay.io", allow, "m.local")), dig, nil, Settings{}, ""},
+		{"then with the other policy", set(idms("b", "quay.io", allow, "m.local")), set(idms("b", "quay.io", never, "m.local")), dig, facts("m.local/x" + digestA + " present"), Settings{}, ""},
 		{"malformed reference", set(), set(itms("a", "quay.io", allow, "m.local")), "Quay.io/X:1", nil, Settings{}, "warn MalformedReference"},
 	})
 }

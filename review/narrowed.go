@@ -61,7 +61,7 @@ func (r *Reviewer) ReviewNarrowed(ctx context.Context, of Record, by policy.Requ
 	return r.Review(ctx, mirrors.Join(edits...), by)
 }
 
-// WriteNarrowed writes Narrowed objects, ready to apply, with the result of reviewing them.
+// WriteNarrowed writes Narrowed objects, ready to apply, with the result of reviewing them; in comments, if they would be refused.
 func WriteNarrowed(w io.Writer, of, reviewed Record) error {
 	objects, ok := of.Narrowed()
 	if !ok {
@@ -73,7 +73,7 @@ func WriteNarrowed(w io.Writer, of, reviewed Record) error {
 			fmt.Fprintf(w, "# Warning: %s\n", text.Line(line))
 		}
 	} else {
-		fmt.Fprintln(w, "# Even so it would be refused:")
+		fmt.Fprintln(w, "# Even so it would be refused, and stands in comments:")
 		for line := range strings.Lines(reviewed.Denial()) {
 			fmt.Fprintf(w, "# %s\n", text.Line(strings.TrimRight(line, "\n")))
 		}
@@ -82,7 +82,7 @@ func WriteNarrowed(w io.Writer, of, reviewed Record) error {
 		fmt.Fprintf(w, "# Assumed, not found: %s\n", line)
 	}
 	for _, o := range objects {
-		if err := writeNarrowedObject(w, o); err != nil {
+		if err := writeNarrowedObject(w, o, reviewed.Verdict.Allowed); err != nil {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func hasEntries(o mirrors.Object) bool {
 	return len(set.Entries()) > 0
 }
 
-func writeNarrowedObject(w io.Writer, o mirrors.Object) error {
+func writeNarrowedObject(w io.Writer, o mirrors.Object, admitted bool) error {
 	fmt.Fprintln(w, "---")
 	if !hasEntries(o) {
 		_, err := fmt.Fprintf(w, "# %s: no source would do, as its mirrors hold no image that it covers.\n", text.Line(mirrors.NameOf(o)))
@@ -104,8 +104,15 @@ func writeNarrowedObject(w io.Writer, o mirrors.Object) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(data)
-	return err
+	for line := range strings.Lines(string(data)) {
+		if !admitted {
+			line = "# " + line
+		}
+		if _, err := io.WriteString(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A manifest is the part of a mirror object that a person writes.

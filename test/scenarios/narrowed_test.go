@@ -61,7 +61,7 @@ func testNarrowedKeeps(t *testing.T, w *world, s *Scenario) {
 	}
 	s.Before, s.Change, s.States[pay] = nil, set("\n  - {source: quay.io, mirrors: [mirror.example.com], mirrorSourcePolicy: NeverContactSource}"), registries.Honest
 	w.arrange(t, s)
-	if got := w.checkAs(t, s, "narrowed"); !strings.Contains(got, "# Even so it would be refused:") || !strings.Contains(got, "# NoRoute:") {
+	if got := w.checkAs(t, s, "narrowed"); !strings.Contains(got, "# Even so it would be refused") || !strings.Contains(got, "\n# kind: ") || strings.Contains(got, "\nkind: ") || !strings.Contains(got, "# NoRoute:") {
 		t.Errorf("narrowed, and still refused:\n%s", got)
 	}
 }
