@@ -9,6 +9,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
@@ -37,7 +38,7 @@ func testBlind(t *testing.T, s *stage) {
 	alice, hand := s.as(t, "alice"), s.as(t, stageHand)
 	bad := tagSet("late", "quay.io/late", "mirror.example.com/late", never)
 	admitted, took := 0, new(sample)
-	for range times(4, 40) {
+	for range campaign.Times(4, 40) {
 		begun := time.Now()
 		err := alice.create(t.Context(), bad)
 		took.add(time.Since(begun), nil)
@@ -73,7 +74,7 @@ func testBlind(t *testing.T, s *stage) {
 
 // testBlips: connections that are cut twice a second do not cost others' changes more than a second.
 func testBlips(t *testing.T, s *stage) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(times(6, 60))*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(campaign.Times(6, 60))*time.Second)
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
@@ -90,7 +91,7 @@ func testBlips(t *testing.T, s *stage) {
 	alice, mended := s.as(t, "alice"), tagSet("mended", "mended.example.com", "mirror.example.com/x")
 	s.guards[0].Eventually(t, "changes are admitted again", func() bool { return alice.create(t.Context(), mended) == nil })
 	s.hand(t, "", "delete", "imagetagmirrorset", "mended")
-	if !campaign() {
+	if !campaign.On() {
 		return // a busy machine reads nothing between two cuts, and is slow in all it does
 	}
 	if err := took.failed(); err != nil {

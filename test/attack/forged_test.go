@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -34,7 +35,7 @@ func (s stranger) verdict(t *testing.T, g *guard, text []byte) *admissionv1.Admi
 // log: no Event, no metric, and no change that others are judged with for longer than seconds.
 func testForgedOverride(t *testing.T, s *stage) {
 	g, stranger := s.guards[0], newStranger(t, 200)
-	n := times(1, 10)
+	n := campaign.Times(1, 10)
 	for i := range n {
 		name := fmt.Sprint("forged-", i)
 		bad := tagSet(name, "quay.io/shop/cart", "mirror.example.com/empty")
@@ -117,7 +118,7 @@ func testFlood(t *testing.T, s *stage) {
 			alice, hand := s.as(t, "alice"), s.as(t, stageHand)
 			victim, refused := new(sample), 0
 			before := ""
-			for i := range times(3, 20) {
+			for i := range campaign.Times(3, 20) {
 				set := tagSet(fmt.Sprint("victim-", i), "victim.example.com", "mirror.example.com/x")
 				start := time.Now()
 				err := verdict(t, func() error { return alice.create(t.Context(), set) })
@@ -135,13 +136,13 @@ func testFlood(t *testing.T, s *stage) {
 			if before != "" {
 				insist(t, func() error { return hand.remove(t.Context(), before) })
 			}
-			short, end := context.WithTimeout(ctx, time.Duration(times(3, 15))*time.Second)
+			short, end := context.WithTimeout(ctx, time.Duration(campaign.Times(3, 15))*time.Second)
 			defer end()
 			others := s.others(short, t, "alice")
 			cancel()
 			attacking.Wait()
 			t.Logf("%d sent, %d admitted; changes of that source: refused %d of %s; others: %s", sent.Load(), admitted.Load(), refused, victim, others)
-			if most := times(1, 0); refused > most { // few are no measure
+			if most := campaign.Times(1, 0); refused > most { // few are no measure
 				t.Errorf("%d changes of the source were refused", refused)
 			}
 			if err := others.failed(); err != nil {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
 // slower is how much longer a change may take than before, as a part of that.
@@ -34,7 +36,7 @@ func TestLatency(t *testing.T) {
 		const kept = 10 // a guard is to see that they come
 		var took [2]sample
 		var made [2][]string
-		for n := range 20 + times(50, 500) {
+		for n := range 20 + campaign.Times(50, 500) {
 			for turn := range stages {
 				i := (n + turn) % 2
 				text := tagSet(fmt.Sprint("latency-", n), fmt.Sprintf("latency-%d.example.com", n), "mirror.example.com/x")

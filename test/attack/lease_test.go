@@ -25,6 +25,7 @@ import (
 	clientcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -242,7 +243,7 @@ func testLease(t *testing.T, s *stage) {
 				})
 			}
 			start := time.Now()
-			got := s.races(t, strings.ReplaceAll(attack.what, " ", "-"), func(n int) bool { return n < times(5, 60) })
+			got := s.races(t, strings.ReplaceAll(attack.what, " ", "-"), func(n int) bool { return n < campaign.Times(5, 60) })
 			took := time.Since(start)
 			cancel()
 			attacking.Wait()

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
 // maxResident is what a guard may take whoever asks, in MiB; the limit of its container is 512.
@@ -47,7 +49,7 @@ func zipped(t *testing.T, text []byte) []byte {
 // memory, answers, and goes on answering others.
 func testMemory(t *testing.T, s *stage) {
 	g := s.guards[0]
-	calm, end := context.WithTimeout(t.Context(), time.Duration(times(3, 20))*time.Second)
+	calm, end := context.WithTimeout(t.Context(), time.Duration(campaign.Times(3, 20))*time.Second)
 	defer end()
 	s.calm = s.others(calm, t, "alice")
 	must(t, s.calm.failed())
@@ -80,7 +82,7 @@ func testMemory(t *testing.T, s *stage) {
 			const timeout = 30 * time.Second
 			var answered, late, none atomic.Int64
 			start := time.Now()
-			for i := range attack.atOnce * times(1, 3) {
+			for i := range attack.atOnce * campaign.Times(1, 3) {
 				all.Go(func() {
 					begun := time.Now()
 					code, _ := newStranger(t, 10+i%16).post(t.Context(), g, attack.text, timeout)
@@ -104,7 +106,7 @@ func testMemory(t *testing.T, s *stage) {
 				t.Errorf("%d MiB resident, want less than %d", peak, maxResident)
 			}
 			// A machine that has other things to do may be late for a few handshakes.
-			if n, few := none.Load(), int64(1+attack.atOnce*times(1, 3)/20); n > few || answered.Load()+late.Load() == 0 {
+			if n, few := none.Load(), int64(1+attack.atOnce*campaign.Times(1, 3)/20); n > few || answered.Load()+late.Load() == 0 {
 				t.Errorf("%d reviews got no answer", n)
 			}
 			if err := during.failed(); err != nil {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
@@ -43,7 +44,7 @@ func podTemplate(t *testing.T, number, images int) string {
 // back.
 func testReferences(t *testing.T, s *stage) {
 	const each = 2000
-	n := times(20_000, 100_000)
+	n := campaign.Times(20_000, 100_000)
 	s.introduce(t)
 	g := s.guards[0]
 	images := func() int { return int(g.Value("mirrorset_guard_inventory_images", "")) }
@@ -56,7 +57,7 @@ func testReferences(t *testing.T, s *stage) {
 	with := g.Resident() >> 20
 	resident, took := watch(t, s.guards...), new(sample)
 	alice := s.as(t, "alice")
-	for range times(1, 4) {
+	for range campaign.Times(1, 4) {
 		start := time.Now()
 		var err error
 		for range 5 { // on a machine that has other things to do, an answer may not come in time

@@ -47,17 +47,6 @@ import (
 // stageHand sets up the stage: the webhooks do not match what this user does.
 const stageHand = "stage-hand"
 
-// campaign reports whether the attacks are made often, and measured.
-func campaign() bool { return os.Getenv("CAMPAIGN") != "" }
-
-// times returns how often an attack is made: a few times, or often in a campaign.
-func times(few, often int) int {
-	if campaign() {
-		return often
-	}
-	return few
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
