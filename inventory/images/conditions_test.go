@@ -38,189 +38,50 @@ func TestIndexConditions(t *testing.T) {
 	image := func(ref string, u policy.Consumer) []policy.Image {
 		return []policy.Image{{Ref: ref, Consumers: []policy.Consumer{u}}}
 	}
+	type tell = func(*Index)
+	put := func(h Holder) tell { return func(x *Index) { x.Put(h) } }
+	gone := func(kind, namespace, name string) tell { return func(x *Index) { x.Delete(kind, namespace, name) } }
+	account := func(namespace, name string, a Account) tell {
+		return func(x *Index) { x.PutAccount(namespace, name, a) }
+	}
+	putStream := func(namespace, name string, s *Stream) tell {
+		return func(x *Index) { x.PutStream(namespace, name, s) }
+	}
+	inOrder := func(all ...tell) tell {
+		return func(x *Index) {
+			for _, do := range all {
+				do(x)
+			}
+		}
+	}
+	trust := func(all Accounts) tell { return func(x *Index) { x.TrustAccounts(all) } }
+	reads := func(kind schema.GroupKind, is bool) tell { return func(x *Index) { x.Reads(kind, is) } }
 	for _, tt := range []struct {
 		reason string
-		tell   []func(*Index)
+		tell   []tell
 		want   []policy.Image
 	}{
-		{
-			"an account that names none",
-			[]func(*Index){
-				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "cart", Account{}) },
-			},
-			image("quay.io/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"an account that names one, and another of that name",
-			[]func(*Index){
-				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "cart", Account{Own: true}) },
-				func(x *Index) { x.PutAccount("other", "cart", Account{}) },
-			},
-			image("quay.io/cart:1", consumer("Deployment", "cart", true, false, policy.Referenced)),
-		},
-		{
-			"a dump does not hold the account",
-			[]func(*Index){
-				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "default", Account{}) },
-			},
-			image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced)),
-		},
-		{
-			"a cluster does not have the account: no pod can be made for it",
-			[]func(*Index){
-				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.TrustAccounts(AllAccounts) },
-			},
-			image("quay.io/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"an account that named none when it was last read",
-			[]func(*Index){
-				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "cart", Account{}) },
-				func(x *Index) { x.TrustAccounts(StaleAccounts) },
-			},
-			image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced)),
-		},
-		{
-			"a pod has the pull secret that OpenShift has made for its account",
-			[]func(*Index){
-				func(x *Index) { x.Put(pod) },
-				func(x *Index) { x.PutAccount("shop", "cart", Account{Generated: "cart-dockercfg-a cart-dockercfg-b"}) },
-			},
-			image("quay.io/cart:1", consumer("Pod", "cart-0", false, false, policy.Running)),
-		},
-		{
-			"it has another of such a name, whatever the account gives to others",
-			[]func(*Index){
-				func(x *Index) { x.Put(pod) },
-				func(x *Index) { x.PutAccount("shop", "cart", Account{Own: true, Generated: "cart-dockercfg-b"}) },
-				func(x *Index) { x.TrustAccounts(AllAccounts) },
-			},
-			image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running)),
-		},
-		{
-			"nothing is known of its account",
-			[]func(*Index){
-				func(x *Index) { x.Put(pod) },
-				func(x *Index) { x.TrustAccounts(AllAccounts) },
-			},
-			image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running)),
-		},
-		{
-			"what was known of its account may have changed",
-			[]func(*Index){
-				func(x *Index) { x.Put(pod) },
-				func(x *Index) { x.PutAccount("shop", "cart", Account{Generated: "cart-dockercfg-a"}) },
-				func(x *Index) { x.TrustAccounts(StaleAccounts) },
-			},
-			image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running)),
-		},
-		{
-			"an account that gives what may be OpenShift's, or anybody's",
-			[]func(*Index){
-				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "cart", Account{Unknown: true}) },
-				func(x *Index) { x.TrustAccounts(AllAccounts) },
-			},
-			image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced)),
-		},
-		{
-			"the owner's template is read",
-			[]func(*Index){
-				func(x *Index) { x.Put(old) },
-				func(x *Index) { x.Reads(rollouts, true) },
-				func(x *Index) { x.TrustAccounts(AllAccounts) },
-			},
-			image("quay.io/cart:1", consumer("ReplicaSet", "cart-1", false, false, policy.History)),
-		},
-		{
-			"the owner's template is not read: what it would name may run at any time",
-			[]func(*Index){
-				func(x *Index) { x.Put(old) },
-				func(x *Index) { x.Reads(schema.GroupKind{Group: "apps", Kind: "Deployment"}, true) },
-				func(x *Index) { x.TrustAccounts(AllAccounts) },
-			},
-			image("quay.io/cart:1", consumer("ReplicaSet", "cart-1", false, false, policy.Referenced)),
-		},
-		{
-			"a short name and a stream that allows it",
-			[]func(*Index){
-				func(x *Index) { x.Put(short) },
-				func(x *Index) { x.PutStream("shop", "cart", &stream) },
-			},
-			image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"a copy of the template shows that it was admitted as it is",
-			[]func(*Index){
-				func(x *Index) { x.Put(short) },
-				func(x *Index) { x.PutStream("shop", "cart", &stream) },
-				func(x *Index) { x.Put(copied) },
-			},
-			[]policy.Image{{Ref: "cart:1", Consumers: []policy.Consumer{
-				consumer("Deployment", "cart", false, false, policy.Referenced), consumer("ReplicaSet", "cart-1", false, false, policy.History),
-			}}},
-		},
-		{
-			"the copy is gone",
-			[]func(*Index){
-				func(x *Index) { x.PutStream("shop", "cart", &stream) },
-				func(x *Index) { x.Put(copied); x.Put(short); x.Delete("ReplicaSet", "shop", "cart-1") },
-			},
-			image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"a stream that does not allow it",
-			[]func(*Index){
-				func(x *Index) { x.Put(short) },
-				func(x *Index) { x.PutStream("shop", "cart", &shared) },
-			},
-			image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"the stream of another namespace",
-			[]func(*Index){
-				func(x *Index) { x.Put(short) },
-				func(x *Index) { x.PutStream("openshift", "cart", &stream) },
-			},
-			image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"the annotation overrides what the stream allows, and looks for the last segment",
-			[]func(*Index){
-				func(x *Index) { x.Put(forced) },
-				func(x *Index) { x.PutStream("shop", "cart", &shared) },
-			},
-			image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"a tag that is not there is looked for in the internal registry",
-			[]func(*Index){
-				func(x *Index) { x.Put(short) },
-				func(x *Index) { x.PutStream("shop", "cart", &Stream{Local: true, Repository: stream.Repository}) },
-			},
-			image("registry.svc:5000/shop/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"without an internal registry it stays what it is",
-			[]func(*Index){
-				func(x *Index) { x.Put(short) },
-				func(x *Index) { x.PutStream("shop", "cart", &Stream{Local: true}) },
-			},
-			image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
-		{
-			"with a tag, no internal registry is needed",
-			[]func(*Index){
-				func(x *Index) { x.Put(short) },
-				func(x *Index) { x.PutStream("shop", "cart", &remote) },
-			},
-			image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced)),
-		},
+		{"an account that names none", []tell{put(deployment), account("shop", "cart", Account{})}, image("quay.io/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"an account that names one, and another of that name", []tell{put(deployment), account("shop", "cart", Account{Own: true}), account("other", "cart", Account{})}, image("quay.io/cart:1", consumer("Deployment", "cart", true, false, policy.Referenced))},
+		{"a dump does not hold the account", []tell{put(deployment), account("shop", "default", Account{})}, image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced))},
+		{"a cluster does not have the account: no pod can be made for it", []tell{put(deployment), trust(AllAccounts)}, image("quay.io/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"an account that named none when it was last read", []tell{put(deployment), account("shop", "cart", Account{}), trust(StaleAccounts)}, image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced))},
+		{"a pod has the pull secret that OpenShift has made for its account", []tell{put(pod), account("shop", "cart", Account{Generated: "cart-dockercfg-a cart-dockercfg-b"})}, image("quay.io/cart:1", consumer("Pod", "cart-0", false, false, policy.Running))},
+		{"it has another of such a name, whatever the account gives to others", []tell{put(pod), account("shop", "cart", Account{Own: true, Generated: "cart-dockercfg-b"}), trust(AllAccounts)}, image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running))},
+		{"nothing is known of its account", []tell{put(pod), trust(AllAccounts)}, image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running))},
+		{"what was known of its account may have changed", []tell{put(pod), account("shop", "cart", Account{Generated: "cart-dockercfg-a"}), trust(StaleAccounts)}, image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running))},
+		{"an account that gives what may be OpenShift's, or anybody's", []tell{put(deployment), account("shop", "cart", Account{Unknown: true}), trust(AllAccounts)}, image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced))},
+		{"the owner's template is read", []tell{put(old), reads(rollouts, true), trust(AllAccounts)}, image("quay.io/cart:1", consumer("ReplicaSet", "cart-1", false, false, policy.History))},
+		{"the owner's template is not read: what it would name may run at any time", []tell{put(old), reads(schema.GroupKind{Group: "apps", Kind: "Deployment"}, true), trust(AllAccounts)}, image("quay.io/cart:1", consumer("ReplicaSet", "cart-1", false, false, policy.Referenced))},
+		{"a short name and a stream that allows it", []tell{put(short), putStream("shop", "cart", &stream)}, image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"a copy of the template shows that it was admitted as it is", []tell{put(short), putStream("shop", "cart", &stream), put(copied)}, []policy.Image{{Ref: "cart:1", Consumers: []policy.Consumer{consumer("Deployment", "cart", false, false, policy.Referenced), consumer("ReplicaSet", "cart-1", false, false, policy.History)}}}},
+		{"the copy is gone", []tell{putStream("shop", "cart", &stream), inOrder(put(copied), put(short), gone("ReplicaSet", "shop", "cart-1"))}, image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"a stream that does not allow it", []tell{put(short), putStream("shop", "cart", &shared)}, image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"the stream of another namespace", []tell{put(short), putStream("openshift", "cart", &stream)}, image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"the annotation overrides what the stream allows, and looks for the last segment", []tell{put(forced), putStream("shop", "cart", &shared)}, image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"a tag that is not there is looked for in the internal registry", []tell{put(short), putStream("shop", "cart", &Stream{Local: true, Repository: stream.Repository})}, image("registry.svc:5000/shop/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"without an internal registry it stays what it is", []tell{put(short), putStream("shop", "cart", &Stream{Local: true})}, image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced))},
+		{"with a tag, no internal registry is needed", []tell{put(short), putStream("shop", "cart", &remote)}, image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced))},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			var forth, back, eager Index

@@ -25,11 +25,7 @@ func TestDockerfiles(t *testing.T) {
 		{"comments and continued lines", "# FROM quay.io/no:1\nFROM \\\n# in between\n\n  quay.io/a:1\nRUN a \\\n  && b\n", []string{"quay.io/a:1"}},
 		{"another escape", "# syntax=x\n# escape=`\nFROM `\n  quay.io/a:1\n", []string{"quay.io/a:1"}},
 		{"the end is missing", "FROM quay.io/a:1 \\", []string{"quay.io/a:1"}},
-		{
-			"a stage is no image, and all stages are built",
-			"FROM quay.io/go:1 AS Build\nFROM build AS test\nFROM quay.io/run:1\nCOPY --from=build /a /a\nCOPY --from=0 /a /a\n",
-			[]string{"quay.io/go:1", "quay.io/run:1"},
-		},
+		{"a stage is no image, and all stages are built", "FROM quay.io/go:1 AS Build\nFROM build AS test\nFROM quay.io/run:1\nCOPY --from=build /a /a\nCOPY --from=0 /a /a\n", []string{"quay.io/go:1", "quay.io/run:1"}},
 		{"scratch is none", "FROM quay.io/go:1 AS build\nFROM scratch\nCOPY --from=build /a /a\n", []string{"quay.io/go:1"}},
 		{"what is copied from an image is not read", "FROM quay.io/a:1\nCOPY --from=quay.io/no:1 /a /a\n", []string{"quay.io/a:1"}},
 		{
@@ -38,11 +34,7 @@ func TestDockerfiles(t *testing.T) {
 			[]string{"quay.io/a:1", "quay.io/b:given", "quay.io/c:3", "quay.io/e:5"},
 		},
 		{"a default within a default", "ARG A=7\nFROM quay.io/a:${B:-${A}}\nFROM quay.io/b${A:+x}:1\n", []string{"quay.io/a:7", "quay.io/bx:1"}},
-		{
-			"arguments of a stage do not count in FROM",
-			"ARG T=1\nFROM quay.io/a:1\nARG T=2\nARG U=2\nFROM quay.io/b:$T\nFROM quay.io/c:$U\n",
-			[]string{"quay.io/a:1", "quay.io/b:1"},
-		},
+		{"arguments of a stage do not count in FROM", "ARG T=1\nFROM quay.io/a:1\nARG T=2\nARG U=2\nFROM quay.io/b:$T\nFROM quay.io/c:$U\n", []string{"quay.io/a:1", "quay.io/b:1"}},
 		{"the architecture of the build is not known", "FROM quay.io/a:$TARGETARCH\nFROM --platform=$BUILDPLATFORM quay.io/b:1\n", []string{"quay.io/b:1"}},
 		{"texts in it are no instructions", "FROM quay.io/a:1\nRUN <<EOF cat <<-'END'\nFROM quay.io/no:1\nEOF\n  FROM quay.io/no:2\n\tEND\nFROM quay.io/b:1\n", []string{"quay.io/a:1", "quay.io/b:1"}},
 		{"another image stands for it", "FROM base:latest\nFROM tools:1\n", nil},

@@ -41,11 +41,7 @@ func TestIndex(t *testing.T) {
 				{Ref: "z", Consumers: []policy.Consumer{consumer("b", "c0")}},
 			},
 		},
-		{
-			"the same twice is once",
-			func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a", "a")) },
-			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{consumer("a", "c0")}}},
-		},
+		{"the same twice is once", func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a", "a")) }, []policy.Image{{Ref: "a", Consumers: []policy.Consumer{consumer("a", "c0")}}}},
 		{
 			"a changed object leaves nothing behind",
 			func(x *Index) { x.Put(pod("a", "old", "both")); x.Put(pod("a", "both", "new")) },
@@ -54,21 +50,9 @@ func TestIndex(t *testing.T) {
 				{Ref: "new", Consumers: []policy.Consumer{consumer("a", "c1")}},
 			},
 		},
-		{
-			"the last user takes the image away, twice as well as once",
-			func(x *Index) { x.Put(pod("a", "a")); x.Delete("Pod", "shop", "a"); x.Delete("Pod", "shop", "a") },
-			[]policy.Image{},
-		},
-		{
-			"an object that names no images any more is gone",
-			func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a")) },
-			[]policy.Image{},
-		},
-		{
-			"an image that comes back is there",
-			func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a")); x.Put(pod("a", "a")) },
-			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{consumer("a", "c0")}}},
-		},
+		{"the last user takes the image away, twice as well as once", func(x *Index) { x.Put(pod("a", "a")); x.Delete("Pod", "shop", "a"); x.Delete("Pod", "shop", "a") }, []policy.Image{}},
+		{"an object that names no images any more is gone", func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a")) }, []policy.Image{}},
+		{"an image that comes back is there", func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a")); x.Put(pod("a", "a")) }, []policy.Image{{Ref: "a", Consumers: []policy.Consumer{consumer("a", "c0")}}}},
 		{
 			"a relist takes away what it does not name, of its own kind only",
 			func(x *Index) {

@@ -34,11 +34,7 @@ func TestPulls(t *testing.T) {
 		by    string // the controller that makes it anew
 	}{
 		{"anywhere", schema.GroupKind{Group: "apps", Kind: "Deployment"}, template("", `}]`), "{}", false, false, ""},
-		{
-			"by a label",
-			schema.GroupKind{Group: "apps", Kind: "Deployment"},
-			template("", `}], "nodeSelector": {"kubernetes.io/arch": "amd64"}`), `{"nodeSelector":{"kubernetes.io/arch":"amd64"}}`, false, false, "",
-		},
+		{"by a label", schema.GroupKind{Group: "apps", Kind: "Deployment"}, template("", `}], "nodeSelector": {"kubernetes.io/arch": "amd64"}`), `{"nodeSelector":{"kubernetes.io/arch":"amd64"}}`, false, false, ""},
 		{
 			"by what it requires, not by what it prefers",
 			schema.GroupKind{Kind: "Pod"},
@@ -53,22 +49,14 @@ func TestPulls(t *testing.T) {
 			`{"os":"windows","tolerations":[{"key":"os","value":"Windows"}]}`, false, false, "",
 		},
 		{"a pod that stays", schema.GroupKind{Kind: "Pod"}, `{"metadata": {"name": "x"}, ` + spec + `"nodeName": "n", "nodeSelector": {"a": "b"}}}`, `{"node":"n"}`, false, false, ""},
-		{
-			"a pod that is made anew elsewhere",
-			schema.GroupKind{Kind: "Pod"},
-			`{"metadata": {"name": "x"` + owner("apps/v1", "ReplicaSet") + `}, ` + spec + `"nodeName": "n"}}`, "{}", false, false, "",
-		},
+		{"a pod that is made anew elsewhere", schema.GroupKind{Kind: "Pod"}, `{"metadata": {"name": "x"` + owner("apps/v1", "ReplicaSet") + `}, ` + spec + `"nodeName": "n"}}`, "{}", false, false, ""},
 		{
 			"one of a DaemonSet",
 			schema.GroupKind{Kind: "Pod"},
 			`{"metadata": {"name": "x"` + owner("apps/v1", "DaemonSet") + `}, ` + spec + `"nodeName": "n", "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}}}}}`,
 			"{}", false, false, "",
 		},
-		{
-			"an affinity that is too long to be kept",
-			schema.GroupKind{Kind: "Pod"},
-			`{"metadata": {"name": "x"}, ` + spec + `"nodeSelector": {"a": "` + strings.Repeat("b", maxPlacement) + `"}}}`, "", false, false, "",
-		},
+		{"an affinity that is too long to be kept", schema.GroupKind{Kind: "Pod"}, `{"metadata": {"name": "x"}, ` + spec + `"nodeSelector": {"a": "` + strings.Repeat("b", maxPlacement) + `"}}}`, "", false, false, ""},
 		{"never pulls", schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, template("", `, "imagePullPolicy": "Never"}]`), "{}", true, false, ""},
 		{"pulls once", schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, template("", `, "imagePullPolicy": "IfNotPresent"}]`), "{}", false, false, ""},
 		{"is being deleted", schema.GroupKind{Group: "apps", Kind: "Deployment"}, template(gone, `}]`), "{}", false, true, ""},
