@@ -1,11 +1,12 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
@@ -17,6 +18,8 @@ type AuditLog interface {
 	Record(a auditv1alpha1.Decision)
 	// Confirm keeps the record of what became of an override. It must not block.
 	Confirm(c auditv1alpha1.Confirmation)
+	// Omit keeps the record of how many requests of senders that are not known have none. It must not block.
+	Omit(requests int, since time.Time)
 }
 
 // hashes are those of the specs before and after a change; "" if there is none, or if it cannot be read.
@@ -60,18 +63,28 @@ func (a answer) annotate(annotations map[string]string) {
 	}
 }
 
-// record hands the record of a to the audit log, if there was anything to review. A failure of that is
-// logged, and does not change the answer.
-func (h *Handler) record(log logr.Logger, r *request, a answer, took time.Duration) {
-	if h.Audit == nil || a.verdict == skipped {
-		return
-	}
+// write logs a, and hands its record to the audit log if there was anything to review, unless its sender is not
+// known and much was written for such lately. A failure of that is logged, and does not change the answer.
+func (h *Handler) write(ctx context.Context, r *request, a answer, took time.Duration) {
+	log := log.FromContext(ctx)
 	defer func() {
 		if p := recover(); p != nil {
 			log.Error(fmt.Errorf("panic: %v", p), "Could not record decision", "uid", a.uid)
 		}
 	}()
-	h.Audit.Record(a.recorded(r, time.Now().UTC(), took))
+	record, size := a.recorded(r, time.Now().UTC(), took), 0
+	if record.SenderNotKnown = !isKnown(ctx); record.SenderNotKnown {
+		line, _ := record.Line() // the audit log reports one that cannot be written
+		size = len(line) + len(a.message) + leastLine
+		log = log.WithValues("senderNotKnown", true)
+	}
+	if !h.mayWrite(ctx, size) {
+		return
+	}
+	logAnswer(log, r, a, took)
+	if h.Audit != nil && a.verdict != skipped {
+		h.Audit.Record(record)
+	}
 }
 
 // recorded returns the record of a.

@@ -3,10 +3,13 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -25,7 +28,10 @@ type recorder struct {
 	panics  bool
 
 	confirmations []auditv1alpha1.Confirmation
+	omitted       int
 }
+
+func (r *recorder) Omit(n int, _ time.Time) { r.omitted += n }
 
 func (r *recorder) Confirm(c auditv1alpha1.Confirmation) {
 	r.confirmations = append(r.confirmations, c)
@@ -116,4 +122,42 @@ func TestPanicIsRecorded(t *testing.T) {
 	if d := log.records[0]; d.Verdict != "none" {
 		t.Errorf("%+v", d)
 	}
+}
+
+// TestStrangersFillNoLog: what is written for senders that are not known is bounded, marked, and told of when it
+// is left out; what is written for others is not bounded by it.
+func TestStrangersFillNoLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, lines := &recorder{}, 0
+		mux := muxFor(t, Options{
+			Reviewer: &records{verdict: policy.Verdict{}}, Audit: log, Recent: knowing("10.0.0.1"),
+			Log: funcr.New(func(string, string) { lines++ }, funcr.Options{}),
+		})
+		const n = 2000
+		for i := range n {
+			text := reviewOf(creation(tagMirrorSet("apps", "quay.io")))
+			if i%2 == 0 {
+				text = []byte("junk") // it is refused
+			}
+			send(mux, fmt.Sprint("10.0.0.", 2+i%40), time.Second, text)
+		}
+		if bytes := max(len(log.records), lines) * leastLine; bytes == 0 || bytes > strangersBytes || log.omitted > 0 {
+			t.Errorf("%d records and %d lines of %d requests, %d left out", len(log.records), lines, n, log.omitted)
+		}
+		before := len(log.records)
+		send(mux, "10.0.0.1", time.Second, reviewOf(creation(tagMirrorSet("apps", "quay.io"))))
+		if len(log.records) != before+1 || log.records[before].SenderNotKnown || !log.records[0].SenderNotKnown {
+			t.Error("the record of an API server is lost, or marked, or that of a stranger is not")
+		}
+		written := lines - 1
+		time.Sleep(strangersPeriod)
+		synctest.Wait()
+		if log.omitted != n-written {
+			t.Errorf("%d were left out, %d told", n-written, log.omitted)
+		}
+		send(mux, "10.0.0.2", time.Second, reviewOf(creation(tagMirrorSet("apps", "quay.io"))))
+		if len(log.records) != before+2 {
+			t.Error("there is no record any more")
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,17 +36,18 @@ type endpoint struct {
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sender := port.AddressOf(r.RemoteAddr)
+	r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
 	if e.handler.Authenticate != nil {
 		if err := e.handler.Authenticate(r); err != nil { // its body is not even read
-			e.refuse(w, refusef(http.StatusUnauthorized, stranger, "%v", err))
+			e.refuse(r.Context(), w, refusef(http.StatusUnauthorized, stranger, "%v", err))
 			return
 		}
 		e.handler.edits().Vouch(sender)
+		r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
 	}
-	r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
 	answer, refused := e.answer(w, r)
 	if refused != nil {
-		e.refuse(w, refused)
+		e.refuse(r.Context(), w, refused)
 		return
 	}
 	e.write(w, http.StatusOK, answer)
@@ -146,9 +148,11 @@ func notNow(err error) *refusal {
 const retryAfter = "1"
 
 // refuse writes r as a Status, whose message the API server's client passes on.
-func (e *endpoint) refuse(w http.ResponseWriter, r *refusal) {
+func (e *endpoint) refuse(ctx context.Context, w http.ResponseWriter, r *refusal) {
 	message := text.Cut(text.Line(r.message), maxErrorRunes)
-	e.log.Info("Refused request", "code", r.code, "reason", r.reason, "message", message)
+	if e.handler.mayWrite(ctx, leastLine) {
+		e.log.Info("Refused request", "code", r.code, "reason", r.reason, "message", message)
+	}
 	e.metrics.refusedRequest(r.reason)
 	if r.retry {
 		w.Header().Set("Retry-After", retryAfter)

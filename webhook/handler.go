@@ -9,7 +9,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -53,12 +52,13 @@ func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ policy.Req
 //
 // Changes that are admitted at the same moment have to be safe together.
 type Handler struct {
-	// Options are those of NewServeMux. If Recent is nil, the Handler has some of its own; Ready, Log and
+	// Options are those of NewServeMux. If Recent is nil, the Handler has some of its own; Ready and
 	// Metrics are not used, and Authenticate by NewServeMux alone.
 	Options
 
-	metrics *metrics
-	once    sync.Once
+	metrics   *metrics
+	once      sync.Once
+	strangers strangersBudget
 }
 
 var _ admission.Handler = (*Handler)(nil)
@@ -77,8 +77,7 @@ func (h *Handler) handle(ctx context.Context, req admission.Request, over func()
 	a.waive(h.mode())
 	a.setRequest(r)
 	took := time.Since(start)
-	logAnswer(log.FromContext(ctx), r, a, took)
-	h.record(log.FromContext(ctx), r, a, took)
+	h.write(ctx, r, a, took)
 	h.metrics.decided(r, a, took)
 	h.metrics.usedUp(ctx, a, start, took)
 	return a.response()

@@ -152,6 +152,9 @@ func newDecisionRow(d *auditv1alpha1.Decision) decisionRow {
 	if d.DryRun {
 		what += " (dry run)"
 	}
+	if d.SenderNotKnown {
+		what += " (sender not known)"
+	}
 	return decisionRow{utc(&d.Time), text.Line(d.UID), text.Line(d.Verdict), kind, text.Line(d.User.Name), text.Line(what), text.Cut(text.Line(d.Reason), maxText), text.Cut(text.ShortDigests(text.Line(d.Reason)), maxReason)}
 }
 

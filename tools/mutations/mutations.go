@@ -61,6 +61,9 @@ var mutations = []mutation{
 	{"a write that hangs is said", "internal/queued/queue.go", "q.setBegan(time.Now())", "", "./cmd/mirrorset-guard/serve", "TestNobodyReads"},
 	{"lost lines are said", "internal/queued/queue.go", "\tq.flushLoss()\n\tq.append(line)", "\tq.append(line)", "./review/audit/auditlog", "TestBlockedPipe"},
 	{"a write that hangs does not keep the guard from ending", "internal/queued/queue.go", "case <-time.After(EndTime):", "case <-time.After(time.Hour):", "./cmd/mirrorset-guard/serve", "TestNobodyReads"},
+	{"strangers have a budget in the log", "webhook/strangers.go", "if b.spent+bytes <= strangersBytes {", "if true {", "./webhook", "TestStrangersFillNoLog"},
+	{"what strangers ask is marked", "webhook/audit.go", "record.SenderNotKnown = !isKnown(ctx); record.SenderNotKnown", "!isKnown(ctx)", "./webhook", "TestStrangersFillNoLog"},
+	{"strangers push out no decision on the page", "cmd/mirrorset-guard/serve/report.go", "return other.SenderNotKnown == a.SenderNotKnown", "return true", "./cmd/mirrorset-guard/serve", "TestReportDecisions"},
 	// 8: switched off, and nobody says so
 	{"matchConditions are compared", "inventory/serving/registration.go", "c.matchPolicy, c.matchConditions, ", "c.matchPolicy, ", "./inventory/serving", "TestRegistration"},
 	{"selectors are compared", "inventory/serving/registration.go", "c.objectSelector, c.namespaceSelector, ", "", "./inventory/serving", "TestRegistration"},

@@ -40,8 +40,11 @@ type Decision struct {
 	// Operation is CREATE, UPDATE or DELETE.
 	Operation string `json:"operation"`
 	DryRun    bool   `json:"dryRun"`
-	User      User   `json:"user"`
-	Object    Object `json:"object"`
+	// SenderNotKnown is set if no change of who sent the request was seen in force so far, so that perhaps no API
+	// server has asked, and User is made up.
+	SenderNotKnown bool   `json:"senderNotKnown,omitempty"`
+	User           User   `json:"user"`
+	Object         Object `json:"object"`
 	// OldSpecHash is the SHA-256 of the spec before the change: specs that mean the same have the same.
 	OldSpecHash string `json:"oldSpecHash,omitempty"`
 	// NewSpecHash is that of the spec that was asked for.
@@ -160,7 +163,7 @@ type Loss struct {
 	Time time.Time `json:"time"`
 	// Since is when the first of them was lost.
 	Since time.Time `json:"since"`
-	// Lost is how many lines were lost.
+	// Lost is how many lines were lost, or requests left out of senders that are not known.
 	Lost   int    `json:"lost"`
 	Reason string `json:"reason"`
 	Guard  Guard  `json:"guard"`

@@ -27,8 +27,9 @@ const (
 	reportLifetime, reportTime = 20 * time.Second, 30 * time.Second
 	// maxReaders is how many requests may wait for a page.
 	maxReaders = 64
-	// maxDecisions is how many decisions are kept for the page.
-	maxDecisions = 50
+	// maxDecisions is how many decisions are kept for the page, maxStrangers how many on requests of senders
+	// that are not known.
+	maxDecisions, maxStrangers = 50, 10
 )
 
 // A reporter serves the page about the configuration in force. It rests on what is known, so that no
@@ -161,8 +162,19 @@ type decisions struct {
 func (d *decisions) add(a auditv1alpha1.Decision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.last) == maxDecisions {
-		d.last = slices.Delete(d.last, 0, 1)
+	alike := func(other auditv1alpha1.Decision) bool { return other.SenderNotKnown == a.SenderNotKnown }
+	n, most := 0, maxDecisions
+	if a.SenderNotKnown {
+		most = maxStrangers
+	}
+	for _, other := range d.last {
+		if alike(other) {
+			n++
+		}
+	}
+	if n == most {
+		oldest := slices.IndexFunc(d.last, alike)
+		d.last = slices.Delete(d.last, oldest, oldest+1)
 	}
 	d.last = append(d.last, a)
 }

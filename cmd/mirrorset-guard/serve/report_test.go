@@ -154,7 +154,13 @@ func TestReportDecisions(t *testing.T) {
 	for i := range maxDecisions + 10 {
 		r.decisions.add(auditv1alpha1.Decision{UID: fmt.Sprint("uid-", i), Verdict: "denied", Reason: "<b>refused</b>"})
 	}
-	kept := r.decisions.latest()
+	for i := range 2 * maxStrangers { // they push out their own
+		r.decisions.add(auditv1alpha1.Decision{UID: fmt.Sprint("stranger-", i), SenderNotKnown: true})
+	}
+	if n := len(r.decisions.latest()); n != maxDecisions+maxStrangers {
+		t.Errorf("%d are kept", n)
+	}
+	kept := r.decisions.latest()[maxStrangers:]
 	if len(kept) != maxDecisions || kept[0].UID != fmt.Sprint("uid-", maxDecisions+9) {
 		t.Errorf("%d, %+v", len(kept), kept[0])
 	}

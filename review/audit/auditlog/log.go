@@ -143,6 +143,14 @@ func (l *Log) Confirm(c auditv1alpha1.Confirmation) {
 	l.enqueue(c.Line())
 }
 
+// Omit queues the record about requests that have no record of their own, as Record does.
+func (l *Log) Omit(requests int, since time.Time) {
+	l.enqueue(auditv1alpha1.Loss{
+		Time: time.Now().UTC(), Since: since.UTC(), Lost: requests, Guard: l.options.Guard,
+		Reason: "senders that are not known have asked for more than is recorded of them",
+	}.Line())
+}
+
 func (l *Log) enqueue(line []byte, err error) {
 	if to, _ := l.current(); to == Nowhere {
 		return
