@@ -20,7 +20,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 		Brings:   len(p.Added) > 0 || p.ListsChanged || p.addsPolicies() || p.change.onlyPins(),
 		Deletes:  p.change.onlyDeletes(),
 		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(), OnlyPins: p.change.onlyPins(),
-		Standing: p.standing,
+		Standing: p.standing, Partial: len(p.Gaps) > 0 || p.site.isUnknown(),
 	}
 	images := p.byImage()
 	brief := len(images) > n

@@ -287,7 +287,6 @@ func rejectsParts(today *weighedRoute, at place) bool {
 // would say. A source's first mirror is judged by what it holds, since it is a promise that
 // was not made before.
 func (a *assessment) noWorse() proof {
-	has := func(f *Fact) bool { return f.Presence == Present && f.isWhole() } // for nodes of every platform
 	return a.today(func(today *weighedRoute) bool {
 		switch {
 		case !today.hasOpenMirror() && a.newRoute.hasOpenMirror():
@@ -295,16 +294,18 @@ func (a *assessment) noWorse() proof {
 		case isShort(*today.Route) || isShort(a.After):
 			return a.keepsAll(today)
 		default:
-			return reaches(today.open(), a.newRoute.open(), has) && reaches(today.mirrors(), a.newRoute.mirrors(), has)
+			return reaches(today.open(), a.newRoute.open(), servesAll) && reaches(today.mirrors(), a.newRoute.mirrors(), servesAll)
 		}
 	})
 }
 
+// servesAll reports whether nodes of every platform get the image there.
+func servesAll(f *Fact) bool { return f.Presence == Present && f.isForAll() }
+
 // keepsPlatforms is proof of noWorse for nodes of every platform.
 func (a *assessment) keepsPlatforms() proof {
-	has := func(f *Fact) bool { return f.Presence == Present && f.isWhole() && !f.Guessed }
 	return a.today(func(today *weighedRoute) bool {
-		return !isShort(*today.Route) && !isShort(a.After) && reaches(today.open(), a.newRoute.open(), has)
+		return !isShort(*today.Route) && !isShort(a.After) && reaches(today.open(), a.newRoute.open(), servesAll)
 	})
 }
 
@@ -313,6 +314,6 @@ func (a *assessment) keepsPlatforms() proof {
 func (a *assessment) lacksTheSame(lost []string) proof {
 	return a.today(func(today *weighedRoute) bool {
 		before, served := a.servedOn(today)
-		return served && containsAll(slices.Concat(before.Missing, before.Lacks), lost)
+		return served && len(lost) > 0 && containsAll(slices.Concat(before.Missing, before.Lacks), lost)
 	})
 }

@@ -191,3 +191,6 @@ var indexTypes = []string{
 
 // isWhole reports whether nodes of every platform get an image there, by what is known.
 func (f *Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
+
+// isForAll is isWhole, and that it is known for which platforms nodes are.
+func (f *Fact) isForAll() bool { return f.isWhole() && !f.Guessed }

@@ -6,26 +6,61 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Gap is a part of the inventory that is out of date: it may lack images.
+// A Gap is a part of the cluster that is not known as it is now: it may have images, or say where nodes pull them from, and for
+// which platforms.
 type Gap struct {
 	// Source is what could not be read, as a person types it: "pods".
 	Source string
-	// Kind is that of its objects, as Consumer.Kind has it.
+	// Kind is that of its objects, as Consumer.Kind has it: NodeKind, PoolKind or MachineConfigKind where they say what nodes
+	// do, any other where they name images.
 	Kind string
 	// Detail is for people: since when and why, in one line.
 	Detail string
 	// Unread is set if the source was available but could not be read, such as a document
 	// of a dump.
 	Unread bool
+	// Excused is set if a change is judged without it: it may not be read, and the guard's absence would do more harm. Every
+	// other answer is held to it.
+	Excused bool
 	// Remedy is what helps where that is not to repair a document; "" otherwise.
 	Remedy string
 }
 
-// readMachineConfigs is the Remedy where a MachineConfig would say what nodes have.
-const readMachineConfigs = "give check the MachineConfigs as well (oc get machineconfigs -o yaml), or the guard the right to read them"
+// The kinds of objects that say what nodes do.
+const (
+	NodeKind          = "Node"
+	PoolKind          = "MachineConfigPool"
+	MachineConfigKind = "MachineConfig"
+)
+
+// IsOfNodes reports whether g is about what nodes do, whichever images they pull.
+func (g Gap) IsOfNodes() bool {
+	return g.Kind == NodeKind || g.Kind == PoolKind || g.Kind == MachineConfigKind
+}
+
+// String says in a line what is not known, and why.
+func (g Gap) String() string {
+	if g.IsOfNodes() {
+		return g.Source + ": " + g.Detail
+	}
+	return "images named by " + g.Source + ": " + g.Detail
+}
+
+// GapNames is String for a few of gaps, and the number of the others.
+func GapNames(gaps []Gap) string { return text.Names(each.Of(gaps, Gap.String), maxGaps) }
+
+// decisive returns those of gaps by which a change is judged.
+func decisive(gaps []Gap) []Gap {
+	return slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Excused })
+}
+
+// ReadMachineConfigs is the Remedy where a MachineConfig would say what nodes have.
+const ReadMachineConfigs = "give check the MachineConfigs as well (oc get machineconfigs -o yaml), or the guard the right to read them"
 
 // unreadApplied is the gap where MCO rejects the configuration in force, as rejected says: nodes have what was applied
 // before, and err says why that is not known.
@@ -35,7 +70,7 @@ func unreadApplied(rejected *mirrors.Rejection, err error) Gap {
 		state = "the configuration in force is too large to be judged"
 	}
 	return Gap{
-		Source: "machineconfigs", Kind: "MachineConfig", Unread: true, Remedy: readMachineConfigs,
+		Source: "machineconfigs", Kind: MachineConfigKind, Unread: true, Remedy: ReadMachineConfigs,
 		Detail: fmt.Sprintf("%s, and what nodes have could not be learned from MachineConfig %s: %v", state, mirrors.GeneratedRegistries, err),
 	}
 }

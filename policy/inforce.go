@@ -64,7 +64,7 @@ func (c *Cluster) unreadConfigs() []Gap {
 	for _, config := range c.Current {
 		if config.Routes == nil && config.Lags {
 			gaps = append(gaps, Gap{
-				Source: "machineconfigs", Kind: "MachineConfig", Unread: true, Remedy: readMachineConfigs,
+				Source: "machineconfigs", Kind: MachineConfigKind, Unread: true, Remedy: ReadMachineConfigs,
 				Detail: fmt.Sprintf("%s, by which nodes of %s still pull, was not read", config.Name, poolOr(config.Pool)),
 			})
 		}

@@ -123,7 +123,7 @@ func TestInForceUnread(t *testing.T) {
 				"pulls":    shallower(NewPulls(tt.set, known, Settings{})).Decide(here).Findings,
 			} {
 				denied := slices.ContainsFunc(findings, func(f Finding) bool {
-					return f.Rule == InventoryStale && f.Severity == Deny && slices.Equal(f.Remedy, []string{readMachineConfigs})
+					return f.Rule == InventoryStale && f.Severity == Deny && slices.Equal(f.Remedy, []string{ReadMachineConfigs})
 				})
 				if denied != tt.unknown {
 					t.Errorf("%s: denied: %v: %+v", of, denied, findings)

@@ -79,7 +79,7 @@ func (q *lookups) askOn(r *mirrors.Route, onlyMirrors bool) {
 // included, where no mirror is certain to serve the image; and the platforms that the old
 // place serves, where the new one lacks some.
 func (q *lookups) askAfterMirrors(r *Reroute) {
-	if s, f := r.firstAnswer(q.facts); s != nil && f.Presence == Present && f.isWhole() && !f.Guessed && !s.WantsSignatures() {
+	if s, f := r.firstAnswer(q.facts); s != nil && f.Presence == Present && f.isForAll() && !s.WantsSignatures() {
 		return // as what follows would find, at more length
 	}
 	if l, ok := r.openPlatforms(&r.After, q.facts); ok {
@@ -91,8 +91,9 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 	}
 	after := r.weighAfter(q.facts)
 	at, _ := after.served()
-	partial := !at.fact.isWhole() || at.fact.Guessed
-	if after.pull(false) == Works && !partial {
+	partial := !at.fact.isForAll()
+	atMirror := after.isAtMirror() || !after.hasOpenMirror() // else it depends on whether the image is pulled today
+	if after.pull(false) == Works && !partial && atMirror {
 		return
 	}
 	q.askOn(&r.After, false)

@@ -236,11 +236,12 @@ func (v Verdict) doesNone() string {
 }
 
 // moved says what was verified of the images that a change does not reroute.
-func (c Counts) moved() string {
+func (v Verdict) moved() string {
+	c := v.Counts
 	switch verified := c.Moved - c.MovedLost - c.MovedOpen - c.MovedAssumed; {
 	case c.Moved == 0:
 		return ": nothing was verified"
-	case verified == c.Moved:
+	case verified == c.Moved && !v.Partial:
 		return fmt.Sprintf("; %s that drains move: all verified", text.Count(c.Moved, "image"))
 	default:
 		return fmt.Sprintf("; %s that drains move: %s verified", text.Count(c.Moved, "image"), text.Number(verified))
@@ -409,7 +410,7 @@ func (v Verdict) Warnings(subject string) []string {
 		warnings = append(warnings, cut(fmt.Sprintf("%s %s %s of %s: %s",
 			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())))
 	case v.Brings: // silence would read as if something had been verified
-		warnings = append(warnings, cut(fmt.Sprintf("%s %s%s", subject, v.doesNone(), v.Counts.moved())))
+		warnings = append(warnings, cut(fmt.Sprintf("%s %s%s", subject, v.doesNone(), v.moved())))
 	}
 	if atOnce := v.Counts.AtOnce(); atOnce != "" && v.Allowed {
 		warnings = append(warnings, cut("At once: "+atOnce))
@@ -422,12 +423,13 @@ func (v Verdict) Warnings(subject string) []string {
 }
 
 func (v Verdict) verified() string {
-	switch v.Counts.Rerouted {
-	case 0:
+	switch {
+	case v.Counts.Rerouted == 0:
 		return "so there was nothing to verify"
-	case v.Counts.Verified:
+	case v.Partial: // there may be others
+	case v.Counts.Rerouted == v.Counts.Verified:
 		return "all verified"
-	case v.Counts.Assumed:
+	case v.Counts.Rerouted == v.Counts.Assumed:
 		return "all assumed"
 	}
 	return v.Counts.AssumedToo() + text.Number(v.Counts.Verified) + " verified"

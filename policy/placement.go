@@ -27,13 +27,15 @@ type Placement struct {
 }
 
 // PlatformsOf returns the platforms of nodes, as Go names them ("linux/amd64"), sorted,
-// each once. Nil if there are no nodes, or none says it.
+// each once. Nil if they are not known: there are no nodes, or one does not say it.
 func PlatformsOf(nodes []*corev1.Node) []string {
 	found := map[string]bool{}
 	for _, n := range nodes {
-		if p := platformOf(n); p != "" {
-			found[p] = true
+		p := platformOf(n)
+		if p == "" {
+			return nil
 		}
+		found[p] = true
 	}
 	return slices.Sorted(maps.Keys(found))
 }
@@ -59,15 +61,25 @@ type nodeSite struct {
 	platforms []string // of all nodes
 	// podsListed is set if all pods are known, so that what none of them has run did not run lately.
 	podsListed bool
+	unknown    bool // whether there are nodes, or may be, of which the platforms are not known
 
 	mu    sync.Mutex
 	known map[*Placement][]string
 }
 
 func siteOf(known *Cluster) *nodeSite {
-	listed := known.PodsListed && !slices.ContainsFunc(known.Gaps, func(g Gap) bool { return g.Kind == "Pod" })
-	return &nodeSite{nodes: known.Nodes, platforms: PlatformsOf(known.Nodes), podsListed: listed}
+	platforms := PlatformsOf(known.Nodes)
+	lacks := func(kind string) bool {
+		return slices.ContainsFunc(known.Gaps, func(g Gap) bool { return g.Kind == kind })
+	}
+	return &nodeSite{
+		nodes: known.Nodes, platforms: platforms, podsListed: known.PodsListed && !lacks("Pod"),
+		unknown: lacks(NodeKind) || len(known.Nodes) > 0 && platforms == nil,
+	}
 }
+
+// isUnknown reports whether nodes may be for platforms that are not known.
+func (s *nodeSite) isUnknown() bool { return s != nil && s.unknown }
 
 // mayRunOn reports whether one of consumers may have nodes of a platform pull: of the form of
 // PlatformsOf, or with a variant behind it, as indexes have it. History counts only where there is

@@ -21,7 +21,7 @@ type Cluster struct {
 	// InForce are the tables of Change.Before, which is then the configuration in force; nil
 	// if they have yet to be computed.
 	InForce *mirrors.Tables
-	// Gaps are the parts of the inventory that are out of date.
+	// Gaps are the parts of the cluster that are not known.
 	Gaps []Gap
 	// Nodes are those of the cluster, with their labels, taints and platforms; none if they are
 	// not known.
@@ -108,7 +108,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		on := c.at(variant.Set.Pool)
 		r := on.resolve(inForce, !s.denies(RejectedByMCO))
 		p.BeforeUnknown = p.BeforeUnknown || r.before == nil
-		if len(known.Gaps) > 0 {
+		if len(decisive(known.Gaps)) > 0 {
 			p.Unseen = max(p.Unseen, on.unseenIn(r))
 		}
 		p.routes = append(p.routes, poolRoutes{variant.Pools, r, r.ownPolicies()})

@@ -221,7 +221,8 @@ func TestUnverifiedInFront(t *testing.T) {
 	}{
 		{"only mirrors are left, a router", set(), two("m.local", "n.local"), consumers(isRouter), Settings{}, found, "deny UnverifiedInFront"},
 		{"only mirrors are left, an application", set(), two("m.local", "n.local"), consumers(), Settings{}, found, "warn UnverifiedInFront"},
-		{"the source is left", set(), open, consumers(isRouter), Settings{}, found, "warn UnverifiedInFront"},
+		{"the source is left, a router", set(), open, consumers(isRouter), Settings{}, found, "deny UnverifiedInFront"},
+		{"the source is left, an application", set(), open, consumers(), Settings{}, found, "warn UnverifiedInFront"},
 		{"the place is in front today as well", open, two("m.local", "n.local"), consumers(isRouter), Settings{}, found, "warn UnverifiedInFront"},
 		{"another place is in front today", open, two("o.local", "n.local"), consumers(isRouter), Settings{}, append(found, "o.local/x:1 unreachable"), "deny UnverifiedInFront"},
 		{"by setting, for all but the protected", set(), two("m.local", "n.local"), consumers(), Settings{Severities: map[string]Severity{"UnverifiedInFront": Deny}}, found, "deny UnverifiedInFront"},

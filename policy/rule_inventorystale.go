@@ -15,6 +15,9 @@ import (
 // image that the mirror lacks. As protected images may be among them, only a setting for those
 // weakens it.
 func inventoryStale(p Plan, _ Facts) []Finding {
+	if !p.inForce {
+		p.Gaps = decisive(p.Gaps)
+	}
 	if len(p.Gaps) == 0 || p.Unseen == UnseenUntouched {
 		return nil
 	}
@@ -24,7 +27,9 @@ func inventoryStale(p Plan, _ Facts) []Finding {
 		Detail:   p.gapLines(),
 		Remedy:   []string{"make sure that the guard reaches the API server (its /readyz says what is missing), then try again"},
 	}
-	if p.Unseen == UnseenKept || p.Unseen == UnseenFallback && p.settings.AllowSourceFallback {
+	kept := p.Unseen == UnseenKept || p.Unseen == UnseenFallback && p.settings.AllowSourceFallback
+	blind := slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Unread && g.IsOfNodes() }) // so that it is not known what nodes have
+	if kept && !blind {
 		f.Severity = Warn
 	}
 	if !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return !g.Unread }) {

@@ -22,11 +22,12 @@ import (
 func platformMissing(a *assessment) (Finding, bool) {
 	at, ok := a.newRoute.served()
 	fact := at.fact
-	if !ok || fact.isWhole() && !fact.Guessed {
+	if !ok || fact.isForAll() {
 		return Finding{}, false
 	}
 	lost, proved := a.lostPlatforms(fact)
-	if len(lost) == 0 {
+	unknown := !proved && a.mayLoseAny(fact)
+	if len(lost) == 0 && !unknown {
 		return Finding{}, false
 	}
 	f := Finding{
@@ -34,7 +35,11 @@ func platformMissing(a *assessment) (Finding, bool) {
 		Detail: a.places(),
 		Copy:   a.copyTo(at.Location),
 	}
-	if !proved {
+	switch {
+	case unknown:
+		f.Reason = "it is not known for which platforms nodes are, nor for which the image is: the copy that they would get may not be for all"
+		f.Remedy = []string{"or let the guard know the nodes: add them to a dump (oc get nodes -o yaml), or get the right to list them"}
+	case !proved:
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
 		f.Remedy = []string{"or, if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}"}
 	}
@@ -69,6 +74,13 @@ func (a *assessment) lostPlatforms(fact *Fact) (lost []string, proved bool) {
 		return nil, false
 	}
 	return fact.Lacks, false
+}
+
+// mayLoseAny reports whether a platform may be lost although none is known to be: it is not known for which nodes are, nor what the old
+// place serves.
+func (a *assessment) mayLoseAny(fact *Fact) bool {
+	before, served := a.servedOn(&a.oldRoute)
+	return a.site.isUnknown() && fact.Guessed && a.platforms && (!served || before.Serves == nil) && !a.failsToday().holds && !a.isAllThatRuns(fact)
 }
 
 // servedOn returns what nodes get on today, a route of today, and whether that is known. It is not

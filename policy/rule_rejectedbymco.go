@@ -96,7 +96,7 @@ func (p Plan) repaired(reason mirrors.Reason) Finding {
 	if p.BeforeUnknown && f.Reason == rejected {
 		f.Reason = rejectedUnknown
 		f.Detail = append(f.Detail, "MachineConfig "+mirrors.GeneratedRegistries+", which says what nodes have, was not read")
-		f.Remedy = append(f.Remedy, readMachineConfigs)
+		f.Remedy = append(f.Remedy, ReadMachineConfigs)
 	}
 	return f
 }

@@ -5,8 +5,8 @@ import "fmt"
 // UnverifiedInFront: a place on the new route has the image, but one that nodes ask before it
 // could not be asked. While that one is away, nodes move on and the pull works. If it comes
 // back and answers 200 with something else, such as a login page or another image, they stop
-// there (newImageSource in containers/image docker/docker_image_src.go). It denies for protected images
-// that have only mirrors left, unless the same places are in front today.
+// there (newImageSource in containers/image docker/docker_image_src.go). It denies for protected images,
+// unless the same places are in front today.
 func unverifiedInFront(a *assessment) (Finding, bool) {
 	if a.after != WorksBehind || a.onlySourceHolds() { // the latter is for Unverified to say
 		return Finding{}, false
@@ -18,7 +18,7 @@ func unverifiedInFront(a *assessment) (Finding, bool) {
 		Detail:   a.places(),
 		Remedy:   []string{fmt.Sprintf("make %s answer, then try again, or put it behind the others", host(front[0].Ref))},
 	}
-	if a.settings.IsProtected(a.Image) && a.After.SourceBlocked() {
+	if a.protected {
 		f.Severity = a.unlessBroken()
 	}
 	return f, true

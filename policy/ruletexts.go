@@ -86,7 +86,7 @@ var ruleTexts = map[string]RuleText{
 		"whether the pull works could not be determined",
 	},
 	UnverifiedInFront: {
-		"warn, or deny for protected images that have only mirrors left",
+		"warn, or deny for protected images",
 		"a place before the one that has the image could not be asked",
 	},
 	PlatformMissing: {

@@ -52,7 +52,8 @@ func (s step) withSignatures(f *Fact, facts Facts) (*Fact, []signatureState) {
 	if worst.presence == Present {
 		return f, states
 	}
-	if s.before && slices.ContainsFunc(states, func(s signatureState) bool { return s.presence == Present }) {
+	ofOthers := f.Guessed && len(f.Missing) > 0 // nodes may be of none of these platforms
+	if s.before && (ofOthers || slices.ContainsFunc(states, func(s signatureState) bool { return s.presence == Present })) {
 		return f.stopped(Inconclusive, "nodes of some platforms get it"), states // no proof that it fails today
 	}
 	return f.stopped(worst.presence, inWords(worst, states)), states

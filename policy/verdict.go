@@ -77,6 +77,8 @@ type Verdict struct {
 	// Unjudged is set if the new configuration could not be resolved, and it is not known
 	// which images it reroutes.
 	Unjudged bool
+	// Partial is set if a part of the cluster is not known (Plan.Gaps, or platforms of nodes): not all may be verified.
+	Partial bool
 	// Standing is set if the verdict is not about a change, but about what is in force (NewStanding).
 	Standing bool
 }

@@ -243,7 +243,7 @@ type Pulls struct {
 // ReadPulls reads what PlanPulls needs.
 func (r *Reviewer) ReadPulls(ctx context.Context) (Pulls, error) {
 	now, err := r.read(ctx)
-	now.cluster.Gaps = nil // the images in use do not matter
+	now.cluster.Gaps = slices.DeleteFunc(slices.Clone(now.cluster.Gaps), func(g policy.Gap) bool { return !g.IsOfNodes() }) // the images in use do not matter
 	return Pulls(now), err
 }
 

@@ -144,14 +144,14 @@ func TestInventoryWaitsForARightThatComes(t *testing.T) {
 	}
 }
 
-// refusing makes a cluster refuse nodes as long as refuse says so.
-func refusing(refuse *atomic.Bool, objects ...runtime.Object) *flakyAPI {
+// refusing makes a cluster refuse a resource as long as refuse says so.
+func refusing(refuse *atomic.Bool, resource string, objects ...runtime.Object) *flakyAPI {
 	api := newFlakyAPI(objects...)
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("not yet"))
-	api.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("not yet"))
+	api.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 		return refuse.Load(), nil, forbidden
 	})
-	api.PrependWatchReactor("nodes", func(clienttesting.Action) (bool, watch.Interface, error) {
+	api.PrependWatchReactor(resource, func(clienttesting.Action) (bool, watch.Interface, error) {
 		return refuse.Load(), nil, forbidden
 	})
 	return api
@@ -173,7 +173,7 @@ func TestForbiddenAtTheStart(t *testing.T) {
 				var refuse atomic.Bool
 				refuse.Store(true)
 				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
-				c := newInventory(mirrorReader{}, refusing(&refuse, node), noCustom(), Options{})
+				c := newInventory(mirrorReader{}, refusing(&refuse, "nodes", node), noCustom(), Options{})
 				run(t, c)
 				time.AfterFunc(tt.lasts, func() { refuse.Store(false) })
 				time.Sleep(min(tt.lasts, follow.DefaultForbiddenAfter) - time.Second)
@@ -191,7 +191,28 @@ func TestForbiddenAtTheStart(t *testing.T) {
 				if got := slices.Contains(c.Notes(), note); got != tt.notable {
 					t.Errorf("Notes() = %q", c.Notes())
 				}
+				isGap := slices.ContainsFunc(c.Gaps(), func(g policy.Gap) bool { return g.Kind == policy.NodeKind && g.Excused })
+				if isGap != tt.notable {
+					t.Errorf("Gaps() = %v", c.Gaps())
+				}
 			})
+		})
+	}
+}
+
+// TestForgoesForbidden: a command does without workloads that may not be read, and the guard waits for the right.
+func TestForgoesForbidden(t *testing.T) {
+	for _, command := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var refuse atomic.Bool
+			refuse.Store(true)
+			c := newInventory(mirrorReader{}, refusing(&refuse, "pods"), noCustom(), Options{ForbiddenAfter: 3 * time.Second, ForgoesForbidden: command})
+			run(t, c)
+			time.Sleep(10 * time.Second)
+			isGap := slices.ContainsFunc(c.Gaps(), func(g policy.Gap) bool { return g.Kind == "Pod" && !g.Excused })
+			if err := c.Ready(); (err == nil) != command || isGap != command {
+				t.Errorf("a command: %t; Ready() = %v, Gaps() = %v", command, err, c.Gaps())
+			}
 		})
 	}
 }
@@ -202,7 +223,7 @@ func TestForbiddenAfterwards(t *testing.T) {
 		var refuse atomic.Bool
 		refuse.Store(true)
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
-		c := newInventory(mirrorReader{}, refusing(&refuse, node), noCustom(), Options{})
+		c := newInventory(mirrorReader{}, refusing(&refuse, "nodes", node), noCustom(), Options{})
 		run(t, c)
 		time.Sleep(time.Minute)
 		refuse.Store(false)

@@ -15,6 +15,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -49,6 +50,9 @@ type Options struct {
 	// without another answer in between, to count as one that may not be read. Until
 	// then the Inventory is not ready. Zero means follow.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
+	// ForgoesForbidden has the Inventory go on without workloads that may not be read, which Gaps then lists, instead of
+	// waiting for the right to.
+	ForgoesForbidden bool
 	// SurveyEvery is how often objects of unknown kinds are searched for
 	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
 	// often if that is more often.
@@ -185,6 +189,14 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	}
 	c.pending.Store(int64(len(c.sources)))
 	for _, s := range c.sources {
+		if o.ForgoesForbidden && s.IsAnswer == nil {
+			s.IsAnswer, s.Retry = apierrors.IsForbidden, &follow.RetryNowAndThen
+		}
+		if s.isOptional && reader.client != nil {
+			s.Client = follow.IfServed(s.Client, func(ctx context.Context) (bool, error) {
+				return reader.servesAny(ctx, schema.ParseGroupResource(s.Name))
+			})
+		}
 		s.StaleAfter, s.ForbiddenAfter = o.StaleAfter, o.ForbiddenAfter
 		s.OnSync = func() {
 			c.noteTemplates(s)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -41,7 +42,29 @@ func (c *Inventory) PinnedSetGVK(ctx context.Context) (schema.GroupVersionKind, 
 
 // serves reports whether the API server has a collection at folder.
 func (c *Inventory) serves(ctx context.Context, folder string) (bool, error) {
+	return c.mirrors.serves(ctx, folder)
+}
+
+// servesAny reports whether the API server has a resource in any version.
+func (r mirrorReader) servesAny(ctx context.Context, resource schema.GroupResource) (bool, error) {
+	if resource.Group == "" {
+		return true, nil // every API server has that
+	}
+	var group metav1.APIGroup
+	err := r.get(ctx, "/apis/"+resource.Group, nil, &group)
+	for _, v := range group.Versions {
+		served, failed := r.serves(ctx, "/apis/"+v.GroupVersion+"/"+resource.Resource)
+		if served {
+			return true, nil
+		}
+		err = cmp.Or(err, failed)
+	}
+	return false, err
+}
+
+// serves reports whether the API server has a collection at folder.
+func (r mirrorReader) serves(ctx context.Context, folder string) (bool, error) {
 	var served metav1.APIResourceList
-	err := c.mirrors.get(ctx, path.Dir(folder), nil, &served)
+	err := r.get(ctx, path.Dir(folder), nil, &served)
 	return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == path.Base(folder) }), err
 }

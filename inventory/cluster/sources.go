@@ -17,6 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // A source is one resource that an Inventory follows.
@@ -25,6 +26,11 @@ type source struct {
 	// kind is that of the objects, as images.Holder.Kind has it; "" for those that name no
 	// images, or none that anything pulls.
 	kind string
+	// unread is the kind of the gap that there is where the source may not be read: kind, that of objects which nothing pulls for and
+	// of those that say what nodes do; "" where nothing is said about images without them.
+	unread string
+	// isOptional is set for what not every cluster has.
+	isOptional bool
 	// templates is set if pod templates are read, in objects of kind.
 	templates bool
 	// isConfigMap is set for one ConfigMap.
@@ -52,6 +58,7 @@ func builtins(kube kubernetes.Interface, index *images.Index) []*source {
 		name := k.Resource.String()
 		sources = append(sources, &source{
 			kind:      k.Kind,
+			unread:    k.Kind,
 			templates: k.ReadsTemplates(),
 			Source: &follow.Source{
 				Name:   name,
@@ -75,6 +82,7 @@ func custom(dyn dynamic.Interface, index *images.Index) []*source {
 		if k.FormerVersion != "" {
 			s.Client = follow.FirstServed(s.Client, follow.Custom(dyn, k.Resource.GroupResource().WithVersion(k.FormerVersion)))
 		}
+		s.unread = k.Kind
 		if !k.IsHistory() {
 			s.kind, s.templates = k.Kind, k.ReadsTemplates()
 		}
@@ -97,7 +105,7 @@ func configMaps(kube kubernetes.Interface, index *images.Index) []*source {
 	for _, key := range images.ImageConfigMaps() {
 		s := configMap(kube, key, func(cm *corev1.ConfigMap) any { return images.Pack(images.ExtractConfigMap(cm).References) },
 			holderSink{index, images.ConfigMapKind.Kind}.one(key))
-		s.kind = images.ConfigMapKind.Kind
+		s.kind, s.unread = images.ConfigMapKind.Kind, images.ConfigMapKind.Kind
 		sources = append(sources, s)
 	}
 	return sources
@@ -132,7 +140,7 @@ const (
 // does not serve the resource has no such objects. If it may not be read, Notes says so
 // with each answer, and the guard works all the same: its absence would do more harm.
 func optional(dyn dynamic.Interface, r schema.GroupVersionResource) *source {
-	return &source{Source: &follow.Source{
+	return &source{isOptional: true, Source: &follow.Source{
 		Name:     r.GroupResource().String(),
 		Client:   follow.Custom(dyn, r),
 		PageSize: pageSizeCustom,
@@ -155,8 +163,10 @@ func readable(name string, r follow.Resource, trim func(runtime.Object) any, sin
 }
 
 func nodes(kube kubernetes.Interface, sink follow.Sink) *source {
-	return readable(workloads.Nodes, follow.Builtin(kube.CoreV1().Nodes(), kube),
+	s := readable(workloads.Nodes, follow.Builtin(kube.CoreV1().Nodes(), kube),
 		func(o runtime.Object) any { return objects.TrimNode(o.(*corev1.Node)) }, sink)
+	s.unread = policy.NodeKind
+	return s
 }
 
 func disruptionBudgets(kube kubernetes.Interface, sink follow.Sink) *source {
@@ -209,6 +219,7 @@ var poolResource = resourceOf("machineconfiguration.openshift.io", "v1", "machin
 
 func pools(dyn dynamic.Interface, sink follow.Sink) *source {
 	s := optional(dyn, poolResource)
+	s.unread = policy.PoolKind
 	s.Trim = decoded(objects.TrimPool)
 	s.Sink = sink
 	return s

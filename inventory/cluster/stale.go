@@ -55,15 +55,22 @@ func (c *Inventory) hurry(start time.Time) (waits bool) {
 	return waits
 }
 
-// Gaps returns the sources of images that fail or are stale, in their order. The images they last
-// named are still among Images. A resource that the cluster does not serve is not a gap.
+// Gaps returns the sources of images that fail or are stale, in their order, and those that may not be read, with
+// those of what says what nodes do. The images that sources last named are still among Images. A resource that the
+// cluster does not serve is not a gap.
 //
 // To get both, call Gaps before Images: a source that comes back in between is then
 // reported as a gap without need, instead of not at all.
 func (c *Inventory) Gaps() []policy.Gap {
 	var gaps []policy.Gap
 	for _, s := range c.sources {
-		if status := s.Status(); status.IsBlind() && s.kind != "" {
+		switch status := s.Status(); {
+		case status.IsForbidden() && s.unread != "":
+			gaps = append(gaps, policy.Gap{
+				Source: status.Name, Kind: s.unread, Detail: "no permission to read them", Unread: true, Excused: s.isExcused(),
+				Remedy: "get the right to list " + status.Name + ", then try again",
+			})
+		case status.IsBlind() && s.kind != "":
 			gaps = append(gaps, policy.Gap{Source: status.Name, Kind: s.kind, Detail: status.Staleness()})
 		}
 	}
@@ -74,6 +81,9 @@ func (c *Inventory) Gaps() []policy.Gap {
 func (c *Inventory) podsListed() bool {
 	return slices.ContainsFunc(c.sources, func(s *source) bool { return s.kind == "Pod" && s.Status().IsReadable() })
 }
+
+// isExcused reports whether a change is judged without a source that may not be read: any but the workloads of every cluster.
+func (s *source) isExcused() bool { return s.isOptional || s.isConfigMap || s.kind == "" }
 
 // Notes lists what the inventory lacks: a line for the sources that fail or are stale, one for each
 // that has never been read, and one for those that may not be read. What the cluster does

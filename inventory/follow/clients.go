@@ -105,3 +105,41 @@ func (r firstServed) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 func (r firstServed) IsWatchListSemanticsUnSupported() bool {
 	return watchlist.DoesClientNotSupportWatchListSemantics(r.now)
 }
+
+// IfServed returns r with an error of its own where it is not served: an API server refuses that to users without the right to
+// read it, too. served is asked after a refusal.
+func IfServed(r Resource, served func(context.Context) (bool, error)) Resource {
+	return ifServed{r, served}
+}
+
+type ifServed struct {
+	Resource
+	served func(context.Context) (bool, error)
+}
+
+// List implements Resource.
+func (r ifServed) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := r.Resource.List(ctx, o)
+	return list, r.explain(ctx, err)
+}
+
+// Watch implements Resource.
+func (r ifServed) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := r.Resource.Watch(ctx, o)
+	return w, r.explain(ctx, err)
+}
+
+func (r ifServed) explain(ctx context.Context, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	if served, failed := r.served(ctx); failed == nil && !served {
+		return apierrors.NewNotFound(schema.GroupResource{}, "")
+	}
+	return err
+}
+
+// IsWatchListSemanticsUnSupported passes on what the client says.
+func (r ifServed) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(r.Resource)
+}

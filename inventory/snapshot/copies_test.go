@@ -142,7 +142,7 @@ func TestCut(t *testing.T) {
 					t.Errorf("mirrors: %v, want %q", err, tt.err)
 				}
 				got := "-"
-				for _, g := range s.Gaps() {
+				for _, g := range ofImages(s.Gaps()) {
 					got = g.Kind
 				}
 				if got != tt.gap {
@@ -208,7 +208,7 @@ func TestNoObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Mirrors(t.Context()); err != nil || len(s.Gaps()) > 0 {
+		if _, err := s.Mirrors(t.Context()); err != nil || len(ofImages(s.Gaps())) > 0 {
 			t.Errorf("%s: %v, gaps %v", reason, err, s.Gaps())
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -40,6 +41,19 @@ func (r *reader) putLaid() {
 	}
 	slices.Sort(r.noMachineConfig)
 	r.noMachineConfig = slices.Compact(r.noMachineConfig)
+	if note := r.lackingNote(); note != "" && !r.written {
+		r.gaps = append(r.gaps, policy.Gap{Source: "machineconfigs", Kind: policy.MachineConfigKind, Detail: note, Unread: true, Remedy: policy.ReadMachineConfigs})
+	}
+}
+
+// putNodes notes that a dump has no node, though every cluster has some.
+func (r *reader) putNodes() {
+	if len(r.nodes) == 0 && !r.written {
+		r.gaps = append(r.gaps, policy.Gap{
+			Source: "nodes", Kind: policy.NodeKind, Detail: "the dump has none", Unread: true, Excused: true,
+			Remedy: "add the nodes to the dump (oc get nodes -o yaml), then try again",
+		})
+	}
 }
 
 // lay adds the drop-ins of a rendered config that nothing lays on the nodes of its pool yet.

@@ -126,6 +126,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	r.putRetained()
 	r.putAccounts()
 	r.putLaid()
+	r.putNodes()
 	r.unknown = r.unknownResources()
 	if r.noPolicies {
 		r.set.Policies = nil

@@ -20,6 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -74,6 +75,18 @@ type lacking struct {
 	Quotas bool `json:"quotas,omitempty"`
 	// SignaturesUnread says why there may be more signatures of releases than the dump has.
 	SignaturesUnread string `json:"signaturesUnread,omitempty"`
+	// Unread are the other parts of the cluster that its source did not know.
+	Unread []unreadPart `json:"unread,omitempty"`
+}
+
+// An unreadPart is a policy.Gap in a dump.
+type unreadPart struct {
+	Source  string `json:"source"`
+	Kind    string `json:"kind"`
+	Detail  string `json:"detail"`
+	Unread  bool   `json:"unread,omitempty"`
+	Excused bool   `json:"excused,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
 }
 
 // A renderedConfig is the written part of a rendered MachineConfig, whose files are large.
@@ -190,6 +203,11 @@ func (r *reader) lacking(data []byte) error {
 	r.written = true
 	r.noQuotas = r.noQuotas || o.Quotas
 	r.signaturesWhy = cmp.Or(r.signaturesWhy, o.SignaturesUnread)
+	for _, part := range o.Unread {
+		gap := policy.Gap(part)
+		gap.Unread = true // whoever reads the dump cannot wait for it
+		r.gaps = append(r.gaps, gap)
+	}
 	if r.lacks == nil {
 		r.lacks = new([]string)
 	}

@@ -100,11 +100,21 @@ func TestUnread(t *testing.T) {
 			if diff := cmp.Diff(tt.mirrors, got); diff != "" {
 				t.Errorf("mirrors (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.gaps, s.Gaps()); diff != "" {
+			if diff := cmp.Diff(tt.gaps, ofImages(s.Gaps())); diff != "" {
 				t.Errorf("gaps (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// ofImages are those of gaps that hide images: these dumps have no nodes either.
+func ofImages(gaps []policy.Gap) (of []policy.Gap) {
+	for _, g := range gaps {
+		if !g.IsOfNodes() {
+			of = append(of, g)
+		}
+	}
+	return of
 }
 
 const liveSet = `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"live"},"spec":{"imageTagMirrors":[{"source":"quay.io/a","mirrors":["m.example.com/a"]}]}}`

@@ -53,14 +53,6 @@ type Source interface {
 	Rendered(ctx context.Context, name string) (*rollout.Rendered, error)
 }
 
-func incomplete(source Source) error {
-	parts := each.Of(source.Gaps(), func(g policy.Gap) string { return fmt.Sprintf("%s: %s", g.Source, g.Detail) })
-	if len(parts) == 0 {
-		return nil
-	}
-	return fmt.Errorf("the snapshot would be incomplete: %s", strings.Join(parts, "; "))
-}
-
 // Write writes a dump of what source knows, and of the CAs that nodes trust and where they find
 // credentials, for Read. It is a List in JSON with
 // an object on each line, the same for the same knowledge, and holds what an
@@ -72,12 +64,9 @@ func incomplete(source Source) error {
 // and nodes name: registries.conf and the files beside it as they are, and of all other files
 // whether they are the same in several configs.
 //
-// It is an error if source has gaps, as readers of the dump would not
-// know of them. Nothing is written then.
+// Of the gaps of source, readers of the dump are told.
 func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settings) error {
-	if err := incomplete(source); err != nil {
-		return err
-	}
+	gaps := source.Gaps() // before the images, as they have it
 	set, err := source.Mirrors(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the mirror configuration: %w", err)
@@ -116,7 +105,7 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 	out.updates(updates, trusted)
 	lacks := lacking{
 		Resources: append([]string{}, slices.Sorted(slices.Values(through.Unknown))...), Quotas: true,
-		SignaturesUnread: updates.SignaturesUnread,
+		SignaturesUnread: updates.SignaturesUnread, Unread: each.Of(gaps, func(g policy.Gap) unreadPart { return unreadPart(g) }),
 	}
 	if lacks.SignaturesUnread == noUpdateConfig { // which readers say by themselves
 		lacks.SignaturesUnread = ""

@@ -54,11 +54,7 @@ func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.C
 	facts, _ := r.LookUp(ctx, lookupsOfSignatures(plan, below))
 	list := KeepList{Scope: scope, Notes: slices.Concat(coming.Notes, r.Inventory.Notes(), r.Registries.Notes())}
 	for _, g := range plan.Gaps {
-		what := "images named by "
-		if g.Kind == "MachineConfig" { // it names no images, but where nodes ask for them
-			what = ""
-		}
-		list.Unknown = append(list.Unknown, what+g.Source+": "+g.Detail)
+		list.Unknown = append(list.Unknown, g.String())
 	}
 	kept := map[string]*Kept{}
 	for i := range plan.Reroutes {

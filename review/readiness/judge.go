@@ -386,13 +386,22 @@ func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane 
 
 // problems notes what plans say of the configuration as a whole.
 func (j *judging) problems(plans []policy.Plan) {
-	if len(j.pulls.Nodes()) == 0 {
+	what := ""
+	switch {
+	case len(j.pulls.Nodes()) == 0:
+		what = "no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled"
+	case policy.PlatformsOf(j.pulls.Nodes()) == nil:
+		what = "a node does not say its platform (status.nodeInfo), so that it is not certain for which platforms images are pulled"
+	}
+	if what != "" {
 		j.Problems = append(j.Problems, Problem{
-			AboutConfiguration, Unknown, "no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled",
-			[]string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
+			AboutConfiguration, Unknown, what, []string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
 		})
 	}
 	for _, g := range plans[0].Gaps { // what nodes have does not depend on what the release brings
+		if g.Kind == policy.NodeKind {
+			continue // as above
+		}
 		j.Problems = append(j.Problems, Problem{AboutConfiguration, Unknown, "it is not known by which configuration some nodes pull", []string{text.Line(g.Kind + " " + g.Detail)}})
 	}
 	for k, plan := range plans {

@@ -87,6 +87,7 @@ func TestJudge(t *testing.T) {
 		{"the mirror is down", s.with(t, s.Mirror, "127.0.0.1:1"), "", nil, unknown, unknown, []string{"first  (release image)  UNKNOWN"}, toGiveIt},
 
 		{"no node", strings.Join(nodes, "---\n"), "", nil, unknown, unknown, []string{"UNKNOWN: no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled\n- a dump needs the Nodes"}, toGiveIt},
+		{"a node does not say its platform", s.with(t, "{operatingSystem: linux, architecture: amd64, machineID: b,", "{machineID: b,"), "", nil, unknown, unknown, []string{"UNKNOWN: a node does not say its platform"}, toGiveIt},
 		{"MCO is stuck", s.with(t, "", contradiction), "", nil, unknown, unknown, []string{"UNKNOWN: MCO rejects the configuration in force, so that it is not certain what nodes have\n- "}, toGiveIt},
 
 		{"no word for the version that runs", s.with(t, "ack-4.20-", "ack-4.19-"), "", nil, ready, ready, []string{noWord}, "whether the cluster waits"},

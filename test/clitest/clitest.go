@@ -89,7 +89,9 @@ const TestDigest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 // CartDeployment uses an image, for which shopMirror has a mirror.
 const (
 	CartDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"cart"},"spec":{"selector":{"matchLabels":{"app":"cart"}},"template":{"metadata":{"labels":{"app":"cart"}},"spec":{"containers":[{"name":"app","image":"quay.example.com/shop/cart:v1"}]}}}}`
-	ShopMirror     = `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},"spec":{"imageTagMirrors":[{"source":"quay.example.com/shop","mirrors":["example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]}}`
+	// Worker is a node.
+	Worker     = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker"},"status":{"nodeInfo":{"operatingSystem":"linux","architecture":"amd64"}}}`
+	ShopMirror = `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},"spec":{"imageTagMirrors":[{"source":"quay.example.com/shop","mirrors":["example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]}}`
 )
 
 // WatchPool is a pool whose nodes have rendered-worker-1.

@@ -159,6 +159,9 @@ func (o *checkOptions) printKeep(ctx context.Context, out io.Writer, targets []c
 		return fmt.Errorf("--keep: %w", err)
 	}
 	for _, t := range targets {
+		if t.Format == "refs" && len(list.Unknown) > 0 {
+			continue // what is deleted beside a list that is not complete is lost
+		}
 		err := t.Print(ctx, out, func(w io.Writer) error {
 			switch t.Format {
 			case "table":

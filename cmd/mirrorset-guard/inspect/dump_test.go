@@ -62,7 +62,7 @@ func TestCheckTrustsTheDump(t *testing.T) {
 		{"one that cannot be read", image + configMap(t, "openshift-config", "cas", "example.com", "no certificate"), cli.ExitDenied, "ConfigMap openshift-config/cas, key example.com: no PEM certificate in it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dump := clitest.Written(t, "dump.yaml", "---\n"+clitest.CartDeployment+"\n"+tc.objects)
+			dump := clitest.Written(t, "dump.yaml", "---\n"+clitest.CartDeployment+"\n---\n"+clitest.Worker+"\n"+tc.objects)
 			args := []string{"check", "-f", "-", "--allow-loopback", "--resolve", "example.com=" + address, "--from"}
 			if got := invoke(t, clitest.ShopMirror, append(args, dump)...); got.Code != tc.code || !strings.Contains(got.Out, tc.want) {
 				t.Errorf("exit code %d, want %d and %q\n%s%s", got.Code, tc.code, tc.want, got.Out, got.Err)
@@ -211,10 +211,14 @@ func TestHostileDump(t *testing.T) {
 
 // TestSnapshotOfADumpThatCannotBeRead: who reads the snapshot would not know of the gap.
 func TestSnapshotOfADumpThatCannotBeRead(t *testing.T) {
-	dump := clitest.Written(t, "dump.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: a}\nspec: {containers: none}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+	dump := clitest.Written(t, "dump.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: a}\nspec: {containers: none}\n---\n"+clitest.CartDeployment+"\n")
 	got := invoke(t, "", "snapshot", "--from", dump)
-	want := "mirrorset-guard: the snapshot would be incomplete: " + dump + ": document 1: reading Pod: "
-	if got.Code != cli.ExitTrouble || got.Out != "" || !strings.Contains(got.Err, want) {
+	want := "says to its readers what it lacks: images named by " + dump + ": document 1: reading Pod: "
+	if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, want) {
 		t.Errorf("got %+v, want %s", got, want)
+	}
+	again := invoke(t, "", "snapshot", "--from", clitest.Written(t, "kept.json", got.Out))
+	if again.Code != cli.ExitTrouble || !strings.Contains(again.Err, want) {
+		t.Errorf("of the snapshot: %+v, want the same", again)
 	}
 }

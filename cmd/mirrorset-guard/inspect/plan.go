@@ -35,7 +35,7 @@ func (o *checkOptions) printPlan(ctx context.Context, out io.Writer, target cli.
 	cluster := c.World.Cluster
 	plan := handover.Make(ctx, &c.Reviewer, record, o.missing)
 	for _, g := range record.Plan.Gaps {
-		plan.Unknown = append(plan.Unknown, "images named by "+g.Source+": "+g.Detail)
+		plan.Unknown = append(plan.Unknown, g.String())
 	}
 	if c.mapping != nil {
 		plan.Notes = append(plan.Notes, c.mapping.Note())

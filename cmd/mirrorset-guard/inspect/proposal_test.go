@@ -31,7 +31,7 @@ func TestCheckOtherCAsOfADump(t *testing.T) {
 		return "---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {additionalTrustedCA: {name: " + cas + "}}\n"
 	}
 	bundle := func(name, key, ca string) string { return configMap(t, "openshift-config", name, key, ca) }
-	dump := "---\n" + clitest.CartDeployment + "\n---\n" + clitest.ShopMirror + "\n" +
+	dump := "---\n" + clitest.CartDeployment + "\n---\n" + clitest.Worker + "\n---\n" + clitest.ShopMirror + "\n" +
 		bundle("renewed", "example.com", ca+otherCA) + bundle("wrong", "example.com", otherCA) +
 		bundle("elsewhere", "other.example.com", otherCA) + configMap(t, "shop", "strays", "example.com", ca)
 	inForce := image("in-force") + bundle("in-force", "example.com", ca)

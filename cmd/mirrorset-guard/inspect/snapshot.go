@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // snapshotOptions are the choices of the command snapshot.
@@ -46,9 +48,14 @@ func (o *snapshotOptions) run(ctx context.Context, s cli.Streams) error {
 	defer w.Close()
 	write := func(to io.Writer) error { return snapshot.Write(ctx, to, w.Cluster, w.TrustSettings()) }
 	if o.file == "-" {
-		return write(s.Out)
+		err = write(s.Out)
+	} else {
+		err = writeFile(o.file, write)
 	}
-	return writeFile(o.file, write)
+	if gaps := w.Cluster.Gaps(); err == nil && len(gaps) > 0 {
+		err = fmt.Errorf("the snapshot is written, and says to its readers what it lacks: %s", policy.GapNames(gaps))
+	}
+	return err
 }
 
 // writeFile writes a file whole or not at all.

@@ -175,25 +175,10 @@ func (s *syncing) changeOf(c *cli.Candidate) func(context.Context) (answer, erro
 		if !record.Verdict.Allowed || record.Verdict.Standing && s.lacks(a) {
 			a.err = cli.ErrDenied
 		} else if gaps := record.Plan.Gaps; record.Verdict.Standing && len(gaps) > 0 {
-			a.err = fmt.Errorf("what nodes need is not fully known: %s: %s", gaps[0].Source, gaps[0].Detail)
-		} else if forbidden := s.forbidden(); record.Verdict.Standing && len(forbidden) > 0 {
-			a.err = fmt.Errorf("what nodes need is not fully known: no permission to read %s", text.Names(forbidden, maxAlike))
+			a.err = fmt.Errorf("what nodes need is not fully known: %s", policy.GapNames(gaps))
 		}
 		return a, nil
 	}
-}
-
-// forbidden returns what of a live cluster may not be read, but for the pull secret: what registries say without it is known.
-func (s *syncing) forbidden() (names []string) {
-	if s.world.Live == nil {
-		return nil
-	}
-	for _, source := range s.world.Live.Sources() {
-		if source.IsForbidden() && !strings.HasPrefix(source.Name, "secret ") {
-			names = append(names, source.Name)
-		}
-	}
-	return names
 }
 
 // lacks reports whether mirrors lack what nodes need and the options ask for, or may lack it.

@@ -82,7 +82,7 @@ func (r *RegistryFlags) Options() (world.Options, error) {
 			Rates: configured.Rates,
 		},
 		Facts:   presence.Options{Lifetimes: configured.Lifetimes},
-		Cluster: live.Options{ForbiddenAfter: world.ForbiddenAfter},
+		Cluster: live.Options{ForbiddenAfter: world.ForbiddenAfter, ForgoesForbidden: true},
 		Trust:   trust.Options{ForbiddenAfter: world.ForbiddenAfter},
 	}, nil
 }
