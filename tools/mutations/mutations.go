@@ -75,4 +75,7 @@ var mutations = []mutation{
 	{"what lags behind is in force", "policy/inforce.go", "range known.Current {\n\t\ttable", "range known.Current[:0] {\n\t\ttable", "./policy", "TestStandingIsAChangeFromNothing"},
 	{"a registry has one name", "policy/mirrors/spelling.go", "strings.TrimSuffix(strings.ToLower(registry), \":443\")", "registry", "./policy", "TestManySpellings"},
 	{"what pools are to get is compared", "review/rollouts/target.go", "r.options.Differs(d)", "_ = d", "./review/rollouts", "TestFollowerComparesTargets"},
+	// 10: forbidden is not absent
+	{"what may not be read is a gap", "inventory/cluster/stale.go", "case status.IsForbidden() && s.unread != \"\":", "case false:", "./inventory/cluster", "TestForbiddenAtTheStart"},
+	{"readers of a dump are told what its maker might not read", "inventory/snapshot/rollout.go", "r.gaps = append(r.gaps, gap)", "_ = gap", "./cmd/mirrorset-guard/inspect", "TestSnapshotOfADumpThatCannotBeRead"},
 }
