@@ -7,6 +7,7 @@ func TestAttack(t *testing.T) {
 	s := newStage(t)
 	s.startGuards(t, 2)
 	t.Run("memory", func(t *testing.T) { testMemory(t, s) })
+	t.Run("connections", func(t *testing.T) { testConnections(t, s) })
 	t.Run("references", func(t *testing.T) { testReferences(t, s) })
 	t.Run("blind", func(t *testing.T) { testBlind(t, s) })
 	t.Run("blips", func(t *testing.T) { testBlips(t, s) })

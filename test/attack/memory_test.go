@@ -81,9 +81,11 @@ func testMemory(t *testing.T, s *stage) {
 			var all sync.WaitGroup
 			const timeout = 30 * time.Second
 			var answered, late, none atomic.Int64
-			start := time.Now()
+			start, slots := time.Now(), make(chan struct{}, attack.atOnce)
 			for i := range attack.atOnce * campaign.Times(1, 3) {
 				all.Go(func() {
+					slots <- struct{}{}
+					defer func() { <-slots }()
 					begun := time.Now()
 					code, _ := newStranger(t, 10+i%16).post(t.Context(), g, attack.text, timeout)
 					switch {
