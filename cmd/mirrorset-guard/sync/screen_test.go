@@ -2,6 +2,7 @@ package sync
 
 import (
 	"io"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -15,7 +16,13 @@ import (
 // TestBar: at a terminal there is a bar for the whole, in one line, and then the report in its place.
 func TestBar(t *testing.T) {
 	s := newShop(t)
-	s.source.held = make(chan struct{})
+	held := make(chan struct{})
+	hold := func(r *http.Request) {
+		if r.Method == http.MethodPost { // the beginning of each upload
+			<-held
+		}
+	}
+	s.mirror.on.Store(&hold)
 	t.Setenv("TERM", "xterm-256color")
 	t.Setenv("REGISTRY_AUTH_FILE", clitest.Written(t, "nothing.json", "{}"))
 	master, slave, err := pty.Open()
@@ -37,7 +44,7 @@ func TestBar(t *testing.T) {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
-	close(s.source.held)
+	close(held)
 	shown = shownUntil(t, master, `is admitted`)
 	if exit := <-code; exit != 0 {
 		t.Errorf("exit code %d", exit)
