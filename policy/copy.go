@@ -34,9 +34,8 @@ type Copy struct {
 	// is set, the image itself is there. There may be more at From that were not looked up.
 	Attachments     []AttachmentCopy
 	OnlyAttachments bool
-	// Signed is set if nodes require signatures of the image, for any of the pods that pull what is at To: without them, a copy is
-	// worse than none, as nodes stop there.
-	Signed bool
+	// Readers are those of all images of the plan.
+	Readers Readers
 	// Partial is set if To has manifests of it that name what is not there: a manifest, or blobs. That it has one of them is no proof then
 	// that it has the blobs of that.
 	Partial bool
@@ -113,7 +112,10 @@ func (v Verdict) Copies() []Copy {
 func (c *Copy) merge(other *Copy) {
 	c.Rank = min(c.Rank, other.Rank)
 	c.Moves = c.Moves || other.Moves
-	c.Signed, c.Partial = c.Signed || other.Signed, c.Partial || other.Partial
+	c.Partial = c.Partial || other.Partial
+	for _, s := range other.Readers.At(c.To.Ref) {
+		c.Readers = c.Readers.with(&s)
+	}
 	c.OnlyAttachments = c.OnlyAttachments && other.OnlyAttachments
 	for _, a := range other.Attachments {
 		if !slices.Contains(c.Attachments, a) {
@@ -158,7 +160,12 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	c.From, c.Digest, c.Found = a.origins(to)
 	c.Moves = a.holdsAnother(to, c.Digest)
 	c.Partial = a.isPartial(to)
-	c.Signed = a.signed[mirrors.OneSpelling(to.Ref)] || requiresSignatures(&a.After)
+	c.Readers = a.readers
+	for k := range a.After.Sources {
+		if s := &a.After.Sources[k]; mirrors.SamePlace(s.Ref, to.Ref) && s.WantsSignatures() {
+			c.Readers = c.Readers.with(s)
+		}
+	}
 	met := slices.IndexFunc(a.meetings, func(met meeting) bool { return mirrors.SamePlace(met.at.Ref, to.Ref) })
 	switch {
 	case met >= 0:
@@ -167,6 +174,8 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
 	case mirrors.SamePlace(c.From[0].Ref, to.Ref):
 		c.Obstacle = "put the image back where it was: " + to.Ref
+	default:
+		c.Obstacle = c.unlooked()
 	}
 	return c
 }
@@ -177,24 +186,6 @@ func (a *assessment) isPartial(l mirrors.Location) bool {
 		return mirrors.SamePlace(at.Ref, l.Ref) && (at.fact.Presence == Incomplete || len(at.fact.Missing) > 0 ||
 			slices.ContainsFunc(at.signatures, func(s signatureState) bool { return a.found.At(s.at).Presence == Incomplete }))
 	})
-}
-
-func requiresSignatures(r *mirrors.Route) bool {
-	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
-}
-
-// signedPlaces returns the mirrors, in one spelling, on routes for which nodes require signatures. The pods of one namespace may be held to them, and those
-// of another not, or an image by one name, and not by another: what is copied for these is what the former meet there, too.
-func (p *Plan) signedPlaces() map[string]bool {
-	signed := map[string]bool{}
-	for i := range p.Reroutes {
-		if r := &p.Reroutes[i].After; requiresSignatures(r) {
-			for _, l := range r.Mirrors() {
-				signed[mirrors.OneSpelling(l.Ref)] = true
-			}
-		}
-	}
-	return signed
 }
 
 // holdsAnother reports whether a place on the new route is a tag that is known to name another manifest than digest.
@@ -243,9 +234,8 @@ func (a *assessment) copySignatures(at place) *Copy {
 		return nil
 	}
 	c := a.copyTo(at.Location)
-	c.OnlyAttachments, c.Obstacle, c.Digest, c.Moves = true, "", at.fact.Digest, false
-	if at.Trust != nil && !at.Attachments {
-		c.Obstacle = "let nodes look for signatures there: use-sigstore-attachments for " + repository(at.Ref) + " in registries.d"
+	c.OnlyAttachments, c.Digest, c.Moves = true, at.fact.Digest, false
+	if c.Obstacle = c.unlooked(); c.Obstacle != "" {
 		return c
 	}
 	for _, s := range at.signatures {

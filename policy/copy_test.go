@@ -162,11 +162,11 @@ func TestSignedForAnyPod(t *testing.T) {
 			for i := range verdict.Findings {
 				copies = append(copies, verdict.Findings[i].Copy)
 			}
-			if len(standings) == 0 || len(verdict.Copies()) != 1 || verdict.Copies()[0].Signed != row.signed {
+			if len(standings) == 0 || len(verdict.Copies()) != 1 || verdict.Copies()[0].Signed() != row.signed {
 				t.Errorf("%d standings, copies %+v, want one, with Signed %t", len(standings), verdict.Copies(), row.signed)
 			}
 			for _, c := range copies {
-				if c == nil || c.To.Ref != "m.local/x"+digestA || c.Signed != row.signed {
+				if c == nil || c.To.Ref != "m.local/x"+digestA || c.Signed() != row.signed {
 					t.Errorf("got %+v, want Signed %t", c, row.signed)
 				}
 			}

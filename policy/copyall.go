@@ -59,16 +59,3 @@ func (p Plan) Undetermined(facts Facts) []Undetermined {
 	}
 	return open
 }
-
-// LooksForSignatures reports whether nodes look for signatures of the images of c at its place.
-func (p Plan) LooksForSignatures(c *Copy) bool {
-	for i := range p.Reroutes {
-		r := &p.Reroutes[i]
-		for k := range r.After.Sources {
-			if s := &r.After.Sources[k]; mirrors.SamePlace(s.Ref, c.To.Ref) && s.WantsSignatures() {
-				return true
-			}
-		}
-	}
-	return false
-}

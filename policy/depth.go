@@ -35,7 +35,7 @@ const (
 // A fact that was found at one depth says nothing about another, as the two Locations
 // differ.
 func (p *Plan) setDepths() {
-	p.signed = p.signedPlaces()
+	p.read = p.readers()
 	for k := range p.Reroutes {
 		p.setDepth(&p.Reroutes[k])
 	}
@@ -52,7 +52,7 @@ func (p *Plan) setDepth(r *Reroute) {
 		}
 	}
 	r.platforms = p.entries == nil && r.Puller == mirrors.Nodes && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
-	r.site, r.signed = p.site, p.signed
+	r.site, r.readers = p.site, p.read
 	r.onePlatform = len(p.site.platforms) == 1
 	r.protected = p.settings.IsProtected(r.Image)
 }

@@ -107,6 +107,9 @@ type Fact struct {
 	// the global pull secret, or none as that has none for the place. If it is not set, the
 	// guard knows less than nodes do, and no refusal proves anything.
 	AsNodes bool
+	// NoRepository is set where the registry says that there is no such repository. What is not there then says nothing of
+	// what will be once something is copied there.
+	NoRepository bool
 	// Never is set where asking again tells no more: what is to be copied there comes from where registries are not asked.
 	Never bool
 	// Time is when the answer came; zero if Unknown.

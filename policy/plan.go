@@ -81,7 +81,7 @@ type Plan struct {
 	known   *Cluster
 	routes  []poolRoutes // of each variant
 	site    *nodeSite
-	signed  map[string]bool // see signedPlaces
+	read    Readers
 	// settings are those that hold for the change.
 	settings Settings
 	order    []int                      // see ranking

@@ -22,11 +22,11 @@ type Reroute struct {
 	// pinned is set, in addition, if it does so by PinnedImageSets.
 	pinned bool
 	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
-	// whether the image is protected; and what is known of the nodes, and of the places of all reroutes (signedPlaces).
+	// whether the image is protected; and what is known of the nodes, and who reads signatures at the places of all reroutes.
 	platforms, onePlatform bool
 	protected              bool
 	site                   *nodeSite
-	signed                 map[string]bool
+	readers                Readers
 	// Maybe are routes that nodes may take today, where BeforeUnknown: by the objects in force, and
 	// by none at all.
 	Maybe []mirrors.Route

@@ -1008,26 +1008,47 @@ func TestEndlessTags(t *testing.T) {
 	}
 }
 
-// TestOtherSignatures: an image that nodes require signatures of does not come to be at a mirror that has others than the origin under their
-// tag: nodes may accept none of them, and stop there, while they go on to the source as long as the mirror lacks the image.
-func TestOtherSignatures(t *testing.T) {
+// TestStopsNobody: an image does not come to be at a mirror where nodes would stop for its signatures, while they go on to the source as long as
+// the mirror lacks it.
+func TestStopsNobody(t *testing.T) {
 	const old, now, house = signer.Key("old"), signer.Key("release"), signer.Key("house")
+	denies := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	fails := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotImplemented) }
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html>")
+	}
+	noName := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"errors":[{"code":"NAME_UNKNOWN"}]}`)
+	}
+	keys := func(all ...signer.Key) []signer.Key { return all }
 	for _, row := range []struct {
 		reason         string
 		source, mirror []signer.Key
-		unsigned, held bool // nodes require none; the mirror has the image
-		moves          bool
+		policies       []signer.Key // each of other pods; "" for those that are held to none
+		sig            http.HandlerFunc
+		setup          string
 		copied         bool
 	}{
-		{"the mirror has none", []signer.Key{now}, nil, false, false, false, true},
-		{"it has the same", []signer.Key{now}, []signer.Key{now}, false, false, false, true},
-		{"it was signed anew at the source", []signer.Key{now}, []signer.Key{old}, false, false, false, false},
-		{"it was signed once more at the source", []signer.Key{old, now}, []signer.Key{old}, false, false, false, false},
-		{"it was signed anew, and tags may be moved", []signer.Key{now}, []signer.Key{old}, false, false, true, true},
-		{"the house signs beside what it copies", []signer.Key{now}, []signer.Key{now, house}, false, false, false, true},
-		{"the source has none", nil, []signer.Key{house}, false, false, false, true},
-		{"nodes require none", []signer.Key{now}, []signer.Key{old}, true, false, false, true},
-		{"nodes stop there as it is", []signer.Key{now}, []signer.Key{old}, false, true, false, true},
+		{"the mirror has none", keys(now), nil, keys(now), nil, "", true},
+		{"it has the same", keys(now), keys(now), keys(now), nil, "", true},
+		{"it was signed anew at the source", keys(now), keys(old), keys(now), nil, "", false},
+		{"it was signed once more at the source", keys(old, now), keys(old), keys(now), nil, "", false},
+		{"it was signed anew, and tags may be moved", keys(now), keys(old), keys(now), nil, "moves", true},
+		{"the house signs beside what it copies", keys(now), keys(now, house), keys(now), nil, "", true},
+		{"nodes trust the house", nil, keys(house), keys(house), nil, "", true},
+		{"nobody signs it", nil, nil, keys(now), nil, "", false},
+		{"nodes require none", keys(now), keys(old), keys(""), nil, "", true},
+		{"some pods require another", keys(now), nil, keys("", now, house), nil, "", false},
+		{"some pods require two", keys(now, house), nil, keys("", now, house), nil, "", true},
+		{"nodes stop there as it is", keys(now), keys(old), keys(now), nil, "held", true},
+		{"nodes look for none there", keys(now), nil, keys(now), nil, "unlooked", false},
+		{"the mirror denies signatures", nil, nil, keys(""), denies, "", false},
+		{"it fails for them", nil, nil, keys(""), fails, "", false},
+		{"it has a page", keys(now), nil, keys(""), page, "", false},
+		{"it does not know its own name", nil, keys(old), keys(""), noName, "", false},
+		{"it has no such repository", keys(now), nil, keys(now), noName, "new", true},
 	} {
 		t.Run(row.reason, func(t *testing.T) {
 			s := newStage(t, newServer(t), newServer(t))
@@ -1035,7 +1056,7 @@ func TestOtherSignatures(t *testing.T) {
 			digest := must[v1.Hash](t)(img.Digest()).String()
 			check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), img))
 			signatures := map[signer.Key]signing.Signature{}
-			for _, key := range []signer.Key{old, now, house} {
+			for _, key := range keys(old, now, house) {
 				signatures[key] = key.Sign(s.source.host+"/app:v1", digest)
 			}
 			for at, keys := range map[*server][]signer.Key{s.source: row.source, s.mirror: row.mirror} {
@@ -1044,18 +1065,31 @@ func TestOtherSignatures(t *testing.T) {
 					check(t, remote.Write(ref(t, at.host+"/app:"+signer.Tag(digest)).(name.Tag), must[v1.Image](t)(registries.NewAttached(attached))))
 				}
 			}
-			if row.held {
+			if row.setup == "held" {
 				check(t, remote.Write(ref(t, s.mirror.host+"/app@"+digest), img))
 			}
+			if row.sig != nil {
+				s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool {
+					asks := r.Method == http.MethodGet && (strings.HasSuffix(r.URL.Path, ".sig") || row.setup == "new" && strings.Contains(r.URL.Path, "/manifests/"))
+					if asks {
+						row.sig(w, r)
+					}
+					return asks
+				})
+			}
 			c := s.copy("app@"+digest, digest)
-			c.Signed = !row.unsigned
+			c.Readers = policy.Readers{}
+			for _, key := range row.policies {
+				reader := mirrors.PullSource{Location: c.To, Mirror: true, Attachments: row.setup != "unlooked"}
+				if key != "" {
+					reader.Trust = &mirrors.Trust{Reference: c.From[0].Ref, Requirements: signing.NewRequirements(signing.Requirement{Type: signing.SigstoreSigned, KeyData: key.PEM()})}
+				}
+				c.Readers[c.To.Ref] = append(c.Readers[c.To.Ref], reader)
+			}
 			s.mirror.forget()
-			j := s.run(t.Context(), Options{MoveTags: row.moves}, c)[0]
+			j := s.run(t.Context(), Options{MoveTags: row.setup == "moves"}, c)[0]
 			if !row.copied {
 				wantState(t, j, Failed)
-				if !strings.Contains(j.Err.Error(), "nodes require signatures of it, and ") || !strings.Contains(j.Err.Error(), signer.Tag(digest)) {
-					t.Errorf("the reason is %q", j.Err)
-				}
 				if sent := s.mirror.count("PUT") + s.mirror.count("POST"); sent != 0 {
 					t.Errorf("%d requests send some of it", sent)
 				}
@@ -1064,6 +1098,7 @@ func TestOtherSignatures(t *testing.T) {
 			if j.State != Copied && j.State != There {
 				t.Errorf("it is %s: %v", j.State, j.Err)
 			}
+			s.mirror.set(func(http.ResponseWriter, *http.Request) bool { return false })
 			raw(t, s.mirror.host+"/app@"+digest)
 		})
 	}

@@ -110,12 +110,18 @@ func (p place) list(ctx context.Context) {
 			}
 		}
 		switch {
-		case registry.IsAbsent(err):
+		case registry.IsAbsent(err) && p.lacksImage(ctx):
 			p.missing, p.tags = true, tags
 		case err == nil:
 			p.tags = tags
 		}
 	})
+}
+
+// lacksImage reports whether the registry says that it has not what p names. Some have no lists of tags, or show none.
+func (p place) lacksImage(ctx context.Context) bool {
+	_, err := p.puller.Head(ctx, p.ref)
+	return registry.IsAbsent(err)
 }
 
 // lacks reports whether p's repository is known not to have tag.

@@ -3,7 +3,6 @@ package copying
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -21,7 +20,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
 // A State names the stage that a Job has reached.
@@ -299,65 +297,6 @@ func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) erro
 	return nil
 }
 
-// lacksSignatures reports whether the mirror has something under a tag of signatures, and whether that lacks one that the origin has.
-func (j *Job) lacksSignatures(ctx context.Context, tag string, origin []byte) (there, lacks bool, err error) {
-	got, err := j.to.puller.Get(ctx, j.to.repo.Tag(tag))
-	if registry.IsAbsent(err) {
-		return false, true, nil
-	}
-	if err != nil {
-		return false, false, err
-	}
-	held := signaturesIn(got.Manifest)
-	return true, slices.ContainsFunc(signaturesIn(origin), func(s signatureIn) bool { return !slices.Contains(held, s) }), nil
-}
-
-// A signatureIn is a signature as the manifest of an attachment names it. Signatures by several keys have the same content.
-type signatureIn struct{ content, signature string }
-
-func signaturesIn(attachment []byte) (all []signatureIn) {
-	var m struct {
-		Layers []struct {
-			Digest      string            `json:"digest"`
-			Annotations map[string]string `json:"annotations"`
-		} `json:"layers"`
-	}
-	if json.Unmarshal(attachment, &m) != nil {
-		return nil
-	}
-	for _, l := range m.Layers {
-		all = append(all, signatureIn{l.Digest, l.Annotations[signing.SignatureAnnotation]})
-	}
-	return all
-}
-
-// endsNoPull returns an error if nodes may stop at the mirror for its signatures once it has the image, and do not as long as it lacks it: it
-// has others under their tag, which stays as it is. It may be the house's own that are there, or those of a key that is not used any more.
-func (c *Copier) endsNoPull(ctx context.Context, j *Job) error {
-	if !j.Signed || j.image.there || c.options.MoveTags {
-		return nil
-	}
-	instances := map[string]bool{}
-	for _, m := range j.image.all() {
-		if !m.mediaType.IsIndex() {
-			instances[tagFor(m.digest)+signatureSuffix] = true
-		}
-	}
-	for _, m := range j.attached {
-		if !instances[m.tag] || m.there || j.to.isMissing(ctx) || j.to.lacks(ctx, m.tag) {
-			continue
-		}
-		there, lacks, err := j.lacksSignatures(ctx, m.tag, m.raw)
-		if err != nil {
-			return err
-		}
-		if there && lacks {
-			return fmt.Errorf("nodes require signatures of it, and would stop at the mirror if they accept none of those that it has under the tag %s: if nodes do accept them, copy the image by hand; if not, --move-tags replaces them", m.tag)
-		}
-	}
-	return nil
-}
-
 // readImage reads the image by its tag, which then is known to name it still, or else by its digest.
 func (j *Job) readImage(ctx context.Context, r *reader) (*manifest, error) {
 	_, byTag := r.ref.(name.Tag)
@@ -379,19 +318,32 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 	if err := c.addSignatures(ctx, j); err != nil {
 		return err
 	}
-	group, surveying := errgroup.WithContext(ctx)
-	group.SetLimit(readsAtOnce)
-	for _, m := range j.manifests() {
-		group.Go(func() error { return c.surveyManifest(surveying, j, m) })
-	}
-	err := group.Wait()
+	looks := c.looks(j)
+	j.leaveUnreadable(looks)
+	err := eachOf(ctx, j.manifests(), func(ctx context.Context, m *manifest) (err error) {
+		m.there, err = j.has(ctx, m)
+		return err
+	})
 	if err == nil {
-		err = c.endsNoPull(ctx, j)
+		err = eachOf(ctx, j.manifests(), func(ctx context.Context, m *manifest) error { return c.surveyBlobsOf(ctx, j, m) })
+	}
+	if err == nil && !j.image.there {
+		err = c.stopsNobody(ctx, j, looks)
 	}
 	if err != nil {
 		return errors.New(registry.Reason(err)) // which names the registry: the library's words before it are no help
 	}
 	return nil
+}
+
+// eachOf does something for each of what a registry is asked about, until that fails for one.
+func eachOf[T any](ctx context.Context, all []T, do func(context.Context, T) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	for _, one := range all {
+		group.Go(func() error { return do(ctx, one) })
+	}
+	return group.Wait()
 }
 
 // addSignatures adds those that nodes accept and that are at other places than the image.
@@ -420,19 +372,20 @@ func tagOf(l mirrors.Location) (string, bool) {
 	return tag.TagStr(), err == nil && tag.TagStr() != ""
 }
 
-func (c *Copier) surveyManifest(ctx context.Context, j *Job, m *manifest) error {
-	var err error
-	if m.there, err = j.has(ctx, m); err != nil {
-		return err
+// surveyBlobsOf finds out which blobs of a manifest the mirror has. Registries take no manifest without its blobs, and may lose some: as long as the
+// mirror lacks the image, nodes get it elsewhere, and with it they would stop there.
+func (c *Copier) surveyBlobsOf(ctx context.Context, j *Job, m *manifest) error {
+	if !m.there || j.unsure() {
+		return c.surveyBlobs(ctx, j, m.blobs)
 	}
-	if m.there && !j.Partial { // a registry takes no manifest without its blobs, though it may lose some
-		for _, b := range m.blobs {
-			c.blobs.note(j.to.repo, b.digest)
-		}
-		return nil
+	for _, b := range m.blobs {
+		c.blobs.note(j.to.repo, b.digest)
 	}
-	return c.surveyBlobs(ctx, j, m.blobs)
+	return nil
 }
+
+// unsure reports whether that the mirror has a manifest is no proof that it has its blobs.
+func (j *Job) unsure() bool { return j.Partial || !j.image.there }
 
 // surveyBlobs finds out which of blobs the mirror has. A repository without a tag may have some, which came before
 // an interruption. If it has not the config of the first image, which is among the first blobs to come, it is not asked for
@@ -444,22 +397,17 @@ func (c *Copier) surveyBlobs(ctx context.Context, j *Job, blobs []blob) (err err
 	if j.to.isMissing(ctx) {
 		j.to.blobSample.Do(func() {
 			var held bool
-			held, err = c.blobs.ask(ctx, j.to, blobs[len(blobs)-1].digest, j.Partial) // which is where blobsOf puts the config
+			held, err = c.blobs.ask(ctx, j.to, blobs[len(blobs)-1].digest, j.unsure()) // which is where blobsOf puts the config
 			j.to.noBlobs = !held && err == nil
 		})
 		if err != nil || j.to.noBlobs {
 			return err
 		}
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readsAtOnce)
-	for _, b := range blobs {
-		group.Go(func() error {
-			_, err := c.blobs.ask(ctx, j.to, b.digest, j.Partial)
-			return err
-		})
-	}
-	return group.Wait()
+	return eachOf(ctx, blobs, func(ctx context.Context, b blob) error {
+		_, err := c.blobs.ask(ctx, j.to, b.digest, j.unsure())
+		return err
+	})
 }
 
 // has reports whether the mirror has a manifest, under the tag that it is to have.
@@ -487,9 +435,10 @@ func (j *Job) digestAt(ctx context.Context, ref name.Reference) (v1.Hash, error)
 	return digest, err
 }
 
-// taggedNow returns the digest that a tag of the mirror names now, the zero value for none.
+// taggedNow returns the digest that a tag of the mirror names now, the zero value for none. A list that lacks it is believed for a while, and
+// that there is none is no list.
 func (c *Copier) taggedNow(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, error) {
-	if time.Since(j.to.listed) < c.recently && j.to.lacks(ctx, tag.TagStr()) {
+	if time.Since(j.to.listed) < c.recently && j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx) {
 		return v1.Hash{}, nil
 	}
 	return j.digestAt(ctx, tag)
@@ -621,7 +570,7 @@ func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
 	if m.tag == "" {
 		return j.put(ctx, m, j.to.repo.Digest(m.digest.String()))
 	}
-	there, err := c.taggedNow(ctx, j, j.to.repo.Tag(m.tag))
+	there, err := j.digestAt(ctx, j.to.repo.Tag(m.tag))
 	switch {
 	case err != nil:
 		return err

@@ -46,12 +46,14 @@ type failure struct {
 	status int
 	// timedOut is set if there was no answer in time, refused if the guard declined to ask.
 	timedOut, refused bool
+	// noRepository is Fact.NoRepository.
+	noRepository bool
 }
 
 func (f *failure) Error() string { return f.detail }
 
 func (f *failure) fact(now time.Time) policy.Fact {
-	return policy.Fact{Presence: f.presence, Detail: text.OneLine(f.detail, maxDetail), Time: now}
+	return policy.Fact{Presence: f.presence, Detail: text.OneLine(f.detail, maxDetail), NoRepository: f.noRepository, Time: now}
 }
 
 func unreachable(format string, args ...any) *failure {
@@ -72,7 +74,7 @@ func statusFailure(host string, r response) *failure {
 	f.status = r.status
 	switch {
 	case r.status == http.StatusNotFound, r.status == http.StatusGone:
-		f.presence = policy.Absent
+		f.presence, f.noRepository = policy.Absent, saysNoRepository(r)
 		f.detail = fmt.Sprintf("%s answers %d: it does not hold this image%s", host, r.status, says(r))
 	case r.status == http.StatusTooManyRequests:
 		f.load, f.again, f.after = throttled, true, retryAfter(r.header, time.Now())
@@ -85,6 +87,11 @@ func statusFailure(host string, r response) *failure {
 			host, text.OneLine(r.redirected, maxQuote), r.status)
 	}
 	return f
+}
+
+func saysNoRepository(r response) bool {
+	var body ggcr.Error
+	return json.Unmarshal(r.body, &body) == nil && len(body.Errors) > 0 && body.Errors[0].Code == ggcr.NameUnknownErrorCode
 }
 
 func statusText(status int) string {

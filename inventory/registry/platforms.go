@@ -111,6 +111,29 @@ func variantOf(architecture string) string {
 	return map[string]string{"arm64": "v8", "arm": "v7"}[architecture]
 }
 
+// Chosen returns the parts of an index that nodes run and look for signatures of; where their platforms are not known, all that they may run.
+func (c *Client) Chosen(mediaType string, content []byte) (instances []policy.Instance) {
+	x, ok := readIndex(mediaType, content)
+	if !ok {
+		return nil
+	}
+	platforms := c.Platforms()
+	for _, p := range platforms {
+		for _, child := range x.chosen(p) {
+			if !strings.HasPrefix(p, "windows/") {
+				instances = append(instances, policy.Instance{Platform: p, Digest: child.digest.String()})
+			}
+		}
+	}
+	if len(platforms) > 0 {
+		return instances
+	}
+	for _, child := range x.forLinux() {
+		instances = append(instances, policy.Instance{Platform: child.name(), Digest: child.digest.String()})
+	}
+	return instances
+}
+
 // forLinux returns the children that nodes of unknown platforms may choose from: all that
 // are for Linux, or else those without a platform.
 func (x index) forLinux() []indexEntry {

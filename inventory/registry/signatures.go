@@ -44,7 +44,9 @@ func (l *lookup) signatures(ctx context.Context) (policy.Fact, error) {
 	case r.status >= 400 && r.status < 500 && saysUnknown(r):
 		return policy.Fact{}, noSignature(host, r)
 	case r.status == http.StatusNotFound:
-		return policy.Fact{}, unreachable("%s answers 404%s, which does not tell nodes that there is no signature; the pull fails", host, says(r))
+		f := unreachable("%s answers 404%s, which does not tell nodes that there is no signature; the pull fails", host, says(r))
+		f.noRepository = saysNoRepository(r)
+		return policy.Fact{}, f
 	case r.status != http.StatusOK:
 		return policy.Fact{}, statusFailure(host, r)
 	case r.cut:

@@ -49,6 +49,8 @@ type Copy struct {
 	Signatures []policy.AttachmentCopy
 	// Signed is set if nodes require signatures of what is at To.
 	Signed bool
+	// Keeps is set if To has other signatures of it than From, which stay.
+	Keeps bool
 }
 
 // Make returns what is to be copied for the change of record: what is missing, or all that its images
@@ -75,108 +77,39 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 			if note := "what is there is not known, and copied all the same: " + c.Obstacle; !slices.Contains(plan.Notes, note) {
 				plan.Notes = append(plan.Notes, note)
 			}
-		} else if c.Obstacle != "" {
-			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": "+c.Obstacle)
+		}
+		s := standing{c, facts}
+		if obstacle := s.obstacle(); obstacle != "" {
+			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": "+obstacle)
 			continue
 		}
-		if c.Moves {
-			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": the tag names another image at "+c.To.Ref+"; mirrorset-guard sync with --move-tags moves it")
+		if unknown := s.unknown(); unknown != "" {
+			plan.Unknown = append(plan.Unknown, unknown)
 			continue
 		}
-		if !isPlain(c.From[0].Ref) || !isPlain(c.To.Ref) {
-			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": its name is not safe to be given to a tool")
+		if stops := s.stops(); stops != "" {
+			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": "+stops)
 			continue
 		}
 		if !c.Found && facts.At(manifestAt(c)).Presence != policy.Present {
 			plan.Unknown = append(plan.Unknown, "whether "+c.From[0].Ref+" has what is to be copied")
+			if len(c.Readers[c.To.Ref]) > 0 {
+				plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
+			}
 		}
-		signatures, known := signaturesOf(c, facts)
-		if !known && record.Plan.LooksForSignatures(c) {
-			plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
+		signatures, kept := s.signatures()
+		for _, tag := range kept {
+			plan.Obstacles = append(plan.Obstacles, "signatures of "+c.Image.Ref+": there is something else at "+tag.Ref+" than at their origin, or it could not be read")
 		}
-		from, tag := byDigest(c)
-		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures, Signed: c.Signed})
+		from, tag := s.byDigest()
+		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures, Signed: c.Signed(), Keeps: len(kept) > 0})
 	}
 	slices.Sort(plan.Unknown)
 	return plan
 }
 
-// lookups returns the manifests and then the signatures at the places to copy from that are not known yet.
-func lookups(copies []policy.Copy, known policy.Facts) []mirrors.Location {
-	var locs []mirrors.Location
-	asked := map[mirrors.Location]bool{}
-	ask := func(l mirrors.Location) {
-		if _, ok := known[l]; !ok && !asked[l] {
-			asked[l] = true
-			locs = append(locs, l)
-		}
-	}
-	for i := range copies {
-		at := manifestAt(&copies[i])
-		ask(at)
-		for _, l := range signaturesAt(at, known.At(at)) {
-			ask(l)
-		}
-	}
-	return locs
-}
-
-func manifestAt(c *policy.Copy) mirrors.Location {
-	at := c.From[0]
-	at.Depth = mirrors.DepthManifest
-	return at
-}
-
-// signaturesAt returns where nodes would look for signatures of what f found at l.
-func signaturesAt(l mirrors.Location, f *policy.Fact) []mirrors.Location {
-	var places []mirrors.Location
-	instances, _ := f.Runs()
-	for _, instance := range instances {
-		if at, ok := l.Signatures(instance.Digest); ok {
-			places = append(places, at)
-		}
-	}
-	return places
-}
-
-// signaturesOf returns the signatures to be copied with c, those that the review found missing first, and
-// whether all are known.
-func signaturesOf(c *policy.Copy, facts policy.Facts) (signatures []policy.AttachmentCopy, known bool) {
-	signatures = slices.Clone(c.Attachments)
-	at := manifestAt(c)
-	instances, known := facts.At(at).Runs()
-	for _, instance := range instances {
-		from, okFrom := at.Signatures(instance.Digest)
-		to, okTo := c.To.Signatures(instance.Digest)
-		switch found := facts.At(from).Presence; {
-		case !okFrom || !okTo:
-		case found == policy.Present:
-			attached := policy.AttachmentCopy{From: plain(from), To: plain(to)}
-			if !slices.ContainsFunc(signatures, func(s policy.AttachmentCopy) bool { return s.To == attached.To }) {
-				signatures = append(signatures, attached)
-			}
-		case found != policy.Absent:
-			known = false
-		}
-	}
-	return signatures, known
-}
-
 func plain(l mirrors.Location) mirrors.Location {
 	return mirrors.Location{Ref: l.Ref, Insecure: l.Insecure}
-}
-
-// byDigest returns the place to copy from by its digest, if that is known, and the tag that it has.
-func byDigest(c *policy.Copy) (mirrors.Location, string) {
-	from := c.From[0]
-	repository, version, ok := mirrors.Canonical(from.Ref)
-	if !ok || !strings.HasPrefix(version, ":") {
-		return from, ""
-	}
-	if c.Digest != "" {
-		from.Ref = repository + "@" + c.Digest
-	}
-	return from, version
 }
 
 // isPlain reports whether a reference has none but the characters of references: what a shell takes for
@@ -239,7 +172,7 @@ func (p *Plan) summary() string {
 
 // writeMapping writes lines for oc image mirror -f. It pushes to tags only; a copy that nodes find by its
 // digest gets the tag that oc-mirror would give it, which also keeps registries from pruning it. A file that names a tag
-// twice is refused by oc as a whole.
+// twice is refused by oc as a whole. Signatures come first: nodes stop at a mirror that has an image without them.
 func (p *Plan) writeMapping(b *bufio.Writer) {
 	insecure := ""
 	if from, to := p.insecure(); from || to {
@@ -255,10 +188,12 @@ func (p *Plan) writeMapping(b *bufio.Writer) {
 		written[to] = true
 	}
 	for _, c := range p.Copies {
-		write(c.From.Ref, c.To.Ref)
 		for _, s := range c.Signatures {
 			write(s.From.Ref, s.To.Ref)
 		}
+	}
+	for _, c := range p.Copies {
+		write(c.From.Ref, c.To.Ref)
 	}
 }
 

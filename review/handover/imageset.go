@@ -55,17 +55,20 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	set := imageSet{Kind: "ImageSetConfiguration", APIVersion: "mirror.openshift.io/v2alpha1"}
 	var elsewhere []string
 	release, unknown := 0, false
+	keeps := slices.ContainsFunc(p.Copies, func(c Copy) bool { return c.Keeps })
 	for _, c := range p.Copies {
 		target, below := strings.CutPrefix(repositoryOf(c.To), destination+"/")
 		switch {
 		case destination == "" || !below:
-			elsewhere = append(elsewhere, c.To.Ref)
+			elsewhere = append(elsewhere, c.To.Ref+", as a run of oc-mirror has one destination; see --plan mapping.")
+		case c.Keeps:
+			elsewhere = append(elsewhere, c.To.Ref+", as oc-mirror would replace its signatures there; see --plan sh.")
 		case p.isOfRelease(c, target):
-			if p.Release.Architecture != "" {
+			if p.Release.Architecture != "" && !keeps {
 				release++
 				continue
 			}
-			unknown = true
+			unknown = unknown || p.Release.Architecture == ""
 			fallthrough
 		default:
 			set.Mirror.AdditionalImages = append(set.Mirror.AdditionalImages, additional(c, target))
@@ -108,7 +111,7 @@ func (p *Plan) sayImageSet(b *bufio.Writer, release int, unknown bool, elsewhere
 		comment(b, "Not expressed: release %s by platform, as it is not known for which architecture it is: its images are additional ones.", p.Release.Version)
 	}
 	for _, ref := range elsewhere {
-		comment(b, "Not expressed: %s, as a run of oc-mirror has one destination; see --plan mapping.", ref)
+		comment(b, "Not expressed: %s", ref)
 	}
 }
 

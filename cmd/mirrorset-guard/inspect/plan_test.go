@@ -166,8 +166,8 @@ func TestPlanAsAMapping(t *testing.T) {
 	h := newMirrorHouse(t)
 	plan := h.check(t, nil, "--plan", "mapping", "--missing")
 	want := fmt.Sprintf(`# 3 images and 1 signature. Run: oc image mirror --keep-manifest-list=true --filter-by-os='.*' -f FILE
-quay.io/safe/signed@%[1]s=%[5]s/safe/signed:%[2]s
 quay.io/safe/signed:%[3]s=%[5]s/safe/signed:%[3]s
+quay.io/safe/signed@%[1]s=%[5]s/safe/signed:%[2]s
 `, h.signed, h.signed[7:], signer.Tag(h.signed), "", house)
 	if plan.Code != cli.ExitAdmitted || !strings.HasPrefix(plan.Out, want) {
 		t.Errorf("exit code %d\n%s%s\nwant\n%s", plan.Code, plan.Out, plan.Err, want)
