@@ -78,4 +78,10 @@ var mutations = []mutation{
 	// 10: forbidden is not absent
 	{"what may not be read is a gap", "inventory/cluster/stale.go", "case status.IsForbidden() && s.unread != \"\":", "case false:", "./inventory/cluster", "TestForbiddenAtTheStart"},
 	{"readers of a dump are told what its maker might not read", "inventory/snapshot/rollout.go", "r.gaps = append(r.gaps, gap)", "_ = gap", "./cmd/mirrorset-guard/inspect", "TestSnapshotOfADumpThatCannotBeRead"},
+	// 11: no write breaks
+	{"layers of parts that are there are asked for", "inventory/copying/job.go", "return j.Partial || !j.image.there", "return j.Partial", "./test/writes", "TestNoWriteBreaks"},
+	{"nodes would not stop where an image is put", "inventory/copying/job.go", "err = c.stopsNobody(ctx, j, looks)", "err = nil", "./test/writes", "TestNoWriteBreaks"},
+	{"that there is no list of tags proves nothing", "inventory/copying/job.go", "j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx)", "j.to.lacks(ctx, tag.TagStr())", "./test/writes", "TestNoWriteBreaks"},
+	{"a plan goes by digests", "review/handover/standing.go", "cmp.Or(s.Digest, s.facts.At(manifestAt(s.Copy)).Digest)", "s.Digest", "./test/writes", "TestNoWriteBreaks"},
+	{"a plan leaves signatures of the house", "review/handover/standing.go", "there.Presence == policy.Present && there.Digest == found.Digest:", "there.Presence == policy.Present:", "./test/writes", "TestNoWriteBreaks"},
 }
