@@ -327,7 +327,7 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 	if err == nil {
 		err = eachOf(ctx, j.manifests(), func(ctx context.Context, m *manifest) error { return c.surveyBlobsOf(ctx, j, m) })
 	}
-	if err == nil && !j.image.there {
+	if err == nil && (!j.image.there || c.options.MoveTags) {
 		err = c.stopsNobody(ctx, j, looks)
 	}
 	if err != nil {

@@ -52,7 +52,8 @@ func (j *Job) leaveUnreadable(looks []policy.Look) {
 	}
 }
 
-// stopsNobody returns an error if nodes would stop at the mirror for its signatures once it has the image, and do not as long as it lacks it.
+// stopsNobody returns an error if nodes would stop at the mirror for its signatures once it has the image, or others of those that it has, and do
+// not as long as it lacks them.
 func (c *Copier) stopsNobody(ctx context.Context, j *Job, looks []policy.Look) error {
 	var mu sync.Mutex
 	found := policy.Facts{}
@@ -86,6 +87,9 @@ func (c *Copier) stopsNobody(ctx context.Context, j *Job, looks []policy.Look) e
 // stops returns an error if nodes stop at the mirror where one looks, by what was found there and where the image comes from.
 func (c *Copier) stops(j *Job, l *policy.Look, found policy.Facts) error {
 	m, from := j.brought(l)
+	if j.image.there && (m == nil || m.there) {
+		return nil // nodes stop there as it is, or do not
+	}
 	brought, there := &policy.Fact{Presence: policy.Absent}, found.At(l.At())
 	switch {
 	case m == nil:
