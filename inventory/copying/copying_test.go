@@ -1084,7 +1084,8 @@ func TestStopsNobody(t *testing.T) {
 				if key != "" {
 					reader.Trust = &mirrors.Trust{Reference: c.From[0].Ref, Requirements: signing.NewRequirements(signing.Requirement{Type: signing.SigstoreSigned, KeyData: key.PEM()})}
 				}
-				c.Readers[c.To.Ref] = append(c.Readers[c.To.Ref], reader)
+				at := mirrors.OneSpelling(c.To.Ref)
+				c.Readers[at] = append(c.Readers[at], reader)
 			}
 			s.mirror.forget()
 			j := s.run(t.Context(), Options{MoveTags: row.setup == "moves"}, c)[0]

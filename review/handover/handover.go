@@ -93,7 +93,7 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 		}
 		if !c.Found && facts.At(manifestAt(c)).Presence != policy.Present {
 			plan.Unknown = append(plan.Unknown, "whether "+c.From[0].Ref+" has what is to be copied")
-			if len(c.Readers[c.To.Ref]) > 0 {
+			if len(c.Readers.At(c.To.Ref)) > 0 {
 				plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
 			}
 		}

@@ -116,7 +116,7 @@ func (s standing) unknown() string {
 	if !s.Denied && !mirrors.ByDigest(s.To.Ref) && there != policy.Present && there != policy.Absent {
 		return "what " + s.To.Ref + " names"
 	}
-	if len(s.Readers[s.To.Ref]) == 0 || there == policy.Present {
+	if len(s.Readers.At(s.To.Ref)) == 0 || there == policy.Present {
 		return ""
 	}
 	if s.facts.At(manifestAt(s.Copy)).Presence != policy.Present {
