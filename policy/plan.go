@@ -131,6 +131,19 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 	return p
 }
 
+// Touched returns how many images a change may reroute in a cluster, at least; not more than most.
+func Touched(c Change, known Cluster, most int) (n int) {
+	if known.Images.Len() < most {
+		return known.Images.Len()
+	}
+	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
+	for _, variant := range c.Before.Variants(c.After) {
+		on := c.at(variant.Set.Pool)
+		n = max(n, countUpTo(most, on.touched(on.resolve(inForce, true), known.Images)))
+	}
+	return n
+}
+
 // touched returns at least the images that c, which r is the resolution of, may affect.
 func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
 	switch {

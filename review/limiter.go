@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -21,7 +22,10 @@ import (
 // deadline, and takes long on a machine that is busy enough to keep them waiting.
 //
 // Reviews of large edits take seconds, and have slots of their own in order not to delay others.
-type Limiter struct{ small, large slots }
+//
+// Reviews of many images go one at a time, however many processors there are, and also while they wait
+// for registries: a plan of 100,000 images takes 120 MB.
+type Limiter struct{ small, large, wide slots }
 
 // slots are those for which reviews of one size wait.
 type slots struct{ queue *fair.Queue }
@@ -39,7 +43,7 @@ const largeEdit = 200
 // NewLimiter returns a Limiter that lets n reviews compute at once, and half as many of large
 // edits besides.
 func NewLimiter(n int) *Limiter {
-	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}}
+	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}, slots{fair.New(1)}}
 }
 
 // slotsFor returns the slots for an edit. Those of a nil Limiter do not bound anything.
@@ -53,6 +57,28 @@ func (l *Limiter) slotsFor(edit mirrors.Edit) slots {
 		return l.small
 	}
 }
+
+// widen waits until the holder of a slot may make a plan for so many images, until ctx ends, and returns what ends
+// that. The slot is given up meanwhile, and held again afterwards, in any case.
+func (l *Limiter) widen(ctx context.Context, slot slots, images int) (done func(), err error) {
+	if l == nil || images <= wideReview {
+		return func() {}, nil
+	}
+	slot.release()
+	err = l.wide.acquire(ctx, starting)
+	_ = slot.acquire(context.WithoutCancel(ctx), resuming)
+	if err != nil {
+		return nil, err
+	}
+	spared := memory.Spare()
+	return func() {
+		spared()
+		l.wide.release()
+	}, nil
+}
+
+// wideReview is a number of images whose plan takes more memory than a cluster of 100,000 pods.
+const wideReview = 20_000
 
 // acquire waits for a slot, until ctx ends.
 func (s slots) acquire(ctx context.Context, rank int) error {

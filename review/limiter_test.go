@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,4 +262,60 @@ func TestLargeEditsKeepNoOthersWaiting(t *testing.T) {
 	if n, m := free(l.small), free(l.large); n != 4 || m != 2 {
 		t.Errorf("%d and %d slots", n, m)
 	}
+}
+
+// manyOf is an inventory of many images.
+type manyOf struct {
+	oneImage
+	images policy.Images
+}
+
+func (m manyOf) Cluster(context.Context) (policy.Cluster, error) {
+	return policy.Cluster{Images: m.images}, nil
+}
+
+// TestWideReviews: of reviews of very many images one goes at a time, also while registries are asked, and
+// keeps no small one waiting. It begins in the first half of its time, or not at all.
+func TestWideReviews(t *testing.T) {
+	var images []policy.Image
+	for i := range wideReview + 1 {
+		images = append(images, policy.Image{Ref: fmt.Sprintf("quay.io/shop/app-%d:v1", i), Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}})
+	}
+	known := manyOf{images: policy.NewImages(append(images, policy.Image{Ref: "other.io/cart:v1", Consumers: images[0].Consumers})...)}
+	synctest.Test(t, func(t *testing.T) {
+		under, most := 0, 0
+		r := Reviewer{Inventory: known, Limiter: NewLimiter(4), Registries: RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
+			if len(locs) > wideReview {
+				under++
+				most = max(most, under)
+				time.Sleep(3 * time.Second)
+				under--
+			}
+			return nil
+		})}
+		review := func(source string) (time.Duration, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			start := time.Now()
+			_, err := r.Review(ctx, mirrors.Put(tagMirrorSet(source, "mirror.example.com")), policy.Requester{})
+			return time.Since(start), err
+		}
+		var failed atomic.Int32
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if _, err := review("quay.io"); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if took, err := review("other.io"); err != nil || took > time.Second {
+			t.Errorf("a small one: %v after %s", err, took)
+		}
+		all.Wait()
+		if most != 1 || failed.Load() == 0 || failed.Load() == 4 || free(r.Limiter.wide) != 1 || free(r.Limiter.small) != 4 {
+			t.Errorf("%d at a time, %d of 4 failed, %d and %d slots are free afterwards", most, failed.Load(), free(r.Limiter.wide), free(r.Limiter.small))
+		}
+	})
 }

@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -171,11 +170,13 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
 	defer slots.release()
+	done, err := r.Limiter.widen(ctx, slots, policy.Touched(change, now.cluster, wideReview+1))
+	if err != nil {
+		return Record{}, fmt.Errorf("waiting for other reviews of many images: %w", err)
+	}
+	defer done()
 	planning := time.Now()
 	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
-	if len(plan.Reroutes) > manyReroutes {
-		context.AfterFunc(ctx, memory.Spare()) // until the answer is given
-	}
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
 	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start.Add(-r.MissesFor)})
@@ -193,9 +194,6 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 // planning: as long for each, and as much again. If a tenant names 20,000 images, that is longer than
 // the time that a caller keeps for it on a busy machine.
 const decidingShare = 3
-
-// manyReroutes is a number of reroutes that take more memory than a cluster of 100,000 pods.
-const manyReroutes = 20_000
 
 // Standing verifies the configuration in force by the rules for changes: see
 // policy.NewStanding. It is in no hurry (Plan.StandingLookups).
