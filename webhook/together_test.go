@@ -329,7 +329,7 @@ func TestNoWayAroundTheLease(t *testing.T) {
 		for _, req := range []admission.Request{creation(tagMirrorSet("b", "other.io")), deletion(tagMirrorSet("a", "quay.io"))} {
 			t.Run(reason+"/"+string(req.Operation), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					edits := recent.New(recent.Options{Lease: recent.NewLease(leases, leases, "n", "a")})
+					edits := recent.New(recent.Options{Lease: recent.NewLease(leases, leases, "n", "a", nil)})
 					h := &Handler{Options: Options{Reviewer: &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}, Recent: edits}}
 					running, stop := context.WithCancel(t.Context())
 					var ended sync.WaitGroup

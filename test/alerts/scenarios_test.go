@@ -126,6 +126,9 @@ var scenarios = []scenario{
 	{"the Role is applied after the Deployment", both("mirrorset_guard_recent_edits_shared", "0x10 1x200"), 12 * minute, nil, ""},
 	{"one replica by itself", both("mirrorset_guard_recent_edits_shared", ""), hour, nil, ""},
 
+	{"somebody writes the Lease", world{`mirrorset_guard_recent_edits_disturbed_total{what="garbage"} b`: "0x20 1x200"}, 30 * minute, []string{"MirrorsetGuardLeaseDisturbed"}, "may be delayed"},
+	{"the Lease was deleted long ago", world{`mirrorset_guard_recent_edits_disturbed_total{what="deleted"} b`: "0x20 1x200"}, 90 * minute, nil, ""},
+
 	{"a refusal is overridden", world{`mirrorset_guard_overrides_total{result="used"} b`: "0x20 1x200"}, 30 * minute, []string{"MirrorsetGuardOverrideUsed"}, ""},
 	{"it is long ago", world{`mirrorset_guard_overrides_total{result="used"} b`: "0x20 1x200"}, 80 * minute, nil, ""},
 	{"somebody tries who may not", world{`mirrorset_guard_overrides_total{result="forbidden"} b`: "0x20 1x200"}, 30 * minute, nil, ""},

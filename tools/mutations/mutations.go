@@ -18,6 +18,7 @@ var mutations = []mutation{
 	{"what does not arrive is given up", "internal/port/port.go", "ReadTimeout:       arrival,", "", "./internal/port", "TestArrival"},
 	{"values are counted before they are decoded", "webhook/request.go", "if rawjson.Values(m.spec, maxValues+1) > maxValues {", "if false {", "./webhook", "TestHugeReviews"},
 	{"labels are counted before they are decoded", "webhook/request.go", "if len(m.labels) == maxLabels {", "if false {", "./webhook", "TestHugeReviews"},
+	{"plans of many images are made one at a time", "review/limiter.go", "l == nil || images <= wideReview", "l == nil || images > 0", "./review", "TestWideReviews"},
 	// 2: forged reviews change nothing
 	{"an override is reported once it is in force", "webhook/override.go", "c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }", "c.Confirms = func(mirrors.Set) bool { return true }\n\to.announcement.stored(true)", "./webhook", "TestForgedOverride"},
 	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == \"\" || o.GetUID() == r.put.uid", "return o == nil || o.GetUID() != \"-\"", "./webhook", "TestForgedOverride|TestSlowedDown"},
@@ -38,6 +39,9 @@ var mutations = []mutation{
 	{"nothing is admitted while entries may be overlooked", "webhook/recent/sweep.go", "e.overflow = now\n", "", "./webhook/recent", "TestOverflow"},
 	{"without the right to the Lease others are waited for", "webhook/recent/sweep.go", "e.link.worked && left > 0", "false && left > 0", "./webhook/recent", "TestRightLost"},
 	{"garbage is waited for once", "webhook/recent/trouble.go", "if len(begun) >= mostWaits[why] {", "if false {", "./webhook/recent", "TestUnreadable"},
+	{"what no replica has written is garbage", "webhook/recent/encode.go", "if !en.newer && !seals.isSealed(raw) {", "if false {", "./webhook/recent", "TestForgedEntries|TestSeals"},
+	{"garbage is waited for as one", "webhook/recent/sweep.go", "if isStrange(en) && (!waits || e.delayedBy(now)) {", "if false {", "./webhook/recent", "TestForgedEntries"},
+	{"a new secret is used once all have it", "webhook/recent/seal.go", "time.Since(s.since) < secretArrives", "false", "./webhook/recent", "TestSeals"},
 	{"what a later version wrote is kept", "webhook/recent/recent.go", "!over || en.newer", "!over", "./webhook/recent", "TestUnreadable"},
 	{"no removal does without the list", "webhook/together.go", "return j.edits().Add(ctx, view, j.change(r))", "err := j.edits().Add(ctx, view, j.change(r))\n\tif j.request.isRemoval() {\n\t\treturn nil\n\t}\n\treturn err", "./webhook", "TestNoWayAroundTheLease"},
 	// 4: blind is not fine

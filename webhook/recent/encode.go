@@ -40,17 +40,18 @@ type encodedEntry struct {
 	Claim    int           `json:"claim,omitempty"`
 	Stranger bool          `json:"stranger,omitempty"`
 	Edit     *mirrors.Edit `json:"edit,omitempty"`
+	Seal     string        `json:"seal,omitempty"` // the last field: see Seals
 }
 
 // encode writes entries. Those that have no replica yet get instance as theirs; the
 // last of these goes without its edit if there is no room for that.
-func encode(entries []entry, instance string) (string, error) {
+func encode(entries []entry, instance string, seals *Seals) (string, error) {
 	if slices.ContainsFunc(entries, func(en entry) bool { return en.wholeList }) {
 		return "", fmt.Errorf("%w: the list cannot be read", ErrChanged)
 	}
-	text, err := pack(entries, instance, true)
+	text, err := pack(entries, instance, seals, true)
 	if err == nil && len(text) > maxEncoded {
-		text, err = pack(entries, instance, false)
+		text, err = pack(entries, instance, seals, false)
 	}
 	switch {
 	case err != nil:
@@ -61,7 +62,7 @@ func encode(entries []entry, instance string) (string, error) {
 	return text, nil
 }
 
-func pack(entries []entry, instance string, whole bool) (string, error) {
+func pack(entries []entry, instance string, seals *Seals, whole bool) (string, error) {
 	list := []json.RawMessage{}
 	for i, en := range entries {
 		raw := json.RawMessage(en.raw)
@@ -74,6 +75,7 @@ func pack(entries []entry, instance string, whole bool) (string, error) {
 			if raw, err = json.Marshal(e); err != nil {
 				return "", err
 			}
+			raw = seals.seal(raw)
 		}
 		list = append(list, raw)
 	}
@@ -102,7 +104,7 @@ func zip(data []byte) (string, error) {
 //
 // An entry that is among known is not read again: otherwise each review under way would have a copy
 // of the edit.
-func decode(text string, known []entry) []entry {
+func decode(text string, known []entry, seals *Seals) []entry {
 	if text == "" {
 		return nil
 	}
@@ -116,7 +118,7 @@ func decode(text string, known []entry) []entry {
 			entries = append(entries, known[i])
 			continue
 		}
-		entries = append(entries, decodeEntry(bytes.Clone(raw))) // the rest of the list is not kept
+		entries = append(entries, decodeEntry(bytes.Clone(raw), seals)) // the rest of the list is not kept
 	}
 	return entries
 }
@@ -129,11 +131,11 @@ type decoder struct {
 	entries []entry
 }
 
-func (d *decoder) decode(text string) []entry {
+func (d *decoder) decode(text string, seals *Seals) []entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if text != d.text {
-		d.text, d.entries = text, slices.Clip(decode(text, d.entries))
+		d.text, d.entries = text, slices.Clip(decode(text, d.entries, seals))
 	}
 	return d.entries
 }
@@ -165,7 +167,7 @@ func unpack(text string) (list [][]byte, err error) {
 	return list, nil
 }
 
-func decodeEntry(raw []byte) entry {
+func decodeEntry(raw []byte, seals *Seals) entry {
 	en := entry{raw: raw}
 	var head struct {
 		Format   int    `json:"v"`
@@ -190,6 +192,9 @@ func decodeEntry(raw []byte) entry {
 		if err != nil {
 			en.unreadable = err.Error()
 		}
+	}
+	if !en.newer && !seals.isSealed(raw) {
+		en.unreadable = "no replica of the guard has written it"
 	}
 	if en.id, en.by = head.ID, head.By; en.id == "" || len(en.id) > maxID || len(en.by) > maxID {
 		en.id, en.by = idOf(raw), ""

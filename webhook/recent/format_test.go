@@ -41,7 +41,7 @@ func TestFormatIsKept(t *testing.T) {
 		)},
 		{id: "3", claim: 2, edit: mirrors.Put(&configv1.Image{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: configv1.ImageSpec{RegistrySources: configv1.RegistrySources{BlockedRegistries: []string{"a.example.com"}}}})},
 	}
-	text, err := encode(entries, "guard-1")
+	text, err := encode(entries, "guard-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestFormatIsKept(t *testing.T) {
 	if got := "[" + strings.Join(lines, ",\n") + "]"; got != recordedList(t) {
 		t.Errorf("it is written as\n%s", got)
 	}
-	for i, en := range decode(packed(t, recordedList(t)), nil) {
+	for i, en := range decode(packed(t, recordedList(t)), nil, nil) {
 		want, err := json.Marshal(entries[i].edit)
 		if err != nil {
 			t.Fatal(err)

@@ -35,7 +35,8 @@ const (
 // A Lease is a store in an object of that kind, which all replicas may update and nothing else reads.
 // Its holder is the replica that admitted a change last, and excludes none of the others.
 //
-// It may be deleted, emptied or filled with garbage by any user with the right to. So it is created
+// It may be deleted, emptied or filled with garbage by any user with the right to; what such a user makes look
+// like an entry has no seal (Seals), and is garbage. So it is created
 // empty, an edit is added only by an update of the very object that was read (uid and
 // resourceVersion), and each replica follows it: the API server reports every version that there
 // was, even if it was replaced since.
@@ -44,13 +45,14 @@ type Lease struct {
 	// watching is client without a limit of time for requests.
 	watching clientcoordinationv1.LeaseInterface
 	instance string
+	seals    *Seals
 	decoder  decoder
 }
 
 // NewLease returns the Lease in a namespace, used by a replica called instance. Requests of
 // watching must have no limit of time.
-func NewLease(client, watching clientcoordinationv1.LeasesGetter, namespace, instance string) *Lease {
-	return &Lease{client: client.Leases(namespace), watching: watching.Leases(namespace), instance: instance}
+func NewLease(client, watching clientcoordinationv1.LeasesGetter, namespace, instance string, seals *Seals) *Lease {
+	return &Lease{client: client.Leases(namespace), watching: watching.Leases(namespace), instance: instance, seals: seals}
 }
 
 // read implements store. A Lease that is not there is created.
@@ -81,7 +83,7 @@ func (l *Lease) empty() *coordinationv1.Lease {
 func (l *Lease) contentOf(lease *coordinationv1.Lease) content {
 	return content{
 		uid: string(lease.UID), version: lease.ResourceVersion, writer: writerOf(lease),
-		entries: l.decoder.decode(lease.Annotations[annotation]), known: knownIn(lease.Annotations[knownAnnotation]),
+		entries: l.decoder.decode(lease.Annotations[annotation], l.seals), known: knownIn(lease.Annotations[knownAnnotation]),
 	}
 }
 
@@ -118,7 +120,7 @@ func (l *Lease) try(ctx context.Context, from content) error {
 }
 
 func (l *Lease) put(ctx context.Context, from content, entries []entry, dryRun ...string) (content, error) {
-	list, err := encode(entries, l.instance)
+	list, err := encode(entries, l.instance, l.seals)
 	if err != nil {
 		return content{}, err
 	}

@@ -52,7 +52,7 @@ func TestFollowsOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var seen []string
-	if err := NewLease(client.CoordinationV1(), client.CoordinationV1(), "n", "a").follow(ctx, func(c content) { seen = append(seen, c.version) }); err == nil {
+	if err := NewLease(client.CoordinationV1(), client.CoordinationV1(), "n", "a", nil).follow(ctx, func(c content) { seen = append(seen, c.version) }); err == nil {
 		t.Error("it goes on from where nobody knows what came between")
 	}
 	if want := []string{"1", "2", "3"}; !slices.Equal(seen, want) || lists != 1 {
@@ -79,7 +79,7 @@ func TestAddsToWhatItSaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewLease(client.CoordinationV1(), client.CoordinationV1(), "n", "a").write(t.Context(), content{uid: "u", version: "7"}, nil); err != nil {
+	if _, err := NewLease(client.CoordinationV1(), client.CoordinationV1(), "n", "a", nil).write(t.Context(), content{uid: "u", version: "7"}, nil); err != nil {
 		t.Error(err)
 	}
 }

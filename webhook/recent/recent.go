@@ -637,7 +637,7 @@ func (e *Edits) list(c content, adding *pending) []entry {
 	var entries []entry
 	listed := map[string]bool{}
 	for _, en := range c.entries {
-		if _, over := e.over[en.id]; !over || en.newer {
+		if _, over := e.over[en.id]; (!over || en.newer) && !e.isPassedOver(en) {
 			entries, listed[en.id] = append(entries, en), true
 		}
 	}

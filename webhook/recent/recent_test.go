@@ -38,6 +38,8 @@ type shared struct {
 	// deaf is set if nothing is told to those who follow.
 	deaf    bool
 	changed chan struct{}
+	// seals are those of the replicas; nil for none.
+	seals *Seals
 }
 
 // by is the way of one replica to it.
@@ -61,7 +63,7 @@ func (s *shared) make(list string) {
 
 func (s *shared) makeNow(list string) {
 	s.uid++
-	s.append(content{uid: fmt.Sprint("u", s.uid), entries: decode(list, nil), writer: "kubectl"})
+	s.append(content{uid: fmt.Sprint("u", s.uid), entries: decode(list, nil, s.seals), writer: "kubectl"})
 }
 
 // remove removes the object.
@@ -75,7 +77,7 @@ func (s *shared) remove() {
 func (s *shared) put(list string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.append(content{uid: s.now().uid, entries: decode(list, nil), writer: "kubectl"})
+	s.append(content{uid: s.now().uid, entries: decode(list, nil, s.seals), writer: "kubectl"})
 }
 
 func (s *shared) append(c content) {
@@ -153,12 +155,12 @@ func (b by) write(_ context.Context, from content, entries []entry) (content, er
 	case !from.same(b.now()) || b.now().absent:
 		return content{}, ErrChanged
 	}
-	text, err := encode(entries, b.instance)
+	text, err := encode(entries, b.instance, b.seals)
 	if err != nil {
 		return content{}, err
 	}
 	b.fail = nil
-	b.append(content{uid: from.uid, entries: decode(text, nil), known: from.known})
+	b.append(content{uid: from.uid, entries: decode(text, nil, b.seals), known: from.known})
 	return b.now(), fail
 }
 
@@ -1023,7 +1025,7 @@ func TestOverflow(t *testing.T) {
 			for i := range MaxEntries {
 				entries = append(entries, entry{id: fmt.Sprint("f", round, "-", i), edit: put(fmt.Sprint("f", round, "-", i))})
 			}
-			list, err := encode(entries, "nobody")
+			list, err := encode(entries, "nobody", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -1322,14 +1324,14 @@ func TestDecoderSharesEntries(t *testing.T) {
 		for _, name := range names {
 			entries = append(entries, entry{id: name, edit: mirrors.Put(set(name, "quay.io/"+name))})
 		}
-		text, err := encode(entries, "a")
+		text, err := encode(entries, "a", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text
 	}
 	var d decoder
-	one, again, more := d.decode(list("a")), d.decode(list("a")), d.decode(list("a", "b"))
+	one, again, more := d.decode(list("a"), nil), d.decode(list("a"), nil), d.decode(list("a", "b"), nil)
 	if &one[0] != &again[0] {
 		t.Error("the same list was decoded twice")
 	}

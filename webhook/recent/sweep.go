@@ -191,19 +191,23 @@ func (e *Edits) take(c, before content, now time.Time) {
 			continue
 		}
 		isNew := !slices.ContainsFunc(before.entries, func(old entry) bool { return old.id == en.id })
-		if en.unreadable != "" && whyOf(en) == strange && isNew {
+		if isStrange(en) && isNew {
 			e.disturbed(garbage, c.writer, now)
 		}
 		if _, over := e.over[en.id]; over {
 			continue
 		}
-		if len(e.pending) >= maxKnown { // any user with the right to may write new lists all the time
-			e.overflow = now
-			e.count++
+		waits := en.unreadable == "" || e.trouble.waits(whyOf(en), now)
+		if isStrange(en) && (!waits || e.delayedBy(now)) { // any user with the right to may write more of it all the time
 			continue
 		}
-		if en.unreadable != "" && !e.trouble.waits(whyOf(en), now) {
+		if !waits {
 			e.over[en.id] = now
+			continue
+		}
+		if len(e.pending) >= maxKnown {
+			e.overflow = now
+			e.count++
 			continue
 		}
 		e.pending = append(e.pending, &pending{entry: en, at: now, listed: true})
@@ -228,6 +232,24 @@ func (e *Edits) noteDelisted(listed []*pending, now time.Time) {
 		default:
 		}
 	}
+}
+
+// isStrange reports whether en is garbage: no guard, or no replica, has written it.
+func isStrange(en entry) bool { return en.unreadable != "" && whyOf(en) == strange }
+
+// isPassedOver reports whether en is garbage that nothing waits for. It is called with the lock held.
+func (e *Edits) isPassedOver(en entry) bool {
+	return isStrange(en) && !slices.ContainsFunc(e.pending, func(p *pending) bool { return p.id == en.id })
+}
+
+// delayedBy has changes that wait for garbage wait from now on, and reports whether there is any: one entry
+// stands for all that comes at the same moment. It is called with the lock held.
+func (e *Edits) delayedBy(now time.Time) bool {
+	i := slices.IndexFunc(e.pending, func(p *pending) bool { return isStrange(p.entry) })
+	if i >= 0 {
+		e.pending[i].at = now
+	}
+	return i >= 0
 }
 
 // dropClaims forgets the claims of others that are not in the list any more. It is called with the

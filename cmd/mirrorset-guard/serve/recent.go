@@ -35,7 +35,7 @@ func (g *guard) newRecent(config *rest.Config) (*recent.Edits, error) {
 		Log:           g.log.WithName("recent"),
 	}
 	if g.options.standing.elect {
-		options.Lease = recent.NewLease(kube.CoordinationV1(), watching.CoordinationV1(), webhook.Namespace, g.replica)
+		options.Lease = recent.NewLease(kube.CoordinationV1(), watching.CoordinationV1(), webhook.Namespace, g.replica, recent.NewSeals(g.tls.certs.Shared))
 	}
 	edits := recent.New(options)
 	g.registry.MustRegister(recent.Collector{Edits: edits})

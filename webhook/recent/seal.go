@@ -1,0 +1,80 @@
+package recent
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Seals tell the entries of replicas from those of others who may write the list. What makes them is a secret that
+// all replicas have, and nobody else. Nil is for a process without one, which takes entries for what they say.
+//
+// Replicas may get another secret at different times. So the one before is used until all have the new one, and
+// counts as long as no third has come.
+type Seals struct {
+	now func() []byte
+
+	mu    sync.Mutex
+	known [][]byte // the newest last
+	since time.Time
+}
+
+const (
+	// secretArrives is for how long a new secret may not have come to other replicas: the kubelet looks for one
+	// every minute or so.
+	secretArrives = 10 * time.Minute
+	// sealField begins the last field of an entry, its seal.
+	sealField = `,"seal":"`
+)
+
+// NewSeals returns Seals made with the secret that now returns.
+func NewSeals(now func() []byte) *Seals { return &Seals{now: now} }
+
+// secrets returns those that count, and the one for new entries.
+func (s *Seals) secrets() (known [][]byte, making []byte) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.ContainsFunc(s.known, func(k []byte) bool { return bytes.Equal(k, now) }) {
+		s.known, s.since = append(s.known, now), time.Now()
+		s.known = s.known[max(0, len(s.known)-2):]
+	}
+	if len(s.known) == 2 && time.Since(s.since) < secretArrives {
+		return s.known, s.known[0]
+	}
+	return s.known, s.known[len(s.known)-1]
+}
+
+// seal returns the JSON object of an entry with a seal.
+func (s *Seals) seal(raw []byte) []byte {
+	if s == nil {
+		return raw
+	}
+	_, secret := s.secrets()
+	return slices.Concat(raw[:len(raw)-1], []byte(sealField), sealOf(raw, secret), []byte(`"}`))
+}
+
+// isSealed reports whether the JSON object of an entry has the seal of a replica.
+func (s *Seals) isSealed(raw []byte) bool {
+	if s == nil {
+		return true
+	}
+	at := bytes.LastIndex(raw, []byte(sealField))
+	if at < 0 {
+		return false
+	}
+	entry := append(slices.Clone(raw[:at]), '}')
+	seal, ended := bytes.CutSuffix(raw[at+len(sealField):], []byte(`"}`))
+	secrets, _ := s.secrets()
+	return ended && slices.ContainsFunc(secrets, func(secret []byte) bool { return hmac.Equal(seal, sealOf(entry, secret)) })
+}
+
+func sealOf(entry, secret []byte) []byte {
+	sum := hmac.New(sha256.New, secret)
+	_, _ = sum.Write(entry) // never an error
+	return hex.AppendEncode(nil, sum.Sum(nil))
+}
