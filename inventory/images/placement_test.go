@@ -6,13 +6,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
-
-var exceptPlacement = cmpopts.IgnoreFields(Reference{}, "Placement")
 
 // TestPulls: where pods may run, whether they pull, and whether they will be there again.
 func TestPulls(t *testing.T) {
