@@ -13,8 +13,8 @@ import (
 // Seals tell the entries of replicas from those of others who may write the list. What makes them is a secret that
 // all replicas have, and nobody else. Nil is for a process without one, which takes entries for what they say.
 //
-// Replicas may get another secret at different times. So the one before is used until all have the new one, and
-// counts as long as no third has come.
+// Replicas may get another secret at different times, and one that starts knows the new one alone. So entries are sealed
+// with both until all have the new one, and the one before counts as long as no third has come.
 type Seals struct {
 	now func() []byte
 
@@ -34,8 +34,8 @@ const (
 // NewSeals returns Seals made with the secret that now returns.
 func NewSeals(now func() []byte) *Seals { return &Seals{now: now} }
 
-// secrets returns those that count, and the one for new entries.
-func (s *Seals) secrets() (known [][]byte, making []byte) {
+// secrets returns those that count, and those for new entries.
+func (s *Seals) secrets() (known, making [][]byte) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,9 +44,9 @@ func (s *Seals) secrets() (known [][]byte, making []byte) {
 		s.known = s.known[max(0, len(s.known)-2):]
 	}
 	if len(s.known) == 2 && time.Since(s.since) < secretArrives {
-		return s.known, s.known[0]
+		return s.known, s.known
 	}
-	return s.known, s.known[len(s.known)-1]
+	return s.known, s.known[len(s.known)-1:]
 }
 
 // seal returns the JSON object of an entry with a seal.
@@ -54,8 +54,12 @@ func (s *Seals) seal(raw []byte) []byte {
 	if s == nil {
 		return raw
 	}
-	_, secret := s.secrets()
-	return slices.Concat(raw[:len(raw)-1], []byte(sealField), sealOf(raw, secret), []byte(`"}`))
+	_, secrets := s.secrets()
+	var seals [][]byte
+	for _, secret := range secrets {
+		seals = append(seals, sealOf(raw, secret))
+	}
+	return slices.Concat(raw[:len(raw)-1], []byte(sealField), bytes.Join(seals, []byte(" ")), []byte(`"}`))
 }
 
 // isSealed reports whether the JSON object of an entry has the seal of a replica.
@@ -68,9 +72,12 @@ func (s *Seals) isSealed(raw []byte) bool {
 		return false
 	}
 	entry := append(slices.Clone(raw[:at]), '}')
-	seal, ended := bytes.CutSuffix(raw[at+len(sealField):], []byte(`"}`))
+	seals, ended := bytes.CutSuffix(raw[at+len(sealField):], []byte(`"}`))
 	secrets, _ := s.secrets()
-	return ended && slices.ContainsFunc(secrets, func(secret []byte) bool { return hmac.Equal(seal, sealOf(entry, secret)) })
+	return ended && slices.ContainsFunc(secrets, func(secret []byte) bool {
+		want := sealOf(entry, secret)
+		return slices.ContainsFunc(bytes.Split(seals, []byte(" ")), func(seal []byte) bool { return hmac.Equal(seal, want) })
+	})
 }
 
 func sealOf(entry, secret []byte) []byte {

@@ -34,8 +34,9 @@ func TestSeals(t *testing.T) {
 		}
 		late.isSealed(first)
 		secret = []byte("two")
-		if !changing.isSealed(first) || !late.isSealed(changing.seal(entry)) {
-			t.Error("a new secret makes strangers of replicas that do not have it yet")
+		started := NewSeals(func() []byte { return secret })
+		if !changing.isSealed(first) || !late.isSealed(changing.seal(entry)) || !started.isSealed(changing.seal(entry)) {
+			t.Error("a new secret makes strangers of replicas that do not have it yet, or of those that have it alone")
 		}
 		time.Sleep(secretArrives)
 		if late.isSealed(changing.seal(entry)) {
