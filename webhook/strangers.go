@@ -22,7 +22,7 @@ const (
 	leastLine = 1 << 10
 )
 
-// A strangersBudget is how much may still be written for senders that are not known. The zero value is full.
+// A strangersBudget bounds the bytes that are written for senders that are not known. The zero value is full.
 type strangersBudget struct {
 	mu    sync.Mutex
 	spent int

@@ -357,7 +357,7 @@ func TestFollowerAsksLittle(t *testing.T) {
 			f.pass(time.Second)
 		}
 		f.pass(time.Hour)
-		if n := len(f.cluster.asked); n > 15 || slices.Contains(f.cluster.asked, "1") || slices.Contains(f.cluster.asked, "mirrors") {
+		if n := len(f.cluster.asked); n > 20 || slices.Contains(f.cluster.asked, "1") || slices.Contains(f.cluster.asked, "mirrors") {
 			t.Errorf("asked for %q within an hour", f.cluster.asked)
 		}
 	})
