@@ -84,18 +84,19 @@ func lossLine(loss queued.Loss) []byte {
 // log returns the logger for everything in this process, and has its lines written until stop is called,
 // which returns when they are, or after some seconds.
 func (o *serveOptions) log(to io.Writer) (log logr.Logger, stop func(), err error) {
-	o.lines = newLogLines(to)
-	if log, err = newLogger(o.logLevel, o.lines); err != nil {
+	lines := newLogLines(to)
+	o.lines = lines
+	if log, err = newLogger(o.logLevel, lines); err != nil {
 		return log, nil, err
 	}
 	ctrllog.SetLogger(log)
 	klog.SetLogger(log)
-	stdlog.SetOutput(o.lines)
+	stdlog.SetOutput(lines)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o.lines.Run(ctx)
+		lines.Run(ctx)
 	}()
 	return log, func() {
 		cancel()
