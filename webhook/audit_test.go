@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,10 +29,10 @@ type recorder struct {
 	panics  bool
 
 	confirmations []auditv1alpha1.Confirmation
-	omitted       int
+	omitted       atomic.Int64
 }
 
-func (r *recorder) Omit(n int, _ time.Time) { r.omitted += n }
+func (r *recorder) Omit(n int, _ time.Time) { r.omitted.Add(int64(n)) }
 
 func (r *recorder) Confirm(c auditv1alpha1.Confirmation) {
 	r.confirmations = append(r.confirmations, c)
@@ -128,10 +129,11 @@ func TestPanicIsRecorded(t *testing.T) {
 // is left out; what is written for others is not bounded by it.
 func TestStrangersFillNoLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, lines := &recorder{}, 0
+		var log recorder
+		var lines atomic.Int64
 		mux := muxFor(t, Options{
-			Reviewer: &records{verdict: policy.Verdict{}}, Audit: log, Recent: knowing("10.0.0.1"),
-			Log: funcr.New(func(string, string) { lines++ }, funcr.Options{}),
+			Reviewer: &records{verdict: policy.Verdict{}}, Audit: &log, Recent: knowing("10.0.0.1"),
+			Log: funcr.New(func(string, string) { lines.Add(1) }, funcr.Options{}),
 		})
 		const n = 2000
 		for i := range n {
@@ -141,19 +143,19 @@ func TestStrangersFillNoLog(t *testing.T) {
 			}
 			send(mux, fmt.Sprint("10.0.0.", 2+i%40), time.Second, text)
 		}
-		if bytes := max(len(log.records), lines) * leastLine; bytes == 0 || bytes > strangersBytes || log.omitted > 0 {
-			t.Errorf("%d records and %d lines of %d requests, %d left out", len(log.records), lines, n, log.omitted)
+		if bytes := max(len(log.records), int(lines.Load())) * leastLine; bytes == 0 || bytes > strangersBytes || log.omitted.Load() > 0 {
+			t.Errorf("%d records and %d lines of %d requests, %d left out", len(log.records), lines.Load(), n, log.omitted.Load())
 		}
 		before := len(log.records)
 		send(mux, "10.0.0.1", time.Second, reviewOf(creation(tagMirrorSet("apps", "quay.io"))))
 		if len(log.records) != before+1 || log.records[before].SenderNotKnown || !log.records[0].SenderNotKnown {
 			t.Error("the record of an API server is lost, or marked, or that of a stranger is not")
 		}
-		written := lines - 1
+		written := lines.Load() - 1
 		time.Sleep(strangersPeriod)
 		synctest.Wait()
-		if log.omitted != n-written {
-			t.Errorf("%d were left out, %d told", n-written, log.omitted)
+		if log.omitted.Load() != n-written {
+			t.Errorf("%d were left out, %d told", n-written, log.omitted.Load())
 		}
 		send(mux, "10.0.0.2", time.Second, reviewOf(creation(tagMirrorSet("apps", "quay.io"))))
 		if len(log.records) != before+2 {

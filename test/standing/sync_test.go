@@ -61,7 +61,7 @@ func TestSyncJob(t *testing.T) {
 		t.Errorf("forbidden: %+v", r)
 	}
 
-	for _, lost := range []struct{ group, resource string }{{"apps", "deployments"}, {"config.openshift.io", "imagetagmirrorsets"}, {"", "nodes"}, {"image.openshift.io", "imagestreams"}} {
+	for _, lost := range []struct{ group, resource string }{{"apps", "deployments"}, {"config.openshift.io", "imagetagmirrorsets"}, {"", "nodes"}, {"machineconfiguration.openshift.io", "machineconfigs"}} {
 		t.Run("without "+lost.resource, func(t *testing.T) {
 			job.grant(t, lost.group, lost.resource)
 			defer job.grant(t, "", "")

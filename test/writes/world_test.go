@@ -169,6 +169,9 @@ func (w *world) put(t testing.TB, at *front, repository string, i *image, ref st
 		}
 	}
 	if !putManifest(t, "http://"+at.real, repository, ref, i.mediaType, i.raw) {
+		if i.mediaType == dockerType && strings.HasSuffix(ref, ".sig") {
+			return // distribution refuses a signature of another type than it is, and others do not
+		}
 		t.Fatal("an image is not taken")
 	}
 	if at == w.mirror && !strings.Contains(ref, ":") {

@@ -88,9 +88,11 @@ func TestForgedEntries(t *testing.T) {
 				if got := others(t, a); got != fmt.Sprint("ImageTagMirrorSet two", n) || time.Since(start) > time.Second {
 					t.Errorf("change %d: counts %q after %s", n, got, time.Since(start))
 				}
+				a.mu.Lock()
 				if len(a.pending) > 2 || len(a.over) > 10*maxKnown {
 					t.Errorf("%d are pending, %d remembered", len(a.pending), len(a.over))
 				}
+				a.mu.Unlock()
 			}
 			if notes := strings.Join(a.Notes(), "\n"); !strings.Contains(notes, "content that no guard writes was put into it") {
 				t.Errorf("notes %q", notes)
