@@ -93,7 +93,12 @@ func (s *stage) mirror(t *testing.T) {
 	text, err := json.Marshal(template)
 	must(t, err)
 	s.hand(t, string(text), "create", "-f", "-")
-	t.Cleanup(func() { s.hand(t, "", "delete", "podtemplate", "mirrored", "-n", "shop") })
+	t.Cleanup(func() {
+		out, err := s.cluster.Kubectl(context.WithoutCancel(t.Context()), "", "delete", "podtemplate", "mirrored", "-n", "shop")
+		if err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
 	for _, g := range s.guards {
 		g.Eventually(t, "it knows of the images", func() bool { return g.Value("mirrorset_guard_inventory_images", "") > mirrored })
 	}
