@@ -197,7 +197,7 @@ func (r *Reroute) secretsOfNamespace() string {
 // everybody's changes. An image that is protected, or has run, keeps them; only pods count, as a Deployment
 // without replicas has a ReplicaSet too.
 func (r *Reroute) neverRanIn(namespace string) bool {
-	return !r.protected && r.site != nil && r.site.podsListed && !slices.ContainsFunc(r.Image.Consumers, func(c Consumer) bool {
+	return !r.protected && r.site != nil && r.site.podsListed(namespace) && !slices.ContainsFunc(r.Image.Consumers, func(c Consumer) bool {
 		return c.Kind == "Pod" && c.Namespace == namespace && !c.NeverRan
 	})
 }

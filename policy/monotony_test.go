@@ -182,7 +182,11 @@ func (k *knowledge) judge() (Plan, Verdict) {
 
 // cluster returns what is known of it.
 func (k *knowledge) cluster(images Images) Cluster {
-	return Cluster{Images: images, Gaps: k.gaps, PodsListed: !k.unlisted, Nodes: nodesOf(k.platforms), Current: k.currentConfigs()}
+	known := Cluster{Images: images, Gaps: k.gaps, PodsListed: InEveryNamespace, Nodes: nodesOf(k.platforms), Current: k.currentConfigs()}
+	if k.unlisted {
+		known.PodsListed = nil
+	}
+	return known
 }
 
 // facts returns the answers to all that a plan looks up.

@@ -59,8 +59,8 @@ const maxPlacements = 1000
 type nodeSite struct {
 	nodes     []*corev1.Node
 	platforms []string // of all nodes
-	// podsListed is set if all pods are known, so that what none of them has run did not run lately.
-	podsListed bool
+	// podsListed reports whether all pods of a namespace are known, so that what none of them has run did not run lately.
+	podsListed func(namespace string) bool
 	unknown    bool // whether there are nodes, or may be, of which the platforms are not known
 
 	mu    sync.Mutex
@@ -72,11 +72,18 @@ func siteOf(known *Cluster) *nodeSite {
 	lacks := func(kind string) bool {
 		return slices.ContainsFunc(known.Gaps, func(g Gap) bool { return g.Kind == kind })
 	}
+	listed := known.PodsListed
+	if listed == nil || lacks("Pod") {
+		listed = func(string) bool { return false }
+	}
 	return &nodeSite{
-		nodes: known.Nodes, platforms: platforms, podsListed: known.PodsListed && !lacks("Pod"),
+		nodes: known.Nodes, platforms: platforms, podsListed: listed,
 		unknown: lacks(NodeKind) || len(known.Nodes) > 0 && platforms == nil,
 	}
 }
+
+// InEveryNamespace is a Cluster.PodsListed where all pods were listed.
+func InEveryNamespace(string) bool { return true }
 
 // isUnknown reports whether nodes may be for platforms that are not known.
 func (s *nodeSite) isUnknown() bool { return s != nil && s.unknown }

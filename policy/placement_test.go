@@ -176,10 +176,10 @@ func TestNeverRan(t *testing.T) {
 				}
 				return summary(plan.Decide(facts))
 			}
-			if got := verdict(Cluster{PodsListed: true}); got != tc.want {
+			if got := verdict(Cluster{PodsListed: InEveryNamespace}); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
-			for what, known := range map[string]Cluster{"not listed": {}, "out of date": {PodsListed: true, Gaps: []Gap{{Kind: "Pod"}}}} {
+			for what, known := range map[string]Cluster{"not listed": {}, "of another namespace": {PodsListed: func(namespace string) bool { return namespace == "elsewhere" }}, "out of date": {PodsListed: InEveryNamespace, Gaps: []Gap{{Kind: "Pod"}}}} {
 				if got := verdict(known); !strings.Contains(got, "deny NotFullySynced") {
 					t.Errorf("pods are %s: %q", what, got)
 				}

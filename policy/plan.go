@@ -26,8 +26,8 @@ type Cluster struct {
 	// Nodes are those of the cluster, with their labels, taints and platforms; none if they are
 	// not known.
 	Nodes []*corev1.Node
-	// PodsListed is set if Images are those of all pods too, beside Gaps.
-	PodsListed bool
+	// PodsListed reports whether Images are those of all pods of a namespace too, beside Gaps. Nil: of none.
+	PodsListed func(namespace string) bool
 	// EndingNamespaces are those that are being deleted, and that nothing is known to recreate.
 	EndingNamespaces map[string]bool
 	// OtherCredentials reports whether nodes may have other credentials for an image, and

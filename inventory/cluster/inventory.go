@@ -318,7 +318,9 @@ func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
 		return policy.Cluster{}, err
 	}
 	through := c.Rollout()
-	known.PodsListed = c.podsListed()
+	if c.podsListed() {
+		known.PodsListed = policy.InEveryNamespace
+	}
 	known.Nodes, known.EndingNamespaces, known.Rollout = c.Nodes(), c.EndingNamespaces(), &through
 	return known, nil
 }

@@ -185,8 +185,25 @@ func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
 	}
 	through := s.Rollout()
 	return policy.Cluster{
-		Images: images, Gaps: s.gaps, PodsListed: !slices.Contains(s.unknown, workloads.Pods), Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
+		Images: images, Gaps: s.gaps, PodsListed: s.podsListed(images), Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
 	}, nil
+}
+
+// podsListed returns Cluster.PodsListed: what Write has written says itself what it lacks; else the dump has to have
+// a pod of the namespace, as it may be of a few.
+func (s *Snapshot) podsListed(images policy.Images) func(string) bool {
+	if s.written && !slices.Contains(s.unknown, workloads.Pods) {
+		return policy.InEveryNamespace
+	}
+	of := map[string]bool{}
+	for img := range images.All() {
+		for i := range img.Consumers {
+			if c := &img.Consumers[i]; c.Kind == "Pod" {
+				of[c.Namespace] = true
+			}
+		}
+	}
+	return func(namespace string) bool { return of[namespace] }
 }
 
 // Nodes returns the nodes in the dump, as objects.TrimNode leaves them, sorted

@@ -557,3 +557,22 @@ spec: {scopes: [quay.io/b]}
 		})
 	}
 }
+
+// TestPodsListed: pods of some namespaces say nothing of those of others, but where Write has written the dump.
+func TestPodsListed(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: cart}\nspec: {containers: [{name: app, image: quay.io/shop/cart}]}\n"
+	s, err := ReadFrom(strings.NewReader(pod), "dump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := s.Cluster(t.Context())
+	if err != nil || !known.PodsListed("shop") || known.PodsListed("other") {
+		t.Errorf("want those of shop alone: %v", err)
+	}
+	if s, err = ReadFrom(strings.NewReader(written(t, s)), "written"); err != nil {
+		t.Fatal(err)
+	}
+	if known, err = s.Cluster(t.Context()); err != nil || !known.PodsListed("other") {
+		t.Errorf("want those of all namespaces: %v", err)
+	}
+}

@@ -43,7 +43,7 @@ func tell(t *testing.T, s *Scenario) *told {
 	}
 	dump := s.dump(t)
 	return &told{s, edit, policy.Change{Before: set, After: after}, policy.Cluster{
-		Images: policy.NewImages(s.Images...), PodsListed: true, Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set), Current: currentIn(t, dump),
+		Images: policy.NewImages(s.Images...), PodsListed: policy.InEveryNamespace, Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set), Current: currentIn(t, dump),
 	}, dump}
 }
 

@@ -34,7 +34,7 @@ func lossesOf(s *Scenario) []loss {
 				c.Current[i].Routes = nil
 			}
 		}},
-		{"whether all pods are known", nil, func(c *policy.Cluster) { c.PodsListed = false }},
+		{"whether all pods are known", nil, func(c *policy.Cluster) { c.PodsListed = nil }},
 		{"which namespaces end", nil, func(c *policy.Cluster) { c.EndingNamespaces = nil }},
 		{"where pods may run, whether they pull, and what their nodes say", nil, func(c *policy.Cluster) {
 			var images []policy.Image

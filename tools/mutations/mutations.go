@@ -48,7 +48,7 @@ var mutations = []mutation{
 	{"a source with an error is blind at once", "inventory/follow/status.go", "return s.Stale || s.IsReadable() && s.Err != nil", "return s.Stale", "./inventory/cluster", "TestInventorySaysWhenAWatchIsBroken"},
 	{"what never ran has no secrets", "policy/evidence.go", "c.OwnPullSecret && r.neverRanIn(c.Namespace):", "false:", "./policy", "TestNeverRan"},
 	{"what has run keeps them", "policy/evidence.go", "&& c.Namespace == namespace && !c.NeverRan", "&& c.Namespace == namespace && false", "./policy", "TestNeverRan"},
-	{"it takes a list of all pods", "policy/placement.go", "podsListed: known.PodsListed && ", "podsListed: true || ", "./policy", "TestNeverRan"},
+	{"it takes a list of all pods", "policy/placement.go", "podsListed: listed,", "podsListed: InEveryNamespace,", "./policy", "TestNeverRan"},
 	// 5: answers come before the deadline
 	{"time is kept for deciding and saying why", "review/review.go", "looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))", "looking, cancel := KeepBack(ctx, 0*time.Since(planning))", "./review", "TestTimeToDecide"},
 	{"no decision is waited for that comes late", "webhook/late.go", "timer := time.NewTimer(grace)", "timer := time.NewTimer(time.Hour)", "./webhook", "TestLateDecision"},
