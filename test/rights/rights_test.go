@@ -343,7 +343,8 @@ func waitReady(t *testing.T, url string) {
 	t.Fatalf("the guard is not ready: %s", last)
 }
 
-// reviewed are of every kind that the guard reviews, and have no effect, so that no registry is asked.
+// reviewed are of every kind that the guard reviews, and have no effect, so that no registry is asked. None covers what
+// another names: they are judged together as long as the first is pending.
 var reviewed = []mirrors.Object{
 	&configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 	&configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
@@ -351,7 +352,7 @@ var reviewed = []mirrors.Object{
 	&configv1.ClusterImagePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: configv1.ClusterImagePolicySpec{Scopes: nowhere, Policy: byKey}},
 	&configv1.ImagePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, Spec: configv1.ImagePolicySpec{Scopes: nowhere, Policy: byKey}},
 	&mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: mcfgv1.PinnedImageSetSpec{
-		PinnedImages: []mcfgv1.PinnedImageRef{{Name: mcfgv1.ImageDigestFormat("unused.example.com/a@sha256:" + strings.Repeat("a", 64))}},
+		PinnedImages: []mcfgv1.PinnedImageRef{{Name: mcfgv1.ImageDigestFormat("pinned.example.com/a@sha256:" + strings.Repeat("a", 64))}},
 	}},
 }
 
