@@ -80,7 +80,7 @@ type Inventory struct {
 	rendered      table[*rollout.RenderedConfig] // nil for other MachineConfigs
 	pods          workloads.Table
 	statefulSets  table[rollout.Controller]
-	failing       [2]table[*rollout.Controller] // ReplicaSets and ReplicationControllers; nil for those that can make pods
+	failing       [3]table[*rollout.Controller] // ReplicaSets, ReplicationControllers and Deployments; nil for those of which nothing counts
 	quotas        table[*corev1.ResourceQuota]
 	namespaces    table[*corev1.Namespace]
 	volumes       table[*corev1.PersistentVolume]
@@ -153,6 +153,8 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 			s.AlsoKeep(trimFailing, &c.failing[0])
 		case "replicationcontrollers":
 			s.AlsoKeep(trimFailing, &c.failing[1])
+		case "deployments.apps":
+			s.AlsoKeep(trimFailing, &c.failing[2])
 		case "controllerconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.configuration.controller)
 		case "clusterversions.config.openshift.io":

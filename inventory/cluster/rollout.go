@@ -75,7 +75,7 @@ func (c *Inventory) isOfRollout(s *source) bool {
 // well.
 var alsoOfRollout = []string{
 	"machineconfignodes.machineconfiguration.openshift.io", "pinnedimagesets.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
-	"statefulsets.apps", "replicasets.apps", "replicationcontrollers",
+	"deployments.apps", "statefulsets.apps", "replicasets.apps", "replicationcontrollers",
 }
 
 // unknown returns the resources of a rollout that are not known as they are now.

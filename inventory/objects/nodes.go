@@ -121,11 +121,11 @@ func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
 }
 
 // TrimDisruptionBudget returns what is kept of a PodDisruptionBudget: which pods
-// it selects, how much room it leaves, whether that is up to date, and why it cannot be: the
+// it selects, whose it is, how much room it leaves, whether that is up to date, and why it cannot be: the
 // eviction API refuses while the status is about an older generation.
 func TrimDisruptionBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	t := &policyv1.PodDisruptionBudget{ObjectMeta: names(b), Spec: b.Spec, Status: b.Status}
-	t.Generation = b.Generation
+	t.Generation, t.OwnerReferences = b.Generation, b.OwnerReferences
 	t.Status.DisruptedPods, t.Status.Conditions = nil, nil
 	for _, c := range b.Status.Conditions {
 		if c.Reason == policyv1.SyncFailedReason {

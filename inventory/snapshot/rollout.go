@@ -158,6 +158,8 @@ func (r *reader) ownerOfPods(kind schema.GroupKind, data []byte) error {
 		}
 		r.keepController(workloads.StatefulSet(&o))
 		return nil
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}:
+		return r.mayFail(data, new(appsv1.Deployment), "Deployment")
 	case schema.GroupKind{Group: appsv1.GroupName, Kind: "ReplicaSet"}:
 		return r.mayFail(data, new(appsv1.ReplicaSet), "ReplicaSet")
 	case schema.GroupKind{Kind: "ReplicationController"}:
@@ -167,7 +169,7 @@ func (r *reader) ownerOfPods(kind schema.GroupKind, data []byte) error {
 	}
 }
 
-// mayFail keeps a controller that cannot make pods.
+// mayFail keeps what FailingController does.
 func (r *reader) mayFail(data []byte, o interface {
 	runtime.Object
 	metav1.Object

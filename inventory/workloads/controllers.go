@@ -20,7 +20,7 @@ import (
 func StatefulSet(s *appsv1.StatefulSet) rollout.Controller {
 	c := rollout.Controller{
 		Namespace: s.Namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: s.Name},
-		Parallel: s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement,
+		Parallel: s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement, Owned: rollout.OwnerOf(s) != nil,
 	}
 	if o := s.Spec.Ordinals; o != nil {
 		c.First = o.Start
@@ -38,9 +38,14 @@ func isUpdated(s *appsv1.StatefulSet) bool {
 	return now.ObservedGeneration == s.Generation && now.UpdateRevision != "" && now.CurrentRevision == now.UpdateRevision && now.UpdatedReplicas == now.Replicas
 }
 
-// FailingController returns what is kept of a ReplicaSet or ReplicationController, nil if it can make pods.
+// FailingController returns what is kept of a ReplicaSet or ReplicationController, nil if it can make pods; and of a Deployment,
+// nil if nobody owns it.
 func FailingController(o runtime.Object) *rollout.Controller {
 	switch o := o.(type) {
+	case *appsv1.Deployment:
+		if rollout.OwnerOf(o) != nil {
+			return &rollout.Controller{Namespace: o.Namespace, Owner: rollout.Owner{Kind: "Deployment", Name: o.Name}, Owned: true}
+		}
 	case *appsv1.ReplicaSet:
 		for _, c := range o.Status.Conditions {
 			if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
@@ -73,6 +78,7 @@ type controller struct {
 	Owner     owner  `json:"owner"`
 	Parallel  bool   `json:"parallel,omitempty"`
 	First     int32  `json:"first,omitempty"`
+	Owned     bool   `json:"owned,omitempty"`
 	Failure   string `json:"failure,omitempty"`
 
 	Template []container `json:"template,omitempty"`
@@ -81,7 +87,7 @@ type controller struct {
 // EncodeController returns what is written of a controller to a dump, in JSON.
 func EncodeController(c rollout.Controller) any {
 	template := each.Of(c.Template, func(c rollout.Container) container { return container(c) })
-	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Failure, template}
+	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Owned, c.Failure, template}
 }
 
 // DecodeController reads what EncodeController wrote.
@@ -94,7 +100,7 @@ func DecodeController(data []byte) (rollout.Controller, error) {
 		return rollout.Controller{}, errors.New("a controller without a name")
 	}
 	template := each.Of(c.Template, func(c container) rollout.Container { return rollout.Container(c) })
-	return rollout.Controller{Namespace: c.Namespace, Owner: rollout.Owner(c.Owner), Parallel: c.Parallel, First: c.First, Failure: c.Failure, Template: template}, nil
+	return rollout.Controller{Namespace: c.Namespace, Owner: rollout.Owner(c.Owner), Parallel: c.Parallel, First: c.First, Owned: c.Owned, Failure: c.Failure, Template: template}, nil
 }
 
 // CompareControllers compares controllers by namespace, kind and name.

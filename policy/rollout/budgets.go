@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // Budget is a PodDisruptionBudget as the eviction API (EvictionREST.Create in
@@ -39,6 +41,55 @@ func NewBudgets(all []*policyv1.PodDisruptionBudget) []Budget {
 // Covers reports whether a pod counts for b.
 func (b Budget) Covers(p *Pod) bool {
 	return p.Namespace == b.Namespace && p.Spec != nil && b.Selector.Matches(labels.Set(p.Spec.Labels))
+}
+
+// OwnerOf returns what makes an object, changes it, and takes it away: its controller, or its first owner (Strimzi owns
+// without being the controller); nil for none.
+func OwnerOf(o metav1.Object) *metav1.OwnerReference {
+	owners := o.GetOwnerReferences()
+	if c := metav1.GetControllerOf(o); c != nil || len(owners) == 0 {
+		return c
+	}
+	return &owners[0]
+}
+
+// Maker is the owner of b in words ("CephCluster data"), "" for none.
+func (b Budget) Maker() string {
+	if o := OwnerOf(b); o != nil {
+		return text.Line(o.Kind + " " + o.Name) // whoever writes a budget may write any kind
+	}
+	return ""
+}
+
+// Beside returns those of pods that are not ready and that b does not cover, for one of which its owner may let none of b's go
+// (Rook: maxUnavailable 0 for all other zones, pkg/operator/ceph/disruption/clusterdisruption/osd.go): those of its namespace
+// that have a label by which it selects, or else all.
+func (b Budget) Beside(pods []*Pod) []*Pod {
+	var alike, others []*Pod
+	for _, p := range pods {
+		switch {
+		case p.Namespace != b.Namespace || p.Ready || p.Deleted || p.Spec == nil || b.Covers(p):
+		case b.selectsLike(p.Spec.Labels):
+			alike = append(alike, p)
+		default:
+			others = append(others, p)
+		}
+	}
+	if len(alike) > 0 {
+		return alike
+	}
+	return others
+}
+
+func (b Budget) selectsLike(labels map[string]string) bool {
+	if b.Spec.Selector != nil {
+		for key, value := range b.Spec.Selector.MatchLabels {
+			if has, ok := labels[key]; ok && has == value {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // SparesUnready reports whether pods that are not ready are evicted even if b allows no disruption,

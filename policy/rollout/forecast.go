@@ -38,7 +38,7 @@ type Cluster struct {
 	// Pods are those that have not ended, in no order.
 	Pods []Pod
 	// Controllers are those of pods, in no order: the StatefulSets that are known, and of others those
-	// that could not make a pod.
+	// that could not make a pod, and Deployments that are owned.
 	Controllers []Controller
 	// Quotas are the ResourceQuotas of the cluster.
 	Quotas []*corev1.ResourceQuota

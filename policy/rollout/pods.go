@@ -93,6 +93,8 @@ type Controller struct {
 	// Template are the containers of the pods that a StatefulSet makes from now on, if they may differ from those of the pods that are
 	// there: by updateStrategy OnDelete, or while an update is under way.
 	Template []Container
+	// Owned says that it has an owner itself, which takes changes of others back.
+	Owned bool
 	// Failure is why a ReplicaSet or ReplicationController could not make its last pod (condition
 	// ReplicaFailure), "" if it could; cut.
 	Failure string

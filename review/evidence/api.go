@@ -19,6 +19,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
@@ -139,7 +140,7 @@ func (a *asker) askConfigs(ctx context.Context) {
 		list, err = client.Resource(mcfgv1.GroupVersion.WithResource("machineconfigs")).List(ctx, metav1.ListOptions{})
 		for i := 0; err == nil && i < len(list.Items); i++ {
 			if m := &list.Items[i]; objects.RenderedOf(m) == nil {
-				a.evidence.Configs = append(a.evidence.Configs, status.MachineConfig{Name: m.Name, Labels: m.Labels})
+				a.evidence.Configs = append(a.evidence.Configs, status.MachineConfig{Name: m.Name, Labels: m.Labels, Owned: rollout.OwnerOf(m) != nil})
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func TestRolloutDiagnoseAsks(t *testing.T) {
 	read := []string{"get", "list", "watch"}
 	c.grant(t, "cluster-reader", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{
 		"pods", "nodes", "namespaces", "persistentvolumes", "poddisruptionbudgets", "machineconfigpools", "machineconfigs", "machineconfignodes", "controllerconfigs",
-		"statefulsets", "replicasets", "replicationcontrollers", "resourcequotas", "infrastructures", "clusteroperators", "clusterversions", "machineconfigurations", "configmaps", "imagetagmirrorsets", "imagedigestmirrorsets",
+		"deployments", "statefulsets", "replicasets", "replicationcontrollers", "resourcequotas", "infrastructures", "clusteroperators", "clusterversions", "machineconfigurations", "configmaps", "imagetagmirrorsets", "imagedigestmirrorsets",
 		"imagecontentsourcepolicies", "clusterimagepolicies", "imagepolicies", "featuregates", "images", "proxies", "criocredentialproviderconfigs",
 	}, Verbs: read})
 	before := c.versions(t)

@@ -268,8 +268,11 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 		case "node":
 			c.Nodes = append(c.Nodes, makeNode(len(c.Nodes), rest))
 		case "budget":
+			rest, owner, isOwned := strings.Cut(rest, " owned=")
 			b := makeBudget(rest)
-			b.Namespace = namespace
+			if b.Namespace = namespace; isOwned {
+				b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Store", Name: owner, Controller: new(true)}}
+			}
 			c.Budgets = append(c.Budgets, b)
 		case "in":
 			namespace = rest

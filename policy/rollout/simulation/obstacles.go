@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // Obstacle hinders the drains of any change.
@@ -111,10 +113,13 @@ func (w *cluster) addDoubled(doubled map[string]*Obstacle, i int32) {
 	}
 	key := strings.Join(names, " ")
 	if doubled[key] == nil {
-		doubled[key] = &Obstacle{
-			Kind: ManyBudgets, Budgets: names, Why: "the eviction API evicts no pod that has more than one budget",
-			Help: "make their selectors select different pods, or delete all but one",
+		help := "make their selectors select different pods, or delete all but one"
+		for _, b := range w.pods[i].podClass.budgets {
+			if b.Maker() != "" {
+				help = b.name() + " is to stay: " + b.Maker() + " made it"
+			}
 		}
+		doubled[key] = &Obstacle{Kind: ManyBudgets, Budgets: names, Why: "the eviction API evicts no pod that has more than one budget", Help: help}
 	}
 	doubled[key].with(w, i)
 }
@@ -133,6 +138,25 @@ func (w *cluster) noEviction(b *budget, refused []int32, ready int) Obstacle {
 	default:
 		o.Why = fmt.Sprintf("%s of %s %s ready, and %s to be", text.Number(ready), text.Count(len(b.pods), "pod"), isAre(ready), text.Plural(b.desired, "has", "have"))
 		o.Help = "see to the pods that are not ready: " + text.Names(w.notReady(b), namesShown)
+		return o
+	}
+	return w.leftToOwner(o, b)
+}
+
+// leftToOwner leaves a budget that is owned to its owner: it says what that may wait for.
+func (w *cluster) leftToOwner(o Obstacle, b *budget) Obstacle {
+	if b.Maker() == "" {
+		return o
+	}
+	o.Help = "see to " + b.Maker() + ", which made the budget, and lifts it by itself"
+	var all []*rollout.Pod
+	for i := range w.pods {
+		if w.pods[i].Namespace == b.Namespace && !w.ask(1) {
+			all = append(all, w.pods[i].Pod)
+		}
+	}
+	if beside := b.Beside(all); len(beside) > 0 {
+		o.Help = "see to the pods that are not ready: " + text.Names(each.Of(beside, (*rollout.Pod).FullName), namesShown) + "; then to " + strings.TrimPrefix(o.Help, "see to ")
 	}
 	return o
 }
@@ -170,7 +194,7 @@ func (w *cluster) oneByOne(b *budget, running []int32, ready int) []Obstacle {
 		}
 	}
 	o.Why = fmt.Sprintf("the next is evicted when the replacement of the one before is ready, as %s can be missing", text.Plural(allowed, "pod", "pods"))
-	return []Obstacle{o}
+	return []Obstacle{w.leftToOwner(o, b)}
 }
 
 // immovable are the pods that fit no other node as things are, those of one owner together.

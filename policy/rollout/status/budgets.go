@@ -33,9 +33,11 @@ func (of budgets) covering(p *rollout.Pod) []rollout.Budget {
 type refusal struct {
 	cause Cause
 	// budget is the name of the one that refuses, second that of another one that covers the
-	// pod; of is the former, where it refuses alone.
+	// pod and that nobody owns, if there is one; of is the former, where it refuses alone. Owned are those
+	// of both that are owned.
 	budget, second string
 	of             *rollout.Budget
+	owned          []rollout.Budget
 	why            string
 	// passing says that it may be so for a moment; unworkable that nobody can tell how many pods
 	// the budget is to have.
@@ -46,7 +48,12 @@ type refusal struct {
 }
 
 func refusalBy(b rollout.Budget, why string) refusal {
-	return refusal{cause: CauseBudgetFull, budget: b.Name, of: &b, why: why, covers: b.Covers}
+	return refusal{cause: CauseBudgetFull, budget: b.Name, of: &b, owned: owned(b), why: why, covers: b.Covers}
+}
+
+// owned returns those of all that have an owner.
+func owned(all ...rollout.Budget) []rollout.Budget {
+	return slices.DeleteFunc(all, func(b rollout.Budget) bool { return b.Maker() == "" })
 }
 
 // stale is the refusal of a budget whose status kube-controller-manager has not brought up to date.
@@ -79,7 +86,16 @@ func (of budgets) refuses(p *rollout.Pod) (refusal, bool) {
 	}
 	names := each.Of(covering, func(b rollout.Budget) string { return b.Name })
 	why := fmt.Sprintf("budgets %s cover it, and no pod of several budgets is evicted", strings.Join(names, " and "))
-	return refusal{cause: CauseSeveralBudgets, budget: names[0], second: names[1], why: why, covers: covering[0].Covers}, true
+	r := refusal{cause: CauseSeveralBudgets, budget: names[0], owned: owned(slices.Clone(covering)...), why: why, covers: covering[0].Covers}
+	for _, b := range covering[1:] { // to go by one of them is enough
+		if b.Maker() == "" && r.second == "" {
+			r.second = b.Name
+		}
+	}
+	if covering[0].Maker() == "" && r.second == "" {
+		r.second = names[0]
+	}
+	return r, true
 }
 
 func refusalOf(b rollout.Budget, p *rollout.Pod) (refusal, bool) {

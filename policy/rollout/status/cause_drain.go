@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -106,6 +109,9 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	if why != "" {
 		h.because(why)
 	}
+	for _, b := range r.owned {
+		h.because(fmt.Sprintf("%s made budget %s, and changes or deletes it by itself", b.Maker(), b.Name))
+	}
 	d.began = time.Time{}
 	if n.Cordoned != nil && n.Cordoned.Since != nil {
 		d.began = *n.Cordoned.Since
@@ -117,7 +123,10 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	if pod.IsBare() {
 		effect += ", and nothing makes another pod instead"
 	}
-	h.Remedies = worstLast(append(h.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect)))
+	if len(owned(d.budgets.covering(pod)...)) == 0 {
+		h.Remedies = append(h.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect))
+	}
+	h.Remedies = worstLast(h.Remedies)
 	d.add(h)
 }
 
@@ -154,6 +163,9 @@ func (d *diagnosis) replacements(h *HoldUp, pod *rollout.Pod, r refusal) (last [
 			whys = append(whys, d.unready(other))
 		}
 	}
+	if waiting == 0 && len(r.owned) > 0 {
+		return d.beside(h, r)
+	}
 	slices.SortStableFunc(whys, func(a, b explanation) int { return cmp.Compare(rank(a.cause), rank(b.cause)) })
 	for _, w := range whys {
 		h.because(w.links...)
@@ -177,6 +189,20 @@ func (d *diagnosis) replacements(h *HoldUp, pod *rollout.Pod, r refusal) (last [
 	return last
 }
 
+// beside explains pods for which the owner of a budget may let none of its own go.
+func (d *diagnosis) beside(h *HoldUp, r refusal) (last []Remedy) {
+	pods := r.owned[0].Beside(d.of[r.owned[0].Namespace])
+	for _, other := range pods[:min(len(pods), explained)] {
+		w := d.unready(other)
+		h.because(w.links...)
+		h.Remedies, last = append(h.Remedies, w.remedies...), append(last, w.last...)
+	}
+	if more := len(pods) - explained; more > 0 {
+		h.because(text.Plural(more, "more pod is not ready either", "more pods are not ready either"))
+	}
+	return last
+}
+
 // explained is how many pods of a budget are explained: what keeps one keeps most.
 const explained = 3
 
@@ -190,33 +216,41 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	if r.budget == "" {
 		return nil
 	}
-	show := look(in(pod.Namespace)+"get pdb "+arg(r.budget)+" -o yaml", "shows the budget: more replicas, or a budget that allows one disruption, let the drain go on")
-	remedies := []Remedy{show}
-	switch {
-	case r.cause == CauseSeveralBudgets:
-		return append(remedies, act(in(pod.Namespace)+"delete pdb "+arg(r.second), "leaves the pods to the other budgets; with one, drains go on"))
-	case r.cause == CauseBudgetNotObserved && r.unworkable:
-		return []Remedy{show, d.counting(pod, r)}
-	case r.cause == CauseBudgetNotObserved:
-		return []Remedy{
-			look("oc get clusteroperator kube-controller-manager", "says whether what keeps budgets up to date runs"), show,
-			act(`oc patch kubecontrollermanager cluster --type=merge -p '{"spec":{"forceRedeploymentReason":"'"budgets $(date)"'"}}'`,
-				"starts kube-controller-manager anew on each control plane node, one after the other, which takes some minutes; what runs goes on"),
-		}
-	case r.of == nil:
-		return remedies
+	remedies := []Remedy{look(in(pod.Namespace)+"get pdb "+arg(r.budget)+" -o yaml", "shows the budget: more replicas, or a budget that allows one disruption, let the drain go on")}
+	if len(r.owned) > 0 {
+		remedies = each.Of(r.owned, askOwnerOf)
 	}
-	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !r.of.NeverHasRoom() {
+	switch {
+	case r.cause == CauseSeveralBudgets && r.second != "":
+		return append(remedies, act(in(pod.Namespace)+"delete pdb "+arg(r.second), "leaves the pods to the other budgets; with one, drains go on"))
+	case r.cause == CauseBudgetNotObserved && !r.unworkable:
+		return append([]Remedy{look("oc get clusteroperator kube-controller-manager", "says whether what keeps budgets up to date runs")}, append(remedies,
+			act(`oc patch kubecontrollermanager cluster --type=merge -p '{"spec":{"forceRedeploymentReason":"'"budgets $(date)"'"}}'`,
+				"starts kube-controller-manager anew on each control plane node, one after the other, which takes some minutes; what runs goes on"))...)
+	case len(r.owned) > 0 && !isRouter(pod), r.of == nil:
+		return remedies
+	case r.unworkable && len(r.owned) == 0:
+		return append(remedies, d.counting(pod, r))
+	}
+	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !d.isOwned(pod) && !r.of.NeverHasRoom() {
 		remedies = append(remedies, more)
 	}
 	if fewer := oneFewer(pod, r, cause); fewer.Command != "" && cause != CauseBudgetFull && cause != CauseImageNotPulled {
 		remedies = append(remedies, fewer)
 	}
-	if cause == CauseBudgetFull && r.of.NeverHasRoom() {
+	if cause == CauseBudgetFull && r.of.NeverHasRoom() && len(r.owned) == 0 {
 		remedies = append(remedies, act(in(pod.Namespace)+"patch pdb "+arg(r.budget)+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`,
 			"lets one pod go at a time, now and at each later drain"))
 	}
 	return remedies
+}
+
+// askOwnerOf shows what the owner of a budget waits for. Nobody else is to change or go around the budget: it may be all that keeps
+// data within reach.
+func askOwnerOf(b rollout.Budget) Remedy {
+	o := rollout.OwnerOf(b)
+	kind := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind().String()
+	return look(in(b.Namespace)+"describe "+arg(strings.ToLower(kind))+" "+arg(o.Name), "shows what "+b.Maker()+" waits for; it lets the drain go on when that is there")
 }
 
 // counting has the budget count existing pods, of which one may go; of bare pods, which nothing

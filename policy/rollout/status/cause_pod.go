@@ -186,10 +186,10 @@ func (d *diagnosis) kept(w *explanation, p *rollout.Pod) {
 }
 
 // isOtherRevision reports whether a pod is of another version of its app than one that is ready: the
-// app's own rollout has not come further.
+// app's own rollout has not come further. An app of an operator is that one's to roll out.
 func (d *diagnosis) isOtherRevision(p *rollout.Pod) bool {
 	owner := ownerOf(p)
-	return owner != "" && slices.ContainsFunc(d.of[p.Namespace], func(other *rollout.Pod) bool {
+	return owner != "" && !d.isOwned(p) && slices.ContainsFunc(d.of[p.Namespace], func(other *rollout.Pod) bool {
 		return other.Ready && !other.Deleted && ownerOf(other) == owner && revisionOf(other) != revisionOf(p)
 	})
 }
@@ -260,12 +260,25 @@ func ownerOf(p *rollout.Pod) string {
 	return ""
 }
 
+// isOwned reports whether an operator makes what makes a pod, and would take back what others change of it.
+func (d *diagnosis) isOwned(p *rollout.Pod) bool {
+	owner := ownerOf(p)
+	return slices.ContainsFunc(d.Cluster.Controllers, func(c rollout.Controller) bool {
+		return c.Owned && c.Namespace == p.Namespace && strings.ToLower(c.Kind)+"/"+arg(c.Name) == owner
+	})
+}
+
+// isRouter reports whether a pod is of an IngressController, which is its administrator's to scale.
+func isRouter(p *rollout.Pod) bool {
+	return p.Namespace == "openshift-ingress" && strings.HasPrefix(ownerOf(p), "deployment/router-")
+}
+
 // scaled returns the command that gives an app one more pod than it has, "" where an operator
 // would take it back.
 func scaled(p *rollout.Pod, pods int32) Remedy {
 	owner := ownerOf(p)
 	switch {
-	case p.Namespace == "openshift-ingress" && strings.HasPrefix(owner, "deployment/router-"):
+	case isRouter(p):
 		return act(fmt.Sprintf(`oc -n openshift-ingress-operator patch ingresscontroller %s --type=merge -p '{"spec":{"replicas":%d}}'`, strings.TrimPrefix(owner, "deployment/router-"), pods+1),
 			"starts one more router; once it is ready, the budget has room")
 	case owner == "" || strings.HasPrefix(owner, "daemonset/") || strings.HasPrefix(p.Namespace, "openshift-"):

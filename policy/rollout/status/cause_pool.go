@@ -241,8 +241,10 @@ func (d *diagnosis) newConfigs(p *Pool, h *HoldUp) {
 		if len(h.Remedies) < shown && selector.Matches(labels.Set(c.Labels)) && !rendered(c.Name) {
 			h.because(fmt.Sprintf("MachineConfig %s is not in what MCO last rendered for the pool: it is new, and may be the reason", c.Name))
 			h.Remedies = append(h.Remedies,
-				look("oc get machineconfig "+arg(c.Name)+" -o yaml", "shows it: repair it if it is wanted"),
-				act("oc delete machineconfig "+arg(c.Name), "takes it back; MCO renders without it at once, and no node changes for it"))
+				look("oc get machineconfig "+arg(c.Name)+" -o yaml", "shows it, and its owner, if it has one: repair what is wanted"))
+			if !c.Owned {
+				h.Remedies = append(h.Remedies, act("oc delete machineconfig "+arg(c.Name), "takes it back; MCO renders without it at once, and no node changes for it"))
+			}
 		}
 	}
 }

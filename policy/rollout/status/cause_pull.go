@@ -189,10 +189,10 @@ func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}
 }
 
-// object returns the mirror object of that name, nil if there is none or more than one name.
+// object returns the mirror object of that name, nil if there is none or more than one name, or if its owner would make it again.
 func (d *diagnosis) object(names []string) mirrors.Object {
 	i := slices.IndexFunc(d.set.Objects, func(o mirrors.Object) bool { return len(names) == 1 && mirrors.NameOf(o) == names[0] })
-	if i < 0 {
+	if i < 0 || rollout.OwnerOf(d.set.Objects[i]) != nil {
 		return nil
 	}
 	return d.set.Objects[i]

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -157,6 +158,15 @@ func TestCauses(t *testing.T) {
 			in.Cluster.Budgets[0].Spec.MaxUnavailable = new(intstr.FromInt32(0))
 			byDeployment(in)
 		}), CauseBudgetFull, "it leaves no room for a drain", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`},
+		{"a budget that an operator lowers while another of its pods is down", deadlock(func(in *Input) {
+			in.Cluster.Budgets[0] = ownedBy(cartBudget("cart", 0, 1, 1))
+			in.Cluster.Pods[1].Spec = &rollout.PodSpec{Labels: map[string]string{"app": "store"}}
+		}, "failing=CrashLoopBackOff"), CauseBudgetFull, "CephCluster data made budget cart, and changes or deletes it by itself\npod shop/2 on b does not start", ""},
+		{"an app that an operator counts", deadlock(func(in *Input) {
+			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
+			in.Cluster.Controllers = []rollout.Controller{{Namespace: "shop", Owner: rollout.Owner{Kind: "Deployment", Name: "cart"}, Owned: true}}
+			byDeployment(in)
+		}), CauseBudgetFull, "it leaves no room for a drain", "oc -n shop delete pod 1"},
 		{"the routers of OpenShift", deadlock(func(in *Input) {
 			byDeployment(in)
 			for i := range in.Cluster.Pods {
@@ -273,7 +283,37 @@ func TestCauses(t *testing.T) {
 			if !strings.HasPrefix(effective, tt.effective) || (effective == "") != (tt.effective == "") {
 				t.Errorf("the first remedy that changes something: got %q, want %q", effective, tt.effective)
 			}
+			wantLeftToOwner(t, tt.in)
 		})
+	}
+}
+
+// ownedBy makes a budget that of a CephCluster, as Rook's are.
+func ownedBy(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
+	b = b.DeepCopy()
+	b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "ceph.rook.io/v1", Kind: "CephCluster", Name: "data", Controller: new(true)}}
+	return b
+}
+
+// wantLeftToOwner: were the same budgets an operator's, no remedy would change, outnumber or go around them, and its owner would be
+// looked at.
+func wantLeftToOwner(t *testing.T, in Input) {
+	t.Helper()
+	in.Cluster.Budgets = each.Of(in.Cluster.Budgets, ownedBy)
+	for _, h := range Diagnose(in, asked(in)).HoldUps {
+		asksOwner := false
+		for _, r := range h.Remedies {
+			asksOwner = asksOwner || strings.Contains(r.Command, "describe cephcluster.ceph.rook.io data")
+			refused := slices.ContainsFunc(h.pods, func(p string) bool {
+				return strings.HasSuffix(r.Command, " delete pod "+strings.TrimPrefix(p, "shop/"))
+			})
+			if len(in.Cluster.Budgets) > 0 && (refused || strings.Contains(r.Command+r.Effect, "pdb") || strings.Contains(r.Command+r.Effect, "more replicas") || strings.Contains(r.Command, "scale deployment/")) {
+				t.Errorf("a remedy against the owner of a budget: %s (%s)", r.Command, r.Effect)
+			}
+		}
+		if len(in.Cluster.Budgets) > 0 && len(h.pods) > 0 && h.Cause != CauseEvictionRefused && !asksOwner {
+			t.Errorf("the owner of the budget is not asked: %+v", h.Remedies)
+		}
 	}
 }
 

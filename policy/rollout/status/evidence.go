@@ -138,10 +138,12 @@ func isWithout(p policy.Presence) bool {
 // CertificateRequest is an unapproved CertificateSigningRequest of a kubelet.
 type CertificateRequest struct{ Name, Node string }
 
-// MachineConfig is a MachineConfig that MCO renders into that of a pool, with the labels that pools select.
+// MachineConfig is a MachineConfig that MCO renders into that of a pool, with the labels that pools select. Owned says that something
+// makes it from an object of another kind, and would make it again.
 type MachineConfig struct {
 	Name   string
 	Labels map[string]string
+	Owned  bool
 }
 
 const (
