@@ -58,6 +58,8 @@ type Consumer struct {
 	// NeverRan is set for a container of a pod whose image no node has had, as the pod's status says:
 	// none has tried, or those that have did not get it.
 	NeverRan bool
+	// AnyNamespace is set for what may run in others than Namespace, too: no release says where its images run.
+	AnyNamespace bool
 	// Guessed is set where only the look of the object suggests that it names the image:
 	// it has the shape of a pod's specification, or a text in it reads like a reference.
 	// Outside of protected namespaces it never denies.

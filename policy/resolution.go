@@ -140,17 +140,29 @@ func (r *resolution) ownPolicies() []string {
 }
 
 // byPolicy divides img by those namespaces of its consumers that have signature policies of their own:
-// by the namespace, "" for all that are held to the cluster's.
+// by the namespace, "" for all that are held to the cluster's. What may run in any namespace is held to all.
 func (r *resolution) byPolicy(img Image, namespaces []string) map[string]Image {
 	parts := map[string]Image{}
-	for _, c := range img.Consumers {
-		key := ""
-		if _, own := slices.BinarySearch(namespaces, c.Namespace); own && r.differsIn(c.Namespace, img.Ref) {
-			key = c.Namespace
-		}
-		part := parts[key]
+	add := func(namespace string, c Consumer) {
+		part := parts[namespace]
 		part.Ref, part.Consumers = img.Ref, append(part.Consumers, c)
-		parts[key] = part
+		parts[namespace] = part
+	}
+	for _, c := range img.Consumers {
+		_, own := slices.BinarySearch(namespaces, c.Namespace)
+		switch {
+		case c.AnyNamespace:
+			add("", c)
+			for _, namespace := range namespaces {
+				if r.differsIn(namespace, img.Ref) {
+					add(namespace, c)
+				}
+			}
+		case own && r.differsIn(c.Namespace, img.Ref):
+			add(c.Namespace, c)
+		default:
+			add("", c)
+		}
 	}
 	if len(parts) == 0 {
 		parts[""] = img

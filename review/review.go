@@ -248,6 +248,9 @@ func (r *Reviewer) ReadPulls(ctx context.Context) (Pulls, error) {
 // Nodes returns those of the cluster.
 func (p Pulls) Nodes() []*corev1.Node { return p.cluster.Nodes }
 
+// Images returns those in use.
+func (p Pulls) Images() policy.Images { return p.cluster.Images }
+
 // Set returns the configuration in force.
 func (p Pulls) Set() mirrors.Set { return p.set }
 

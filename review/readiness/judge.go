@@ -164,7 +164,8 @@ func (j *judging) payload(ctx context.Context) (*release.Payload, error) {
 	return payload, nil
 }
 
-// judged is the namespace for which images of a release are judged: that of CVO, one of the platform's.
+// judged is the namespace for which images of a release are judged: that of CVO, one of the platform's. Only the release image is known to
+// run there.
 const judged = "openshift-cluster-version"
 
 // asImage returns an image as the inventory would have it if the release ran.
@@ -173,6 +174,7 @@ func (j *judging) asImage(i *Image) policy.Image {
 	if i.IsRelease {
 		c.Placement = j.controlPlane()
 	}
+	c.AnyNamespace = !i.IsRelease && !i.OS
 	return policy.Image{Ref: i.Ref, Consumers: []policy.Consumer{c}}
 }
 
@@ -253,9 +255,10 @@ func (j *judging) images(ctx context.Context, payload *release.Payload) {
 	}
 	for _, plan := range plans {
 		j.Record.Plan, j.Record.Verdict = plan, plan.Decide(facts) // that of the last plan stays
-		j.judge(plan, j.Record.Verdict, facts)
+		j.judge(in("", plan), facts)
 	}
 	j.problems(plans)
+	j.inNamespaces(ctx, plans, facts)
 }
 
 // partSize is how many images are looked up as a part: while the signatures of one part are asked for, the others' manifests are, so
@@ -273,42 +276,57 @@ func parts(plans []policy.Plan) []review.NextLookups {
 	return all
 }
 
-// judge enters what a plan says of each image: what is worst of all plans stays.
-func (j *judging) judge(plan policy.Plan, verdict policy.Verdict, facts policy.Facts) {
-	results := map[string]policy.Result{}
-	routes := map[string][]*policy.Reroute{}
+// A judgement is what a plan says of one image.
+type judgement struct {
+	state    State
+	findings []policy.Finding
+	routes   []*policy.Reroute
+}
+
+// judgements returns what a plan says, by image. There is none for what no node can make sense of.
+func judgements(plan policy.Plan, facts policy.Facts) map[string]judgement {
+	of := map[string]judgement{}
+	verdict := plan.Decide(facts)
 	image := -1 // among the results
 	for i := range plan.Reroutes {
 		r := &plan.Reroutes[i]
 		if i == 0 || r.Image.Ref != plan.Reroutes[i-1].Image.Ref {
 			image++
-			results[r.Image.Ref] = verdict.Results[image]
 		}
-		routes[r.Image.Ref] = append(routes[r.Image.Ref], r)
+		of[r.Image.Ref] = judgement{state: stateOf(verdict.Results[image]), routes: append(of[r.Image.Ref].routes, r)}
 	}
-	found := map[string][]policy.Finding{}
 	for _, f := range verdict.Findings {
-		found[f.Image.Ref] = append(found[f.Image.Ref], f)
+		if j, ok := of[f.Image.Ref]; ok {
+			j.findings = append(j.findings, f)
+			of[f.Image.Ref] = j
+		}
 	}
+	return of
+}
+
+// judge enters what a plan says of each image: what is worst of all plans stays.
+func (j *judging) judge(plan policy.Plan, facts policy.Facts) {
+	of := judgements(plan, facts)
 	nodes, controlPlane := policy.PlatformsOf(j.pulls.Nodes()), j.controlPlanePlatforms()
 	for i := range j.Images {
 		img := &j.Images[i]
-		result, planned := results[img.Ref]
-		img.enter(stateOf(result, planned), found[img.Ref])
-		for _, r := range routes[img.Ref] {
+		said, planned := of[img.Ref]
+		if !planned {
+			said.state = NotReady
+		}
+		img.enter(said.state, said.findings)
+		for _, r := range said.routes {
 			img.look(r, facts)
 			img.fits(r, facts, nodes, controlPlane)
 		}
 	}
 }
 
-func stateOf(result policy.Result, planned bool) State {
-	switch {
-	case !planned: // no node can make sense of its name
-		return NotReady
-	case result == policy.ResultVerified:
+func stateOf(result policy.Result) State {
+	switch result {
+	case policy.ResultVerified:
 		return Ready
-	case result == policy.ResultFails || result == policy.ResultFailsAlready:
+	case policy.ResultFails, policy.ResultFailsAlready:
 		return NotReady
 	default:
 		return Unknown
@@ -353,7 +371,9 @@ func (i *Image) look(r *policy.Reroute, facts policy.Facts) {
 		}
 		i.Required = true
 		for _, f := range policy.SignaturesAt(*s, facts) {
-			if !slices.ContainsFunc(i.Signatures, func(known policy.SignatureFinding) bool { return known.At == f.At && known.Digest == f.Digest }) {
+			if !slices.ContainsFunc(i.Signatures, func(known policy.SignatureFinding) bool {
+				return known.At == f.At && known.Digest == f.Digest && known.State == f.State
+			}) {
 				i.Signatures = append(i.Signatures, f)
 			}
 		}

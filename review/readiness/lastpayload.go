@@ -29,6 +29,8 @@ type LastPayload struct {
 	end     context.CancelFunc
 	running sync.WaitGroup
 
+	today *LastPayload // of the release that runs; nil in itself
+
 	mu   sync.Mutex
 	last *reading // nil for none
 }
@@ -52,15 +54,25 @@ type reading struct {
 // NewLastPayload returns a LastPayload that remembers none.
 func NewLastPayload() *LastPayload {
 	ctx, end := context.WithCancel(context.Background()) // ended by Close
-	return &LastPayload{ctx: ctx, end: end}
+	return &LastPayload{ctx: ctx, end: end, today: &LastPayload{ctx: ctx, end: end}}
+}
+
+// ofToday returns what remembers the release that runs, beside the one that is judged; nil if p is.
+func (p *LastPayload) ofToday() *LastPayload {
+	if p == nil {
+		return nil
+	}
+	return p.today
 }
 
 // Close ends the reading under way, and waits for it.
 func (p *LastPayload) Close() {
-	p.mu.Lock()
-	p.end()
-	p.mu.Unlock()
-	p.running.Wait()
+	for _, of := range []*LastPayload{p, p.today} {
+		of.mu.Lock()
+		of.end()
+		of.mu.Unlock()
+		of.running.Wait()
+	}
 }
 
 // get returns the payload of key, which read reads unless it is remembered. The error is that of ctx, or says that it

@@ -45,17 +45,12 @@ func runsIn(cluster rollout.Cluster, pool rollout.Pool, today *release.Payload) 
 	if slices.ContainsFunc(cluster.Nodes, func(n *corev1.Node) bool { return members[n.Name] && isControlPlane(n) }) {
 		return nil
 	}
-	names := map[string]string{} // by digest
-	for _, i := range today.Images {
-		_, digest, _ := strings.Cut(i.Ref, "@")
-		names[digest] = i.Name
-	}
+	names := namesByDigest(today)
 	runs := map[string]bool{}
 	for i := range cluster.Pods {
 		if p := &cluster.Pods[i]; members[p.Node] {
 			for _, c := range p.Spec.Containers {
-				_, digest, _ := strings.Cut(c.Image, "@")
-				if name, ok := names[digest]; ok {
+				for _, name := range names[digestOf(c.Image)] {
 					runs[name] = true
 				}
 			}
@@ -65,6 +60,20 @@ func runsIn(cluster rollout.Cluster, pool rollout.Pool, today *release.Payload) 
 		return nil
 	}
 	return runs
+}
+
+// namesByDigest returns what a release calls its images.
+func namesByDigest(p *release.Payload) map[string][]string {
+	names := map[string][]string{}
+	for _, i := range p.Images {
+		names[digestOf(i.Ref)] = append(names[digestOf(i.Ref)], i.Name)
+	}
+	return names
+}
+
+func digestOf(ref string) string {
+	_, digest, _ := strings.Cut(ref, "@")
+	return digest
 }
 
 // Today returns the release that the cluster runs, read from where its nodes would take it. The error says why it is not known.
@@ -77,6 +86,7 @@ func Today(ctx context.Context, w World) (*release.Payload, error) {
 	if len(v.Status.History) == 0 || now.Image == "" {
 		return nil, errors.New("an update is under way, or may be")
 	}
+	w.Payload = w.Payload.ofToday()
 	j, err := newJudging(ctx, w, Choice{Image: now.Image})
 	if err != nil {
 		return nil, err

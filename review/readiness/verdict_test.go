@@ -2,6 +2,7 @@ package readiness_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -19,6 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
 const (
@@ -63,6 +65,8 @@ func TestJudge(t *testing.T) {
 	plain := s.pushPlain(t)
 	nodes := slices.DeleteFunc(strings.Split(s.with(t), "---\n"), func(d string) bool { return strings.Contains(d, "\nkind: Node\n") })
 	contradiction := object("config.openshift.io/v1", "ImageTagMirrorSet", "name: contradicts", "spec: {imageTagMirrors: [{source: "+testrelease.Source+", mirrors: ["+s.Mirror+"/openshift/release-images], mirrorSourcePolicy: AllowContactingSource}]}")
+	ingress := object("config.openshift.io/v1", "ImagePolicy", "namespace: openshift-ingress, name: house", `spec: {scopes: ["`+s.Images+`"], policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: `+base64.StdEncoding.EncodeToString(signer.Key("house").PEM())+"}}}}")
+	same := []string{"sha256:" + strings.Repeat("a", 64), s.Digest} // runs today
 	for _, tt := range []struct {
 		reason, objects, asked string
 		gone                   []string // ends of paths
@@ -83,6 +87,9 @@ func TestJudge(t *testing.T) {
 		{"the system of a pool is missing", s.with(t), "", []string{s.PartOf("rhel-coreos-extensions", "image").Path}, notReady, notReady, []string{"5 of 6 images can be pulled by all nodes that need them, 1 cannot.", "last   rhel-coreos-extensions  NOT READY", "(for the nodes of worker)\n", "The evidence above does not support it."}, toGiveIt},
 		{"of two pools", s.with(t, "", masterPool), "", []string{s.PartOf("rhel-coreos", "image").Path}, notReady, notReady, []string{"(for the nodes of master, worker)\n"}, ""},
 		{"a signature that the release's policy asks for", s.with(t), "", []string{s.PartOf("cluster-version-operator", "signature").Path}, notReady, notReady, []string{"SignatureMissing", "required by ClusterImagePolicy openshift"}, toGiveIt},
+		{"a policy of a namespace", s.with(t, "", ingress), "", nil, unknown, unknown, []string{"- which of them run there today is not known: " + s.Releases + "@sha256:aaaa"}, toGiveIt},
+		{"one, and nothing of it runs there", s.with(t, append(same, "", ingress)...), "", nil, unknown, unknown, []string{"UNKNOWN: nodes may refuse 3 images of the release in namespace openshift-ingress, which has an image policy of its own, and whether they are to run there is not known\n- cluster-version-operator, component-003, component-004\n- cluster-version-operator: nodes would reject it", "- required by ImagePolicy openshift-ingress/house, scope " + s.Images}, toGiveIt},
+		{"one, where today's image of that name runs", s.with(t, append(same, "", ingress, "", pod("openshift-ingress", "router", s.Images+"@"+s.digestOf("component-004")))...), "", nil, notReady, notReady, []string{"-      component-004  NOT READY  nodes would reject it for its signatures where they would pull it: in namespace openshift-ingress, where it runs today\n", "rejected at ", "nodes may refuse 2 images of the release"}, toGiveIt},
 		{"the payload", s.with(t), "", []string{s.PartOf("release", "layer").Path}, notReady, notReady, []string{"Which images it consists of is not known, as its release image could not be read.", "first  (release image)  NOT READY"}, ""},
 		{"the mirror is down", s.with(t, s.Mirror, "127.0.0.1:1"), "", nil, unknown, unknown, []string{"first  (release image)  UNKNOWN"}, toGiveIt},
 

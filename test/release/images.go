@@ -22,6 +22,8 @@ import (
 
 	imagename "github.com/google/go-containerregistry/pkg/name"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
@@ -225,9 +227,12 @@ func (s *Stage) Copy(tag string) error {
 	return s.Attach(repository, s.Mirror+"/"+repository, s.Digest)
 }
 
-// Attach signs an image of a repository, as the image of its digest in source.
-func (s *Stage) Attach(repository, source, digest string) error {
-	image, err := testregistries.NewAttached(signer.Attach(signer.Key("release").Sign(source+"@"+digest, digest)))
+// Attach signs an image of a repository, as the image of its digest in source, with keys instead of that of the release.
+func (s *Stage) Attach(repository, source, digest string, keys ...string) error {
+	if keys == nil {
+		keys = []string{"release"}
+	}
+	image, err := testregistries.NewAttached(signer.Attach(each.Of(keys, func(key string) signing.Signature { return signer.Key(key).Sign(source+"@"+digest, digest) })...))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,118 @@
+package readiness
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// in returns what a plan says of pods of a namespace with an image policy of its own, "" for all others. The namespace of the release
+// image is known.
+func in(namespace string, plan policy.Plan) policy.Plan {
+	plan.Reroutes = slices.DeleteFunc(slices.Clone(plan.Reroutes), func(r policy.Reroute) bool { return ownPolicyOf(&r) != namespace })
+	return plan
+}
+
+func ownPolicyOf(r *policy.Reroute) string {
+	if slices.ContainsFunc(r.Image.Consumers, func(c policy.Consumer) bool { return c.AnyNamespace }) {
+		return r.Namespace
+	}
+	return ""
+}
+
+// inNamespaces enters what namespaces with image policies of their own would refuse. No release says in which namespace an image runs: one
+// of which today's runs there is not ready, and of others it is not known whether it has to be.
+func (j *judging) inNamespaces(ctx context.Context, plans []policy.Plan, facts policy.Facts) {
+	namespaces := map[string]bool{}
+	for _, plan := range plans {
+		for i := range plan.Reroutes {
+			namespaces[ownPolicyOf(&plan.Reroutes[i])] = true
+		}
+	}
+	delete(namespaces, "")
+	var today *atWork
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		doubts := map[string]judgement{}
+		for _, plan := range plans {
+			of := judgements(in(namespace, plan), facts)
+			for i := range j.Images {
+				img := &j.Images[i]
+				said, may := of[img.Ref]
+				if !may || img.State == NotReady {
+					continue
+				}
+				if said.state != Ready && today == nil {
+					today = j.atWork(ctx)
+				}
+				if said.state != Ready && !today.runs[namespace][img.Name] {
+					doubts[img.Name] = said
+					continue
+				}
+				for k := range said.findings {
+					said.findings[k].Reason += ": in namespace " + namespace + ", where it runs today"
+				}
+				img.enter(said.state, said.findings)
+				for _, r := range said.routes {
+					img.look(r, facts)
+				}
+			}
+		}
+		j.doubt(namespace, doubts, today)
+	}
+}
+
+// doubt enters that images would, or may, be refused in a namespace in which they are not known to run.
+func (j *judging) doubt(namespace string, doubts map[string]judgement, today *atWork) {
+	if len(doubts) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(doubts))
+	detail := []string{text.Names(names, maxNamed)}
+	for _, f := range doubts[names[0]].findings {
+		detail = append(detail, slices.Concat([]string{names[0] + ": " + f.Reason}, f.Detail)...)
+	}
+	if today.unknown != "" {
+		detail = append(detail, "which of them run there today is not known: "+today.unknown)
+	}
+	j.Problems = append(j.Problems, Problem{
+		AboutConfiguration, Unknown,
+		fmt.Sprintf("nodes may refuse %s of the release in namespace %s, which has an image policy of its own, and whether they are to run there is not known", text.Count(len(names), "image"), namespace),
+		each.Of(detail, text.Line),
+	})
+}
+
+// An atWork says which images of today's release run in which namespaces.
+type atWork struct {
+	runs    map[string]map[string]bool // by namespace and name
+	unknown string                     // why that is not known; "" if it is
+}
+
+func (j *judging) atWork(ctx context.Context) *atWork {
+	at := atWork{runs: map[string]map[string]bool{}}
+	today, err := Today(ctx, j.World)
+	if err != nil {
+		at.unknown = err.Error()
+		return &at
+	}
+	names := namesByDigest(today)
+	for img := range j.pulls.Images().All() {
+		for _, c := range img.Consumers {
+			if c.Use != policy.Running && (c.Use != policy.Referenced || c.Placement == nil) { // settings name what runs elsewhere
+				continue
+			}
+			for _, name := range names[cmp.Or(digestOf(img.Ref), c.Digest)] {
+				if at.runs[c.Namespace] == nil {
+					at.runs[c.Namespace] = map[string]bool{}
+				}
+				at.runs[c.Namespace][name] = true
+			}
+		}
+	}
+	return &at
+}
