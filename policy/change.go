@@ -51,7 +51,7 @@ func (c Change) onlyDeletes() bool {
 	less := func(of, than mirrors.Set) int {
 		return len(without(of.Objects, than.Objects)) + len(differing(of.Policies, than.Policies)) + len(differing(of.Pinned, than.Pinned))
 	}
-	return c.keepsLists() && less(c.After, c.Before) == 0 && less(c.Before, c.After) > 0
+	return c.keepsLists() && c.keepsFiles() && less(c.After, c.Before) == 0 && less(c.Before, c.After) > 0
 }
 
 // onlyShrinks reports whether c only removes entries, or mirrors from entries.
@@ -64,7 +64,7 @@ func (c Change) onlyShrinks() bool {
 			before[key] = append(before[key], e.Mirrors)
 		}
 	}
-	return c.keepsLists() && !slices.ContainsFunc(added(c), func(e mirrors.Entry) bool {
+	return c.keepsLists() && c.keepsFiles() && !slices.ContainsFunc(added(c), func(e mirrors.Entry) bool {
 		return !slices.ContainsFunc(before[entryIdentity(e)], func(was []string) bool { return mirrors.IsPart(e.Mirrors, was) })
 	})
 }
@@ -87,6 +87,11 @@ func (c Change) keepsLists() bool {
 			r.AllowedRegistries, []string{""}, r.ContainerRuntimeSearchRegistries)
 	}
 	return slices.Equal(lists(c.Before), lists(c.After))
+}
+
+// keepsFiles reports whether c leaves the files of MachineConfigs as they are.
+func (c Change) keepsFiles() bool {
+	return mirrors.Set{Files: c.Before.Files}.Equal(mirrors.Set{Files: c.After.Files})
 }
 
 // neverContact returns, by source, the objects that block it for nodes. An entry

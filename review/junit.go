@@ -49,7 +49,11 @@ func (r Record) WriteJUnit(w io.Writer) error {
 		found[f.Image.Ref] = append(found[f.Image.Ref], f)
 	}
 	waived := r.Verdict.Waived()
-	cases := []TestCase{CaseOf("configuration", "the merged configuration", found[""], waived)}
+	whole := CaseOf("configuration", "the merged configuration", found[""], waived)
+	for _, note := range r.Notes {
+		whole.Output += "Note: " + text.Line(note) + "\n"
+	}
+	cases := []TestCase{whole}
 	if r.Forecast != nil {
 		c := CaseOf("rollout", "the rollout", ofRollout, waived)
 		c.Output = "Forecast: it " + text.Line(r.Forecast.String()) + ".\n" + c.Output

@@ -9,15 +9,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// roleLabel is the label by which pools select MachineConfigs.
-const roleLabel = "machineconfiguration.openshift.io/role"
+// RoleLabel is the label by which pools select MachineConfigs.
+const RoleLabel = "machineconfiguration.openshift.io/role"
 
 // filesIn returns the files of a MachineConfig that say where nodes pull from and what they
 // require of images, other than those that MCO generates or merges from others. What cannot be decoded is left out, as
 // nodes of that role could not start with it.
 func filesIn(mc machineConfig) []mirrors.File {
 	name := mc.Metadata.Name
-	if strings.HasPrefix(name, "rendered-") || strings.HasPrefix(name, "99-") && strings.HasSuffix(name, "-generated-registries") {
+	if IsGenerated(name) {
 		return nil
 	}
 	var files []mirrors.File
@@ -26,10 +26,16 @@ func filesIn(mc machineConfig) []mirrors.File {
 			continue
 		}
 		if text, err := f.Contents.decode(); err == nil {
-			files = append(files, mirrors.File{MachineConfig: name, Role: mc.Metadata.Labels[roleLabel], Path: f.Path, Contents: text})
+			files = append(files, mirrors.File{MachineConfig: name, Role: mc.Metadata.Labels[RoleLabel], Path: f.Path, Contents: text})
 		}
 	}
 	return files
+}
+
+// IsGenerated reports whether MCO generates the MachineConfig of that name for its registries' files, or merges it from
+// others.
+func IsGenerated(name string) bool {
+	return strings.HasPrefix(name, RenderedPrefix) || strings.HasPrefix(name, "99-") && strings.HasSuffix(name, "-generated-registries")
 }
 
 // FilesOf is DecodeFiles for a MachineConfig that has been decoded. Of its files, which may
@@ -67,7 +73,7 @@ func DecodeFiles(data []byte) ([]mirrors.File, error) {
 func EncodeFiles(files []mirrors.File) any {
 	var mc machineConfig
 	for _, f := range files {
-		mc.Metadata.Name, mc.Metadata.Labels = f.MachineConfig, map[string]string{roleLabel: f.Role}
+		mc.Metadata.Name, mc.Metadata.Labels = f.MachineConfig, map[string]string{RoleLabel: f.Role}
 		mc.Spec.Config.Storage.Files = append(mc.Spec.Config.Storage.Files, encodedFile(f.Path, f.Contents))
 	}
 	return mc

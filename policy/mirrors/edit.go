@@ -122,6 +122,8 @@ func isObject(o Object) bool {
 		return o != nil
 	case *mcfgv1.PinnedImageSet:
 		return o != nil
+	case *MachineConfig:
+		return o != nil
 	default:
 		return false
 	}
@@ -149,6 +151,11 @@ func (p step) apply(s Set) Set {
 		s.Policies = p.applyTo(s.Policies)
 	case *mcfgv1.PinnedImageSet:
 		s.Pinned = p.applyTo(s.Pinned)
+	case *MachineConfig:
+		s.Files = slices.DeleteFunc(slices.Clone(s.Files), func(f File) bool { return o != nil && f.MachineConfig == o.Name })
+		if p.kind == stepPut && o != nil {
+			s.Files = append(s.Files, o.Files...)
+		}
 	default:
 		s.Objects = p.applyTo(s.Objects)
 	}
@@ -201,6 +208,9 @@ func (p step) isMadeIn(s Set) bool {
 	if KindOf(p.object) == ImageConfigGVK.Kind {
 		after := p.apply(s)
 		return equality.Semantic.DeepEqual(s.Registries, after.Registries) && s.TrustedCA == after.TrustedCA
+	}
+	if KindOf(p.object) == MachineConfigKind {
+		return s.Equal(p.apply(s))
 	}
 	objects, name := slices.Concat(s.Objects, s.Policies, s.Pinned), NameOf(p.object)
 	i := slices.IndexFunc(objects, func(o Object) bool { return NameOf(o) == name })
@@ -292,6 +302,8 @@ func specOf(o Object) (spec any, ok bool) {
 		return o.Spec, true
 	case *mcfgv1.PinnedImageSet:
 		return o.Spec, true
+	case *MachineConfig:
+		return o.Files, true
 	default:
 		return nil, false
 	}

@@ -155,3 +155,28 @@ func TestEditOfNoObject(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMachineConfigs: one that is put counts as if it had been there, takes the place of its namesake, and is gone without a trace.
+func TestMachineConfigs(t *testing.T) {
+	file := func(name, contents string) File {
+		return File{MachineConfig: name, Role: workerPool, Path: "/etc/containers/registries.conf.d/" + name + ".conf", Contents: []byte(contents)}
+	}
+	mc := func(name string, files ...File) *MachineConfig {
+		return &MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}, Files: files}
+	}
+	const toA, toB = "[[registry]]\nlocation = 'quay.io'\n[[registry.mirror]]\nlocation = 'a.example.com'\n", "[[registry]]\nlocation = 'quay.io'\nblocked = true\n"
+	other := Set{Files: []File{file("other", toA)}}
+	put := Put(mc("own", file("own", toB)))
+	for reason, tt := range map[string]struct{ got, want Set }{
+		"put":      {put.Apply(other), Set{Files: []File{file("other", toA), file("own", toB)}}},
+		"replaced": {Put(mc("own")).Apply(put.Apply(other)), other},
+		"deleted":  {Delete(mc("own")).Apply(put.Apply(other)), other},
+	} {
+		if !tt.got.Equal(tt.want) {
+			t.Errorf("%s: %v, want %v", reason, tt.got.Files, tt.want.Files)
+		}
+	}
+	if other.Holds(put) || !put.Apply(other).Holds(put) || put.Err() != nil || put.Subject() != "MachineConfig own" {
+		t.Errorf("%v", put)
+	}
+}

@@ -174,6 +174,15 @@ func (s Set) withFiles(conf sysregistriesv2.V2RegistriesConf) (sysregistriesv2.V
 	return conf, made
 }
 
+// Unreadable returns why nodes could not read f, which would end every pull there; nil if they can.
+func (f File) Unreadable() error {
+	if IsRegistriesFile(f.Path) {
+		_, err := parseFile(f.Contents)
+		return err
+	}
+	return checkPolicyFile(f.Path, f.Contents)
+}
+
 func parseFile(text []byte) (conf sysregistriesv2.V2RegistriesConf, err error) {
 	if _, err = toml.Decode(string(text), &conf); err != nil {
 		return conf, err

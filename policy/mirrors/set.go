@@ -20,7 +20,7 @@ import (
 // An Object is a *configv1.ImageTagMirrorSet, a *configv1.ImageDigestMirrorSet,
 // an *operatorv1alpha1.ImageContentSourcePolicy, the *configv1.Image that
 // holds the registry sources of the cluster, a *configv1.ClusterImagePolicy, a
-// *configv1.ImagePolicy or a *mcfgv1.PinnedImageSet. Only an ImagePolicy has a namespace.
+// *configv1.ImagePolicy, a *mcfgv1.PinnedImageSet or a *MachineConfig. Only an ImagePolicy has a namespace.
 type Object = metav1.Object
 
 // A Set is everything in a cluster that ends up in registries.conf, policy.json and
@@ -69,6 +69,16 @@ type File struct {
 	Path     string
 	Contents []byte
 }
+
+// A MachineConfig is what matters of one that a change brings or takes away: its Files, which are
+// those of its name in a Set. New and Parse know none, since an API server has no rule for them.
+type MachineConfig struct {
+	metav1.ObjectMeta
+	Files []File
+}
+
+// MachineConfigKind is its kind.
+const MachineConfigKind = "MachineConfig"
 
 // clusterName is the only name under which MCO reads the image configuration.
 const clusterName = "cluster"
@@ -155,6 +165,8 @@ func KindOf(o Object) string {
 		return NamespacePolicyGVK.Kind
 	case *mcfgv1.PinnedImageSet:
 		return PinnedSetGVK.Kind
+	case *MachineConfig:
+		return MachineConfigKind
 	default:
 		return fmt.Sprintf("%T", o)
 	}

@@ -46,6 +46,10 @@ func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err
 			again.mistakes = append(again.mistakes, e.mistake)
 			continue
 		}
+		if e.machineConfig != nil {
+			again.objects = append(again.objects, e.machineConfig)
+			continue
+		}
 		o, err := named(e.gvk, e.doc)
 		if err != nil {
 			return mirrors.Edit{}, nil, err

@@ -3,11 +3,13 @@
 //
 // It reads documents as kubectl would send them to an API server. What the API server
 // would refuse is a mistake, and all mistakes are reported at once, with file, document
-// and field. Objects of other kinds are left out by name. Nothing is lost silently:
+// and field. Mirror objects inside others, such as a Policy or a ConfigMap, are taken as if they were
+// applied here, and MachineConfigs with the files that say where nodes pull from. What is not judged is
+// named (Unjudged). Nothing is lost silently:
 // duplicate keys and documents that are not separated are mistakes too, where kubectl
 // would use one of them.
 //
-//	r := change.Reader{LeftOut: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+//	var r change.Reader
 //	err := r.ReadPath("mirrors/")
 //	edit, err := r.Edit()
 package change
@@ -38,9 +40,6 @@ import (
 type Reader struct {
 	// Delete makes the change take the objects away. They need not be more than names then.
 	Delete bool
-	// LeftOut is called for each document with the objects left out of it, in one line; it
-	// may be nil.
-	LeftOut func(line string)
 
 	objects  []mirrors.Object
 	mistakes []string
@@ -55,6 +54,10 @@ type Reader struct {
 	brought    images.Index
 	broughtBy  []string
 	signatures int
+
+	leftOut  []string // the objects of other kinds, a line for each document
+	unjudged []string // parts that are about mirrors, with the reason
+	inside   []string // the mirror objects that were found inside others
 }
 
 // An entry is an object to be applied, or a mistake.
@@ -63,7 +66,8 @@ type entry struct {
 	gvk    schema.GroupVersionKind
 	doc    []byte
 
-	mistake string
+	mistake       string
+	machineConfig *mirrors.MachineConfig // instead of doc
 }
 
 // StandardInput is what messages call standard input.
@@ -77,7 +81,7 @@ func (r *Reader) Edit() (mirrors.Edit, error) {
 	if err := r.err(); err != nil {
 		return mirrors.Edit{}, err
 	}
-	if len(r.objects) == 0 {
+	if !slices.ContainsFunc(r.objects, r.isOfMirrors) {
 		return mirrors.Edit{}, ErrEmpty
 	}
 	edits := make([]mirrors.Edit, len(r.objects))
@@ -167,8 +171,8 @@ func (r *Reader) Read(name string, from io.Reader) {
 				return
 			}
 			left := r.document(from, data, metav1.TypeMeta{})
-			if len(left) > 0 && r.LeftOut != nil {
-				r.LeftOut(text.Line(fmt.Sprintf("%s left out: %s", from.name, left)))
+			if len(left) > 0 {
+				r.leftOut = append(r.leftOut, text.Line(fmt.Sprintf("%s left out: %s", from.name, left)))
 			}
 		})
 	})

@@ -59,11 +59,14 @@ func TestChanges(t *testing.T) {
 // out, with the error, if there is one.
 func read(t *testing.T, deletes bool, files ...string) (objects, stderr string) {
 	t.Helper()
-	r := Reader{Delete: deletes, LeftOut: func(line string) { stderr += "mirrorset-guard: " + line + "\n" }}
+	r := Reader{Delete: deletes}
 	for _, name := range files {
 		if err := r.ReadPath(name); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, line := range append(r.NotJudged(), r.inside...) {
+		stderr += "mirrorset-guard: " + line + "\n"
 	}
 	if err := r.err(); err != nil {
 		return "", stderr + "mirrorset-guard: " + err.Error() + "\n"

@@ -122,8 +122,8 @@ func (r *Reader) releaseSignatures(at origin, doc []byte, meta metav1.PartialObj
 	r.signatures += len(o.BinaryData)
 }
 
-// Brought returns the images that the change brings beside its mirror objects, and notes on where they
-// come from.
+// Brought returns the images that the change brings beside its mirror objects, and notes: on where they
+// come from, and on what was found inside other objects or is not judged.
 func (r *Reader) Brought() (brought []policy.Image, notes []string) {
 	if len(r.broughtBy) > 0 {
 		brought = r.brought.Images().ByReference()
@@ -133,7 +133,7 @@ func (r *Reader) Brought() (brought []policy.Image, notes []string) {
 	if r.signatures > 0 {
 		notes = append(notes, fmt.Sprintf("the change brings %s of releases, which the Cluster Version Operator verifies", text.Count(r.signatures, "signature")))
 	}
-	return brought, notes
+	return brought, append(notes, r.notesInside()...)
 }
 
 // maxBroughtBy is how many objects a note names.

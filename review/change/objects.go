@@ -82,7 +82,7 @@ func duplicate(doc []byte) error {
 
 var kindsOfUse = []string{
 	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
-	mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, mirrors.PinnedSetGVK.Kind, "registrySources",
+	mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, mirrors.PinnedSetGVK.Kind, mirrors.MachineConfigKind, "registrySources",
 }
 
 // A header is the part of a document that has to be known to read the rest. Names of fields
@@ -175,6 +175,10 @@ func (r *Reader) withoutKind(at origin, doc []byte) strangers {
 		r.mistake(at, "%v", err)
 		return nil
 	}
+	if fields["imageDigestSources"] != nil || fields["imageContentSources"] != nil {
+		r.lookInside(at, schema.GroupVersionKind{Kind: "install-config"}, doc)
+		return nil
+	}
 	for _, field := range []string{"kind", "apiVersion", "metadata", "spec", "items"} {
 		for name := range fields {
 			if strings.EqualFold(field, name) {
@@ -193,9 +197,13 @@ func (r *Reader) object(at origin, gvk schema.GroupVersionKind, doc []byte) stra
 			gvk.Kind, orNoVersion(gvk), want.GroupVersion(), want.Kind)
 		return nil
 	}
+	if gvk.GroupKind() == machineConfigKind {
+		r.machineConfig(at, doc)
+		return nil
+	}
 	object, err := named(gvk, doc)
 	if errors.Is(err, mirrors.ErrKind) {
-		if r.companion(at, gvk.GroupKind(), doc) {
+		if r.companion(at, gvk.GroupKind(), doc) || r.lookInside(at, gvk, doc) {
 			return nil
 		}
 		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}

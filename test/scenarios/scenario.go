@@ -68,6 +68,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/change"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
@@ -498,19 +499,19 @@ func (s *Scenario) instances(ref string) []string {
 
 // Edit returns the change as an edit.
 func (s *Scenario) Edit() (mirrors.Edit, error) {
-	var edits []mirrors.Edit
-	for _, text := range s.objects() {
-		o, err := mirrors.Parse([]byte(text))
-		if err != nil {
-			return mirrors.Edit{}, err
-		}
-		if s.Delete {
-			edits = append(edits, mirrors.Delete(o))
-		} else {
-			edits = append(edits, mirrors.Put(o))
-		}
+	r := change.Reader{Delete: s.Delete}
+	for i, text := range s.Change {
+		r.Read(fmt.Sprintf("put%d.yaml", i), strings.NewReader(text))
 	}
-	return mirrors.Join(edits...), nil
+	return r.Edit()
+}
+
+// Sendable reports whether the change is of objects that the webhook is asked about, and none that wrap them.
+func (s *Scenario) Sendable() bool {
+	return !slices.ContainsFunc(s.objects(), func(text string) bool {
+		_, err := mirrors.Parse([]byte(text))
+		return errors.Is(err, mirrors.ErrKind)
+	})
 }
 
 // objects returns the mirror objects of the change, including those in a List.

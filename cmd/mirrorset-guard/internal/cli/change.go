@@ -38,14 +38,14 @@ type Change struct {
 	invalid error
 }
 
-// Read returns the change as a creation. Objects of other kinds are left out and named on standard
-// error. The error names all that an API server would refuse.
+// Read returns the change as a creation. What is not judged is named on standard error. The error names all that an API server would refuse.
 func (c *ChangeFlags) Read(io Streams) (mirrors.Edit, error) {
-	r := c.reader(io)
-	if err := c.readInto(r, io); err != nil {
+	r, err := c.reader(io)
+	if err != nil {
 		return mirrors.Edit{}, err
 	}
 	edit, err := r.Edit()
+	say(r, io)
 	return edit, c.named(err)
 }
 
@@ -57,32 +57,37 @@ func (c *ChangeFlags) Begin(io Streams) (Change, error) {
 	case len(c.Files) == 0:
 		return Change{}, nil
 	}
-	r := c.reader(io)
-	if err := c.readInto(r, io); err != nil {
+	r, err := c.reader(io)
+	if err != nil {
 		return Change{}, err
 	}
-	_, err := r.Edit()
+	_, err = r.Edit()
 	if err = c.named(err); err != nil && !r.DependsOnCurrent() {
+		say(r, io)
 		return Change{}, err
 	}
 	return Change{r, err}, nil
 }
 
-func (c *ChangeFlags) reader(io Streams) *change.Reader {
-	return &change.Reader{Delete: c.delete, LeftOut: func(line string) { io.Note("%s", line) }}
+// say names on standard error what is not judged, where no answer does.
+func say(r *change.Reader, io Streams) {
+	for _, line := range r.NotJudged() {
+		io.Note("%s", line)
+	}
 }
 
-func (c *ChangeFlags) readInto(r *change.Reader, io Streams) error {
+func (c *ChangeFlags) reader(io Streams) (*change.Reader, error) {
+	r := &change.Reader{Delete: c.delete}
 	for _, name := range c.Files {
 		if name == "-" {
 			r.Read(change.StandardInput, io.In)
 			continue
 		}
 		if err := r.ReadPath(name); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return r, nil
 }
 
 func (c *ChangeFlags) named(err error) error {
@@ -108,7 +113,8 @@ func (r Change) On(ctx context.Context, w *world.World) (mirrors.Edit, []string,
 	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.Cluster.MirrorObject(ctx, o) })
 }
 
-// Brought returns the images that the change brings beside its mirror objects, with notes about that.
+// Brought returns the images that the change brings beside its mirror objects, and notes: about that, and on
+// what is not judged.
 func (r Change) Brought() ([]policy.Image, []string) {
 	if r.reader == nil {
 		return nil, nil
