@@ -79,6 +79,9 @@ func (q *lookups) askOn(r *mirrors.Route, onlyMirrors bool) {
 // included, where no mirror is certain to serve the image; and the platforms that the old
 // place serves, where the new one lacks some.
 func (q *lookups) askAfterMirrors(r *Reroute) {
+	if r.wantsToday() {
+		q.askOn(&r.Before, false)
+	}
 	if s, f := r.firstAnswer(q.facts); s != nil && f.Presence == Present && f.isForAll() && !s.WantsSignatures() {
 		return // as what follows would find, at more length
 	}
