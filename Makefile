@@ -173,8 +173,8 @@ bench-sync: assets ## compare sync with skopeo, regclient and oras-go, eight at 
 bench-release: assets ## compare check --release with its bare requests (half a minute)
 	go test -run '^$$' -bench Release -benchtime 5x ./cmd/mirrorset-guard/inspect
 
-bench-presence: assets ## compare who asks registries (10 minutes or more; IMAGES=200,2000 DELAYS=20ms for less)
-	@go run ./test/presence $(if $(IMAGES),-images $(IMAGES)) $(if $(DELAYS),-delays $(DELAYS))
+bench-presence: ## compare who asks registries (10 minutes; BENCH=2000-images for less)
+	go test -run '^$$' -bench 'Presence/^$(BENCH)' -timeout 40m ./inventory/registry
 
 bench-scale: assets ## compare who knows 100,000 pods (half an hour; PODS=10000 for less)
 	@go run ./test/scale $(if $(PODS),-pods $(PODS) -workloads $$(($(PODS)/10)) -images $$(($(PODS)*3/10)))

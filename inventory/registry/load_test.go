@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
@@ -70,17 +72,21 @@ func images(n int) []mirrors.Location {
 	return locs
 }
 
+// bare is the transport of a client, without what a client makes of it.
+func bare(t testing.TB, s *loadServer, l mirrors.Location) http.RoundTripper {
+	t.Helper()
+	of, err := parseTarget(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newTestClient(t, s.server).current().endpoint(of).transport.base
+}
+
 // floor asks for the same with nothing but net/http, the least that can be done: one
 // ping, a token for 50 repositories each, a HEAD for each image, 64 at a time.
 func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	t.Helper()
-	c := newTestClient(t, s.server)
-	g := c.current()
-	first, err := parseTarget(locs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare := http.Client{Transport: g.endpoint(first).transport.base} // configured alike
+	bare := http.Client{Transport: bare(t, s, locs[0])}
 	start := time.Now()
 	get := func(method, url, token string) (*http.Response, error) {
 		req, err := http.NewRequest(method, url, nil)
@@ -272,26 +278,71 @@ func (p pipes) Close() error {
 // Addr implements net.Listener.
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
-// BenchmarkPresence is one cold verification of 2,000 images.
+// BenchmarkPresence is who asks about many images, and how fast: nothing but net/http, a store that knows nothing yet, the same where
+// the registry throttles as Quay does, and go-containerregistry, by a question for each image and by one Puller.
 func BenchmarkPresence(b *testing.B) {
-	locs := images(2000)
-	s := newLoadServer(b, 20*time.Millisecond)
-	for _, bm := range []struct {
-		name string
-		run  func(testing.TB) time.Duration
-	}{
-		{"floor", func(t testing.TB) time.Duration { return floor(t, s, locs) }},
-		{"store", func(t testing.TB) time.Duration {
-			took, _ := verify(t, s, locs)
-			return took
-		}},
-	} {
-		b.Run(bm.name, func(b *testing.B) {
-			for b.Loop() {
-				bm.run(b)
+	quay := func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
+		s.manifests, s.tokens = rate.NewLimiter(500, 50), rate.NewLimiter(120, 2)
+		took, _ := verify(t, s, locs, func(o *Options) { o.Rates = map[string]float64{host: DefaultRates["quay.io"]} })
+		return took
+	}
+	for _, n := range []int{200, 2000, 20_000} {
+		for _, delay := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond} {
+			locs := images(n)
+			for _, who := range []struct {
+				name string
+				ask  func(testing.TB, *loadServer, []mirrors.Location) time.Duration
+			}{
+				{"floor", floor},
+				{"store", func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
+					took, _ := verify(t, s, locs)
+					return took
+				}},
+				{"store-at-quay", quay},
+				{"head", func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration { return byOthers(t, s, locs, false) }},
+				{"puller", func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration { return byOthers(t, s, locs, true) }},
+			} {
+				b.Run(fmt.Sprintf("%d-images/%s/%s", n, delay, who.name), func(b *testing.B) {
+					s := newLoadServer(b, delay)
+					for b.Loop() {
+						who.ask(b, s, locs)
+					}
+					b.ReportMetric(float64(s.asked.Load())/float64(b.N), "requests/op")
+					b.ReportMetric(float64(s.refused.Load())/float64(b.N), "429/op")
+				})
 			}
+		}
+	}
+}
+
+// byOthers asks by go-containerregistry.
+func byOthers(t testing.TB, s *loadServer, locs []mirrors.Location, shared bool) time.Duration {
+	t.Helper()
+	transport := remote.WithTransport(bare(t, s, locs[0]))
+	puller, err := remote.NewPuller(transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	var group errgroup.Group
+	group.SetLimit(64)
+	for _, l := range locs {
+		group.Go(func() error {
+			ref, err := name.ParseReference(l.Ref)
+			switch {
+			case err != nil:
+			case shared:
+				_, err = puller.Head(t.Context(), ref)
+			default:
+				_, err = remote.Head(ref, transport, remote.WithContext(t.Context()))
+			}
+			return err
 		})
 	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
 }
 
 // BenchmarkWarm is a verification of 2,000 images that are all known.
