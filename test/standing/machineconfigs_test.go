@@ -16,6 +16,7 @@ import (
 // TestMachineConfigs applies the overlay of that name: who changes files that decide where nodes pull
 // from is warned, or refused where the binding says so, and nobody else.
 func TestMachineConfigs(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t)
 	kubectl := func(t *testing.T, stdin string, args ...string) (string, error) {
 		t.Helper()

@@ -21,52 +21,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
-func TestStanding(t *testing.T) {
-	s := setUp(t)
-	t.Run("two replicas", s.testTwoReplicas)
-}
-
-// TestRegistration: a guard that is not asked any more about all it was installed for says so, and
-// what is lost meanwhile is reported with it.
-func TestRegistration(t *testing.T) {
-	s := setUp(t)
-	g := s.start(t, "--config", s.shortly(t))
-	g.Eventually(t, "all images are held", func() bool { return g.images("held") == 3 })
-	const differences = "mirrorset_guard_registration_differences"
-	if got := g.Value(differences, ""); got != 0 {
-		t.Errorf("%v differences in what the manifests install", got)
-	}
-	configuration := []string{"validatingwebhookconfiguration", webhook.ServiceName}
-	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`}, configuration...)...)
-	const says = "the webhooks are not registered as they were installed (mirrorsets.mirrorset-guard.io: failurePolicy is Ignore, not Fail: " +
-		"changes are admitted if the guard does not answer): changes may have passed unseen since "
-	changed := s.nextEvent(t, "RegistrationChanged")
-	if !strings.HasPrefix(changed.Note, says) || changed.Type != corev1.EventTypeWarning || changed.Regarding.Name != webhook.ServiceName {
-		t.Errorf("got %s Event %q about %+v", changed.Type, changed.Note, changed.Regarding)
-	}
-	if _, notes := g.Readyz(); !strings.Contains(notes, "note: "+says) || g.Value(differences, "") != 1 {
-		t.Errorf("%v differences; /readyz answers %s", g.Value(differences, ""), notes)
-	}
-	s.remove(t, "legacy")
-	g.Eventually(t, "the loss is reported with it", func() bool {
-		return slices.ContainsFunc(s.events(t), func(e eventsv1.Event) bool {
-			return e.Reason == standing.MirrorLostImage && strings.HasPrefix(e.Note, "After ValidatingWebhookConfiguration mirrorset-guard changed at ") &&
-				strings.Contains(e.Note, says) && strings.Contains(e.Note, ": 1 image cannot be pulled from its mirrors (ImageMissing): quay.io/shop/legacy:v1")
-		})
-	})
-	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`}, configuration...)...)
-	if restored := s.nextEvent(t, "RegistrationRestored"); !strings.HasPrefix(restored.Note, "The webhooks are registered as they were installed; changes may have passed unseen from 2") {
-		t.Errorf("got Event %q", restored.Note)
-	}
-	if got := g.Value(differences, ""); got != 0 {
-		t.Errorf("%v differences afterwards", got)
-	}
-}
-
-// testTwoReplicas: one of two replicas reports what the mirror loses and has again. A
+// TestTwoReplicas: one of two replicas reports what the mirror loses and has again. A
 // mirror that is away is no news. A replica that loses the lead stops reporting, and
 // nothing else.
-func (s *stage) testTwoReplicas(t *testing.T) {
+func TestTwoReplicas(t *testing.T) {
+	t.Parallel()
+	s := setUp(t)
 	flags := []string{"--leader-elect", "--config", s.shortly(t)}
 	guards := []*guard{s.start(t, flags...), s.start(t, flags...)}
 	leader := s.leader(t, guards)
@@ -214,8 +174,9 @@ func wantEvent(t *testing.T, e eventsv1.Event, kind, object, note string) {
 }
 
 // TestUnreviewed: what decides where nodes pull from and no webhook sees is told of as it changes, and
-// the next round begins at once; what that finds to be lost is reported with it.
+// the next round begins at once. That a pool is to get what no object asks for is told after a minute, in which MCO might render.
 func TestUnreviewed(t *testing.T) {
+	t.Parallel()
 	apply := []string{"apply", "-f", "-"}
 	s := setUp(t)
 	g := s.start(t, "--verify-every", "1h")
@@ -223,6 +184,7 @@ func TestUnreviewed(t *testing.T) {
 	must(t, err)
 	g.Eventually(t, "the first round is over", func() bool { return g.rounds() > 0 })
 	s.kubectl(t, renderedByNobody, apply...)
+	s.testRegistration(t, g)
 	for _, change := range []struct {
 		object, manifest string
 		args             []string // of kubectl
@@ -271,6 +233,43 @@ data:
 				strings.HasPrefix(e.Note, "MachineConfigPool worker is to get rendered-worker-other, which is not what mirror objects and MachineConfigs ask for: ")
 		})
 	})
+}
+
+// testRegistration: a guard that is not asked any more about all it was installed for says so, and
+// what is lost meanwhile is reported with it. One that need not verify for an hour does so at once.
+func (s *stage) testRegistration(t *testing.T, waits *guard) {
+	t.Helper()
+	g := s.start(t, "--config", s.shortly(t))
+	g.Eventually(t, "all images are held", func() bool { return g.images("held") == 3 })
+	const differences = "mirrorset_guard_registration_differences"
+	if got := g.Value(differences, ""); got != 0 {
+		t.Errorf("%v differences in what the manifests install", got)
+	}
+	configuration, before := []string{"validatingwebhookconfiguration", webhook.ServiceName}, waits.rounds()
+	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`}, configuration...)...)
+	const says = "the webhooks are not registered as they were installed (mirrorsets.mirrorset-guard.io: failurePolicy is Ignore, not Fail: " +
+		"changes are admitted if the guard does not answer): changes may have passed unseen since "
+	changed := s.nextEvent(t, "RegistrationChanged")
+	if !strings.HasPrefix(changed.Note, says) || changed.Type != corev1.EventTypeWarning || changed.Regarding.Name != webhook.ServiceName {
+		t.Errorf("got %s Event %q about %+v", changed.Type, changed.Note, changed.Regarding)
+	}
+	g.Eventually(t, "metrics and /readyz say so", func() bool {
+		_, notes := g.Readyz()
+		return strings.Contains(notes, "note: "+says) && g.Value(differences, "") == 1
+	})
+	waits.Eventually(t, "a round begins", func() bool { return waits.rounds() > before })
+	s.remove(t, "legacy")
+	g.Eventually(t, "the loss is reported with it", func() bool {
+		return slices.ContainsFunc(s.events(t), func(e eventsv1.Event) bool {
+			return e.Reason == standing.MirrorLostImage && strings.HasPrefix(e.Note, "After ValidatingWebhookConfiguration mirrorset-guard changed at ") &&
+				strings.Contains(e.Note, says) && strings.Contains(e.Note, ": 1 image cannot be pulled from its mirrors (ImageMissing): quay.io/shop/legacy:v1")
+		})
+	})
+	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`}, configuration...)...)
+	if restored := s.nextEvent(t, "RegistrationRestored"); !strings.HasPrefix(restored.Note, "The webhooks are registered as they were installed; changes may have passed unseen from 2") {
+		t.Errorf("got Event %q", restored.Note)
+	}
+	g.Eventually(t, "nothing differs", func() bool { return g.Value(differences, "") == 0 })
 }
 
 // renderedByNobody is a pool that is to get a mirror for which there is no object.

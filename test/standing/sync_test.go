@@ -36,6 +36,7 @@ type syncJob struct {
 // TestSyncJob: an API server takes the CronJob of the overlay; its command, with the rights of its account alone, each of which it needs,
 // copies what mirrors lack; and without a right it says that it does not know, instead of that all is well.
 func TestSyncJob(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	policy, audit := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	must(t, os.WriteFile(policy, []byte(cluster.AuditOf(syncUser)), 0o600))
