@@ -1,8 +1,10 @@
 // Mutations takes the defences against attacks from inside the cluster away, one at a time, and runs
-// the tests that are to notice. It exits with 1 if one does not. The files of the tree stay as they
-// are: the compiler is given others in their place.
+// the tests that are to notice. It exits with 1 if one does not, or, before any test runs, if the text of one is not
+// found. The files of the tree stay as they are: the compiler is given others in their place.
 //
-//	cd tools && go run ./mutations [PART-OF-A-NAME]
+//	cd tools && go run ./mutations [-n] [PART-OF-A-NAME]
+//
+// With -n it runs no test.
 package main
 
 import (
@@ -10,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,16 +35,27 @@ type mutation struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, strings.Join(os.Args[1:], " ")); err != nil {
+	noTests := flag.Bool("n", false, "only see that the text of each mutation is there")
+	flag.Parse()
+	if err := run(ctx, strings.Join(flag.Args(), " "), *noTests); err != nil {
 		fmt.Fprintln(os.Stderr, "mutations:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, part string) error {
+func run(ctx context.Context, part string, noTests bool) error {
 	root, err := filepath.Abs("..")
 	if err != nil {
 		return err
+	}
+	var stale []error
+	for _, m := range mutations {
+		if _, err := m.mutated(root); err != nil {
+			stale = append(stale, fmt.Errorf("STALE %s: %w", m.defence, err))
+		}
+	}
+	if len(stale) > 0 || noTests {
+		return errors.Join(stale...)
 	}
 	dir, err := os.MkdirTemp("", "mutations")
 	if err != nil {
@@ -78,19 +92,15 @@ func (m mutation) try(ctx context.Context, root, dir string, passed map[string]e
 	if passed[key] != nil {
 		return passed[key]
 	}
-	path := filepath.Join(root, m.file)
-	text, err := os.ReadFile(path)
+	text, err := m.mutated(root)
 	if err != nil {
 		return err
 	}
-	if n := bytes.Count(text, []byte(m.was)); n != 1 {
-		return fmt.Errorf("%s holds %q %d times, want once", m.file, m.was, n)
-	}
 	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(mutated, bytes.Replace(text, []byte(m.was), []byte(m.became), 1), 0o600); err != nil {
+	if err := os.WriteFile(mutated, text, 0o600); err != nil {
 		return err
 	}
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutated}})
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, m.file): mutated}})
 	if err != nil {
 		return err
 	}
@@ -107,6 +117,18 @@ func (m mutation) try(ctx context.Context, root, dir string, passed map[string]e
 		return fmt.Errorf("the test does not run: %w\n%s", err, output)
 	}
 	return nil
+}
+
+// mutated returns the file of m without the defence.
+func (m mutation) mutated(root string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(root, m.file))
+	if err != nil {
+		return nil, err
+	}
+	if n := bytes.Count(text, []byte(m.was)); n != 1 {
+		return nil, fmt.Errorf("%s holds %q %d times, want once", m.file, m.was, n)
+	}
+	return bytes.Replace(text, []byte(m.was), []byte(m.became), 1), nil
 }
 
 // testTime is many times what a test takes.
