@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,40 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
-)
-
-var update = flag.Bool("update", false, "write the tables in docs that are made from the types")
-
-const (
-	document       = "../../docs/documents.md"
-	begin, endMark = "<!-- begin: made from the types -->\n", "<!-- end -->\n"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
 
 // TestDocument: the reference in the documentation is that of the types, so that no field changes
 // its name unseen.
 func TestDocument(t *testing.T) {
-	data, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(data), begin)
-	tables, after, found := strings.Cut(rest, endMark)
-	if !found {
-		t.Fatalf("%s has no place for the tables", document)
-	}
-	want := reference(t)
-	if *update {
-		if err := os.WriteFile(document, []byte(before+begin+want+endMark+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(want, tables); diff != "" {
-		t.Errorf("docs/documents.md is out of date (-want +got); go test ./api/v1alpha1 -update writes it:\n%s", diff)
-	}
+	golden.Part(t, "../../docs/documents.md", "<!-- begin: made from the types -->\n", "<!-- end -->\n", reference(t))
 }
 
 // reference has a table for each document, and then one for each type in it; apiVersion and kind, which the page explains, are left out.

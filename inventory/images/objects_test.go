@@ -2,7 +2,6 @@ package images
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "write which images the objects in testdata name")
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
+)
 
 // TestObjects holds the images that the objects in testdata name to what stands there below each. Of kinds that a module of Kubernetes
 // or OpenShift has, no field may be unknown, so that a misspelt one cannot hide.
@@ -54,14 +53,14 @@ func TestObjects(t *testing.T) {
 				}
 				h := readHolder(t, object)
 				seen[h.Kind] = true
-				if got := told(h); *update {
+				if got := told(h); *golden.Update {
 					story.Data = []byte(object + "=>\n" + got)
 				} else if got != want {
 					t.Errorf("go test ./inventory/images -run TestObjects -update writes it; got\n%swant\n%s", got, want)
 				}
 			})
 		}
-		if *update {
+		if *golden.Update {
 			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 				t.Fatal(err)
 			}

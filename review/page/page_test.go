@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,14 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata")
 
 // A written page has a name and what writes it.
 type written struct {
@@ -143,7 +140,7 @@ func TestPages(t *testing.T) {
 				t.Errorf("it has %d bytes", len(out))
 			}
 			checkMarkup(t, out)
-			golden(t, p.name, out)
+			compare(t, p.name, out)
 			if dir := os.Getenv("PAGES"); dir != "" {
 				if err := os.WriteFile(filepath.Join(dir, p.name+".html"), []byte(out), 0o600); err != nil {
 					t.Fatal(err)
@@ -162,27 +159,16 @@ func pageOf(t *testing.T, p written) string {
 	return b.String()
 }
 
-// golden compares what a page says, without its style and script, with the file in testdata: those of
+// compare holds what a page says, without its style and script, to the file in testdata: those of
 // which a person can read the difference.
-func golden(t *testing.T, name, out string) {
+func compare(t *testing.T, name, out string) {
 	t.Helper()
 	if name != "review" && name != "explanation" && name != "inventory" && name != "rollout" && name != "diagnosis" && name != "report" && name != "decision" && name != "release" {
 		return
 	}
 	path := filepath.Join("testdata", name+".html")
 	out = regexp.MustCompile(`(?s)<style>.*?</style>|<script>.*?</script>|<meta http-equiv[^>]*>`).ReplaceAllString(out, "")
-	if *update {
-		if err := os.WriteFile(path, []byte(out), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out); diff != "" {
-		t.Errorf("go test ./review/page -update writes it (-want +got):\n%s", diff)
-	}
+	golden.File(t, path, out)
 }
 
 // checkMarkup: one style and one script, which the policy names; no other element or attribute that

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -22,6 +23,18 @@ import (
 type Outcome struct {
 	Out, Err string
 	Code     int
+}
+
+// String is an outcome as files in testdata have it.
+func (o Outcome) String() string {
+	text := o.Out
+	if o.Err != "" {
+		text += "standard error: " + o.Err
+	}
+	if o.Code != 0 {
+		text += fmt.Sprintf("exit code: %d\n", o.Code)
+	}
+	return text
 }
 
 // A Program is what runs commands: cli.Run with some of them.

@@ -3,19 +3,16 @@ package dashboard
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "write the files in manifests that carry the dashboard")
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
+)
 
 // TestFiles: the manifests carry what this package says.
 func TestFiles(t *testing.T) {
@@ -27,18 +24,7 @@ func TestFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if *update {
-			if err := os.WriteFile(filepath.FromSlash(file), got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(filepath.FromSlash(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := gocmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s is not what the package says; go test ./test/dashboard -update writes it (-file +package):\n%s", file, diff)
-		}
+		golden.File(t, filepath.FromSlash(file), string(got))
 	}
 }
 

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
 
 const (
@@ -30,26 +31,7 @@ func TestRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(top, securityFile)
-	is, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(is), rightsBegin)
-	_, after, found := strings.Cut(rest, rightsEnd)
-	if !found {
-		t.Fatalf("%s has no place for the rights", securityFile)
-	}
-	want := before + rightsBegin + "\n" + table + "\n" + rightsEnd + after
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := gocmp.Diff(string(is), want); diff != "" {
-		t.Errorf("%s is out of date; go test ./test/manual -run TestRights -update writes it:\n%s", securityFile, diff)
-	}
+	golden.Part(t, filepath.Join(top, securityFile), rightsBegin, rightsEnd, "\n"+table+"\n")
 }
 
 // rightsTable returns a line for each resource that the role names, by verbs, with the reason: the

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 	"github.com/mirrorset-guard/mirrorset-guard/test/scenarios"
 )
 
@@ -74,21 +73,14 @@ func TestRules(t *testing.T) {
 	want := rulesPage(t)
 	path := filepath.Join(top, rulesFile)
 	is, err := os.ReadFile(path)
-	if err != nil && !*update {
+	if err != nil && !*golden.Update {
 		t.Fatal(err)
 	}
 	// What the example of a command shows is for TestBlocks.
 	if match := staleOutput.FindStringSubmatch(string(is)); match != nil {
 		want = strings.Replace(want, "{output}", match[1], 1)
 	}
-	if diff := cmp.Diff(string(is), want); diff != "" && !*update {
-		t.Errorf("%s is out of date; go test ./test/manual -run TestRules -update writes it:\n%s", rulesFile, diff)
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	golden.File(t, path, want)
 }
 
 var (

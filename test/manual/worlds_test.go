@@ -2,7 +2,6 @@ package manual
 
 import (
 	"encoding/pem"
-	"flag"
 	"fmt"
 	"maps"
 	"net/http"
@@ -20,10 +19,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
-
-var update = flag.Bool("update", false, "write what commands write into the pages")
 
 // installed is the world of a real API server, with the manifests and what OpenShift would add.
 const installed = "installed"
@@ -176,13 +174,13 @@ func (w *world) run(t *testing.T, b Block) {
 		got := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
 		problem := differ(step.Output, got)
 		differs = differs || problem != ""
-		if problem != "" && !*update {
+		if problem != "" && !*golden.Update {
 			t.Errorf("%s:%d: %s writes something else (-update corrects the page, but for what is left out there):\n%s", b.Page, step.Line, step.Script, problem)
 		}
 		shown = append(shown, "$ "+step.Script)
 		shown = append(shown, got...)
 	}
-	if *update && differs {
+	if *golden.Update && differs {
 		w.corrections = append(w.corrections, correction{b, shown})
 	}
 }

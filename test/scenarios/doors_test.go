@@ -1,16 +1,15 @@
 package scenarios
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"golang.org/x/tools/txtar"
-)
 
-var update = flag.Bool("update", false, "write what the pure policy says into the stories")
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
+)
 
 // A door is a way to ask for a review.
 type door struct {
@@ -27,7 +26,7 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, s := range all {
 		t.Run(s.Name, func(t *testing.T) {
-			if *update {
+			if *golden.Update {
 				if _, invalid := s.Invalid(); !invalid {
 					writeWant(t, &s, askPolicy(t, &s).String())
 				}

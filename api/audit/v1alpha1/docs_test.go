@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -9,39 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
-)
-
-var update = flag.Bool("update", false, "write the lists in docs that are made from the types")
-
-const (
-	document       = "../../../docs/audit.md"
-	begin, endMark = "<!-- begin: made from the types -->\n", "<!-- end -->\n"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
 
 // TestDocument: the schema in the documentation is that of the types.
 func TestDocument(t *testing.T) {
-	data, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(data), begin)
-	lists, after, found := strings.Cut(rest, endMark)
-	if !found {
-		t.Fatalf("%s has no place for the lists", document)
-	}
-	want := reference(t)
-	if *update {
-		if err := os.WriteFile(document, []byte(before+begin+want+endMark+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(want, lists); diff != "" {
-		t.Errorf("docs/audit.md is out of date (-want +got); go test ./api/audit/v1alpha1 -update writes it:\n%s", diff)
-	}
+	golden.Part(t, "../../../docs/audit.md", "<!-- begin: made from the types -->\n", "<!-- end -->\n", reference(t))
 }
 
 // verb is how the comment of a field begins that says what it holds.

@@ -1,13 +1,9 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +17,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in docs that are made from the types")
 
 const header = "apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\n"
 
@@ -248,10 +243,8 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "configuration.schema.json", schema, func(file []byte) []byte { return file }, func([]byte) []byte { return schema })
+	golden.File(t, filepath.Join(docs, "configuration.schema.json"), string(schema))
 }
-
-const beginReference, endReference = "<!-- begin: made from the types -->\n", "<!-- end -->\n"
 
 // TestSchemaAgrees: by the schema, what is a good file to the program is one, and what has other
 // fields, types or values is not.
@@ -304,15 +297,7 @@ func TestSchemaAgrees(t *testing.T) {
 
 // TestReference: the table in the documentation is made from the types.
 func TestReference(t *testing.T) {
-	golden(t, "configuration.md", []byte(markdown()), func(file []byte) []byte {
-		_, rest, _ := bytes.Cut(file, []byte(beginReference))
-		table, _, _ := bytes.Cut(rest, []byte(endReference))
-		return table
-	}, func(file []byte) []byte {
-		before, rest, _ := bytes.Cut(file, []byte(beginReference))
-		_, after, _ := bytes.Cut(rest, []byte(endReference))
-		return slices.Concat(before, []byte(beginReference), []byte(markdown()), []byte(endReference), after)
-	})
+	golden.Part(t, filepath.Join(docs, "configuration.md"), "<!-- begin: made from the types -->\n", "<!-- end -->\n", markdown())
 }
 
 // markdown returns the reference as a table for the documentation.
@@ -335,26 +320,6 @@ func walk(path string, s apiextensionsv1.JSONSchemaProps, visit func(string, api
 		below, at := inner(s).Properties[name], strings.TrimPrefix(path+"."+name, ".")
 		visit(at, below)
 		walk(at, below, visit)
-	}
-}
-
-// golden holds a part of a file in the documentation to what is made from the types, or puts
-// it there.
-func golden(t *testing.T, name string, want []byte, part, with func(file []byte) []byte) {
-	t.Helper()
-	path := filepath.Join(docs, name)
-	file, err := os.ReadFile(path)
-	if *update {
-		if err := os.WriteFile(path, with(file), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(part(file))); diff != "" {
-		t.Errorf("docs/%s is out of date (-want +got); go test ./cmd/mirrorset-guard/config -update writes it:\n%s", name, diff)
 	}
 }
 

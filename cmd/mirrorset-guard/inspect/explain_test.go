@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
@@ -104,176 +105,24 @@ func TestExplainTable(t *testing.T) {
 		force  string // the dump
 		change string // -f, unless empty
 		args   []string
-		want   string
 	}{
-		{"no entry", emptyImage, "", []string{"quay.io/shop/cart:v1"}, `
-quay.io/shop/cart:v1
-  no entry of registries.conf covers it
-  1. quay.io/shop/cart:v1
-     source, tried
-`},
-		{"a drop-in of a MachineConfig", labDropIn + shopTags, "", []string{"quay.io/team/x:1", "quay.io/shop/cart@" + clitest.TestDigest}, `
-quay.io/team/x:1
-  entry quay.io, made by a file of MachineConfig 50-lab
-  1. lab.example.com/team/x:1
-     mirror, tried
-  2. quay.io/team/x:1
-     source, tried
-
-quay.io/shop/cart@sha256:aaaaaaaaaaaa
-  entry quay.io/shop, made by ImageTagMirrorSet shop
-  -  mirror.example.com/shop/cart@sha256:aaaaaaaaaaaa
-     mirror, skipped: serves tags only
-  -  backup.example.com/shop/cart@sha256:aaaaaaaaaaaa
-     mirror, skipped: serves tags only
-  1. quay.io/shop/cart@sha256:aaaaaaaaaaaa
-     source, tried
-
-Note: these are the routes of nodes of worker; MachineConfigs put other files on those of master
-`},
-		{"a drop-in that blocks its source", blockingDropIn, "", []string{"quay.io/team/x:1"}, `
-quay.io/team/x:1
-  entry quay.io, made by a file of MachineConfig 50-lab
-  1. lab.example.com/team/x:1
-     mirror, tried
-  2. quay.io/team/x:1
-     source, blocked by the entry quay.io (a file of MachineConfig 50-lab)
-
-Note: these are the routes of nodes of worker; MachineConfigs put other files on those of master
-`},
-		{"a mirror, and one that is blocked", shopTags + registrySources, "", []string{"quay.io/shop/cart:v1"}, `
-quay.io/shop/cart:v1
-  entry quay.io/shop, made by ImageTagMirrorSet shop
-  1. mirror.example.com/shop/cart:v1
-     mirror, tried
-  2. backup.example.com/shop/cart:v1
-     mirror, blocked by the entry backup.example.com (blockedRegistries of Image cluster)
-  3. quay.io/shop/cart:v1
-     source, tried
-`},
-		{"mirrors for the other pull type, several images", shopTags + tagSet("more", "quay.io/shop", "AllowContactingSource", "third.example.com"), "", []string{"quay.io/shop/cart@" + clitest.TestDigest, "quay.io/x"}, `
-quay.io/shop/cart@sha256:aaaaaaaaaaaa
-  entry quay.io/shop, made by ImageTagMirrorSet more, ImageTagMirrorSet shop
-  -  mirror.example.com/shop/cart@sha256:aaaaaaaaaaaa
-     mirror, skipped: serves tags only
-  -  third.example.com/cart@sha256:aaaaaaaaaaaa
-     mirror, skipped: serves tags only
-  -  backup.example.com/shop/cart@sha256:aaaaaaaaaaaa
-     mirror, skipped: serves tags only
-  1. quay.io/shop/cart@sha256:aaaaaaaaaaaa
-     source, tried
-
-quay.io/x
-  no entry of registries.conf covers it
-  1. quay.io/x:latest
-     source, tried
-`},
-		{"mirrors inherited by an entry of Image cluster", shopTags + registrySources, "", []string{"quay.io/shop/dev/x"}, `
-quay.io/shop/dev/x
-  entry quay.io/shop/dev, made by insecureRegistries of Image cluster; mirrors inherited from
-    quay.io/shop, made by ImageTagMirrorSet shop
-  1. mirror.example.com/shop/dev/x:latest
-     mirror, tried
-  2. backup.example.com/shop/dev/x:latest
-     mirror, blocked by the entry backup.example.com (blockedRegistries of Image cluster)
-  3. quay.io/shop/dev/x:latest
-     source, tried without verifying certificates (insecureRegistries of Image cluster)
-`},
-		{"an entry of Image cluster, and nothing left to try", registrySources, "", []string{"backup.example.com/x:1"}, `
-backup.example.com/x:1
-  entry backup.example.com, made by blockedRegistries of Image cluster
-  1. backup.example.com/x:1
-     source, blocked by the entry backup.example.com (blockedRegistries of Image cluster)
-  nodes refuse it wherever it comes from: blockedRegistries of Image cluster names
-    backup.example.com
-`},
-		{"blocked for two reasons, the list naming something wider", tagSet("team", "quay.io/team", "NeverContactSource", "m.local") + registrySources[:strings.Index(registrySources, "    blocked")] + "    blockedRegistries: [quay.io]\n", "", []string{"quay.io/team/x:1"}, `
-quay.io/team/x:1
-  entry quay.io/team, made by ImageTagMirrorSet team
-  1. m.local/x:1
-     mirror, tried
-  2. quay.io/team/x:1
-     source, blocked by the entry quay.io/team (NeverContactSource in ImageTagMirrorSet team;
-       quay.io in blockedRegistries of Image cluster)
-  nodes refuse it wherever it comes from: blockedRegistries of Image cluster names quay.io
-`},
-		{"a short name", tagSet("hub", "docker.io/library", "AllowContactingSource", "m.local"), "", []string{"nginx"}, `
-nginx
-  a short name: the 2 search registries are tried in turn
-  registry.access.redhat.com/nginx:latest: no entry of registries.conf covers it
-  1. registry.access.redhat.com/nginx:latest
-     source, tried
-  docker.io/library/nginx:latest: entry docker.io/library, made by ImageTagMirrorSet hub
-  2. m.local/nginx:latest
-     mirror, tried
-  3. docker.io/library/nginx:latest
-     source, tried
-`},
-		{"a rewrite error", tagSet("a", "reg.local", "AllowContactingSource", "m.local:8443"), "", []string{"reg.local:5000/x:1"}, `
-reg.local:5000/x:1
-  entry reg.local, made by ImageTagMirrorSet a
-  the pull fails before anything is asked: mirror "m.local:8443" would make it
-    "m.local:8443:5000/x:1": rewriting reference: invalid reference format
-`},
-		{"a short name of which one candidate is a rewrite error", tagSet("hub", "docker.io/library/nginx", "AllowContactingSource", "m.local"), "", []string{"nginx:1"}, `
-nginx:1
-  a short name: the 2 search registries are tried in turn
-  registry.access.redhat.com/nginx:1: no entry of registries.conf covers it
-  1. registry.access.redhat.com/nginx:1
-     source, tried
-  docker.io/library/nginx:1: entry docker.io/library/nginx, made by ImageTagMirrorSet hub
-  the pull fails before anything is asked: mirror "m.local" would make it "m.local:1": rewriting
-    reference: repository name must be canonical
-`},
-		{"a change, side by side", emptyImage, tagSet("team", "quay.io/team", "NeverContactSource", "m.local/team"), []string{"quay.io/team/app:v1"}, `
-quay.io/team/app:v1
-  before the change                                 after the change
-  no entry of registries.conf covers it             entry quay.io/team, made by ImageTagMirrorSet
-                                                      team
-  1. quay.io/team/app:v1                            1. m.local/team/app:v1
-     source, tried                                     mirror, tried
-                                                    2. quay.io/team/app:v1
-                                                       source, blocked by the entry quay.io/team
-                                                         (NeverContactSource in ImageTagMirrorSet
-                                                         team)
-`},
-		{"a change, too wide for columns", releaseDigests, tagSet("everything", releaseRepo, "NeverContactSource", "m.local"), []string{releaseRepo + "@" + clitest.TestDigest}, `
-quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:aaaaaaaaaaaa
-  before the change:
-    entry quay.io/openshift-release-dev, made by ImageDigestMirrorSet release
-    1. mirror.example.com:8443/ocp/ocp-v4.0-art-dev@sha256:aaaaaaaaaaaa
-       mirror, tried
-    2. quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:aaaaaaaaaaaa
-       source, tried
-  after the change:
-    entry quay.io/openshift-release-dev/ocp-v4.0-art-dev, made by ImageTagMirrorSet everything
-    -  m.local
-       mirror, skipped: serves tags only
-    1. quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:aaaaaaaaaaaa
-       source, blocked by the entry quay.io/openshift-release-dev/ocp-v4.0-art-dev
-         (NeverContactSource in ImageTagMirrorSet everything)
-    nothing is left to try: it cannot be pulled
-`},
-		{"a change of something else", emptyImage, tagSet("team", "quay.io/team", "AllowContactingSource", "m.local/team"), []string{"quay.io/x:1"}, `
-quay.io/x:1
-  the same before and after the change:
-    no entry of registries.conf covers it
-    1. quay.io/x:1
-       source, tried
-`},
-		{"a delete", shopTags, shopTags, []string{"--delete", "quay.io/shop/a:1"}, `
-quay.io/shop/a:1
-  before the change                                 after the change
-  entry quay.io/shop, made by ImageTagMirrorSet     no entry of registries.conf covers it
-    shop
-  1. mirror.example.com/shop/a:1                    1. quay.io/shop/a:1
-     mirror, tried                                     source, tried
-  2. backup.example.com/shop/a:1
-     mirror, tried
-  3. quay.io/shop/a:1
-     source, tried
-`},
+		{"no entry", emptyImage, "", []string{"quay.io/shop/cart:v1"}},
+		{"a drop-in of a MachineConfig", labDropIn + shopTags, "", []string{"quay.io/team/x:1", "quay.io/shop/cart@" + clitest.TestDigest}},
+		{"a drop-in that blocks its source", blockingDropIn, "", []string{"quay.io/team/x:1"}},
+		{"a mirror, and one that is blocked", shopTags + registrySources, "", []string{"quay.io/shop/cart:v1"}},
+		{"mirrors for the other pull type, several images", shopTags + tagSet("more", "quay.io/shop", "AllowContactingSource", "third.example.com"), "", []string{"quay.io/shop/cart@" + clitest.TestDigest, "quay.io/x"}},
+		{"mirrors inherited by an entry of Image cluster", shopTags + registrySources, "", []string{"quay.io/shop/dev/x"}},
+		{"an entry of Image cluster, and nothing left to try", registrySources, "", []string{"backup.example.com/x:1"}},
+		{"blocked for two reasons, the list naming something wider", tagSet("team", "quay.io/team", "NeverContactSource", "m.local") + registrySources[:strings.Index(registrySources, "    blocked")] + "    blockedRegistries: [quay.io]\n", "", []string{"quay.io/team/x:1"}},
+		{"a short name", tagSet("hub", "docker.io/library", "AllowContactingSource", "m.local"), "", []string{"nginx"}},
+		{"a rewrite error", tagSet("a", "reg.local", "AllowContactingSource", "m.local:8443"), "", []string{"reg.local:5000/x:1"}},
+		{"a short name of which one candidate is a rewrite error", tagSet("hub", "docker.io/library/nginx", "AllowContactingSource", "m.local"), "", []string{"nginx:1"}},
+		{"a change, side by side", emptyImage, tagSet("team", "quay.io/team", "NeverContactSource", "m.local/team"), []string{"quay.io/team/app:v1"}},
+		{"a change, too wide for columns", releaseDigests, tagSet("everything", releaseRepo, "NeverContactSource", "m.local"), []string{releaseRepo + "@" + clitest.TestDigest}},
+		{"a change of something else", emptyImage, tagSet("team", "quay.io/team", "AllowContactingSource", "m.local/team"), []string{"quay.io/x:1"}},
+		{"a delete", shopTags, shopTags, []string{"--delete", "quay.io/shop/a:1"}},
 	}
+	same := golden.Archive(t, "testdata/explain.txtar")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{"explain", "--from", clitest.Written(t, "dump.yaml", tt.force)}, tt.args...)
@@ -281,10 +130,7 @@ quay.io/shop/a:1
 				args = append(args, "-f", clitest.Written(t, "change.yaml", tt.change))
 			}
 			got := invoke(t, "", args...)
-			want := clitest.Outcome{Out: strings.TrimPrefix(tt.want, "\n")}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			same(t, tt.name, got.String())
 			assertWidth(t, got.Out)
 		})
 	}
@@ -334,62 +180,7 @@ func TestExplainJSON(t *testing.T) {
 	dump := clitest.Written(t, "dump.yaml", shopTags+registrySources)
 	change := clitest.Written(t, "change.yaml", tagSet("a", "quay.io/bad", "AllowContactingSource", "registry/x"))
 	got := invoke(t, "", "explain", "--from", dump, "-f", change, "-o", "json", "quay.io/shop/dev:v1@"+clitest.TestDigest, "quay.io/bad/x")
-	want := `{
-  "apiVersion": "mirrorset-guard.io/v1alpha1",
-  "kind": "Explanation",
-  "images": [
-    {
-      "image": "quay.io/shop/dev:v1@` + clitest.TestDigest + `",
-      "before": {
-        "entry": "quay.io/shop/dev",
-        "sources": [
-          {
-            "reference": "quay.io/shop/dev@` + clitest.TestDigest + `",
-            "mirror": false,
-            "blocked": false,
-            "insecure": true
-          }
-        ],
-        "error": ""
-      },
-      "after": {
-        "entry": "quay.io/shop/dev",
-        "sources": [
-          {
-            "reference": "quay.io/shop/dev@` + clitest.TestDigest + `",
-            "mirror": false,
-            "blocked": false,
-            "insecure": true
-          }
-        ],
-        "error": ""
-      }
-    },
-    {
-      "image": "quay.io/bad/x",
-      "before": {
-        "sources": [
-          {
-            "reference": "quay.io/bad/x:latest",
-            "mirror": false,
-            "blocked": false,
-            "insecure": false
-          }
-        ],
-        "error": ""
-      },
-      "after": {
-        "entry": "quay.io/bad",
-        "sources": [],
-        "error": "mirror \"registry/x\" would make it \"registry/x/x:latest\": rewriting reference: repository name must be canonical"
-      }
-    }
-  ]
-}
-`
-	if diff := cmp.Diff(clitest.Outcome{Out: want}, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	golden.File(t, "testdata/explanation.json", got.String())
 }
 
 // TestExplainProbe asks a registry what is there.
@@ -407,19 +198,7 @@ func TestExplainProbe(t *testing.T) {
 	got := invoke(t, "", "explain", "--probe", "--from", clitest.Written(t, "dump.yaml", set), "--registry-ca", ca,
 		"--resolve", "example.com="+address, "--allow-loopback", "--pull-secret", clitest.Written(t, "auth.json", `{"auths":{"example.com":{"auth":"dTpw"}}}`),
 		"quay.example.com/shop/cart:v1")
-	want := `quay.example.com/shop/cart:v1
-  entry quay.example.com/shop, made by ImageTagMirrorSet shop
-  1. example.com/shop/cart:v1
-     mirror, tried: present
-  2. quay.example.com/shop/cart:v1
-     source, blocked by the entry quay.example.com/shop (NeverContactSource in ImageTagMirrorSet
-       shop)
-
-Registries were asked from this machine; nodes may have other proxies, CAs and name servers.
-`
-	if diff := cmp.Diff(clitest.Outcome{Out: want}, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	golden.File(t, "testdata/explain-probe.txt", got.String())
 }
 
 // TestRemark is what --probe adds, in the words of the facts.

@@ -2,13 +2,12 @@ package inspect
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
 
 // inventoryDump has an image of each use, one that two namespaces share, one that no
@@ -53,82 +52,14 @@ func inventoryOf(t *testing.T, args ...string) (code int, stdout, stderr string)
 }
 
 func TestInventoryFormats(t *testing.T) {
-	for _, tt := range []struct {
-		args []string
-		want string
-	}{
-		{nil, `IMAGE                          USE         USERS
-=cmd|' /C calc'!A1             referenced  CronJob shop/report (app)
-quay.io/mesh/proxy:v1          running     Deployment bank/pay (proxy), Deployment shop/cart (proxy) and 1 more
-quay.io/shop/cart:v1           running     Deployment shop/cart (app), Pod shop/cart-1 (app)
-quay.io/shopping/installer:v1  history     Pod kube-system/installer-1 (installer)
-quay.io:443/bank/pay:v1        referenced  Deployment bank/pay (app)
-`},
-		{[]string{"-o", "wide", "--namespace", "shop", "--registry", "quay.io"}, `IMAGE                  USE      RUNNING                                                                  NAMESPACES  USERS
-quay.io/mesh/proxy:v1  running  -                                                                        bank,shop   Deployment bank/pay (proxy), Deployment shop/cart (proxy), Pod shop/cart-1 (proxy)
-quay.io/shop/cart:v1   running  sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  shop        Deployment shop/cart (app), Pod shop/cart-1 (app)
-`},
-		{[]string{"-o", "csv"}, `image,use,kind,namespace,name,container,digest
-'=cmd|' /C calc'!A1,referenced,CronJob,shop,report,app,
-quay.io/mesh/proxy:v1,referenced,Deployment,bank,pay,proxy,
-quay.io/mesh/proxy:v1,referenced,Deployment,shop,cart,proxy,
-quay.io/mesh/proxy:v1,running,Pod,shop,cart-1,proxy,
-quay.io/shop/cart:v1,referenced,Deployment,shop,cart,app,
-quay.io/shop/cart:v1,running,Pod,shop,cart-1,app,sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
-quay.io/shopping/installer:v1,history,Pod,kube-system,installer-1,installer,
-quay.io:443/bank/pay:v1,referenced,Deployment,bank,pay,app,
-`},
-		{[]string{"-o", "refs", "--unused"}, `quay.io/shopping/installer:v1
-quay.io:443/bank/pay:v1
-`},
-		{[]string{"-o", "refs", "--registry", "quay.io/shop"}, "quay.io/shop/cart:v1\n"},
-		{[]string{"-o", "refs", "--registry", "quay.io/shop/"}, "quay.io/shop/cart:v1\n"},
-		{[]string{"-o", "refs", "--unused", "-n", "shop"}, ""},
-		{[]string{"-o", "json", "--registry", "quay.io/shop/cart"}, `{
-  "apiVersion": "mirrorset-guard.io/v1alpha1",
-  "kind": "Inventory",
-  "images": [
-    {
-      "image": "quay.io/shop/cart:v1",
-      "users": [
-        {
-          "kind": "Deployment",
-          "namespace": "shop",
-          "name": "cart",
-          "container": "app",
-          "use": "referenced"
-        },
-        {
-          "kind": "Pod",
-          "namespace": "shop",
-          "name": "cart-1",
-          "container": "app",
-          "use": "running",
-          "digest": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        }
-      ]
-    }
-  ]
-}
-`},
-		{[]string{"-o", "json", "-n", "nowhere"}, `{
-  "apiVersion": "mirrorset-guard.io/v1alpha1",
-  "kind": "Inventory",
-  "images": []
-}
-`},
-		{[]string{"-o", "csv", "-n", "nowhere"}, "image,use,kind,namespace,name,container,digest\n"},
+	same := golden.Archive(t, "testdata/inventory.txtar")
+	for _, args := range []string{
+		"", "-o wide --namespace shop --registry quay.io", "-o csv", "-o refs --unused", "-o refs --registry quay.io/shop", "-o refs --registry quay.io/shop/",
+		"-o refs --unused -n shop", "-o json --registry quay.io/shop/cart", "-o json -n nowhere", "-o csv -n nowhere",
 	} {
-		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
-			code, got, stderr := inventoryOf(t, tt.args...)
-			// What no node could parse stays out of a list for tools.
-			wantErr := ""
-			if slices.Contains(tt.args, "refs") && slices.Contains(tt.args, "--unused") {
-				wantErr = "mirrorset-guard: left out 1 reference that no node could parse; -o table shows them\n"
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" || code != cli.ExitAdmitted || stderr != wantErr {
-				t.Errorf("exit code %d, stderr %q, -want +got:\n%s", code, stderr, diff)
-			}
+		t.Run(args, func(t *testing.T) {
+			code, got, stderr := inventoryOf(t, strings.Fields(args)...)
+			same(t, strings.TrimSpace("inventory "+args), clitest.Outcome{Out: got, Err: stderr, Code: code}.String())
 		})
 	}
 }

@@ -3,11 +3,9 @@ package serve
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
@@ -29,10 +26,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 	guardtest "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
-
-var update = flag.Bool("update", false, "write docs/metrics.md as a guard that runs has the metrics")
 
 // ownMetrics is how the names of the guard's metrics begin. The others are those of Go programs.
 const ownMetrics = "mirrorset_guard_"
@@ -185,22 +181,8 @@ func testLabels(t *testing.T, families map[string]*dto.MetricFamily) {
 	}
 }
 
-const metricsFile = "../../../docs/metrics.md"
-
 func testDocument(t *testing.T, families map[string]*dto.MetricFamily) {
-	got := metricsDocument(own(families))
-	if *update {
-		if err := os.WriteFile(metricsFile, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(filepath.FromSlash(metricsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("docs/metrics.md is not what a guard serves; go test ./cmd/mirrorset-guard/serve -run TestMetrics -update writes it (-file +guard):\n%s", diff)
-	}
+	golden.File(t, filepath.FromSlash("../../../docs/metrics.md"), string(metricsDocument(own(families))))
 }
 
 // metricsDocument returns docs/metrics.md.

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	goflag "flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,9 +8,9 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
-)
 
-var update = goflag.Bool("update", false, "write what is said of the scenes in testdata")
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
+)
 
 // Three workers; MCO takes them in the order of their numbers.
 const three = "pool worker\nnode w1 worker\nnode w2 worker\nnode w3 worker\n"
@@ -40,14 +39,14 @@ func TestStories(t *testing.T) {
 					show, told, _ = strings.Cut(rest, "\n")
 				}
 				got := tell(t, scene(told), show)
-				if *update {
+				if *golden.Update {
 					story.Data = []byte(before + "=>\n" + got)
 				} else if got != want {
 					t.Errorf("go test ./policy/rollout/simulation -run TestStories -update writes it; got\n%swant\n%s", got, want)
 				}
 			})
 		}
-		if *update {
+		if *golden.Update {
 			if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
 				t.Fatal(err)
 			}
