@@ -5,8 +5,6 @@ package admission
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -16,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +28,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
@@ -101,27 +97,8 @@ func (s *stage) push(t *testing.T, ref string) {
 	must(t, s.front.Push(ref, img))
 }
 
-const workloads = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: openshift-config}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: openshift-config-managed}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: cart, namespace: shop}
-spec:
-  selector: {matchLabels: {app: cart}}
-  template:
-    metadata: {labels: {app: cart}}
-    spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}
+// legacy is what is pulled from its mirror.
+const legacy = `
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -132,61 +109,19 @@ spec:
     metadata: {labels: {app: legacy}}
     spec: {containers: [{name: app, image: "legacy.example.com/app:v1"}]}
 ---
-# Who may change mirror objects, by the name of the user or as one of a group.
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: editor}
-rules:
-- {apiGroups: [config.openshift.io], resources: [imagetagmirrorsets, imagedigestmirrorsets], verbs: [get, list, create, update, patch, delete]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: editor}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: editor}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}
-- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: on-call}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: guard-override}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirrorset-guard-override}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}
-- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: on-call}
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: legacy}
+spec: {imageTagMirrors: [{source: legacy.example.com, mirrors: [mirror.example.com/legacy]}]}
 `
 
 // populate creates the workloads, the users, and the guard's account with its rights.
 func (s *stage) populate(t *testing.T) {
 	t.Helper()
-	entries, err := manifests.Base.ReadDir("base")
-	must(t, err)
-	for _, kind := range []string{"namespace.yaml", "serviceaccount.yaml", "role.yaml", "binding.yaml"} {
-		if kind == "role.yaml" {
-			s.stage(t, workloads+process.PullSecret, "apply", "-f", "-") // the namespaces of roles
-		}
-		for _, e := range entries {
-			if !strings.HasSuffix(e.Name(), kind) {
-				continue
-			}
-			text, err := manifests.Base.ReadFile("base/" + e.Name())
-			must(t, err)
-			s.stage(t, string(text), "apply", "-f", "-")
-		}
-	}
-	s.stage(t, `
-apiVersion: config.openshift.io/v1
-kind: ImageTagMirrorSet
-metadata: {name: legacy}
-spec: {imageTagMirrors: [{source: legacy.example.com, mirrors: [mirror.example.com/legacy]}]}`, "apply", "-f", "-")
-	for user, right := range map[string]authorizationv1.ResourceAttributes{
-		process.User: {Verb: "list", Group: "config.openshift.io", Resource: "imagetagmirrorsets"},
-		"alice":      {Verb: webhook.OverrideVerb, Group: "config.openshift.io", Resource: "imagetagmirrorsets", Name: "a"},
-	} {
-		must(t, cluster.AwaitRight(t.Context(), s.cluster.Config, user, right))
-	}
-	must(t, cluster.AwaitRight(t.Context(), s.cluster.Config, process.User, leaseRight()))
+	process.Install(t, s.cluster, process.Cart+legacy, map[string][]authorizationv1.ResourceAttributes{
+		process.User: {{Verb: "list", Group: "config.openshift.io", Resource: "imagetagmirrorsets"}, leaseRight()},
+		"alice":      {{Verb: webhook.OverrideVerb, Group: "config.openshift.io", Resource: "imagetagmirrorsets", Name: "a"}},
+	})
 }
 
 func leaseRight() authorizationv1.ResourceAttributes {
@@ -324,12 +259,8 @@ func (s *stage) start(t *testing.T, flags ...string) *guard {
 	for _, host := range []string{"quay.io", "legacy.example.com", "mirror.example.com"} {
 		args = append(args, "--resolve", host+"="+s.front.Addr(host))
 	}
-	g := &guard{Process: process.Start(t, s.binary, append(args, flags...)...)}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(s.ca)
-	g.proxy = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: g.Listen})
-	g.proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, MaxIdleConnsPerHost: 100}
-	return g
+	p := process.Start(t, s.binary, append(args, flags...)...)
+	return &guard{p, p.Proxy(s.ca)}
 }
 
 // tagSet returns an ImageTagMirrorSet for a source, with an override unless that is "".

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,76 +129,13 @@ func (s *stage) push(t *testing.T, ref string) {
 	must(t, s.front.Push(ref, img))
 }
 
-const workloads = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: openshift-config}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: openshift-config-managed}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: cart, namespace: shop}
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: cart}}
-  template:
-    metadata: {labels: {app: cart}}
-    spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: editor}
-rules:
-- {apiGroups: [config.openshift.io], resources: [imagetagmirrorsets, imagedigestmirrorsets], verbs: [get, list, create, update, patch, delete, deletecollection]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: editor}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: editor}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: guard-override}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirrorset-guard-override}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}
-`
-
 // populate creates the workloads, the users, and the guard's account with its rights.
 func (s *stage) populate(t *testing.T) {
 	t.Helper()
-	entries, err := manifests.Base.ReadDir("base")
-	must(t, err)
-	for _, kind := range []string{"namespace.yaml", "serviceaccount.yaml", "role.yaml", "binding.yaml"} {
-		if kind == "role.yaml" {
-			s.hand(t, workloads+process.PullSecret, "apply", "-f", "-") // the namespaces of roles
-		}
-		for _, e := range entries {
-			if !strings.HasSuffix(e.Name(), kind) {
-				continue
-			}
-			text, err := manifests.Base.ReadFile("base/" + e.Name())
-			must(t, err)
-			s.hand(t, string(text), "apply", "-f", "-")
-		}
-	}
-	for user, right := range map[string]authorizationv1.ResourceAttributes{
-		process.User: {Verb: "list", Group: "config.openshift.io", Resource: "imagetagmirrorsets"},
-		"alice":      {Verb: webhook.OverrideVerb, Group: "config.openshift.io", Resource: "imagetagmirrorsets", Name: "a"},
-	} {
-		must(t, cluster.AwaitRight(t.Context(), s.cluster.Config, user, right))
-	}
-	must(t, cluster.AwaitRight(t.Context(), s.cluster.Config, process.User, leaseRight("update")))
+	process.Install(t, s.cluster, process.Cart, map[string][]authorizationv1.ResourceAttributes{
+		process.User: {{Verb: "list", Group: "config.openshift.io", Resource: "imagetagmirrorsets"}, leaseRight("update")},
+		"alice":      {{Verb: webhook.OverrideVerb, Group: "config.openshift.io", Resource: "imagetagmirrorsets", Name: "a"}},
+	})
 }
 
 func leaseRight(verb string) authorizationv1.ResourceAttributes {
@@ -264,12 +199,8 @@ func (s *stage) start(t *testing.T, binary string, flags ...string) *guard {
 	for _, host := range hosts {
 		args = append(args, "--resolve", host+"="+s.front.Addr(host))
 	}
-	g := &guard{Process: process.Start(t, binary, append(args, flags...)...)}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(s.ca)
-	g.proxy = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "https", Host: g.Listen})
-	g.proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, MaxIdleConnsPerHost: 100}
-	return g
+	p := process.Start(t, binary, append(args, flags...)...)
+	return &guard{p, p.Proxy(s.ca)}
 }
 
 // tagSet returns an ImageTagMirrorSet of a source.

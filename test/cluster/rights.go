@@ -93,8 +93,9 @@ rules:
 `
 }
 
-// Use returns which of rights nothing in an audit log uses, and which requests were forbidden.
-func Use(log string, rights []Right) (unused, forbidden []Right, err error) {
+// Use returns which of rights nothing that was done uses, by an audit log, and which requests were forbidden. To find out that there is no such object
+// takes the right to get it. With streams, a list counts that was streamed as a watch, which API servers can do.
+func Use(log string, rights []Right, streams bool) (unused, forbidden []Right, err error) {
 	data, err := os.ReadFile(log)
 	if err != nil {
 		return nil, nil, err
@@ -113,10 +114,12 @@ func Use(log string, rights []Right) (unused, forbidden []Right, err error) {
 		if e.Status.Code == http.StatusForbidden {
 			forbidden = append(forbidden, Right{o.Namespace, e.Verb, o.APIGroup, o.Resource, o.Name})
 		}
+		if e.Status.Code/100 != 2 && (e.Verb != "get" || e.Status.Code != http.StatusNotFound) {
+			continue
+		}
 		unused = slices.DeleteFunc(unused, func(r Right) bool {
-			streams := map[string]string{"list": "watch", "watch": "list"}[r.Verb] // a list is streamed as a watch, where the API server can do that
-			return (r.Verb == e.Verb || streams == e.Verb) && r.Group == o.APIGroup && r.Resource == o.Resource &&
-				(r.Namespace == "" || r.Namespace == o.Namespace) && (r.Name == "" || r.Name == o.Name)
+			same := r.Verb == e.Verb || streams && r.Verb == "list" && e.Verb == "watch" || streams && r.Verb == "watch" && e.Verb == "list"
+			return same && r.Group == o.APIGroup && r.Resource == o.Resource && (r.Namespace == "" || r.Namespace == o.Namespace) && (r.Name == "" || r.Name == o.Name)
 		})
 	}
 	return unused, forbidden, nil

@@ -69,7 +69,7 @@ func (s *stage) testSnapshot(t *testing.T) {
 	if strings.Contains(got, "dockerconfigjson") {
 		t.Error("a secret is in it")
 	}
-	unused, forbidden, err := cluster.Use(s.audit, rights)
+	unused, forbidden, err := cluster.Use(s.audit, rights, true)
 	must(t, err)
 	for _, r := range unused {
 		if r.Name != "99-worker-generated-registries" { // which is read when MCO rejects what is in force

@@ -17,7 +17,6 @@ import (
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
@@ -94,28 +93,8 @@ func (s *stage) registryFlags() []string {
 	return flags
 }
 
-// populate creates the shop, and the guard's account with its rights.
-func (s *stage) populate(t testing.TB) {
-	t.Helper()
-	entries, err := manifests.Base.ReadDir("base")
-	must(t, err)
-	for _, kind := range []string{"namespace.yaml", "serviceaccount.yaml", "role.yaml", "binding.yaml"} {
-		if kind == "role.yaml" {
-			s.apply(t, shop()+process.PullSecret) // the namespaces of roles
-		}
-		for _, e := range entries {
-			if strings.HasSuffix(e.Name(), kind) {
-				text, err := manifests.Base.ReadFile("base/" + e.Name())
-				must(t, err)
-				s.apply(t, string(text))
-			}
-		}
-	}
-	must(t, cluster.AwaitRight(t.Context(), s.cluster.Config, process.User, authorizationv1.ResourceAttributes{Verb: "list", Group: "config.openshift.io", Resource: "imagetagmirrorsets"}))
-}
-
 func shop() string {
-	text := "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: openshift-config-managed}\n"
+	text := "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 	for _, ref := range shopImages {
 		name := strings.TrimSuffix(strings.TrimPrefix(ref, "quay.io/shop/"), ":v1")
 		text += "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + name + ", namespace: shop}\n" +
@@ -127,7 +106,9 @@ func shop() string {
 // serve starts the guard, and has the API server ask it.
 func (s *stage) serve(t testing.TB) {
 	t.Helper()
-	s.populate(t)
+	process.Install(t, s.cluster, shop(), map[string][]authorizationv1.ResourceAttributes{
+		process.User: {{Verb: "list", Group: "config.openshift.io", Resource: "imagetagmirrorsets"}},
+	})
 	tls := filepath.Join(s.dir, "tls")
 	must(t, os.Mkdir(tls, 0o700))
 	ca, err := certificates.SelfSigned(tls, []string{"127.0.0.1"}, 24*time.Hour)

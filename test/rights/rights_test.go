@@ -45,24 +45,25 @@ func TestRights(t *testing.T) {
 	streaming.stop()
 	s.serve(t, "KUBE_FEATURE_WatchListClient=false")
 
-	grants := granted(t)
-	var events []event
+	rights := granted(t)
+	var unused, forbidden []cluster.Right
 	for deadline := time.Now().Add(process.Patience); ; time.Sleep(50 * time.Millisecond) { // the log has no event for "complete"
-		events = readAudit(t, s.audit)
-		if len(unused(grants, events)) == 0 || time.Now().After(deadline) {
+		var err error
+		if unused, forbidden, err = cluster.Use(s.audit, rights, false); err != nil {
+			t.Fatal(err)
+		}
+		if len(unused) == 0 || time.Now().After(deadline) {
 			break
 		}
 	}
-	for _, g := range unused(grants, events) {
-		t.Errorf("never used: %s", g)
+	for _, r := range unused {
+		t.Errorf("never used: %+v", r)
 	}
-	for _, e := range events {
-		if e.ResponseStatus.Code == http.StatusForbidden {
-			t.Errorf("forbidden: %s %s", e.Verb, e.RequestURI)
-		}
+	for _, r := range forbidden {
+		t.Errorf("forbidden: %+v", r)
 	}
-	if len(grants) < 50 || len(events) < len(grants) {
-		t.Errorf("%d grants and %d requests: these are not the ones", len(grants), len(events))
+	if len(rights) < 50 {
+		t.Errorf("%d rights: these are not the ones", len(rights))
 	}
 }
 
@@ -78,7 +79,7 @@ func newStage(t *testing.T) *stage {
 	dir := t.TempDir()
 	s := &stage{dir: dir, audit: filepath.Join(dir, "audit.log"), binary: filepath.Join(dir, "mirrorset-guard")}
 	policy := filepath.Join(dir, "audit-policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(cluster.AuditOf(process.User)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.cluster = cluster.New(t, cluster.WithAudit(policy, s.audit))
@@ -91,7 +92,7 @@ func newStage(t *testing.T) *stage {
 		manifest(t, pattern, func(o map[string]any) { s.applyObject(t, o) })
 	}
 	for _, g := range granted(t) {
-		right := authorizationv1.ResourceAttributes{Namespace: g.namespace, Verb: g.verb, Group: g.group, Resource: g.resource, Name: g.name}
+		right := authorizationv1.ResourceAttributes{Namespace: g.Namespace, Verb: g.Verb, Group: g.Group, Resource: g.Resource, Name: g.Name}
 		if err := cluster.AwaitRight(t.Context(), s.cluster.Config, process.User, right); err != nil {
 			t.Fatal(err)
 		}

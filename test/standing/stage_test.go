@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
-	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
@@ -128,10 +126,7 @@ func (s *stage) remote() []remote.Option {
 // populate creates the workloads, the mirror sets and the guard's account.
 func (s *stage) populate(t *testing.T) {
 	t.Helper()
-	for _, namespace := range []string{"shop", "openshift-config", "openshift-config-managed"} {
-		s.apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: `+namespace+`}}`)
-	}
-	s.apply(t, process.PullSecret)
+	process.Install(t, s.cluster, "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n", nil)
 	for name, ref := range map[string]string{"cart": ":v1", "legacy": ":v1", "report": "@" + s.digest} {
 		s.apply(t, fmt.Sprintf(`
 apiVersion: apps/v1
@@ -152,24 +147,7 @@ metadata: {name: shop}
 spec: {%s: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}
 `, kind, field))
 	}
-	s.applyManifests(t, "namespace.yaml", "serviceaccount.yaml", "role.yaml", "rolebinding.yaml", "validatingwebhookconfiguration.yaml")
-}
-
-// applyManifests applies the manifests of some kinds, in this order.
-func (s *stage) applyManifests(t *testing.T, kinds ...string) {
-	t.Helper()
-	entries, err := manifests.Base.ReadDir("base")
-	must(t, err)
-	for _, kind := range kinds {
-		for _, e := range entries {
-			if !strings.HasSuffix(e.Name(), kind) {
-				continue
-			}
-			text, err := manifests.Base.ReadFile("base/" + e.Name())
-			must(t, err)
-			s.apply(t, string(text))
-		}
-	}
+	s.apply(t, process.ApplicableBase(t, "validatingwebhookconfiguration.yaml"))
 }
 
 func (s *stage) apply(t *testing.T, text string) {

@@ -51,7 +51,7 @@ func TestSyncJob(t *testing.T) {
 			t.Errorf("the mirror lacks %s: %v", image, err)
 		}
 	}
-	unused, forbidden, err := cluster.Use(audit, job.rights)
+	unused, forbidden, err := cluster.Use(audit, job.rights, true)
 	must(t, err)
 	for _, r := range unused {
 		if r.Name != "99-worker-generated-registries" { // which is read when MCO rejects what is in force
