@@ -299,8 +299,12 @@ func BenchmarkPresence(b *testing.B) {
 					return took
 				}},
 				{"store-at-quay", quay},
-				{"head", func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration { return byOthers(t, s, locs, false) }},
-				{"puller", func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration { return byOthers(t, s, locs, true) }},
+				{"head", func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
+					return byOthers(t, s, locs, false)
+				}},
+				{"puller", func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
+					return byOthers(t, s, locs, true)
+				}},
 			} {
 				b.Run(fmt.Sprintf("%d-images/%s/%s", n, delay, who.name), func(b *testing.B) {
 					s := newLoadServer(b, delay)
