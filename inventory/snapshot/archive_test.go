@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	_ "embed"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,94 +21,10 @@ import (
 // mustGather is laid out as "oc adm must-gather" does it (openshift/oc,
 // pkg/cli/admin/inspect): lists by group and resource, and each pod once more in
 // a folder of its own, next to its logs.
-var mustGather = txtar.Parse([]byte(`
--- quay-io-must-gather/cluster-scoped-resources/config.openshift.io/imagedigestmirrorsets/release.yaml --
----
-apiVersion: config.openshift.io/v1
-kind: ImageDigestMirrorSet
-metadata: {name: release}
-spec: {imageDigestMirrors: [{source: quay.io/release, mirrors: [m.example.com/release]}]}
--- quay-io-must-gather/cluster-scoped-resources/config.openshift.io/images.yaml --
----
-apiVersion: config.openshift.io/v1
-items:
-- apiVersion: config.openshift.io/v1
-  kind: Image
-  metadata: {name: cluster}
-  spec: {registrySources: {insecureRegistries: [m.example.com]}}
-kind: ImageList
-metadata: {resourceVersion: "1"}
--- quay-io-must-gather/cluster-scoped-resources/core/nodes/worker-0.yaml --
----
-apiVersion: v1
-kind: Node
-metadata: {name: worker-0, labels: {node-role.kubernetes.io/worker: ""}}
-status: {nodeInfo: {architecture: amd64}}
--- quay-io-must-gather/cluster-scoped-resources/machineconfiguration.openshift.io/machineconfigpools/worker.yaml --
----
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfigPool
-metadata: {name: worker}
-spec: {paused: true}
--- quay-io-must-gather/namespaces/openshift-ingress/core/pods.yaml --
----
-apiVersion: v1
-items:
-- metadata: {name: router-1, namespace: openshift-ingress, resourceVersion: "7"}
-  spec:
-    containers:
-    - {name: router, image: quay.io/release@sha256:aa}
-  status: {phase: Running}
-kind: PodList
-metadata: {resourceVersion: "1"}
--- quay-io-must-gather/namespaces/openshift-ingress/core/events.yaml --
----
-apiVersion: v1
-items:
-- kind: Event
-  message: "
-kind: EventList
--- quay-io-must-gather/namespaces/openshift-ingress/core/secrets.yaml --
----
-apiVersion: v1
-items: []
-kind: SecretList
--- quay-io-must-gather/namespaces/openshift-ingress/pods/router-1/router-1.yaml --
----
-apiVersion: v1
-kind: Pod
-metadata: {name: router-1, namespace: openshift-ingress, resourceVersion: "7"}
-spec:
-  containers:
-  - {name: router, image: quay.io/release@sha256:aa}
-status: {phase: Running}
--- quay-io-must-gather/namespaces/openshift-ingress/pods/router-1/router/router/logs/current.log --
-kind: Pod
--- quay-io-must-gather/namespaces/openshift-ingress/policy/poddisruptionbudgets.yaml --
----
-apiVersion: policy/v1
-items:
-- apiVersion: policy/v1
-  kind: PodDisruptionBudget
-  metadata: {name: router-default, namespace: openshift-ingress}
-  spec: {maxUnavailable: 1}
-kind: PodDisruptionBudgetList
--- quay-io-must-gather/namespaces/openshift-dns/apps/daemonsets.yaml --
----
-apiVersion: apps/v1
-items:
-- apiVersion: apps/v1
-  kind: DaemonSet
-  metadata: {name: dns, namespace: openshift-dns}
-  spec: {template: {spec: {containers: [{name: dns, image: quay.io/release@sha256:bb}]}}}
-- apiVersion: apps/v1
-  kind: DaemonSet
-  metadata: {name: broken, namespace: openshift-dns}
-  spec: none
-kind: DaemonSetList
--- quay-io-must-gather/etcd_info/alarms.json --
-[]
-`))
+var mustGather = txtar.Parse(mustGatherText)
+
+//go:embed testdata/must-gather.txtar
+var mustGatherText []byte
 
 func checkMustGather(t *testing.T, s *Snapshot, err error, file func(string) string) {
 	t.Helper()

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
 
 // What a reviewer asks for; inventories know of no reviewer.
@@ -79,232 +81,44 @@ status:
 
 var podImages = []image{{"quay.io/shop/app:1", []string{"Pod shop/app-0 app running sha256:e3b0"}}}
 
+// TestReadFrom holds what is read of the dumps in testdata to what stands there below each.
 func TestReadFrom(t *testing.T) {
-	tests := []struct {
-		reason   string
-		text     string
-		images   []image
-		mirrors  []string
-		problems []string
-		notes    []string
-	}{
-		{
-			reason: "one object",
-			text:   podYAML,
-			images: podImages,
-		},
-		{
-			reason: "several documents, some of them empty, the last without a separator",
-			text: "# a comment\n---\n---\n" + podYAML + `---
-apiVersion: config.openshift.io/v1
-kind: ImageTagMirrorSet
-metadata: {name: apps}
-spec:
-  imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]`,
-			images:  podImages,
-			mirrors: []string{"ImageTagMirrorSet apps quay.io/shop"},
-		},
-		{
-			reason: "what 'oc get -o json' writes for several kinds",
-			text: `{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": [
-				{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "report", "namespace": "shop"},
-				 "spec": {"jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "run", "image": "quay.io/shop/report"}]}}}}}},
-				{"apiVersion": "config.openshift.io/v1", "kind": "ImageDigestMirrorSet", "metadata": {"name": "release"},
-				 "spec": {"imageDigestMirrors": [{"source": "quay.io", "mirrors": ["m.example.com"]}]}}]}`,
-			images:  []image{{"quay.io/shop/report", []string{"CronJob shop/report run referenced"}}},
-			mirrors: []string{"ImageDigestMirrorSet release quay.io"},
-		},
-		{
-			reason: "the items of a typed list, as the API itself writes it, do not say what they are",
-			text: `{"apiVersion": "apps/v1", "kind": "DeploymentList", "items": [{"metadata": {"name": "app", "namespace": "shop"},
-				"spec": {"replicas": 0, "template": {"spec": {"containers": [{"name": "app", "image": "quay.io/shop/app:2"}]}}}}]}`,
-			images: []image{{"quay.io/shop/app:2", []string{"Deployment shop/app app referenced"}}},
-		},
-		{
-			reason: "JSON documents one after another",
-			text: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}
-				{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`,
-			images: []image{{"x", []string{"Pod a/p c running"}}},
-		},
-		{
-			reason: "an empty list is an answer",
-			text:   podYAML + "---\n" + `{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": []}` + "\n",
-			images: podImages,
-		},
-		{
-			reason: "kinds that hold no images are counted",
-			text: podYAML + `---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
----
-{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}
----
-{apiVersion: v1, kind: Secret, metadata: {name: c, namespace: shop}}
-`,
-			images: podImages,
-			notes:  []string{"skipped 3 objects of 2 kinds that hold no images: ConfigMap, Secret"},
-		},
-		{
-			reason: "one object is not objects",
-			text:   podYAML + "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
-			images: podImages,
-			notes:  []string{"skipped 1 object of 1 kind that holds no images: ConfigMap"},
-		},
-		{
-			reason: "a reference that no node could parse is in the inventory",
-			text:   strings.Replace(podYAML, "quay.io/shop/app:1", "quay.io/Shop:1:2", 1),
-			images: []image{{"quay.io/Shop:1:2", []string{"Pod shop/app-0 app running sha256:e3b0"}}},
-		},
-		{
-			reason:   "a document in the middle that breaks off does not take the next one with it",
-			text:     "replicas: {a: 1, b\n---\n" + podYAML,
-			images:   podImages,
-			problems: []string{"f.yaml: document 1: yaml: line 1: did not find expected ',' or '}'"},
-			notes:    []string{"not read: f.yaml: document 1: yaml: line 1: did not find expected ',' or '}'"},
-		},
-		{
-			reason: "the items of a typed list in YAML come before its kind",
-			text: "apiVersion: v1\nitems:\n# first\n- metadata:\n    name: p\n    namespace: a\n  spec:\n    containers:\n    - name: c\n      image: x\n" +
-				"-\n  metadata: {name: q, namespace: a}\n  spec:\n    containers: [{name: c, image: x}]\nkind: PodList\n--- # next\n" + podYAML,
-			images: append(podImages, image{"x", []string{"Pod a/p c running", "Pod a/q c running"}}),
-		},
-		{
-			reason: "items may be indented, and a text in one may look like anything",
-			text: "kind: List\napiVersion: v1\nitems:\n\n  - kind: Pod\n    apiVersion: v1\n    metadata:\n      name: p\n      annotations:\n        a: |\n" +
-				"          items:\n          - kind: Pod\n          ---\n    spec:\n      containers:\n      - {name: c, image: x}\nmetadata: {}\n",
-			images: []image{{"x", []string{"Pod /p c running"}}},
-		},
-		{
-			reason: "items on one line, and none at all",
-			text:   "apiVersion: v1\nkind: List\nitems: []\n---\napiVersion: v1\nkind: List\nitems:\nmetadata: {}\n---\napiVersion: v1\nkind: List\nitems: [{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {containers: [{image: x}]}}]\n",
-			images: []image{{"x", []string{"Pod /p  running"}}},
-		},
-		{
-			reason: "a field of the wrong type spoils its object, not the list",
-			text: `{"apiVersion":"v1","kind":"List","items":[
-				{"apiVersion":"v1","kind":"Pod","metadata":{"name":"bad"},"spec":{"containers":"none"}},
-				{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}]}`,
-			images:   []image{{"x", []string{"Pod a/p c running"}}},
-			problems: []string{"f.yaml: document 1: item 1: reading Pod: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container"},
-			notes:    []string{"not read: f.yaml: document 1: item 1: reading Pod: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container"},
-		},
-		{
-			reason: "what has no field of an object is none",
-			text:   podYAML + "---\nreplicas: 3\n",
-			images: podImages,
-			notes:  []string{"skipped 1 object of 1 kind that holds no images: (no object)"},
-		},
+	archive, err := txtar.ParseFile("testdata/read.txtar")
+	if err != nil || len(archive.Files) == 0 {
+		t.Fatal(err)
 	}
-	for _, tt := range tests {
-		t.Run(tt.reason, func(t *testing.T) {
-			s, err := ReadFrom(strings.NewReader(tt.text), "f.yaml")
+	same := golden.Archive(t, "testdata/read.txtar")
+	for _, f := range archive.Files {
+		t.Run(f.Name, func(t *testing.T) {
+			dump, _, _ := strings.Cut(string(f.Data), "=>\n")
+			s, err := ReadFrom(strings.NewReader(strings.TrimSuffix(dump, "\n")), "f.yaml")
 			if err != nil {
 				t.Fatal(err)
 			}
-			var problems []string
+			told := ""
+			for _, i := range imagesOf(t, s) {
+				told += "image " + i.Ref + ": " + strings.Join(i.Consumers, ", ") + "\n"
+			}
+			for _, m := range mirrorsOf(t, s) {
+				told += "mirrors of " + m + "\n"
+			}
 			for _, p := range s.Problems() {
-				problems = append(problems, p.Error())
+				told += "problem: " + p.Error() + "\n"
 			}
-			for what, diff := range map[string]string{
-				"images":   cmp.Diff(tt.images, imagesOf(t, s)),
-				"mirrors":  cmp.Diff(tt.mirrors, mirrorsOf(t, s)),
-				"problems": cmp.Diff(tt.problems, problems),
-				"notes":    cmp.Diff(tt.notes, s.Notes()),
-			} {
-				if diff != "" {
-					t.Errorf("%s: -want +got:\n%s", what, diff)
-				}
+			for _, n := range s.Notes() {
+				told += "note: " + n + "\n"
 			}
+			same(t, f.Name, dump+"=>\n"+told)
 		})
 	}
 }
 
+//go:embed testdata/conditions.yaml
+var conditions string
+
 // What an object says may depend on others, before it in the dump or after it.
 func TestReadConditions(t *testing.T) {
-	const dump = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: shop, name: cart}
-spec:
-  replicas: 0
-  template: {spec: {serviceAccountName: cart, containers: [{name: app, image: cart}, {name: proxy, image: "cart:2"}, {name: log, image: "log:1"}]}}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: shop, name: cart}
-imagePullSecrets: [{name: cart-dockercfg-x7k2p}, {name: quay}]
----
-apiVersion: image.openshift.io/v1
-kind: ImageStream
-metadata: {namespace: shop, name: cart}
-spec: {lookupPolicy: {local: true}}
-status:
-  dockerImageRepository: registry.svc:5000/shop/cart
-  tags: [{tag: latest, items: [{dockerImageReference: "quay.io/shop/cart:9", image: "sha256:9", created: "2026-01-01T00:00:00Z", generation: 1}]}]
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: shop, name: default, annotations: {openshift.io/internal-registry-pull-secret-ref: default-dockercfg-x7k2p}}
-imagePullSecrets: [{name: default-dockercfg-x7k2p}]
----
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {namespace: shop, name: db}
-spec: {template: {spec: {containers: [{name: app, image: "quay.io/db:1"}]}}}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: shop, name: older}
-imagePullSecrets: [{name: older-dockercfg-x7k2p}]
----
-apiVersion: v1
-kind: Secret
-type: kubernetes.io/dockercfg
-metadata: {namespace: shop, name: older-dockercfg-x7k2p, annotations: {kubernetes.io/service-account.name: older, openshift.io/token-secret.name: older-token-x7k2p}}
-data: {}
----
-apiVersion: v1
-kind: Pod
-metadata: {namespace: shop, name: older-0}
-spec: {serviceAccountName: older, imagePullSecrets: [{name: older-dockercfg-x7k2p}], containers: [{name: app, image: "quay.io/older:1"}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {namespace: shop, name: forged-0}
-spec: {serviceAccountName: forged, imagePullSecrets: [{name: forged-dockercfg-x7k2p}], containers: [{name: app, image: "quay.io/forged:1"}]}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: shop, name: forged}
-imagePullSecrets: [{name: forged-dockercfg-x7k2p}]
----
-apiVersion: batch/v1
-kind: CronJob
-metadata: {namespace: other, name: report}
-spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: app, image: "quay.io/report:1"}]}}}}}
----
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata: {namespace: shop, name: cart-1, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: cart, uid: "1", controller: true}]}
-spec: {replicas: 0, template: {spec: {containers: [{name: app, image: "quay.io/old:1"}]}}}
----
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata: {namespace: shop, name: mystery-1, ownerReferences: [{apiVersion: example.com/v1, kind: Mystery, name: mystery, uid: "1", controller: true}]}
-spec: {replicas: 0, template: {spec: {containers: [{name: app, image: "quay.io/mystery:1"}]}}}
-`
-	want := []string{
-		"log:1 Deployment shop/cart log referenced own pull secret",
-		"quay.io/db:1 StatefulSet shop/db app referenced",
-		"quay.io/forged:1 Pod shop/forged-0 app running pull secret unknown", // nothing says that it is OpenShift's
-		"quay.io/mystery:1 ReplicaSet shop/mystery-1 app referenced",
-		"quay.io/old:1 ReplicaSet shop/cart-1 app history",
-		"quay.io/older:1 Pod shop/older-0 app running",
-		"quay.io/report:1 CronJob other/report app referenced pull secret unknown", // its account is not in the dump
-		"quay.io/shop/cart:9 ImageStream shop/cart status.tags[latest].items[0].dockerImageReference history",
-		"quay.io/shop/cart@sha256:9 Deployment shop/cart app referenced own pull secret",
-		"registry.svc:5000/shop/cart:2 Deployment shop/cart proxy referenced own pull secret",
-	}
-	lines := func(s *Snapshot) []string {
+	lines := func(s *Snapshot) string {
 		images, err := s.Images(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -319,28 +133,24 @@ spec: {replicas: 0, template: {spec: {containers: [{name: app, image: "quay.io/m
 				case u.OwnPullSecret:
 					line += " own pull secret"
 				}
-				lines = append(lines, line)
+				lines = append(lines, line+"\n")
 			}
 		}
-		return lines
+		return strings.Join(lines, "")
 	}
-	documents := strings.Split(dump, "---")
+	documents := strings.Split("\n"+conditions, "---")
 	for range documents {
 		documents = append(documents[1:], documents[0])
 		s, err := ReadFrom(strings.NewReader(strings.Join(documents, "---")), "dump")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, lines(s)); diff != "" {
-			t.Fatalf("-want +got:\n%s", diff)
-		}
+		golden.File(t, "testdata/conditions.txt", lines(s))
 		again, err := ReadFrom(strings.NewReader(written(t, s)), "written")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, lines(again)); diff != "" {
-			t.Fatalf("written and read again: -want +got:\n%s", diff)
-		}
+		golden.File(t, "testdata/conditions.txt", lines(again))
 	}
 }
 

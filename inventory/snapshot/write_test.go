@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	_ "embed"
 	"encoding/pem"
 	"math/big"
 	"strconv"
@@ -26,121 +27,11 @@ var (
 	_ Source = (*live.Inventory)(nil)
 )
 
+//go:embed testdata/write.yaml
+var writeYAML string
+
 // The canary is in every place of these objects that an answer does not depend on.
-var writeInput = strings.ReplaceAll(podYAML+`---
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: app, namespace: shop, annotations: {note: canary}}
-spec:
-  template:
-    spec:
-      imagePullSecrets: [{name: canary}]
-      containers:
-      - {name: app, image: "quay.io/shop/app:1", args: [--password=canary], env: [{name: TOKEN, value: canary}]}
----
-apiVersion: config.openshift.io/v1
-kind: ImageTagMirrorSet
-metadata: {name: apps, annotations: {kubectl.kubernetes.io/last-applied-configuration: canary}, managedFields: [{manager: canary}]}
-spec:
-  imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop], mirrorSourcePolicy: NeverContactSource}]
----
-apiVersion: config.openshift.io/v1
-kind: Image
-metadata: {name: cluster}
-spec: {additionalTrustedCA: {name: registry-cas}, externalRegistryHostnames: [canary], registrySources: {insecureRegistries: [mirror.example.com]}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: registry-cas, namespace: openshift-config, annotations: {note: canary}}
-data: {mirror.example.com..5000: {certificate}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: other, namespace: openshift-config}
-data: {settings: canary}
----
-apiVersion: v1
-kind: Node
-metadata: {name: worker-0, annotations: {machineconfiguration.openshift.io/state: Done, other: canary}}
-spec: {providerID: canary}
-status: {nodeInfo: {architecture: amd64}, addresses: [{address: canary}]}
----
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfigPool
-metadata: {name: worker, annotations: {note: canary}}
-spec: {paused: true, maxUnavailable: 2}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: router-default, namespace: openshift-ingress, annotations: {note: canary}}
-spec: {maxUnavailable: 25%}
-status: {disruptionsAllowed: 1, currentHealthy: 2, desiredHealthy: 1, expectedPods: 2}
----
-apiVersion: config.openshift.io/v1alpha1
-kind: CRIOCredentialProviderConfig
-metadata: {name: cluster, annotations: {note: canary}}
-spec: {matchImages: ["*.example.com"]}
----
-apiVersion: config.openshift.io/v1
-kind: ClusterImagePolicy
-metadata: {name: signed, annotations: {note: canary}}
-spec: {scopes: [quay.io/shop]}
-status: {conditions: [{type: canary, status: "True"}]}
----
-apiVersion: config.openshift.io/v1
-kind: ImagePolicy
-metadata: {name: signed, namespace: shop, annotations: {note: canary}}
-spec: {scopes: [quay.io/other]}
----
-apiVersion: operator.openshift.io/v1
-kind: MachineConfiguration
-metadata: {name: cluster, annotations: {note: canary}}
-spec: {logLevel: canary}
-status:
-  nodeDisruptionPolicyStatus: {clusterPolicies: {files: [{path: /etc/containers/registries.conf, actions: [{type: Special}]}]}}
----
-apiVersion: config.openshift.io/v1
-kind: Proxy
-metadata: {name: cluster, annotations: {note: canary}}
-spec: {httpProxy: "http://canary:canary@proxy.example.com:3128", httpsProxy: "canary:can@ary@proxy.example.com:3128", noProxy: .cluster.local, trustedCA: {name: user-ca}}
-status: {httpProxy: "http://canary@proxy.example.com:3128", noProxy: .cluster.local}
----
-apiVersion: config.openshift.io/v1
-kind: ClusterVersion
-metadata: {name: version, annotations: {note: canary}}
-spec: {clusterID: canary}
-status:
-  desired: {version: 4.18.1, image: "quay.io/release@sha256:bb", url: canary}
-  history: [{version: 4.18.1, state: Completed, image: "quay.io/release@sha256:bb", acceptedRisks: canary}]
-  conditions: [{type: Progressing, status: "False", message: canary}]
----
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfig
-metadata: {name: 99-worker-generated-registries, annotations: {note: canary}}
-spec:
-  kernelArguments: [canary]
-  config:
-    passwd: {users: [{name: canary}]}
-    storage:
-      files:
-      - {path: /etc/containers/registries.conf, contents: {source: "data:,unqualified-search-registries%20%3D%20%5B%5D"}}
-      - {path: /etc/canary, contents: {source: "data:,canary"}}
----
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfig
-metadata: {name: 50-lab, labels: {machineconfiguration.openshift.io/role: worker, other: canary}}
-spec:
-  config:
-    storage:
-      files:
-      - {path: /etc/containers/registries.conf.d/50-lab.conf, contents: {source: "data:,short-name-mode%20%3D%20%22enforcing%22"}}
-      - {path: /etc/canary, contents: {source: "data:,canary"}}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: pull-secret, namespace: openshift-config}
-data: {.dockerconfigjson: Y2FuYXJ5}
-`, "{certificate}", strconv.Quote(certificate+"-----BEGIN PRIVATE KEY-----\ncanary\n"))
+var writeInput = strings.ReplaceAll(podYAML+"---\n"+writeYAML, "{certificate}", strconv.Quote(certificate+"-----BEGIN PRIVATE KEY-----\ncanary\n"))
 
 // certificate is one that nodes trust.
 var certificate = newCertificate()
