@@ -93,8 +93,8 @@ rules:
 `
 }
 
-// Use returns which of rights nothing that was done uses, by an audit log, and which requests were forbidden. To find out that there is no such object
-// takes the right to get it. With streams, a list counts that was streamed as a watch, which API servers can do.
+// Use returns which of rights nothing that was done uses, by an audit log, and which requests were forbidden. To find out that there is no such thing
+// takes the right as well. With streams, a list counts that was streamed as a watch, which API servers can do.
 func Use(log string, rights []Right, streams bool) (unused, forbidden []Right, err error) {
 	data, err := os.ReadFile(log)
 	if err != nil {
@@ -114,7 +114,7 @@ func Use(log string, rights []Right, streams bool) (unused, forbidden []Right, e
 		if e.Status.Code == http.StatusForbidden {
 			forbidden = append(forbidden, Right{o.Namespace, e.Verb, o.APIGroup, o.Resource, o.Name})
 		}
-		if e.Status.Code/100 != 2 && (e.Verb != "get" || e.Status.Code != http.StatusNotFound) {
+		if e.Status.Code/100 != 2 && e.Status.Code != http.StatusNotFound {
 			continue
 		}
 		unused = slices.DeleteFunc(unused, func(r Right) bool {

@@ -27,6 +27,7 @@ import (
 // TestForbidden: what may not be read is not taken for what is not there. For each kind that names images, or says what nodes do, a user
 // who may list all others learns what is missing, and so does whoever reads the dump that this user makes.
 func TestForbidden(t *testing.T) {
+	t.Parallel()
 	s := newForbidding(t)
 	all := s.as(t, schema.GroupResource{})
 	dump := filepath.Join(t.TempDir(), "all.json")

@@ -37,6 +37,7 @@ import (
 // TestRights runs the guard with the rights of the manifests and nothing else. It does
 // so twice, because an API server that cannot stream lists gets different requests.
 func TestRights(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	streaming := s.serve(t)
 	s.testReaders(t, streaming)
