@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
@@ -107,16 +106,7 @@ func startTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
 	if _, err := certificates.SelfSigned(dir, []string{"localhost"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	var o serveOptions
-	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	o.addFlags(set)
-	if err := set.Parse(append(flags, "--tls-dir", dir)); err != nil {
-		t.Fatal(err)
-	}
-	g, err := newGuard(api, &o, logr.Discard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGuardWith(t, api, logr.Discard(), append(flags, "--tls-dir", dir)...)
 	t.Cleanup(g.world.Close)
 	go g.cluster.Run(t.Context())     //nolint:errcheck // the test would not get ready
 	go g.world.Trust.Run(t.Context()) //nolint:errcheck // as above

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
@@ -27,7 +25,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
-	guardtest "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
 // ownMetrics is how the names of the guard's metrics begin. The others are those of Go programs.
@@ -65,28 +62,9 @@ func scrapeGuard(t *testing.T, c realCluster) map[string]*dto.MetricFamily {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listen, metrics := guardtest.FreeAddress(t), guardtest.FreeAddress(t)
-	applyWebhooks(t, c, "https://"+listen, ca)
-	var o serveOptions
-	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	o.addFlags(flags)
-	if err := flags.Parse(append(clitest.RegistryAt(t, holdsAll), "--tls-dir", dir, "--config", clitest.Written(t, "config.yaml", string(defaults)),
-		"--webhook-bind-address", listen, "--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", metrics, "--metrics-plain", "--shutdown-delay", "0s", "--leader-elect", "--verify-every", "200ms")); err != nil {
-		t.Fatal(err)
-	}
-	g, err := newGuard(c.Config, &o, logr.Discard())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- g.run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	g := runGuard(t, c.Config, logr.Discard(), append(clitest.RegistryAt(t, holdsAll), "--tls-dir", dir, "--config", clitest.Written(t, "config.yaml", string(defaults)),
+		"--metrics-plain", "--leader-elect", "--verify-every", "200ms")...)
+	applyWebhooks(t, c, "https://"+g.options.listen, ca)
 
 	registered := registeredNames(g.registry)
 	if len(registered) < 20 {
@@ -95,7 +73,7 @@ func scrapeGuard(t *testing.T, c realCluster) map[string]*dto.MetricFamily {
 	var families map[string]*dto.MetricFamily
 	var missing []string
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) { // a scrape is all there is to see
-		families = scrape(t, "http://"+metrics+"/metrics")
+		families = scrape(t, "http://"+g.options.observe.address+"/metrics")
 		missing = slices.DeleteFunc(slices.Clone(registered), func(name string) bool { return families[name] != nil })
 		if len(missing) == 0 {
 			return families

@@ -5,10 +5,15 @@ import (
 	"io"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/inspect"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	guardtest "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
 // run runs the program with the commands that these tests need.
@@ -28,4 +33,38 @@ type realCluster struct{ clitest.Cluster }
 func newCluster(t *testing.T, options ...cluster.Option) realCluster {
 	t.Helper()
 	return realCluster{clitest.NewCluster(t, options...)}
+}
+
+// newGuardWith returns the server of the command serve with flags.
+func newGuardWith(t *testing.T, api *rest.Config, log logr.Logger, flags ...string) *guard {
+	t.Helper()
+	var o serveOptions
+	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	o.addFlags(set)
+	if err := set.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGuard(api, &o, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// runGuard runs the command serve with flags until the test ends, on free ports.
+func runGuard(t *testing.T, api *rest.Config, log logr.Logger, flags ...string) *guard {
+	t.Helper()
+	g := newGuardWith(t, api, log, append([]string{
+		"--webhook-bind-address", guardtest.FreeAddress(t), "--health-probe-bind-address", guardtest.FreeAddress(t), "--metrics-bind-address", guardtest.FreeAddress(t), "--shutdown-delay", "0s",
+	}, flags...)...)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- g.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return g
 }

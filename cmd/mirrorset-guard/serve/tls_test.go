@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -17,13 +16,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
-	guardtest "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
 // Suites, by kinds, as the documentation of the API's profiles lists them.
@@ -187,25 +184,7 @@ func startTLSGuard(t *testing.T, api *rest.Config) *tlsGuard {
 		g.keys = append(g.keys, key)
 	}
 	g.copyKey(t, g.keys[0])
-	var o serveOptions
-	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	o.addFlags(set)
-	if err := set.Parse([]string{"--tls-dir", g.dir, "--webhook-bind-address", guardtest.FreeAddress(t), "--health-probe-bind-address", guardtest.FreeAddress(t), "--metrics-bind-address", guardtest.FreeAddress(t), "--shutdown-delay", "0s"}); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if g.guard, err = newGuard(api, &o, logr.New(profileSink{profiles: g.profiles})); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- g.run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	g.guard = runGuard(t, api, logr.New(profileSink{profiles: g.profiles}), "--tls-dir", g.dir)
 	return g
 }
 
