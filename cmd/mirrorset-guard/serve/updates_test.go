@@ -141,6 +141,8 @@ func TestUpdates(t *testing.T) {
 	for _, want := range []string{"The next release", "<b>component-004</b>", "check --release desired -o html=release.html"} {
 		eventually(t, "/report has "+want, func() bool { return strings.Contains(get(g.newReporter("here"), "/report").Body.String(), want) })
 	}
+	s.configure(t, updates.Off)
+	eventually(t, "it is off", func() bool { return g.nextRelease() == nil && other.nextRelease() == nil && series(t, g) == 0 })
 	if err := g.notReady(); err != nil {
 		t.Error(err)
 	}
