@@ -149,12 +149,18 @@ func Tail(log []byte) string {
 // latest; the end of its log is shown if the test fails.
 func Start(t testing.TB, binary string, flags ...string) *Process {
 	t.Helper()
+	return StartIn(t, nil, binary, flags...)
+}
+
+// StartIn is Start with variables of the environment ("NAME=value") beside those of the test.
+func StartIn(t testing.TB, env []string, binary string, flags ...string) *Process {
+	t.Helper()
 	p := &Process{Listen: FreeAddress(t), Health: FreeAddress(t), Metrics: FreeAddress(t), ended: make(chan struct{})}
 	p.cmd = exec.Command(binary, append([]string{
 		"serve", "--webhook-bind-address", p.Listen, "--health-probe-bind-address", p.Health, "--metrics-bind-address", p.Metrics, "--metrics-plain", "--allow-loopback", "--shutdown-delay", "0s",
 	}, flags...)...)
 	p.cmd.Stderr = &p.log
-	p.cmd.Env = append(os.Environ(), "GORACE="+cluster.GORACE)
+	p.cmd.Env = append(append(os.Environ(), "GORACE="+cluster.GORACE), env...)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -177,83 +177,9 @@ func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
 
 // objects are what the guard needs to have something to read, and the accounts that
 // read from the guard.
-const objects = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: openshift-config}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: openshift-config-managed}
----
-apiVersion: config.openshift.io/v1
-kind: Image
-metadata: {name: cluster}
-spec: {additionalTrustedCA: {name: registry-cas}}
----
-apiVersion: config.openshift.io/v1
-kind: ClusterVersion
-metadata: {name: version}
-spec:
-  clusterID: 0b3e4f2a-8a1c-4d2e-9f10-2f4a5b6c7d8e
-  desiredUpdate: {image: "quay.io/shop/release@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
----
-apiVersion: config.openshift.io/v1
-kind: FeatureGate
-metadata: {name: cluster}
-spec: {}
----
-apiVersion: config.openshift.io/v1
-kind: ImageTagMirrorSet
-metadata: {name: shop}
-spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}
----
-# What nodes have, which is read where MCO rejects the objects, as it does these two.
-apiVersion: machineconfiguration.openshift.io/v1
-kind: MachineConfig
-metadata: {name: 99-worker-generated-registries}
-spec: {config: {storage: {files: [{path: /etc/containers/registries.conf, contents: {source: "data:,%5B%5Bregistry%5D%5D%0Alocation%20%3D%20%22quay.io/shop%22%0A%5B%5Bregistry.mirror%5D%5D%0Alocation%20%3D%20%22mirror.example.com/shop%22%0A"}}]}}}
----
-apiVersion: config.openshift.io/v1
-kind: ImageDigestMirrorSet
-metadata: {name: shop}
-spec: {imageDigestMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other]}]}
----
-apiVersion: config.openshift.io/v1
-kind: ImageTagMirrorSet
-metadata: {name: other}
-spec: {imageTagMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other], mirrorSourcePolicy: NeverContactSource}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: cart, namespace: default}
-spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: reader, namespace: default}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirrorset-guard-reader}
-subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: stranger, namespace: default}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: browser, namespace: default}
----
-# What the scope of a browser's token leaves of the role (overlays/console-link).
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: browser, namespace: mirrorset-guard}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirrorset-guard-reader}
-subjects: [{kind: ServiceAccount, name: browser, namespace: default}]
-`
+//
+//go:embed testdata/objects.yaml
+var objects string
 
 func (s *stage) apply(t *testing.T, text string) {
 	t.Helper()
@@ -291,58 +217,20 @@ type guard struct {
 // something.
 func (s *stage) serve(t *testing.T, env ...string) *guard {
 	t.Helper()
-	kubeconfig := process.Kubeconfig(t, s.cluster, s.dir)
-	addresses := []string{process.FreeAddress(t), process.FreeAddress(t), process.FreeAddress(t)}
-	var log bytes.Buffer
-	cmd := exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig, "--tls-dir", filepath.Join(s.dir, "tls"),
-		"--webhook-bind-address", addresses[0], "--health-probe-bind-address", addresses[1], "--metrics-bind-address", addresses[2], "--shutdown-delay", "0s",
+	p := process.StartIn(t, env, s.binary, "--kubeconfig", process.Kubeconfig(t, s.cluster, s.dir), "--tls-dir", filepath.Join(s.dir, "tls"), "--metrics-plain=false",
 		"--registry-ca", filepath.Join(s.dir, "tls", certificates.CAFile), "--resolve", "mirror.example.com="+s.registry, "--resolve", "quay.io="+s.registry,
 		"--leader-elect", "--verify-every", "1s", "--config", s.configFile())
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stopped := false
-	stop := func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil || t.Failed() {
-			t.Errorf("the guard ended: %v\n%s", err, process.Tail(log.Bytes()))
-		}
-	}
-	t.Cleanup(stop)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.ca)
 	client := &http.Client{Timeout: process.Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
-	waitReady(t, "http://"+addresses[1]+"/readyz")
+	p.AwaitReady(t)
+	if _, notes := p.Readyz(); strings.Contains(notes, "permission") {
+		t.Errorf("ready, with a note on permissions: %s", notes)
+	}
 	for _, o := range reviewed {
-		review(t, client, "https://"+addresses[0]+webhook.Path, o)
+		review(t, client, "https://"+p.Listen+webhook.Path, o)
 	}
-	return &guard{observe: "https://" + addresses[2], client: client, stop: stop}
-}
-
-func waitReady(t *testing.T, url string) {
-	t.Helper()
-	var last string
-	for deadline := time.Now().Add(process.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // another process has no event for it
-		resp, err := http.Get(url)
-		if err != nil {
-			continue
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if last = string(body); resp.StatusCode == http.StatusOK {
-			if strings.Contains(last, "permission") {
-				t.Errorf("ready, with a note on permissions: %s", last)
-			}
-			return
-		}
-	}
-	t.Fatalf("the guard is not ready: %s", last)
+	return &guard{observe: "https://" + p.Metrics, client: client, stop: func() { p.Stop(t) }}
 }
 
 // reviewed are of every kind that the guard reviews, and have no effect, so that no registry is asked. None covers what
