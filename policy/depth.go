@@ -66,7 +66,7 @@ func (s Settings) depthOf(r *Reroute) mirrors.Depth {
 		return mirrors.DepthExists
 	case s.Blobs == BlobsOfAll, s.Blobs == BlobsOfProtected && protected:
 		return mirrors.DepthBlobs
-	case protected, r.After.SourceBlocked(), r.wantsToday():
+	case protected, r.pinned, r.After.SourceBlocked(), r.wantsToday(): // of a pin, the size counts
 		return mirrors.DepthManifest
 	default:
 		return mirrors.DepthExists

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -26,6 +27,8 @@ type Forecast struct {
 	// Moved counts the images of pods that drains evict and that the change does not reroute, if
 	// such a pod may come to a node that has to pull.
 	Moved MovedCounts
+	// Pins says which nodes pull what for the PinnedImageSets of the change, as a clause without its subject; "" for none.
+	Pins  string
 	now   time.Time
 	pulls *pullOutcomes
 	// moved are the images of Moved.
@@ -47,6 +50,13 @@ func (f *Forecast) Reaches() bool {
 // and what else is worth knowing before.
 func (f *Forecast) String() string {
 	line := f.Forecast.String()
+	switch rest, still := strings.CutPrefix(line, "reaches no node"); {
+	case f.Pins == "":
+	case still:
+		line = f.Pins + rest
+	default:
+		line += "; it " + f.Pins
+	}
 	switch n := len(f.Recent); {
 	case n == 1:
 		line += fmt.Sprintf("; %s was changed in the last 30 minutes: apply changes together to drain once", f.Recent[0])
@@ -98,6 +108,7 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 	f := &Forecast{
 		Forecast: rollout.NewForecast(*p.rollout, step.Decisions(p.rollout.Conditions())),
 		Unknown:  p.rollout.Unknown,
+		Pins:     p.pinPulls(facts),
 		now:      by.Now,
 	}
 	if f.Drains() {

@@ -131,6 +131,17 @@ func (p *pinPlacements) pools(set *mcfgv1.PinnedImageSet) []string {
 	return names
 }
 
+// members returns the nodes that pull the images of a set, as far as pools are known.
+func (p *pinPlacements) members(set *mcfgv1.PinnedImageSet, through *rollout.Cluster) []*corev1.Node {
+	var nodes []*corev1.Node
+	for _, pool := range p.all {
+		if rollout.TakesPinnedSet(pool, set) {
+			nodes = append(nodes, through.PinNodes(pool)...)
+		}
+	}
+	return nodes
+}
+
 // of returns the nodes that the pools of a set select; nil, which is any, where that is not known.
 func (p *pinPlacements) of(set *mcfgv1.PinnedImageSet) *Placement {
 	if placement, known := p.nodes[set.Name]; known || !p.known {

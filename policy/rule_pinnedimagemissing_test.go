@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -85,5 +87,64 @@ func TestPinnedImageMissing(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}
 		})
+	}
+}
+
+// TestPinsThatDoNotFit: a set that MCO refuses for its size is denied where that is proved, and a warning where it may be so.
+func TestPinsThatDoNotFit(t *testing.T) {
+	ref, index, other := "quay.io/shop/a@sha256:"+strings.Repeat("a", 64), "quay.io/shop/b@sha256:"+strings.Repeat("b", 64), "quay.io/shop/c@sha256:"+strings.Repeat("c", 64)
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: mcfgv1.MachineConfigPoolSpec{
+		MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{mcfgv1.MachineConfigRoleLabelKey: "worker"}},
+		NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": ""}},
+	}}
+	for _, tt := range []struct {
+		reason string
+		gib    int64  // of the image
+		room   string // of the node
+		lists  []string
+		used   bool // by a Deployment
+		images []string
+		want   string
+	}{
+		{"it fits", 10, "40Gi", nil, false, []string{ref}, ""},
+		{"twice of it is all that there is", 12, "40Gi", nil, false, []string{ref}, "deny"},
+		{"the node has it", 12, "40Gi", []string{ref}, false, []string{ref}, ""},
+		{"the node has another", 12, "40Gi", []string{index}, true, []string{ref}, "deny"},
+		{"the node may have it", 12, "40Gi", nil, true, []string{ref}, "warn"},
+		{"no node can have it", 60, "40Gi", nil, true, []string{ref}, "deny"},
+		{"two that may share layers", 6, "40Gi", nil, false, []string{ref, other}, "warn"},
+		{"an index, of which MCO counts nothing", 60, "40Gi", nil, false, []string{index}, ""},
+		{"sizes are not known", 0, "40Gi", nil, false, []string{ref}, ""},
+		{"the node is not known", 60, "", nil, false, []string{ref}, ""},
+		{"a node without the room that MCO wants free", 0, "10Gi", nil, false, []string{ref}, "deny"},
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"node-role.kubernetes.io/worker": ""}}}
+		if tt.room != "" {
+			node.Status.Allocatable = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(tt.room)}
+		}
+		if tt.lists != nil {
+			node.Status.Images = []corev1.ContainerImage{{Names: tt.lists}}
+		}
+		known := Cluster{Nodes: []*corev1.Node{node}, Rollout: &rollout.Cluster{Pools: []*mcfgv1.MachineConfigPool{pool}, Nodes: []*corev1.Node{node}}}
+		if tt.used {
+			known.Images = NewImages(Image{Ref: ref, Consumers: []Consumer{{Kind: "Deployment", Use: Referenced}}})
+		}
+		p := NewPlan(Change{After: mirrors.Set{Pinned: []mirrors.Object{pinSet("shop", "worker", 0, tt.images...)}}}, known, Settings{})
+		facts := Facts{}
+		for _, r := range p.Reroutes {
+			for _, l := range r.After.Open() {
+				facts[l] = &Fact{Presence: Present, Size: tt.gib << 30}
+				if r.Image.Ref == index {
+					facts[l].Children = []string{"sha256:dd"}
+				}
+			}
+		}
+		got := ""
+		for _, f := range pinnedImageMissing(p, facts) {
+			got += f.Severity.String()
+		}
+		if got != tt.want || len(p.Reroutes) != len(tt.images) {
+			t.Errorf("%s: %q, want %q; %d images", tt.reason, got, tt.want, len(p.Reroutes))
+		}
 	}
 }

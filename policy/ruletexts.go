@@ -127,7 +127,7 @@ var ruleTexts = map[string]RuleText{
 	},
 	PinnedImageMissing: {
 		"deny, or warn about a set that no pool takes",
-		"a PinnedImageSet names an image that the route of its nodes does not serve, so that all of them fail to hold the set; or MCO cannot give them the set",
+		"a PinnedImageSet names an image that the route of its nodes does not serve, so that all of them fail to hold the set; or MCO cannot give them the set, which may be too large",
 	},
 	RolloutStalls: {
 		"deny, or warn if the new route of the image works",

@@ -530,7 +530,7 @@ func (r Record) Warnings() []string {
 		return nil
 	}
 	warnings := r.Verdict.Warnings(r.Subject)
-	if r.Verdict.Allowed && r.Forecast != nil && r.Forecast.Reaches() {
+	if r.Verdict.Allowed && r.Forecast != nil && (r.Forecast.Reaches() || r.Forecast.Pins != "") {
 		warnings = append(warnings, text.Cut(text.Line("Forecast: "+r.Forecast.String()), maxForecast))
 	}
 	for _, note := range r.Notes {

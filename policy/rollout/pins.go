@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -76,6 +77,23 @@ func (c Cluster) Pinnings() []Pinning {
 func TakesPinnedSet(pool *mcfgv1.MachineConfigPool, set metav1.Object) bool {
 	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
 	return err == nil && !selector.Empty() && selector.Matches(labels.Set(set.GetLabels()))
+}
+
+// PinNodes returns the nodes that pull the images of sets of a pool, by name: those that it updates and, for worker, those that custom
+// pools update and it selects as well (GetPoolsForNode in MCO's pkg/helpers/helpers.go, which the daemon asks).
+func (c Cluster) PinNodes(pool *mcfgv1.MachineConfigPool) []*corev1.Node {
+	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.NodeSelector)
+	var nodes []*corev1.Node
+	for by, of := range newMembership(c.Pools, c.Nodes).nodes {
+		for _, node := range of {
+			also := pool.Name == workerPool && by != masterPool && by != arbiterPool && err == nil && selector.Matches(labels.Set(node.Labels))
+			if by == pool.Name || also {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes
 }
 
 // missingPins returns Pinning.Missing and Pinning.Failed.

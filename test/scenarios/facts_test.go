@@ -220,6 +220,7 @@ func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	if state == registries.Honest {
 		if l.Depth >= mirrors.DepthManifest {
 			f.Serves, f.Lacks = nodePlatforms[:1], nodePlatforms[1:]
+			f.Size = int64(len("layer of " + name)) // see test/registries
 		}
 		return f
 	}

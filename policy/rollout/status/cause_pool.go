@@ -30,6 +30,7 @@ func (d *diagnosis) pool(p *Pool) {
 	}
 	d.certificate(p)
 	d.rendering(p)
+	d.pinned(p)
 	for i := range p.Left {
 		d.node(p, &p.Left[i])
 	}

@@ -259,6 +259,8 @@ func TestCauses(t *testing.T) {
 		}(), CauseCertificateWaits, "was made anew on 2026-03-01", "mirrorset-guard rollout resume worker"},
 		{"a pool that is being deleted", input(worker("2", "deleted"), node("a")), CausePoolDeletion, "it is being deleted", "oc label node -l 'node-role.kubernetes.io/worker=' node-role.kubernetes.io/worker-"},
 		{"nodes that nobody takes", input(worker("2"), node("a")), CauseUnknown, "nothing that is known keeps MCO from taking one", ""},
+		{"a node that cannot hold a set", pinsFailed(source, "failed to pull images: "+source+": manifest unknown"), CausePinsNotHeld, "node a looks for it at", "oc edit pinnedimageset shop"},
+		{"a set that does not fit", pinsFailed(source, "storage available is less than minimum required"), CausePinsNotHeld, "twice the size", "oc edit pinnedimageset shop"},
 		{"an update without end", func() Input {
 			in := input(worker("2"), node("a", "wants=2", "state=Working", "asked=drain-2", "drained=drain-2"))
 			machine := &mcfgv1.MachineConfigNode{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
@@ -286,6 +288,17 @@ func TestCauses(t *testing.T) {
 			wantLeftToOwner(t, tt.in)
 		})
 	}
+}
+
+// pinsFailed is the input where node a could not hold set shop, in the words of its MachineConfigNode.
+func pinsFailed(image, words string) Input {
+	in := input(worker("1"), node("a"))
+	set := &mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: "shop"}, Spec: mcfgv1.PinnedImageSetSpec{PinnedImages: []mcfgv1.PinnedImageRef{{Name: mcfgv1.ImageDigestFormat(image)}}}}
+	in.Cluster.PinnedSets = []*mcfgv1.PinnedImageSet{set}
+	in.Cluster.NodePins = []rollout.NodePins{{Node: "a", Pool: "worker", Fails: true, Sets: []mcfgv1.MachineConfigNodeStatusPinnedImageSet{
+		{Name: "shop", DesiredGeneration: 2, LastFailedGeneration: 2, LastFailedGenerationError: words},
+	}}}
+	return in
 }
 
 // ownedBy makes a budget that of a CephCluster, as Rook's are.

@@ -96,6 +96,7 @@ const (
 	CauseFileChanged        Cause = "FileChanged"      // a file on the node is not what MCO wrote
 	CauseSystemNotUpdated   Cause = "SystemNotUpdated" // the operating system could not be updated
 	CauseConfigMissing      Cause = "ConfigMissing"    // a rendered config that the node needs is gone
+	CausePinsNotHeld        Cause = "PinsNotHeld"      // a node could not pull or pin a PinnedImageSet
 	CauseNodeNotReady       Cause = "NodeNotReady"
 	CauseCertificatePending Cause = "CertificatePending" // a kubelet's request for a certificate waits
 	CauseNodeGaveUp         Cause = "NodeGaveUp"         // the daemon gave up for a reason of its own
