@@ -164,7 +164,7 @@ bin/deadcode: tools/go.mod tools/go.sum
 	@cd tools && go build -o ../$@ golang.org/x/tools/cmd/deadcode
 
 bench: ## run the benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
 
 bench-sync: assets ## compare sync with skopeo, regclient and oras-go, eight at once, and with the bytes alone (two minutes)
 	cd test/peers && go build -o ../../bin/peers .

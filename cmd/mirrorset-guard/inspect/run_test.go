@@ -28,8 +28,3 @@ func newCluster(t *testing.T, options ...cluster.Option) realCluster {
 	t.Helper()
 	return realCluster{clitest.NewCluster(t, options...)}
 }
-
-// outcome returns what a test wants of a command.
-func outcome(out, err string, code int) clitest.Outcome {
-	return clitest.Outcome{Out: out, Err: err, Code: code}
-}
