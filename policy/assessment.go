@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -139,7 +139,12 @@ func (a *assessment) verifyRemedy() []string {
 		case !found.AsNodes:
 			return []string{giveSecret}
 		case found.Presence == Denied:
-			return []string{fmt.Sprintf("let the guard see for itself: add credentials for %s to Secret openshift-config/pull-secret", host(at.Ref))}
+			return []string{"let the guard see for itself: " + credentialsFor(found, at.Ref)}
+		}
+	}
+	for _, at := range a.newRoute.open() {
+		if at.fact.isUndetermined() {
+			return []string{cmp.Or(a.fullName(at.Location), a.help(a.found.At(at.Location), at.Ref))}
 		}
 	}
 	return []string{verifyAgain}
@@ -149,5 +154,3 @@ func (a *assessment) verifyRemedy() []string {
 //
 //nolint:gosec // it holds no credential
 const giveSecret = "let the guard read Secret openshift-config/pull-secret, or give check the secret with --pull-secret FILE; then try again"
-
-const verifyAgain = "make the registry answer, then try again; answers that arrive late are kept for the next try"

@@ -140,12 +140,12 @@ func (a *assessment) copyToMirror() *Copy {
 		return nil
 	}
 	c := a.copyTo(targets[0].Location)
-	switch host := a.mirrorsDeny(); {
-	case host == "":
+	switch credentials := a.mirrorsDeny(); {
+	case credentials == "":
 	case c.Obstacle == "":
-		c.Denied, c.Obstacle = true, credentialsFor(host)
+		c.Denied, c.Obstacle = true, credentials
 	default: // which a copy does not remove, whether the mirror has the image or not
-		c.Obstacle += "; and " + credentialsFor(host)
+		c.Obstacle += "; and " + credentials
 	}
 	return c
 }

@@ -47,7 +47,7 @@ func TestDeniedAndShared(t *testing.T) {
 		t.Fatalf("%+v", copies)
 	}
 	for _, c := range copies {
-		denied, shared := strings.Contains(c.Obstacle, credentialsFor("m.local")), strings.HasPrefix(c.Obstacle, ownPlace)
+		denied, shared := strings.Contains(c.Obstacle, credentialsFor(&Fact{}, "m.local/x")), strings.HasPrefix(c.Obstacle, ownPlace)
 		if isShared := c.To.Ref == "m.local/x:1"; !denied || shared != isShared || c.Denied == isShared {
 			t.Errorf("%+v", c)
 		}

@@ -118,6 +118,8 @@ type Fact struct {
 	// It is good enough to plan by, and does not prove that the old route fails; where a
 	// verdict depends on it, it is looked up again: see Plan.Decisive.
 	Recalled bool
+	// Trouble is why there is no usable answer, nil where nothing is known of that.
+	Trouble *Trouble
 	// Assumed says on what evidence the fact rests where the location was not found so, but is assumed
 	// to be once a mirroring or a deletion has been done; "" for what was found. Only the command line assumes
 	// anything: see package review/foreseen.

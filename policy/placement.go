@@ -61,7 +61,8 @@ type nodeSite struct {
 	platforms []string // of all nodes
 	// podsListed reports whether all pods of a namespace are known, so that what none of them has run did not run lately.
 	podsListed func(namespace string) bool
-	unknown    bool // whether there are nodes, or may be, of which the platforms are not known
+	insecure   []string // insecureRegistries after the change
+	unknown    bool     // whether there are nodes, or may be, of which the platforms are not known
 
 	mu    sync.Mutex
 	known map[*Placement][]string

@@ -102,6 +102,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		known: &known, site: siteOf(&known),
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
+	p.site.insecure = c.After.Registries.InsecureRegistries
 	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
 	variants := c.Before.Variants(c.After)
 	for k, variant := range variants {

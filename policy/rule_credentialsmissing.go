@@ -12,14 +12,14 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 	if a.After.Err != nil || a.After.SourceBlocked() || a.absentSomewhere() || a.stopsForSignatures() {
 		return Finding{}, false
 	}
-	denied := a.deniedBy()
-	if denied == "" {
+	denied, fact := a.deniedBy()
+	if fact == nil {
 		return Finding{}, false
 	}
 	f := Finding{
 		Reason: "every mirror on its new route wants credentials that nodes do not have",
 		Detail: a.places(),
-		Remedy: []string{credentialsFor(denied)},
+		Remedy: []string{credentialsFor(fact, denied)},
 	}
 	switch {
 	case a.after == Fails:
@@ -32,22 +32,19 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	if owner, ok := a.ownPullSecret(); ok {
-		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not send them to %s", owner, denied))
+		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not send them to %s", owner, host(denied)))
 	}
 	return f, true
 }
 
-func credentialsFor(host string) string {
-	return fmt.Sprintf("add credentials for %s to Secret openshift-config/pull-secret; nodes use no others for mirrors", host)
-}
-
-// mirrorsDeny returns the first mirror's host if all mirrors of the new route want credentials that the
+// mirrorsDeny returns what to do if all mirrors of the new route want credentials that the
 // nodes do not have; "" otherwise. A copy would not help then.
 func (a *assessment) mirrorsDeny() string {
 	if !a.newRoute.hasOpenMirror() || a.newRoute.any(true, func(f *Fact) bool { return f.Presence != Denied }) {
 		return ""
 	}
-	return host(a.newRoute.mirrors()[0].Ref)
+	first := a.newRoute.mirrors()[0]
+	return credentialsFor(first.fact, first.Ref)
 }
 
 // without is what places that give nodes no image do not do: what is denied may be there.
@@ -68,12 +65,12 @@ func (a *assessment) ownPullSecret() (Consumer, bool) {
 	return Consumer{}, false
 }
 
-// deniedBy returns the first host on the new route that wants credentials.
-func (a *assessment) deniedBy() string {
+// deniedBy returns the first place on the new route that wants credentials, and the fact; nil for none.
+func (a *assessment) deniedBy() (string, *Fact) {
 	for k := range a.After.Sources {
 		if s := &a.After.Sources[k]; s.Tried() && a.newRoute.facts[k].Presence == Denied {
-			return host(s.Ref)
+			return s.Ref, a.newRoute.facts[k]
 		}
 	}
-	return ""
+	return "", nil
 }

@@ -20,7 +20,7 @@ func notFullySynced(a *assessment) (Finding, bool) {
 		Detail:   a.places(),
 		Copy:     a.copyToMirror(),
 	}
-	if host := a.mirrorsDeny(); host != "" {
+	if a.mirrorsDeny() != "" {
 		f.Reason = "the source may not be contacted, and no mirror lets nodes in"
 	}
 	if a.mirrors == Unsure {

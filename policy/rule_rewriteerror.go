@@ -35,6 +35,20 @@ func rewriteError(a *assessment) (Finding, bool) {
 		Severity: a.unlessBroken(),
 		Reason:   "nodes could not compute where to pull it from, and would not even ask the source",
 		Detail:   []string{"entry " + a.After.Entry + ", " + a.After.Err.Error()},
-		Remedy:   []string{"write source and mirror with the same ports, and the mirror as host[:port]/path with a dot or a port in the host"},
+		Remedy:   []string{a.rewriteRemedy()},
 	}, true
+}
+
+// rewriteRemedy returns what to write instead.
+func (a *assessment) rewriteRemedy() string {
+	if e := (*mirrors.RewriteError)(nil); errors.As(a.After.Err, &e) {
+		switch source, mirror := e.Mended(); {
+		case mirror == "":
+		case source == e.Source:
+			return "write the mirror of " + source + " as " + mirror
+		default:
+			return "write the source with the port: " + source + ", with the mirror " + mirror
+		}
+	}
+	return "write source and mirror with the same ports, and the mirror as host[:port]/path with a dot or a port in the host"
 }

@@ -1,6 +1,9 @@
 package policy
 
-import "fmt"
+import (
+	"cmp"
+	"strings"
+)
 
 // UnverifiedInFront: a place on the new route has the image, but one that nodes ask before it
 // could not be asked. While that one is away, nodes move on and the pull works. If it comes
@@ -16,7 +19,7 @@ func unverifiedInFront(a *assessment) (Finding, bool) {
 		Severity: Warn,
 		Reason:   "nodes first ask a place that could not be verified",
 		Detail:   a.places(),
-		Remedy:   []string{fmt.Sprintf("make %s answer, then try again, or put it behind the others", host(front[0].Ref))},
+		Remedy:   []string{cmp.Or(a.fullName(front[0]), strings.TrimSuffix(a.help(a.found.At(front[0]), front[0].Ref), "; "+late)+", or put it behind the others")},
 	}
 	if a.protected {
 		f.Severity = a.unlessBroken()

@@ -62,12 +62,16 @@ type refusal struct {
 	presence policy.Presence
 	detail   string
 	asNodes  bool
+	trouble  policy.Trouble
 }
 
 // shared returns f or, if f is a refusal, one that is equal to the second in which it came.
 func (r *refusals) shared(f policy.Fact) *policy.Fact {
-	second, key := f.Time.Truncate(time.Second), refusal{f.Presence, f.Detail, f.AsNodes}
-	plain := policy.Fact{Presence: key.presence, Detail: key.detail, AsNodes: key.asNodes, Time: f.Time}
+	second, key := f.Time.Truncate(time.Second), refusal{presence: f.Presence, detail: f.Detail, asNodes: f.AsNodes}
+	if f.Trouble != nil {
+		key.trouble = *f.Trouble
+	}
+	plain := policy.Fact{Presence: key.presence, Detail: key.detail, AsNodes: key.asNodes, Trouble: f.Trouble, Time: f.Time}
 	if f.Presence == policy.Present || !reflect.DeepEqual(f, plain) {
 		return &f
 	}

@@ -90,15 +90,17 @@ func denied(host string, r response, cred credential) *failure {
 	if r.redirected != "" {
 		return statusFailure(host, r)
 	}
-	f := &failure{presence: policy.Denied, status: r.status}
+	f := &failure{presence: policy.Denied, status: r.status, trouble: policy.Trouble{Cause: policy.RefusedEntry, Entry: cred.entry}}
 	switch {
 	case cred.helper:
-		f.presence = policy.Unreachable // what the nodes have is not known
+		f.presence, f.trouble.Cause = policy.Unreachable, policy.HelperEntry // what the nodes have is not known
 		f.detail = fmt.Sprintf("%s answers %d; nodes ask a credential helper for it, which only they can run", host, r.status)
 	case cred.anonymous() && cred.entry != "":
+		f.trouble.Cause = policy.EmptyEntry
 		f.detail = fmt.Sprintf("%s answers %d; the entry %s of the global pull secret is empty%s",
 			host, r.status, quote(cred.entry), says(r))
 	case cred.anonymous():
+		f.trouble.Cause = policy.NoEntry
 		f.detail = fmt.Sprintf("%s answers %d and the global pull secret has no entry for it; add one%s", host, r.status, says(r))
 	default:
 		f.detail = fmt.Sprintf("%s answers %d to the entry %s of the global pull secret; renew it or widen its rights%s",

@@ -2,12 +2,16 @@ package registry
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // A session holds what a registry said in its answer to GET /v2/.
@@ -96,12 +100,31 @@ func (e *endpoint) worthClearText(err error) bool {
 func (e *endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {
 	r, err := e.transport.ask(ctx, request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", limit: maxOther})
 	if err != nil {
-		return nil, connectionFailure(e.api, err, e.transport.timeoutFor(err))
+		return nil, e.distrusted(connectionFailure(e.api, err, e.transport.timeoutFor(err)), err)
 	}
 	if r.status != http.StatusOK && r.status != http.StatusUnauthorized {
 		return nil, pingFailure(e.api, r)
 	}
 	return &session{scheme: scheme, challenge: chooseChallenge(r.header), since: time.Now()}, nil
+}
+
+// distrusted says what additionalTrustedCA has for a registry whose certificate nodes do not trust: keys are hosts, with the port if there
+// is one.
+func (e *endpoint) distrusted(f *failure, err error) *failure {
+	var unknown x509.UnknownAuthorityError
+	if f.trouble.Cause != policy.UnknownAuthority || !errors.As(err, &unknown) || unknown.Cert == nil {
+		return f
+	}
+	name, _, _ := strings.Cut(e.api, ":")
+	cas := e.generation.options.HostRootCAs
+	issuer := quote(unknown.Cert.Issuer.String())
+	switch _, has := cas[e.api]; {
+	case has:
+		f.detail = fmt.Sprintf("%s has a certificate of an unknown authority: what additionalTrustedCA has for it did not issue it, but %s", e.api, issuer)
+	case cas[name] != nil:
+		f.detail = fmt.Sprintf("%s has a certificate of an unknown authority (%s): additionalTrustedCA has a CA for %s, without the port", e.api, issuer, name)
+	}
+	return f
 }
 
 // pingFailure returns the failure for an answer on which nodes would give the registry up.

@@ -48,16 +48,23 @@ type failure struct {
 	timedOut, refused bool
 	// noRepository is Fact.NoRepository.
 	noRepository bool
+	// trouble is Fact.Trouble.
+	trouble policy.Trouble
 }
 
 func (f *failure) Error() string { return f.detail }
 
 func (f *failure) fact(now time.Time) policy.Fact {
-	return policy.Fact{Presence: f.presence, Detail: text.OneLine(f.detail, maxDetail), NoRepository: f.noRepository, Time: now}
+	fact := policy.Fact{Presence: f.presence, Detail: text.OneLine(f.detail, maxDetail), NoRepository: f.noRepository, Time: now}
+	if f.trouble != (policy.Trouble{}) {
+		fact.Trouble = &f.trouble
+	}
+	return fact
 }
 
+// unreachable is for an answer that nodes cannot use; connectionFailure for none.
 func unreachable(format string, args ...any) *failure {
-	return &failure{presence: policy.Unreachable, detail: fmt.Sprintf(format, args...)}
+	return &failure{presence: policy.Unreachable, detail: fmt.Sprintf(format, args...), trouble: policy.Trouble{Cause: policy.Strange}}
 }
 
 func mismatch(format string, args ...any) *failure {
@@ -74,15 +81,18 @@ func statusFailure(host string, r response) *failure {
 	f.status = r.status
 	switch {
 	case r.status == http.StatusNotFound, r.status == http.StatusGone:
-		f.presence, f.noRepository = policy.Absent, saysNoRepository(r)
+		f.presence, f.noRepository, f.trouble = policy.Absent, saysNoRepository(r), policy.Trouble{}
 		f.detail = fmt.Sprintf("%s answers %d: it does not hold this image%s", host, r.status, says(r))
 	case r.status == http.StatusTooManyRequests:
+		f.trouble.Cause = policy.Overloaded
 		f.load, f.again, f.after = throttled, true, retryAfter(r.header, time.Now())
 		f.detail = fmt.Sprintf("%s limits the rate of requests (429); try again %s", host, inAWhile(f.after))
 	case r.status >= 500 && r.status != http.StatusNotImplemented && r.status != http.StatusInsufficientStorage: // which do not pass
+		f.trouble.Cause = policy.Overloaded
 		f.load, f.again, f.after = overloaded, true, retryAfter(r.header, time.Now())
 		f.detail = fmt.Sprintf("%s is failing: it answers %s%s; try again when it has recovered", host, statusText(r.status), says(r))
 	case r.redirected != "" && (r.status == http.StatusUnauthorized || r.status == http.StatusForbidden):
+		f.trouble.Cause = policy.Redirecting
 		f.detail = fmt.Sprintf("%s redirects to %s, which answers %d; credentials are not sent along a redirect",
 			host, text.OneLine(r.redirected, maxQuote), r.status)
 	}
@@ -126,7 +136,8 @@ func quote(s string) string { return strconv.Quote(text.OneLine(s, maxQuote)) }
 // connectionFailure returns what it means that host gave no answer. The error is not quoted
 // as a whole: it can hold the query of a URL, or a proxy's password.
 func connectionFailure(host string, err error, timeout time.Duration) *failure {
-	f := unreachable("%s", describeConnection(host, err, timeout))
+	cause, detail := describeConnection(host, err, timeout)
+	f := &failure{presence: policy.Unreachable, detail: detail, trouble: policy.Trouble{Cause: cause}}
 	f.load = broken
 	f.timedOut = isTimeout(err)
 	var refusal *addressError
@@ -140,46 +151,46 @@ func connectionFailure(host string, err error, timeout time.Duration) *failure {
 	return f
 }
 
-func describeConnection(host string, err error, timeout time.Duration) string {
+func describeConnection(host string, err error, timeout time.Duration) (policy.Cause, string) {
 	var refusal *addressError
 	var redirect *redirectError
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
 	case errors.As(err, &op) && op.Op == "proxyconnect":
-		return fmt.Sprintf("the proxy on the way to %s cannot be used; check the cluster's proxy settings", host)
+		return policy.BehindProxy, fmt.Sprintf("the proxy on the way to %s cannot be used; check the cluster's proxy settings", host)
 	case errors.As(err, &refusal):
-		return fmt.Sprintf("%s is not asked: %v", host, refusal)
+		return policy.NeverAsked, fmt.Sprintf("%s is not asked: %v", host, refusal)
 	case errors.As(err, &redirect):
-		return fmt.Sprintf("%s %v", host, redirect)
+		return policy.Redirecting, fmt.Sprintf("%s %v", host, redirect)
 	case errors.As(err, &dns):
 		return describeDNS(host, dns)
 	}
-	if described := describeTLS(host, err); described != "" {
-		return described
+	if cause, described := describeTLS(host, err); described != "" {
+		return cause, described
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("%s refuses connections; check that the registry runs and listens there", host)
+		return policy.Silent, fmt.Sprintf("%s refuses connections; check that the registry runs and listens there", host)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return fmt.Sprintf("there is no route to %s; check the network and its firewalls", host)
+		return policy.Silent, fmt.Sprintf("there is no route to %s; check the network and its firewalls", host)
 	case isTimeout(err):
-		return fmt.Sprintf("%s did not answer within %s; check the registry, the network and its firewalls", host, timeout)
+		return policy.Silent, fmt.Sprintf("%s did not answer within %s; check the registry, the network and its firewalls", host, timeout)
 	case isReset(err):
-		return fmt.Sprintf("%s closed the connection; check the registry and what is in front of it, and try again", host)
+		return policy.Silent, fmt.Sprintf("%s closed the connection; check the registry and what is in front of it, and try again", host)
 	default:
-		return fmt.Sprintf("%s gives no usable answer: %s; check the registry", host, quote(innermost(err).Error()))
+		return policy.Silent, fmt.Sprintf("%s gives no usable answer: %s; check the registry", host, quote(innermost(err).Error()))
 	}
 }
 
-func describeDNS(host string, err *net.DNSError) string {
+func describeDNS(host string, err *net.DNSError) (policy.Cause, string) {
 	switch {
 	case err.IsNotFound:
-		return fmt.Sprintf("%s: there is no host named %s; check the spelling and the DNS", host, quote(err.Name))
+		return policy.Nameless, fmt.Sprintf("%s: there is no host named %s; check the spelling and the DNS", host, quote(err.Name))
 	case err.IsTimeout:
-		return fmt.Sprintf("%s: the DNS did not answer in time for %s; check the DNS", host, quote(err.Name))
+		return policy.Nameless, fmt.Sprintf("%s: the DNS did not answer in time for %s; check the DNS", host, quote(err.Name))
 	default:
-		return fmt.Sprintf("%s: the DNS could not resolve %s; check the DNS", host, quote(err.Name))
+		return policy.Nameless, fmt.Sprintf("%s: the DNS could not resolve %s; check the DNS", host, quote(err.Name))
 	}
 }
 
@@ -188,7 +199,7 @@ func describeDNS(host string, err *net.DNSError) string {
 const notApproved = "no FIPS compatible certificate chains"
 
 // describeTLS returns "" if err does not come from the TLS handshake.
-func describeTLS(host string, err error) string {
+func describeTLS(host string, err error) (policy.Cause, string) {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	var name x509.HostnameError
@@ -197,23 +208,23 @@ func describeTLS(host string, err error) string {
 	var alert tls.AlertError
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("%s has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config", host)
+		return policy.UnknownAuthority, fmt.Sprintf("%s has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config", host)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("%s has a certificate that is expired or not yet valid; renew it", host)
+		return policy.BadCertificate, fmt.Sprintf("%s has a certificate that is expired or not yet valid; renew it", host)
 	case errors.As(err, &name):
-		return fmt.Sprintf("%s has a certificate for another name; give it one that names the host", host)
+		return policy.BadCertificate, fmt.Sprintf("%s has a certificate for another name; give it one that names the host", host)
 	case fips140.Enabled() && strings.Contains(err.Error(), notApproved):
-		return fmt.Sprintf("%s has a certificate that FIPS 140-3 does not approve, for its key or one above it; give it RSA of 2048 bits, ECDSA or Ed25519", host)
+		return policy.BadCertificate, fmt.Sprintf("%s has a certificate that FIPS 140-3 does not approve, for its key or one above it; give it RSA of 2048 bits, ECDSA or Ed25519", host)
 	case errors.As(err, &verification):
-		return fmt.Sprintf("%s has a certificate that cannot be verified; replace it", host)
+		return policy.BadCertificate, fmt.Sprintf("%s has a certificate that cannot be verified; replace it", host)
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return fmt.Sprintf("%s does not speak TLS there; if that is meant, list it in insecureRegistries of image.config", host)
+		return policy.PlainHTTP, fmt.Sprintf("%s does not speak TLS there; if that is meant, list it in insecureRegistries of image.config", host)
 	case fips140.Enabled() && (errors.As(err, &alert) || strings.Contains(err.Error(), "tls: ")):
-		return fmt.Sprintf("%s does not negotiate TLS 1.2 or later with what FIPS 140-3 approves (%s); check its ciphers, groups and key", host, quote(innermost(err).Error()))
+		return policy.BadHandshake, fmt.Sprintf("%s does not negotiate TLS 1.2 or later with what FIPS 140-3 approves (%s); check its ciphers, groups and key", host, quote(innermost(err).Error()))
 	case errors.As(err, &alert), strings.Contains(err.Error(), "tls: "):
-		return fmt.Sprintf("%s does not negotiate TLS 1.2 or later (%s); check its TLS settings", host, quote(innermost(err).Error()))
+		return policy.BadHandshake, fmt.Sprintf("%s does not negotiate TLS 1.2 or later (%s); check its TLS settings", host, quote(innermost(err).Error()))
 	}
-	return ""
+	return policy.Silent, ""
 }
 
 func isTimeout(err error) bool {

@@ -130,7 +130,7 @@ func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
 // brokenEntry returns the failure of nodes at the entry, before any request.
 func brokenEntry(host string, cred credential) *failure {
 	f := unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", quote(cred.entry), host, cred.broken)
-	f.presence = policy.Denied
+	f.presence, f.trouble = policy.Denied, policy.Trouble{Cause: policy.BrokenEntry, Entry: cred.entry}
 	return f
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -140,6 +141,7 @@ func (p *pace) acquireWithin(ctx context.Context, host string, most time.Duratio
 	if wait > most {
 		p.leave()
 		f := unreachable("%s limits the rate of requests; try again %s", host, inAWhile(wait))
+		f.trouble.Cause = policy.Overloaded
 		f.after = wait
 		return nil, f
 	}

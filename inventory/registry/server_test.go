@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -193,6 +194,9 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
+// silence are the words for no answer at all.
+var silence = regexp.MustCompile("refuses connections|no route to|did not answer within|closed the connection|was not asked|gives no usable answer")
+
 func wantFact(t testing.TB, got policy.Fact, want policy.Presence, words ...string) {
 	t.Helper()
 	if got.Presence != want {
@@ -200,6 +204,9 @@ func wantFact(t testing.TB, got policy.Fact, want policy.Presence, words ...stri
 	}
 	if strings.Contains(got.Detail, "canary") {
 		t.Errorf("detail = %q gives a secret away", got.Detail)
+	}
+	if isSilent := got.Trouble == nil || got.Trouble.Cause == policy.Silent; got.Presence == policy.Unreachable && isSilent != silence.MatchString(got.Detail) {
+		t.Errorf("%q has the cause %+v: what does not answer is told from what does", got.Detail, got.Trouble)
 	}
 	for _, word := range words {
 		if !strings.Contains(got.Detail, word) {

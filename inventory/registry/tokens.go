@@ -316,7 +316,7 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 	transport, cred := q.route(realm)
 	r, err := transport.ask(ctx, q.request(realm, cred))
 	if err != nil {
-		return token{}, connectionFailure(q.server(realm), err, transport.timeoutFor(err))
+		return token{}, q.ofServer(connectionFailure(q.server(realm), err, transport.timeoutFor(err)), realm)
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden {
 		return token{}, q.denied(realm, r, cred)
@@ -326,7 +326,7 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 		if f.status == http.StatusNotFound || f.status == http.StatusGone {
 			f = unreachable("%s answers %s", q.server(realm), statusText(r.status))
 		}
-		return token{}, f
+		return token{}, q.ofServer(f, realm)
 	}
 	t, err := q.parse(realm, r)
 	if cred != q.credential {
@@ -348,6 +348,14 @@ func (q *tokenRequest) withheld(realm *url.URL, r response) *failure {
 	f := unreachable("%s names a token server that does not use TLS (%s); credentials are not sent there",
 		q.endpoint.api, quote(realm.Host))
 	f.status = r.status
+	return f
+}
+
+// ofServer returns f, which is about the token server. Nodes trust it by the CAs of the registry.
+func (q *tokenRequest) ofServer(f *failure, realm *url.URL) *failure {
+	if realm.Host != q.endpoint.api && f.trouble.Cause != policy.UnknownAuthority && f.trouble.Cause != policy.Silent {
+		f.trouble.Server = text.OneLine(realm.Host, maxQuote)
+	}
 	return f
 }
 

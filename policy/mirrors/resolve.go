@@ -552,22 +552,5 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 	return sources, reg.Prefix, nil
 }
 
-// culprit says which mirror of reg turns ref into something that is no reference, which
-// containers/image does not say.
-func culprit(reg *sysregistriesv2.Registry, ref reference.Named, err error) error {
-	full := ref.String()
-	matched := len(reg.Prefix)
-	if suffix, ok := strings.CutPrefix(reg.Prefix, "*"); ok {
-		matched = strings.Index(full, suffix) + len(suffix)
-	}
-	for _, m := range reg.Mirrors {
-		rewritten := m.Location + full[matched:]
-		if _, bad := reference.ParseNamed(rewritten); bad != nil {
-			return fmt.Errorf("mirror %q would make it %q: %w", m.Location, rewritten, err)
-		}
-	}
-	return err
-}
-
 // Has reports whether there is an entry for exactly this scope.
 func (t *Table) Has(scope string) bool { return t.index.has(scope) }

@@ -106,6 +106,11 @@ func decide(t *testing.T, scenario *Scenario) review.Record {
 func (s *Scenario) factAs(l mirrors.Location, trusted string) policy.Fact {
 	f := s.factBy(l, trusted)
 	f.AsNodes = true
+	for words, cause := range map[string]policy.Cause{"has no entry for it": policy.NoEntry, "is failing": policy.Overloaded, "unknown authority": policy.UnknownAuthority} {
+		if strings.Contains(f.Detail, words) {
+			f.Trouble = &policy.Trouble{Cause: cause}
+		}
+	}
 	return f
 }
 

@@ -54,7 +54,7 @@ func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 		switch host, _, _ := strings.Cut(l.Ref, "/"); d.answer(l) {
 		case policy.Denied:
 			remedies = append(remedies, act("oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE",
-				"gives all nodes the credentials in FILE, which has to have the old ones too, and those for "+host+"; no node is drained"))
+				"gives all nodes the credentials in FILE, which has to have all old ones as they are, and those for "+host+", by a longer path where there is an entry; no node is drained"))
 		case policy.Unreachable:
 			remedies = append(remedies, look(fmt.Sprintf("oc debug node/%s -- chroot /host curl -sSI https://%s/v2/", arg(node), arg(host)), "says whether the node reaches "+host))
 		}

@@ -1,0 +1,163 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Cause is why a place gives no usable answer, as far as what helps depends on it.
+type Cause int8
+
+// The causes. Silent is that nothing is known of an answer.
+const (
+	Silent           Cause = iota
+	Overloaded             // it answers 429, or that it fails
+	Strange                // it answers as no registry does
+	Nameless               // the DNS does not know it
+	BehindProxy            // the proxy on the way cannot be used
+	NeverAsked             // its address means something only on the asking machine
+	Redirecting            // it redirects to where nobody may follow
+	PlainHTTP              // it does not speak TLS
+	UnknownAuthority       // nodes do not trust what issued its certificate
+	BadCertificate         // its certificate is expired, for another name, or not to be verified
+	BadHandshake           // no version or cipher of TLS suits both
+	NoEntry                // the pull secret has no entry for it
+	EmptyEntry             // the entry has no credentials
+	BrokenEntry            // nodes cannot read the entry
+	RefusedEntry           // it refuses the credentials of the entry
+	HelperEntry            // what nodes have is known to a program of theirs
+)
+
+// Trouble is the Cause of a Fact, with what it is about: the server, which need not be the registry itself, and the key of
+// the entry in the pull secret, "" for none.
+type Trouble struct {
+	Cause         Cause
+	Server, Entry string
+}
+
+const (
+	late        = "answers that arrive late are kept for the next try"
+	verifyAgain = "make the registry answer, then try again; " + late
+	pullSecret  = "Secret openshift-config/pull-secret"
+)
+
+// help returns what does something about f, the fact about a place on the new route: only one that did not answer is to be made to.
+func (a *assessment) help(f *Fact, ref string) string {
+	var t Trouble
+	if f.Trouble != nil {
+		t = *f.Trouble
+	}
+	if t.Server == "" {
+		t.Server = host(ref)
+	}
+	switch t.Cause {
+	case Silent:
+		return unanswered(f, t.Server)
+	case Overloaded:
+		return fmt.Sprintf("wait until %s is well, then try again; %s", t.Server, late)
+	case Strange:
+		return fmt.Sprintf("see to what serves %s: nodes expect the answers of a registry there", t.Server)
+	case Nameless:
+		return fmt.Sprintf("correct the name %s, or have the DNS resolve it, for nodes and here", t.Server)
+	case BehindProxy:
+		return fmt.Sprintf("correct the settings of Proxy cluster, or list %s in its noProxy", t.Server)
+	case NeverAsked:
+		return fmt.Sprintf("have %s resolve to an address that other machines reach", t.Server)
+	case Redirecting:
+		return fmt.Sprintf("correct where %s redirects to", t.Server)
+	case PlainHTTP:
+		return a.listInsecure(t.Server)
+	case UnknownAuthority:
+		return fmt.Sprintf("add its CA to the key %s of the ConfigMap that additionalTrustedCA of Image cluster names", strings.ReplaceAll(t.Server, ":", ".."))
+	case BadCertificate:
+		return fmt.Sprintf("give %s a certificate that is valid now, names it, and has a key that nodes accept", t.Server)
+	case BadHandshake:
+		return fmt.Sprintf("have %s offer TLS 1.2 or later, with what nodes accept", t.Server)
+	case HelperEntry:
+		return fmt.Sprintf("pull it on a node: only nodes can ask the credential helper for %s", t.Server)
+	default:
+		return credentialsFor(f, ref)
+	}
+}
+
+// unanswered is help where no cause is known: of a place that answers, the image, or a part of it, is what is in doubt.
+func unanswered(f *Fact, server string) string {
+	switch {
+	case f.Presence == Unknown, f.Presence == Unreachable:
+		return verifyAgain
+	case f.Presence == Absent && !f.Recalled:
+		return fmt.Sprintf("make sure that %s has it for the pods that use it: it denies that to the guard", server)
+	default:
+		return "try again; " + late
+	}
+}
+
+// listInsecure lets nodes speak HTTP with a registry. The entry of a host without its port does not count for the mirrors at a port
+// (EditRegistriesConfig of runtime-utils compares scopes, ports and all).
+func (a *assessment) listInsecure(server string) string {
+	name, _, hasPort := strings.Cut(server, ":")
+	if hasPort && a.site != nil && slices.Contains(a.site.insecure, name) {
+		return fmt.Sprintf("insecureRegistries of Image cluster lists %s without its port: list %s, or have it speak TLS", name, server)
+	}
+	return fmt.Sprintf("list %s in insecureRegistries of Image cluster if it is to do without TLS, or have it speak TLS", server)
+}
+
+// credentialsFor returns what gives nodes credentials for a place. An entry that is there may serve others.
+func credentialsFor(f *Fact, ref string) string {
+	const only = "nodes use no others for mirrors"
+	if f.Trouble != nil {
+		switch entry := f.Trouble.Entry; f.Trouble.Cause {
+		case EmptyEntry:
+			return fmt.Sprintf("give the entry %q of %s credentials; %s", entry, pullSecret, only)
+		case BrokenEntry:
+			return fmt.Sprintf("repair the entry %q of %s; %s", entry, pullSecret, only)
+		case RefusedEntry:
+			if longer := longerEntry(repository(ref), entry); longer != "" {
+				return fmt.Sprintf("add an entry %q to %s, beside %q, which stays as it is: the longest that fits is used; %s", longer, pullSecret, entry, only)
+			}
+			return fmt.Sprintf("renew the entry %q of %s, or widen its rights; %s", entry, pullSecret, only)
+		}
+	}
+	return fmt.Sprintf("add credentials for %s to %s; %s", host(ref), pullSecret, only)
+}
+
+// longerEntry returns the next longer key than entry for a repository, "" if there is none.
+func longerEntry(repository, entry string) string {
+	rest, below := strings.CutPrefix(repository, entry+"/")
+	if repository == entry {
+		return ""
+	}
+	if !below { // the key is a URL, or another name of the Docker Hub
+		entry, rest, _ = strings.Cut(repository, "/")
+	}
+	if next, _, _ := strings.Cut(rest, "/"); next != "" {
+		return entry + "/" + next
+	}
+	return ""
+}
+
+// fullName is what to write instead of a short name, of which the places of another candidate than that which has the image trouble:
+// "" where that is not known.
+func (a *assessment) fullName(trouble mirrors.Location) string {
+	candidate := func(is func(k int) bool) int {
+		for k := range a.After.Sources {
+			if is(k) {
+				return a.After.Sources[k].Candidate
+			}
+		}
+		return -1
+	}
+	has := candidate(func(k int) bool { return a.newRoute.facts[k].Presence == Present && a.After.Sources[k].Tried() })
+	if has < 0 || has == candidate(func(k int) bool { return a.After.Sources[k].Location == trouble }) {
+		return ""
+	}
+	for _, s := range slices.Backward(a.After.Sources) { // containers/image puts the source last
+		if s.Candidate == has {
+			return fmt.Sprintf("write the full name in the workload: %s", s.Ref)
+		}
+	}
+	return ""
+}
