@@ -70,7 +70,7 @@ type File struct {
 	Contents []byte
 }
 
-// A MachineConfig is what matters of one that a change brings or takes away: its Files, which are
+// A MachineConfig is one that a change brings or takes away, of which only the Files matter. They are
 // those of its name in a Set. New and Parse know none, since an API server has no rule for them.
 type MachineConfig struct {
 	metav1.ObjectMeta

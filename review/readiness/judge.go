@@ -276,7 +276,7 @@ func parts(plans []policy.Plan) []review.NextLookups {
 	return all
 }
 
-// A judgement is what a plan says of one image.
+// A judgement is the finding of a plan about one image.
 type judgement struct {
 	state    State
 	findings []policy.Finding
