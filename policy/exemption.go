@@ -160,7 +160,7 @@ func (e Exemption) holdsForObject(o mirrors.Object) bool {
 // are after it, and whether it changes something else too.
 func (c Change) changedMirrorSets() (changed []mirrors.Object, others bool) {
 	changed = append(differing(c.Before.Objects, c.After.Objects), differing(c.After.Objects, c.Before.Objects)...)
-	others = !c.keepsLists() || !c.keepsFiles() || c.Before.TrustedCA != c.After.TrustedCA || c.changesPins() ||
+	others = !c.keepsLists() || !c.keepsFiles() || c.Before.TrustedCA != c.After.TrustedCA || !slices.Equal(c.Before.ImportFrom, c.After.ImportFrom) || c.changesPins() ||
 		len(differing(c.Before.Policies, c.After.Policies))+len(differing(c.After.Policies, c.Before.Policies)) > 0
 	return changed, others
 }

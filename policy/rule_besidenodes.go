@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -78,4 +79,36 @@ func followedAtOnce(p Plan, _ Facts) []Finding {
 		f.Detail = append(f.Detail, "imports and the integrated registry ask the source all the same: NeverContactSource does not count for them")
 	}
 	return []Finding{f}
+}
+
+// importRefused is ImportFails for allowedRegistriesForImport: ImageStreams take no new reference to a registry that the list no
+// longer allows, whichever mirror there is for it. The version operator writes those of the payload in each update, and waits.
+func importRefused(p Plan, _ Facts) []Finding {
+	before, after := p.change.Before, p.change.After
+	var refused []string
+	note := func(ref, by string) {
+		if after.RefusesImport(ref) && !before.RefusesImport(ref) {
+			refused = append(refused, ref+" ("+by+")")
+		}
+	}
+	if note(p.change.After.Payload, "the release: updates wait for its ImageStreams"); len(after.ImportFrom) == 0 {
+		return nil
+	}
+	for img := range p.known.Images.All() {
+		for _, c := range img.Consumers {
+			if c.Kind == "ImageStream" {
+				note(img.Ref, "ImageStream "+c.Namespace+"/"+c.Name)
+				break
+			}
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Severity: Warn, Statement: &Statement{Objects: []string{"Image cluster"}},
+		Reason: fmt.Sprintf("allowedRegistriesForImport of Image cluster leaves out the registries of %s, and imports go by the name of the source, whatever its mirrors", text.Count(len(refused), "image")),
+		Detail: text.First(refused, maxNamed, "image"),
+		Remedy: []string{"name these registries in spec.allowedRegistriesForImport beside the mirrors"},
+	}}
 }

@@ -116,6 +116,7 @@ var planRules = []planRule{
 	{id: Unverified, check: unknownCAs, unseen: true},
 	{id: InventoryStale, check: inventoryStale, unseen: true},
 	{id: MalformedReference, check: malformedReference},
+	{id: ImportFails, check: importRefused},
 	{id: NoEffect, check: noEffect},
 	{id: BroadSource, check: broadSource},
 	{id: MirrorInCluster, check: mirrorInCluster},

@@ -27,7 +27,7 @@ var ruleTexts = map[string]RuleText{
 	},
 	ImportFails: {
 		"warn",
-		"a scheduled import of an ImageStream's tag asks for an image that is not verified on its new route; the tag keeps what it stands for",
+		"a scheduled import of an ImageStream's tag asks for an image that is not verified on its new route; the tag keeps what it stands for. Or allowedRegistriesForImport no longer allows its registry",
 	},
 	PullThroughFails: {
 		"warn",

@@ -88,6 +88,7 @@ func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		Objects:    append(append(asObjects(tags), asObjects(digests)...), asObjects(legacy)...),
 		Registries: image.Spec.RegistrySources,
 		TrustedCA:  image.Spec.AdditionalTrustedCA.Name,
+		ImportFrom: image.Spec.AllowedRegistriesForImport,
 		Payload:    payloadOf(version),
 		Policies:   policies,
 		Pinned:     pinned,

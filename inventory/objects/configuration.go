@@ -20,7 +20,7 @@ func TrimMachineConfiguration(m *operatorv1.MachineConfiguration) *operatorv1.Ma
 // lists, and where the CAs are.
 func TrimImageConfig(i *configv1.Image) *configv1.Image {
 	t := &configv1.Image{ObjectMeta: names(i)}
-	t.Spec.RegistrySources, t.Spec.AdditionalTrustedCA = i.Spec.RegistrySources, i.Spec.AdditionalTrustedCA
+	t.Spec.RegistrySources, t.Spec.AdditionalTrustedCA, t.Spec.AllowedRegistriesForImport = i.Spec.RegistrySources, i.Spec.AdditionalTrustedCA, i.Spec.AllowedRegistriesForImport
 	return t
 }
 

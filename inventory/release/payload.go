@@ -29,10 +29,15 @@ type Payload struct {
 	// Policies are the image policies that the release brings, those of all feature sets among them. CVO applies them before nodes are
 	// updated.
 	Policies []*configv1.ClusterImagePolicy
+	// Imports are those of its ImageStreams.
+	Imports []Import
 	// Unread is why layers below that of the payload could not be read, in which there may be further image
 	// policies; nil if all were read.
 	Unread error
 }
+
+// An Import is what an ImageStream ("namespace/name") imports a tag from.
+type Import struct{ Stream, Ref string }
 
 // An Image is one of a Payload.
 type Image struct {
@@ -98,7 +103,7 @@ func (p *Payload) PoliciesFor(set configv1.FeatureSet) []*configv1.ClusterImageP
 
 // payload makes a Payload of the files of a release image.
 func (f *files) payload(image string) (*Payload, error) {
-	p := &Payload{Image: image, Policies: f.policies, Unread: f.unread}
+	p := &Payload{Image: image, Policies: f.policies, Imports: f.streams, Unread: f.unread}
 	var err error
 	if p.Version, err = versionOf(f.metadata); err != nil {
 		return nil, fmt.Errorf("%s: %w", metadataFile, err)

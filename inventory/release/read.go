@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	configv1 "github.com/openshift/api/config/v1"
+	imagev1 "github.com/openshift/api/image/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -108,6 +109,7 @@ type files struct {
 	levels               map[string]int // by digest
 	placement
 	policies   []*configv1.ClusterImagePolicy
+	streams    []Import
 	policySize int
 	unread     error
 }
@@ -192,10 +194,28 @@ func (f *files) manifest(ctx context.Context, name string, data []byte) error {
 	if len(f.levels)+len(f.control)+len(f.elsewhere) > maxDigests {
 		return fmt.Errorf("its manifests name more than %s images, more than those of any release", text.Number(maxDigests))
 	}
+	if bytes.Contains(data, []byte("ImageStream")) {
+		f.imports(ctx, data)
+	}
 	if !bytes.Contains(data, []byte("ClusterImagePolicy")) {
 		return nil
 	}
 	return f.imagePolicies(ctx, text.Line(text.Cut(base, maxShown)), data)
+}
+
+// imports notes what the ImageStreams of a manifest import. One that cannot be read is for CVO to report.
+func (f *files) imports(ctx context.Context, data []byte) {
+	for document, err := range documents(ctx, data) {
+		var stream imagev1.ImageStream
+		if err != nil || onedoc.Unmarshal(document, &stream) != nil || stream.Kind != "ImageStream" || stream.Annotations[deletes] == "true" {
+			continue
+		}
+		for _, tag := range stream.Spec.Tags {
+			if tag.From != nil && tag.From.Kind == "DockerImage" && len(f.streams) < maxPolicies {
+				f.streams = append(f.streams, Import{stream.Namespace + "/" + stream.Name, tag.From.Name})
+			}
+		}
+	}
 }
 
 // Annotations of manifests by which CVO applies one only to clusters of some feature sets, and removes what one names.

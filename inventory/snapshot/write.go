@@ -187,6 +187,7 @@ func imageOf(ctx context.Context, source Source, set mirrors.Set) (*configv1.Ima
 		Spec struct {
 			RegistrySources     json.RawMessage `json:"registrySources,omitempty"`
 			AdditionalTrustedCA json.RawMessage `json:"additionalTrustedCA,omitempty"`
+			ImportFrom          json.RawMessage `json:"allowedRegistriesForImport,omitempty"`
 		} `json:"spec"`
 	}
 	applied := o.Annotations[corev1.LastAppliedConfigAnnotation]
@@ -203,6 +204,7 @@ func bareImage(set mirrors.Set) *configv1.Image {
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
 		Spec: configv1.ImageSpec{
 			RegistrySources: set.Registries, AdditionalTrustedCA: configv1.ConfigMapNameReference{Name: set.TrustedCA},
+			AllowedRegistriesForImport: set.ImportFrom,
 		},
 	}
 }

@@ -143,9 +143,9 @@ func (p step) apply(s Set) Set {
 		if o == nil || o.Name != clusterName {
 			return s
 		}
-		s.Registries, s.TrustedCA = configv1.RegistrySources{}, ""
+		s.Registries, s.TrustedCA, s.ImportFrom = configv1.RegistrySources{}, "", nil
 		if p.kind == stepPut {
-			s.Registries, s.TrustedCA = o.Spec.RegistrySources, o.Spec.AdditionalTrustedCA.Name
+			s.Registries, s.TrustedCA, s.ImportFrom = o.Spec.RegistrySources, o.Spec.AdditionalTrustedCA.Name, o.Spec.AllowedRegistriesForImport
 		}
 	case *configv1.ClusterImagePolicy, *configv1.ImagePolicy:
 		s.Policies = p.applyTo(s.Policies)
@@ -207,7 +207,7 @@ func (p step) isMadeIn(s Set) bool {
 	}
 	if KindOf(p.object) == ImageConfigGVK.Kind {
 		after := p.apply(s)
-		return equality.Semantic.DeepEqual(s.Registries, after.Registries) && s.TrustedCA == after.TrustedCA
+		return equality.Semantic.DeepEqual(s.Registries, after.Registries) && s.TrustedCA == after.TrustedCA && slices.Equal(s.ImportFrom, after.ImportFrom)
 	}
 	if KindOf(p.object) == MachineConfigKind {
 		return s.Equal(p.apply(s))

@@ -40,6 +40,8 @@ type Set struct {
 	// Pinned are the *mcfgv1.PinnedImageSet objects. They alter no file of the above: they name images
 	// that nodes of their pools pull by these files.
 	Pinned []Object
+	// ImportFrom is allowedRegistriesForImport of Image cluster: see RefusesImport.
+	ImportFrom []configv1.RegistryLocation
 	// TrustedCA is the ConfigMap of openshift-config that additionalTrustedCA of Image
 	// cluster names, "" for none.
 	TrustedCA string

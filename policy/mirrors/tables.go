@@ -67,7 +67,7 @@ func (s Set) Equal(other Set) bool {
 	return slices.EqualFunc(s.Objects, other.Objects, sameObject) &&
 		slices.EqualFunc(s.Policies, other.Policies, sameObject) && slices.EqualFunc(s.Pinned, other.Pinned, sameObject) &&
 		reflect.DeepEqual(s.Registries, other.Registries) &&
-		s.Payload == other.Payload && s.TrustedCA == other.TrustedCA && s.CAsUnknown == other.CAsUnknown &&
+		s.Payload == other.Payload && slices.Equal(s.ImportFrom, other.ImportFrom) && s.TrustedCA == other.TrustedCA && s.CAsUnknown == other.CAsUnknown &&
 		maps.Equal(s.CAs, other.CAs) && s.Applied.equal(other.Applied) &&
 		slices.EqualFunc(s.Files, other.Files, equalFile) && s.Pool == other.Pool
 }

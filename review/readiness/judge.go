@@ -258,6 +258,7 @@ func (j *judging) images(ctx context.Context, payload *release.Payload) {
 		j.judge(in("", plan), facts)
 	}
 	j.problems(plans)
+	j.imports(payload)
 	j.inNamespaces(ctx, plans, facts)
 }
 
@@ -436,6 +437,27 @@ func (j *judging) problems(plans []policy.Plan) {
 		j.Problems = append(j.Problems, p)
 	}
 }
+
+// imports is about ImageStreams of the payload, which openshift-apiserver would refuse to CVO.
+func (j *judging) imports(payload *release.Payload) {
+	streams := map[string]bool{}
+	var refused []string
+	for _, i := range payload.Imports {
+		if j.pulls.Set().RefusesImport(i.Ref) && !streams[i.Stream] {
+			streams[i.Stream] = true
+			refused = append(refused, text.Line(i.Stream+": "+i.Ref))
+		}
+	}
+	if len(refused) > 0 {
+		j.Problems = append(j.Problems, Problem{
+			AboutConfiguration, NotReady, fmt.Sprintf("allowedRegistriesForImport of Image cluster leaves out the registries of %s, by their sources, whatever the mirrors: CVO would wait for them", text.Count(len(refused), "ImageStream")),
+			text.First(refused, maxImports, "ImageStream"),
+		})
+	}
+}
+
+// maxImports is how many ImageStreams a problem names.
+const maxImports = 5
 
 func (j *judging) notes() {
 	if other := alsoOffered(j.through.Version, j.Image); other != "" && j.Image != "" {
