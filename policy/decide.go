@@ -19,7 +19,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
 		Brings:   len(p.Added) > 0 || p.ListsChanged || p.addsPolicies() || p.change.onlyPins(),
 		Deletes:  p.change.onlyDeletes(),
-		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(), OnlyPins: p.change.onlyPins(),
+		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(), RequiresNone: p.requiresNone(), OnlyPins: p.change.onlyPins(),
 		Standing: p.standing, Partial: len(p.Gaps) > 0 || p.site.isUnknown(),
 	}
 	images := p.byImage()

@@ -426,6 +426,8 @@ func (v Verdict) verified() string {
 	switch {
 	case v.Counts.Rerouted == 0:
 		return "so there was nothing to verify"
+	case v.OnlySignatures && v.RequiresNone && v.Counts.Rerouted == v.Counts.Verified:
+		return "requires no signature of any"
 	case v.Partial: // there may be others
 	case v.Counts.Rerouted == v.Counts.Verified:
 		return "all verified"

@@ -310,6 +310,13 @@ func (p Plan) onlySignatures() bool {
 		!slices.ContainsFunc(p.Reroutes, func(r Reroute) bool { return r.BeforeUnknown || !r.Before.SamePlaces(r.After) })
 }
 
+// requiresNone reports whether nodes require a signature at no place of the routes after the change.
+func (p Plan) requiresNone() bool {
+	return !slices.ContainsFunc(p.Reroutes, func(r Reroute) bool {
+		return slices.ContainsFunc(r.After.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
+	})
+}
+
 // addsPolicies reports whether the change brings or alters an image policy.
 func (p Plan) addsPolicies() bool {
 	return len(differing(p.change.After.Policies, p.change.Before.Policies)) > 0

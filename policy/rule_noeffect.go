@@ -12,7 +12,7 @@ import (
 // it. Nodes look entries up by the normalised name of an image (nginx is
 // docker.io/library/nginx), and case matters.
 func noEffect(p Plan, _ Facts) []Finding {
-	var findings []Finding
+	findings := idlePolicies(p)
 	for _, e := range p.Added {
 		why, remedy := idle(e)
 		if host(e.Source) == hubAPI && p.coverage(e).images == 0 {

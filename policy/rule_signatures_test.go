@@ -122,8 +122,8 @@ func TestSignaturesDecide(t *testing.T) {
 		{"the same part is missing today", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB absent"}, "warn SignatureMissing"},
 		{"that of today's could not be read", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB unreachable"}, "deny SignatureMissing"},
 		{"a place in front of today's could not be asked", withPolicies(signed, itms("a", "quay.io", allow, "n.local")), withPolicies(signed, itms("a", "quay.io", allow, "n.local", "m.local")), []string{"n.local/x:1 unreachable", "m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB absent"}, "deny Unverified"},
-		{"a policy comes for the mirror's name, and the mirror does not let nodes in, today as well", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 denied", "quay.io/x:1 present"}, "deny CredentialsMissing"},
-		{"the same, and the mirror does not have it, today as well", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 absent", "quay.io/x:1 present"}, "warn ImageMissing"},
+		{"a policy comes for the mirror's name, and the mirror does not let nodes in, today as well", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 denied", "quay.io/x:1 present"}, "deny CredentialsMissing, warn NoEffect"},
+		{"the same, and the mirror does not have it, today as well", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 absent", "quay.io/x:1 present"}, "warn ImageMissing, warn NoEffect"},
 		{"a policy comes while the mirror denies, which may have it without a signature", set(mirror), mirrored, []string{"m.local/x:1 denied", "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"}, "deny CredentialsMissing"},
 		{"another repository's policy", withPolicies(signedBy(release, "quay.io/y")), withPolicies(signedBy(release, "quay.io/y"), mirror), []string{"m.local/x:1 present"}, ""},
 
@@ -138,8 +138,8 @@ func TestSignaturesDecide(t *testing.T) {
 			o.Spec.Policy.RootOfTrust.PublicKey.KeyData = []byte("no PEM")
 			return o
 		}()), good, "deny SignatureRejected"},
-		{"a policy for the mirror's own name asks for nothing of what is pulled by another", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, ""},
-		{"but has nodes look there, and stop where they may not", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 present", "m.local/x sumA denied"}, "deny SignatureUnreadable"},
+		{"a policy for the mirror's own name asks for nothing of what is pulled by another", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, "warn NoEffect"},
+		{"but has nodes look there, and stop where they may not", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 present", "m.local/x sumA denied"}, "deny SignatureUnreadable, warn NoEffect"},
 		{"a policy of another namespace has nodes look there, too", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA mismatch"}, "deny SignatureRejected"},
 		{"and asks for nothing", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, ""},
 		{"a policy of this namespace does", withPolicies(mirror), withPolicies(mirror, signedIn("shop", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, "deny SignatureMissing"},

@@ -72,6 +72,8 @@ type Verdict struct {
 	// OnlySignatures is set if the change leaves all images where they are, and alters only
 	// what nodes require of their signatures, or where they look for them.
 	OnlySignatures bool
+	// RequiresNone is set if no signature is required of any of them after it: nothing is verified then.
+	RequiresNone bool
 	// OnlyPins is set if the change only has PinnedImageSets name other images, or for other pools.
 	OnlyPins bool
 	// Unjudged is set if the new configuration could not be resolved, and it is not known

@@ -77,6 +77,22 @@ func (u scopeUse) isSkipped(cluster []scopeUse, inConflict map[string]bool) bool
 	return skipped
 }
 
+// ScopesOf returns the scopes of an image policy, and whether it remaps the identities of signatures.
+func ScopesOf(o Object) (scopes []string, remaps bool) {
+	cluster, namespaced := Set{Policies: []Object{o}}.scopes()
+	for _, u := range append(cluster, namespaced...) {
+		scopes = append(scopes, u.scope)
+	}
+	var spec configv1.ImageSigstoreVerificationPolicy
+	switch o := o.(type) {
+	case *configv1.ClusterImagePolicy:
+		spec = o.Spec.Policy
+	case *configv1.ImagePolicy:
+		spec = o.Spec.Policy
+	}
+	return scopes, spec.SignedIdentity != nil && spec.SignedIdentity.MatchPolicy == configv1.IdentityMatchPolicyRemapIdentity
+}
+
 // scopes returns the scopes of the ClusterImagePolicies, and those of the ImagePolicies.
 func (s Set) scopes() (cluster, namespaced []scopeUse) {
 	for _, o := range s.Policies {

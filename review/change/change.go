@@ -49,11 +49,11 @@ type Reader struct {
 	invalid int
 	origins []*objectOrigin // of the objects, in order
 
-	// brought are the images of companions, and broughtBy those that name some. signatures counts those
-	// of releases.
+	// brought are the images of companions, and broughtBy those that name some. signatures are those
+	// of releases, by object and key.
 	brought    images.Index
 	broughtBy  []string
-	signatures int
+	signatures map[string]bool
 
 	leftOut  []string // the objects of other kinds, a line for each document
 	unjudged []string // parts that are about mirrors, with the reason

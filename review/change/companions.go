@@ -111,7 +111,11 @@ func (r *Reader) releaseSignatures(at origin, doc []byte, meta metav1.PartialObj
 		r.mistake(at, "ConfigMap %s: %v", meta.Name, err)
 		return
 	}
-	for key := range o.BinaryData {
+	if r.signatures == nil {
+		r.signatures = map[string]bool{}
+	}
+	for key := range o.BinaryData { // the same object may come twice: oc-mirror writes it as YAML and as JSON
+		r.signatures[meta.Name+" "+key] = true
 		if !signatureKey.MatchString(key) {
 			r.mistake(at, "ConfigMap %s: binaryData: Invalid value: %q: want sha256-DIGEST-NUMBER, as the Cluster Version Operator looks for it", meta.Name, key)
 		}
@@ -119,7 +123,6 @@ func (r *Reader) releaseSignatures(at origin, doc []byte, meta metav1.PartialObj
 	if meta.Namespace != "openshift-config-managed" {
 		r.mistake(at, "ConfigMap %s: metadata.namespace: Invalid value: %q: the Cluster Version Operator looks for signatures in openshift-config-managed", meta.Name, meta.Namespace)
 	}
-	r.signatures += len(o.BinaryData)
 }
 
 // Brought returns the images that the change brings beside its mirror objects, and notes: on where they
@@ -130,8 +133,8 @@ func (r *Reader) Brought() (brought []policy.Image, notes []string) {
 		notes = append(notes, fmt.Sprintf("the change brings %s: %s as needed",
 			text.Names(r.broughtBy, maxBroughtBy), text.Plural(len(brought), "image of its own counts", "images of its own count")))
 	}
-	if r.signatures > 0 {
-		notes = append(notes, fmt.Sprintf("the change brings %s of releases, which the Cluster Version Operator verifies", text.Count(r.signatures, "signature")))
+	if n := len(r.signatures); n > 0 {
+		notes = append(notes, fmt.Sprintf("the change brings %s of releases, which the Cluster Version Operator verifies", text.Count(n, "signature")))
 	}
 	return brought, append(notes, r.notesInside()...)
 }

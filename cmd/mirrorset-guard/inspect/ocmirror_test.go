@@ -86,7 +86,7 @@ spec: {imageDigestMirrors: [{source: registry.redhat.io/openshift4, mirrors: ["m
 	h.dump = clitest.Written(t, "cluster.yaml", h.cluster()+inForce)
 	files := map[string]string{
 		"cluster-resources/idms-oc-mirror.yaml": ocMirrorSets, "cluster-resources/cs-redhat-operator-index.yaml": ocMirrorCatalogs,
-		"cluster-resources/updateService.yaml": ocMirrorUpdateService, "cluster-resources/signature-configmap.json": ocMirrorSignatures,
+		"cluster-resources/updateService.yaml": ocMirrorUpdateService, "cluster-resources/signature-configmap.json": ocMirrorSignatures, "cluster-resources/signature-configmap.yaml": ocMirrorSignatures,
 	}
 	h.change = workingDir(t, files)
 	got := h.check(t, nil)
