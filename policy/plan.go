@@ -306,7 +306,7 @@ func (p *Plan) forgetPools() {
 func (p Plan) onlySignatures() bool {
 	c := p.change
 	mirrorSets, others := c.changedMirrorSets()
-	return len(mirrorSets) == 0 && others && !c.changesPins() && c.keepsLists() && c.keepsFiles() && c.Before.TrustedCA == c.After.TrustedCA &&
+	return len(mirrorSets) == 0 && others && !c.changesPins() && c.keepsLists() && c.keepsFiles() && c.Before.TrustedCA == c.After.TrustedCA && slices.Equal(c.Before.ImportFrom, c.After.ImportFrom) &&
 		!slices.ContainsFunc(p.Reroutes, func(r Reroute) bool { return r.BeforeUnknown || !r.Before.SamePlaces(r.After) })
 }
 
