@@ -24,6 +24,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 	}
 	images := p.byImage()
 	brief := len(images) > n
+	reasons := map[string]string{} // of 100,000 images it is mostly the same
 	for _, reroutes := range images {
 		seen, findings := s.worst(reroutes, facts, brief)
 		v.Counts.Rerouted++
@@ -36,9 +37,13 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 			if p.inForce {
 				f.Reason = inForce.Replace(f.Reason)
 			}
+			if _, known := reasons[f.Reason]; !known {
+				reasons[f.Reason] = f.Reason
+			}
+			f.Reason = reasons[f.Reason]
 		}
 		if v.Findings == nil && len(findings) > 0 {
-			v.Findings = make([]Finding, 0, len(images)) // more room is made by copying what there is
+			v.Findings = make([]Finding, 0, len(images)+roomForPlan) // more room is made by copying what there is
 		}
 		v.Findings = append(doubled(v.Findings, len(findings)), findings...)
 	}
@@ -52,6 +57,9 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 	}
 	return v
 }
+
+// roomForPlan is room for the findings about the change as a whole.
+const roomForPlan = 16
 
 // inForce puts what rules say of the route after a change in the words for one that stays.
 var inForce = strings.NewReplacer("its new route", "its route", "the new route", "its route")

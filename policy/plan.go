@@ -94,26 +94,53 @@ type Plan struct {
 
 // NewPlan compares the routes of a cluster's images before and after c. If MachineConfigs
 // put different files on the nodes of different pools, it does so for each variant.
-func NewPlan(c Change, known Cluster, s Settings) Plan {
+func NewPlan(c Change, known Cluster, s Settings) Plan { return NewOutline(c, known, s).Plan() }
+
+// An Outline is what a Plan is made from. It takes little memory.
+type Outline struct {
+	change   Change
+	known    Cluster
+	settings Settings
+	variants []mirrors.Variant
+	resolved []resolution // of each
+}
+
+// NewOutline resolves c.
+func NewOutline(c Change, known Cluster, s Settings) Outline {
 	s = s.forChange(c)
-	known = known.withPins(c)
+	o := Outline{change: c, known: known.withPins(c), settings: s, variants: c.Before.Variants(c.After)}
+	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
+	for _, variant := range o.variants {
+		o.resolved = append(o.resolved, c.at(variant.Set.Pool).resolve(inForce, !s.denies(RejectedByMCO)))
+	}
+	return o
+}
+
+// Touched returns how many images the plan may reroute, at least; not more than most.
+func (o Outline) Touched(most int) (n int) {
+	for k, variant := range o.variants {
+		n = max(n, countUpTo(most, o.change.at(variant.Set.Pool).touched(o.resolved[k], o.known.Images)))
+	}
+	return n
+}
+
+// Plan makes the plan.
+func (o Outline) Plan() Plan {
+	c, known, s := o.change, o.known, o.settings
 	p := Plan{
 		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
 		known: &known, site: siteOf(&known),
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
 	p.site.insecure = c.After.Registries.InsecureRegistries
-	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
-	variants := c.Before.Variants(c.After)
-	for k, variant := range variants {
-		on := c.at(variant.Set.Pool)
-		r := on.resolve(inForce, !s.denies(RejectedByMCO))
+	for k, variant := range o.variants {
+		on, r := c.at(variant.Set.Pool), o.resolved[k]
 		p.BeforeUnknown = p.BeforeUnknown || r.before == nil
 		if len(decisive(known.Gaps)) > 0 {
 			p.Unseen = max(p.Unseen, on.unseenIn(r))
 		}
 		p.routes = append(p.routes, poolRoutes{variant.Pools, r, r.ownPolicies()})
-		reroutes, malformed := on.reroutes(r, &known, known.currentIn(k, variants), &s, on.touched(r, known.Images))
+		reroutes, malformed := on.reroutes(r, &known, known.currentIn(k, o.variants), &s, on.touched(r, known.Images))
 		if len(known.brought) > 0 {
 			brought, unread := on.brought(r, &known, &s)
 			reroutes, malformed = append(reroutes, brought...), append(malformed, unread...)
@@ -130,19 +157,6 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 	p.setDepths()
 	p.setMeetings()
 	return p
-}
-
-// Touched returns how many images a change may reroute in a cluster, at least; not more than most.
-func Touched(c Change, known Cluster, most int) (n int) {
-	if known.Images.Len() < most {
-		return known.Images.Len()
-	}
-	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
-	for _, variant := range c.Before.Variants(c.After) {
-		on := c.at(variant.Set.Pool)
-		n = max(n, countUpTo(most, on.touched(on.resolve(inForce, true), known.Images)))
-	}
-	return n
 }
 
 // touched returns at least the images that c, which r is the resolution of, may affect.

@@ -23,9 +23,10 @@ import (
 //
 // Reviews of large edits take seconds, and have slots of their own in order not to delay others.
 //
-// Reviews of many images go one at a time, however many processors there are, and also while they wait
-// for registries: a plan of 100,000 images takes 120 MB.
-type Limiter struct{ small, large, wide slots }
+// Reviews of many images go one at a time, also while they wait for registries: a plan of 100,000 images takes 60 MB,
+// and what is known and found of them as much again. Of fewer as many go at once as have that many together. So what they
+// take does not depend on how many processors there are.
+type Limiter struct{ small, large, some, wide slots }
 
 // slots are those for which reviews of one size wait.
 type slots struct{ queue *fair.Queue }
@@ -43,7 +44,7 @@ const largeEdit = 200
 // NewLimiter returns a Limiter that lets n reviews compute at once, and half as many of large
 // edits besides.
 func NewLimiter(n int) *Limiter {
-	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}, slots{fair.New(1)}}
+	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}, slots{fair.New(wideReview)}, slots{fair.New(1)}}
 }
 
 // slotsFor returns the slots for an edit. Those of a nil Limiter do not bound anything.
@@ -61,27 +62,40 @@ func (l *Limiter) slotsFor(edit mirrors.Edit) slots {
 // widen waits until the holder of a slot may make a plan for so many images, until ctx ends, and returns what ends
 // that. The slot is given up meanwhile, and held again afterwards, in any case.
 func (l *Limiter) widen(ctx context.Context, slot slots, images int) (done func(), err error) {
-	if l == nil || images <= wideReview {
+	if l == nil || images <= fewImages {
 		return func() {}, nil
 	}
+	of, n, spared := l.some, int64(images), func() {}
+	if images > wideReview {
+		of, n = l.wide, 1
+	}
 	slot.release()
-	err = l.wide.acquire(ctx, starting)
+	err = of.acquireSome(ctx, starting, n)
 	_ = slot.acquire(context.WithoutCancel(ctx), resuming)
 	if err != nil {
 		return nil, err
 	}
-	spared := memory.Spare()
+	if images > wideReview {
+		spared = memory.Spare()
+	}
 	return func() {
 		spared()
-		l.wide.release()
+		of.queue.Release(n)
 	}, nil
 }
 
-// wideReview is a number of images whose plan takes more memory than a cluster of 100,000 pods.
-const wideReview = 20_000
+const (
+	// wideReview is a number of images whose plan takes more memory than a cluster of 100,000 pods.
+	wideReview = 20_000
+	// fewImages do not count: as many reviews of them as there are processors take less.
+	fewImages = 500
+)
 
 // acquire waits for a slot, until ctx ends.
-func (s slots) acquire(ctx context.Context, rank int) error {
+func (s slots) acquire(ctx context.Context, rank int) error { return s.acquireSome(ctx, rank, 1) }
+
+// acquireSome waits for so many slots.
+func (s slots) acquireSome(ctx context.Context, rank int, n int64) error {
 	if s.queue == nil {
 		return nil
 	}
@@ -90,7 +104,7 @@ func (s slots) acquire(ctx context.Context, rank int) error {
 		defer cancel()
 		ctx = half
 	}
-	return s.queue.Acquire(ctx, rank, 1)
+	return s.queue.Acquire(ctx, rank, n)
 }
 
 // release gives a slot back, to the first of those that wait.

@@ -134,7 +134,7 @@ type Reviewer struct {
 	// NoteSources are asked for notes beside Inventory and Registries.
 	NoteSources []NoteSource
 	// Told is the number of findings of a change, in order, that need Detail and Remedy, as more are
-	// not reported in full; 0 for all (policy.Plan.DecideInBrief).
+	// not reported in full (policy.Plan.DecideInBrief), and the record needs neither Plan nor Facts; 0 for all.
 	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
@@ -170,13 +170,14 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
 	defer slots.release()
-	done, err := r.Limiter.widen(ctx, slots, policy.Touched(change, now.cluster, wideReview+1))
+	outline := policy.NewOutline(change, now.cluster, r.settings().For(by))
+	done, err := r.Limiter.widen(ctx, slots, outline.Touched(wideReview+1))
 	if err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews of many images: %w", err)
 	}
 	defer done()
 	planning := time.Now()
-	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
+	plan := outline.Plan()
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
 	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start.Add(-r.MissesFor)})
@@ -187,6 +188,9 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
+	if r.Told > 0 {
+		record.Plan, record.Facts = policy.Plan{}, nil
+	}
 	return record, nil
 }
 
