@@ -232,7 +232,7 @@ func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overrid
 	case rec.Verdict.Waived():
 		a.verdict, a.message = waived, rec.Waived()
 	}
-	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) {
+	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) && isKnown(ctx) {
 		h.ExpectRetry(rec)
 	}
 	return a

@@ -23,11 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // records is a Reviewer that gives one Record and remembers what it was asked.
@@ -535,14 +537,16 @@ func TestHandlerSaysWhatComesAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
 		allowed, dryRun bool
+		rank            int
 		err             error
 		want            []string
 	}{
-		{"made", true, false, nil, nil},
-		{"refused", false, false, nil, []string{"ImageTagMirrorSet apps"}},
-		{"dry run", true, true, nil, []string{"ImageTagMirrorSet apps"}},
-		{"refused dry run", false, true, nil, []string{"ImageTagMirrorSet apps"}},
-		{"no verdict", false, true, errors.New("no connection"), nil},
+		{"made", true, false, recent.RankKnown, nil, nil},
+		{"refused", false, false, recent.RankKnown, nil, []string{"ImageTagMirrorSet apps"}},
+		{"dry run", true, true, recent.RankKnown, nil, []string{"ImageTagMirrorSet apps"}},
+		{"refused dry run", false, true, recent.RankKnown, nil, []string{"ImageTagMirrorSet apps"}},
+		{"dry run of a stranger", true, true, recent.RankKnown + 1, nil, nil},
+		{"no verdict", false, true, recent.RankKnown, errors.New("no connection"), nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -552,7 +556,7 @@ func TestHandlerSaysWhatComesAgain(t *testing.T) {
 			}}
 			req := creation(tagMirrorSet("apps", "quay.io"))
 			req.DryRun = &tc.dryRun
-			h.Handle(quiet(t), req)
+			h.Handle(fair.WithClaimant(quiet(t), fair.Claimant{Name: "10.0.0.1", Rank: tc.rank}), req)
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

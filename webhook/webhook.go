@@ -82,7 +82,7 @@ type Options struct {
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
-	// ExpectRetry receives each review after which the same change is likely to be made again,
+	// ExpectRetry receives each review of a sender that is known after which the same change is likely to be made again,
 	// because it was refused or was a dry run. It may be nil. It is called before the answer
 	// is sent, and must not block.
 	ExpectRetry func(review.Record)

@@ -45,10 +45,10 @@ func newKeeper(most int) *keeper {
 	return &keeper{most: most, topics: map[string]topic{}, due: map[mirrors.Location]time.Time{}}
 }
 
-// set makes locs the locations of a topic, or ends it if there are none.
-func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, now time.Time) {
+// set makes locs the locations of a topic, or ends it if there are none. Those that are in a memory share its references.
+func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, now time.Time, in *memory) {
 	delete(k.topics, name)
-	t := topic{since: now}
+	t := topic{since: now, locations: make([]mirrors.Location, 0, min(len(locs), k.most))}
 	for _, l := range locs {
 		if l.ProposedTrust {
 			continue
@@ -56,8 +56,11 @@ func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, no
 		if len(t.locations) == k.most {
 			break
 		}
-		// A reference may be a part of a whole object that it would keep in memory.
-		l.Ref = strings.Clone(l.Ref)
+		if known := in.get(l); known != nil {
+			l = known.location
+		} else {
+			l.Ref = strings.Clone(l.Ref) // it may be a part of a whole object that it would keep in memory
+		}
 		t.locations = append(t.locations, l)
 	}
 	if len(t.locations) > 0 {
@@ -70,7 +73,7 @@ func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, no
 	k.collect(now)
 }
 
-// drop ends expired topics and, if there are still too many, those that would expire
+// drop ends expired topics and, if there are still too many, or of too many locations, those that would expire
 // first.
 func (k *keeper) drop(now time.Time) (ended bool) {
 	for name, t := range k.topics {
@@ -79,10 +82,14 @@ func (k *keeper) drop(now time.Time) (ended bool) {
 			ended = true
 		}
 	}
-	names := k.byWeight()
-	for _, name := range names[min(len(names), maxTopics):] {
-		delete(k.topics, name)
-		ended = true
+	locations := 0
+	for i, name := range k.byWeight() {
+		if i >= maxTopics || locations >= k.most {
+			delete(k.topics, name)
+			ended = true
+			continue
+		}
+		locations += len(k.topics[name].locations)
 	}
 	return ended
 }
@@ -179,7 +186,7 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keeper.set(topic, locs, ttl, now)
+	s.keeper.set(topic, locs, ttl, now, s.memory)
 	for l, at := range s.keeper.due {
 		if m := s.memory.get(l); m != nil && at.Equal(now) {
 			s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(l, m.fact), false)

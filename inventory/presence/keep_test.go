@@ -286,25 +286,27 @@ func TestKeepAfterARotation(t *testing.T) {
 // TestKeepIsBounded: refused changes, however many, push neither each other's number
 // nor the live configuration out of bounds.
 func TestKeepIsBounded(t *testing.T) {
-	s := newTestStore(&fakeProber{}, func(o *Options) { o.MaxKept = 1000 })
-	defer s.Close()
-	live := digests(600, "h.io/live%d")
-	s.Keep("live", live, 0)
-	for i := range 1000 {
-		s.Keep(fmt.Sprintf("refused: ImageTagMirrorSet %d", i), digests(100, fmt.Sprintf("h.io/refused%d-", i)+"%d"), time.Hour)
-	}
-	if topics, due := held(s); topics != maxTopics || due != 1000 {
-		t.Errorf("%d topics, %d locations, want %d and 1,000", topics, due, maxTopics)
-	}
-	for _, l := range live {
-		if _, ok := s.keeper.due[l]; !ok {
-			t.Fatalf("%s of the live configuration is not kept", l.Ref)
+	for _, want := range []struct{ each, topics, due int }{{100, 5, 1000}, {1, maxTopics, 600 + maxTopics - 1}} {
+		s := newTestStore(&fakeProber{}, func(o *Options) { o.MaxKept = 1000 })
+		defer s.Close()
+		live := digests(600, "h.io/live%d")
+		s.Keep("live", live, 0)
+		for i := range 1000 {
+			s.Keep(fmt.Sprintf("refused: ImageTagMirrorSet %d", i), digests(want.each, fmt.Sprintf("h.io/refused%d-", i)+"%d"), time.Hour)
 		}
-	}
-	if last := "h.io/refused999-0@"; !slices.ContainsFunc(slices.Collect(maps.Keys(s.keeper.due)), func(l mirrors.Location) bool {
-		return strings.HasPrefix(l.Ref, last)
-	}) {
-		t.Error("the latest refused change is not kept")
+		if topics, due := held(s); topics != want.topics || due != want.due {
+			t.Errorf("%d topics, %d locations, want %+v", topics, due, want)
+		}
+		for _, l := range live {
+			if _, ok := s.keeper.due[l]; !ok {
+				t.Fatalf("%s of the live configuration is not kept", l.Ref)
+			}
+		}
+		if last := "h.io/refused999-0@"; !slices.ContainsFunc(slices.Collect(maps.Keys(s.keeper.due)), func(l mirrors.Location) bool {
+			return strings.HasPrefix(l.Ref, last)
+		}) {
+			t.Error("the latest refused change is not kept")
+		}
 	}
 }
 

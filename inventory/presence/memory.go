@@ -55,6 +55,8 @@ func (m *memory) put(learned memo) {
 type refusals struct {
 	second time.Time
 	facts  map[refusal]*policy.Fact
+	// asked and plain are compared: facts on the heap, for each answer, would be most of the garbage.
+	asked, plain policy.Fact
 }
 
 // A refusal is a fact of that kind.
@@ -71,9 +73,10 @@ func (r *refusals) shared(f policy.Fact) *policy.Fact {
 	if f.Trouble != nil {
 		key.trouble = *f.Trouble
 	}
-	plain := policy.Fact{Presence: key.presence, Detail: key.detail, AsNodes: key.asNodes, Trouble: f.Trouble, Time: f.Time}
-	if f.Presence == policy.Present || !reflect.DeepEqual(f, plain) {
-		return &f
+	r.asked, r.plain = f, policy.Fact{Presence: key.presence, Detail: key.detail, AsNodes: key.asNodes, Trouble: f.Trouble, Time: f.Time}
+	if f.Presence == policy.Present || !reflect.DeepEqual(&r.asked, &r.plain) {
+		own := f
+		return &own
 	}
 	if r.facts == nil || !second.Equal(r.second) {
 		r.second, r.facts = second, map[refusal]*policy.Fact{}
@@ -81,9 +84,10 @@ func (r *refusals) shared(f policy.Fact) *policy.Fact {
 	if known := r.facts[key]; known != nil {
 		return known
 	}
-	plain.Time = second
-	r.facts[key] = &plain
-	return &plain
+	first := r.plain
+	first.Time = second
+	r.facts[key] = &first
+	return &first
 }
 
 // get returns what is remembered about l, nil if nothing is.
