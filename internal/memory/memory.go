@@ -3,6 +3,7 @@ package memory
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
@@ -15,7 +16,7 @@ const (
 	// littleMemory is what the process may hold without that: it is little more than it starts with.
 	littleMemory = 96 << 20
 	// sparingPercent is the GC percent (GOGC) while a review needs much memory.
-	sparingPercent = 25
+	sparingPercent = 15
 )
 
 // GiveBack gives back to the system what the process holds and does not use, every now and then until
@@ -56,7 +57,7 @@ var spared struct {
 }
 
 // Spare has the process hold less that is not in use, for more of the processors' time, until the
-// function that it returns is called.
+// function that it returns is called, once the caller does not use any more what it needed it for.
 func Spare() (done func()) {
 	spared.Lock()
 	defer spared.Unlock()
@@ -70,6 +71,7 @@ func Spare() (done func()) {
 		spared.Lock()
 		defer spared.Unlock()
 		if spared.count--; spared.count == 0 {
+			runtime.GC() // else what has gone would stay until there is half as much again
 			debug.SetGCPercent(spared.before)
 		}
 	})
