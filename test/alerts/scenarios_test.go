@@ -119,6 +119,7 @@ var scenarios = []scenario{
 	{"it is renewed late", both("mirrorset_guard_certificate_expiry_timestamp_seconds", "604800x60 864000x300"), 2 * hour, nil, ""},
 
 	{"an audit record is lost", world{`mirrorset_guard_audit_records_total{result="lost"} a`: "0x20 1x200"}, 30 * minute, []string{"MirrorsetGuardAuditIncomplete"}, ""},
+	{"a line of the log is lost", world{`mirrorset_guard_log_lines_lost_total a`: "0x20 1x200"}, 30 * minute, []string{"MirrorsetGuardAuditIncomplete"}, ""},
 	{"audit records wait, and are lost", union(both("mirrorset_guard_audit_oldest_queued_seconds", "0+30x200"), both(`mirrorset_guard_audit_records_total{result="lost"}`, "0x20 1x200")), 30 * minute, []string{"MirrorsetGuardAuditIncomplete"}, ""},
 	{"audit records wait for a moment", both("mirrorset_guard_audit_oldest_queued_seconds", "0x20 200x200"), hour, nil, ""},
 
