@@ -9,6 +9,7 @@ func TestAttack(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { testMemory(t, s) })
 	t.Run("connections", func(t *testing.T) { testConnections(t, s) })
 	t.Run("references", func(t *testing.T) { testReferences(t, s) })
+	t.Run("unread", func(t *testing.T) { testUnread(t, s) })
 	t.Run("blind", func(t *testing.T) { testBlind(t, s) })
 	t.Run("blips", func(t *testing.T) { testBlips(t, s) })
 	t.Run("forged override", func(t *testing.T) { testForgedOverride(t, s) })

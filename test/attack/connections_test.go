@@ -31,6 +31,7 @@ func testConnections(t *testing.T, s *stage) {
 	}{
 		{"headers of 60 kB and no body", g.Listen, true, 4000, request(60<<10, 1000)},
 		{"headers of 7 kB and no body", g.Listen, true, 4000, request(7<<10, 1000)},
+		{"bodies of 8 MB that do not come", g.Listen, true, 40, request(0, 8_000_000) + strings.Repeat(" ", 1000)},
 		{"handshakes", g.Listen, true, 6000, ""},
 		{"headers without end at the probes", g.Health, false, 400, "GET /readyz HTTP/1.1\r\nX: " + strings.Repeat("x", 1<<20)},
 		{"idle at the probes", g.Health, false, 8000, ""},

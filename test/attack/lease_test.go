@@ -269,10 +269,15 @@ func testLease(t *testing.T, s *stage) {
 func testLeaseContents(t *testing.T, s *stage) {
 	leases, alice, hand := s.leases(t), s.as(t, "alice"), s.as(t, stageHand)
 	bomb := packed(t, "["+strings.Repeat(" ", 40<<20)+"]")
+	var foreign []string
+	for i := range 300 {
+		foreign = append(foreign, fmt.Sprintf(`{"v":1,"id":"foreign-%d","by":"x","edit":[{"do":"put","object":{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"foreign-%[1]d"},"spec":{"imageTagMirrors":[{"source":"contents.example.com","mirrors":["mirror.example.com/x"],"mirrorSourcePolicy":"NeverContactSource"}]}}}]}`, i))
+	}
 	for _, attack := range []struct{ what, list string }{
 		{"garbage", "garbage"},
 		{"a later version", packed(t, `[{"v":2,"id":"later","by":"mirrorset-guard-later","edit":[{"do":"dance"}]}]`)},
 		{"a bomb of 40 MiB", bomb},
+		{"300 that no replica wrote", packed(t, "["+strings.Join(foreign, ",")+"]")},
 		{"many entries", packed(t, "["+strings.Repeat("[],", 1<<20)+"[]]")},
 	} {
 		t.Run(attack.what, func(t *testing.T) {

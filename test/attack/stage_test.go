@@ -327,39 +327,24 @@ func forged(t testing.TB, who, object string) []byte {
 		"userInfo":{"username":%q,"groups":["system:masters"]},"object":%s}}`, meta.Name, meta.Kind, strings.ToLower(meta.Kind)+"s", who, text)
 }
 
-// A gauge follows how much memory a process has resident, until it is read.
-type gauge struct {
-	peak chan int64
-	stop context.CancelFunc
-}
+// A gauge is how much memory guards have resident at most from when it is made.
+type gauge []*guard
 
 // watch begins to follow the memory of guards.
-func watch(t testing.TB, guards ...*guard) *gauge {
-	ctx, stop := context.WithCancel(t.Context())
-	g := &gauge{peak: make(chan int64, 1), stop: stop}
-	go func() {
-		ticker := time.NewTicker(2 * time.Millisecond)
-		defer ticker.Stop()
-		var peak int64
-		for {
-			for _, guard := range guards {
-				peak = max(peak, guard.Resident())
-			}
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				g.peak <- peak
-				return
-			}
-		}
-	}()
-	return g
+func watch(t testing.TB, guards ...*guard) gauge {
+	t.Helper()
+	for _, g := range guards {
+		must(t, g.ForgetPeak())
+	}
+	return guards
 }
 
-// read ends it, and returns the most that one of them had, in MiB.
-func (g *gauge) read() int64 {
-	g.stop()
-	return <-g.peak >> 20
+// read returns the most that one of them had, in MiB.
+func (g gauge) read() (most int64) {
+	for _, guard := range g {
+		most = max(most, guard.PeakResident()>>20)
+	}
+	return most
 }
 
 // A sample is how long something took, again and again.

@@ -217,6 +217,23 @@ func (p *Process) Resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
+// ForgetPeak has PeakResident be the most from now on.
+func (p *Process) ForgetPeak() error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0) // proc_pid_clear_refs(5)
+}
+
+// PeakResident returns how many bytes the guard had resident at most, 0 if it has ended.
+func (p *Process) PeakResident() int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, peak, _ := strings.Cut(string(text), "VmHWM:")
+	var kB int64
+	_, _ = fmt.Sscan(peak, &kB)
+	return kB << 10
+}
+
 // AwaitReady waits until the guard is ready.
 func (p *Process) AwaitReady(t testing.TB) {
 	t.Helper()

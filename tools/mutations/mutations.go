@@ -18,7 +18,8 @@ var mutations = []mutation{
 	{"what does not arrive is given up", "internal/port/port.go", "ReadTimeout:       arrival,", "", "./internal/port", "TestArrival"},
 	{"values are counted before they are decoded", "webhook/request.go", "if rawjson.Values(m.spec, maxValues+1) > maxValues {", "if false {", "./webhook", "TestHugeReviews"},
 	{"labels are counted before they are decoded", "webhook/request.go", "if len(m.labels) == maxLabels {", "if false {", "./webhook", "TestHugeReviews"},
-	{"plans of many images are made one at a time", "review/limiter.go", "l == nil || images <= wideReview", "l == nil || images > 0", "./review", "TestWideReviews"},
+	{"plans of many images are made one at a time", "review/limiter.go", "l == nil || images <= fewImages", "l == nil || images > 0", "./review", "TestWideReviews"},
+	{"plans of fewer share what one of many takes", "review/limiter.go", "of, n, spared := l.some, int64(images)", "of, n, spared := l.some, int64(1)", "./review", "TestWideReviews"},
 	// 2: forged reviews change nothing
 	{"an override is reported once it is in force", "webhook/override.go", "c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }", "c.Confirms = func(mirrors.Set) bool { return true }\n\to.announcement.stored(true)", "./webhook", "TestForgedOverride"},
 	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == \"\" || o.GetUID() == r.put.uid", "return o == nil || o.GetUID() != \"-\"", "./webhook", "TestForgedOverride|TestSlowedDown"},
@@ -29,6 +30,7 @@ var mutations = []mutation{
 	{"what cannot be stored any more is in nobody's way", "webhook/recent/sweep.go", "for _, limit := range []time.Duration{storingMargin, e.storing} {", "for _, limit := range []time.Duration{} {", "./webhook/recent", "TestStrangersInTheWay"},
 	{"known senders go first", "webhook/recent/senders.go", "case s.known && failed < trusted:\n\t\treturn RankKnown", "case s.known && failed < trusted:\n\t\treturn rankFresh", "./webhook/recent", "TestKnownSenders"},
 	{"strangers share a part of the list", "webhook/recent/senders.go", "sender.pending++\n\treturn 1, nil", "sender.pending++\n\treturn 0, nil", "./webhook/recent", "TestStrangersShare"},
+	{"nothing is kept fresh for strangers", "webhook/handler.go", "r.isDryRun()) && isKnown(ctx) {", "r.isDryRun()) {", "./webhook", "TestHandlerSaysWhatComesAgain"},
 	// 3: the Lease cannot be tricked
 	{"an edit is added to the object that was looked at", "webhook/recent/lease.go", "lease.UID, lease.ResourceVersion = from.id(), from.version", "lease.UID = from.id()", "./webhook/recent", "TestAddsToWhatItSaw"},
 	{"an edit is added only if none came since", "webhook/recent/recent.go", "if e.count != count || e.latest.absent || e.settled(e.latest) != nil {", "if e.latest.absent || e.settled(e.latest) != nil {", "./webhook/recent", "TestManyReplicas"},
