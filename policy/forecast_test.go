@@ -123,7 +123,7 @@ func TestForecast(t *testing.T) {
 		want     string // of summary
 	}{
 		{"tags drain", workers(3, atSource), set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
-		{"digests do not", workers(3, atSource), set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), everywhere, Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute", ""},
+		{"digests do not", workers(3, atSource), set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), everywhere, Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute", "warn NoEffect"},
 		{"the mirror lacks it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny NotFullySynced, deny RolloutStalls"},
 		{"a namespace may not hold up changes, but a stall is not its own affair", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
 		{"unless the settings say so", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), Settings{Namespaces: warn.Namespaces, Severities: map[string]Severity{RolloutStalls: Warn}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn NotFullySynced, warn RolloutStalls"},

@@ -111,7 +111,7 @@ var ruleTexts = map[string]RuleText{
 	},
 	NoEffect: {
 		"warn",
-		"an entry that does nothing, or can never match",
+		"an entry or an object that does nothing: it can never match, serves tags where images in use are pulled by digest, or digests where they are pulled by tag, or has a name that images in use have elsewhere",
 	},
 	BroadSource: {
 		"warn",

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -47,6 +48,35 @@ func (r Record) isAdded(e mirrors.Entry) bool {
 	return slices.ContainsFunc(r.Plan.Added, func(added mirrors.Entry) bool {
 		return mirrors.NameOf(added.Object) == mirrors.NameOf(e.Object) && added.Source == e.Source && slices.Equal(added.Mirrors, e.Mirrors) && added.Policy == e.Policy
 	})
+}
+
+// twins returns the mirror objects of the other kind, each with the name of one that the change adds, that would serve
+// images which that covers, and which are all pulled the way that it does not serve. What such an object in force has stays.
+func (r Record) twins() []mirrors.Object {
+	entries := map[string][]mirrors.Entry{}
+	var objects []mirrors.Object
+	for _, e := range policy.Unserved(r.Plan) {
+		twin := twinOf(e.Object)
+		name := mirrors.NameOf(twin)
+		if _, ok := entries[name]; !ok {
+			objects = append(objects, twin)
+			entries[name] = slices.DeleteFunc(r.Change.After.Entries(), func(e mirrors.Entry) bool { return mirrors.NameOf(e.Object) != name })
+		}
+		entries[name] = append(entries[name], e)
+	}
+	for i, o := range objects {
+		objects[i] = withEntries(o, entries[mirrors.NameOf(o)])
+	}
+	return objects
+}
+
+// WithTwins reviews edit, which record is of, with its twins; it returns record if there are none.
+func (r *Reviewer) WithTwins(ctx context.Context, edit mirrors.Edit, record Record, by policy.Requester) (Record, error) {
+	twins := record.twins()
+	if len(twins) == 0 {
+		return record, nil
+	}
+	return r.Review(ctx, mirrors.Join(append([]mirrors.Edit{edit}, each.Of(twins, mirrors.Put)...)...), by)
 }
 
 // ReviewNarrowed reviews the change of record with Narrowed objects instead of its own.
@@ -97,7 +127,7 @@ func hasEntries(o mirrors.Object) bool {
 func writeNarrowedObject(w io.Writer, o mirrors.Object, admitted bool) error {
 	fmt.Fprintln(w, "---")
 	if !hasEntries(o) {
-		_, err := fmt.Fprintf(w, "# %s: no source would do, as its mirrors hold no image that it covers.\n", text.Line(mirrors.NameOf(o)))
+		_, err := fmt.Fprintf(w, "# %s: no source would do, as its mirrors hold no image that it serves.\n", text.Line(mirrors.NameOf(o)))
 		return err
 	}
 	data, err := yaml.Marshal(manifestOf(o))
@@ -137,6 +167,15 @@ func manifestOf(o mirrors.Object) manifest {
 		m.Spec = o.Spec
 	}
 	return m
+}
+
+// twinOf returns an empty object of o's name that serves what o's kind does not: tags, or digests.
+func twinOf(o mirrors.Object) mirrors.Object {
+	meta := metav1.ObjectMeta{Name: o.GetName()}
+	if mirrors.KindOf(o) == mirrors.TagMirrorSetGVK.Kind {
+		return &configv1.ImageDigestMirrorSet{ObjectMeta: meta}
+	}
+	return &configv1.ImageTagMirrorSet{ObjectMeta: meta}
 }
 
 // withEntries returns an object of o's kind and name with other entries.

@@ -41,7 +41,7 @@ var advices = map[string]advice{
 	policy.TagDrift:            {"Mirror the tag again, or pin the workload to the digest that runs. Whether the newer image is wanted is for its owner to say.", ""},
 	policy.InventoryStale:      {"Restore what the finding names: the API server, the right to list the kind, or the part of a dump that cannot be read.", ""},
 	policy.MalformedReference:  {"Correct the reference in the object that has it. It cannot be pulled today either.", "With `deny` no change is admitted while such a reference is in use."},
-	policy.NoEffect:            {"Correct the source, or leave the entry out.", ""},
+	policy.NoEffect:            {"Correct the source, or leave the entry out. For images that are pulled the other way, `mirrorset-guard check -o narrowed` prints the object that is missing.", ""},
 	policy.BroadSource:         {"Consider the narrower sources that the finding lists; `mirrorset-guard check -o narrowed` prints the objects with them.", ""},
 	policy.MirrorInCluster:     {"Mirror the mirror's own images elsewhere, or make sure that it is up on another node before each drain.", ""},
 	policy.PinnedImageMissing:  {"Mirror the image, or take it out of the set. A set needs a label that a pool's machineConfigSelector asks for, images by digest, and at most 500 of them; a pool takes 100 sets.", "What a set has named before, for the same pool, is never in the way of a change to it."},

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
 	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
@@ -61,7 +60,8 @@ change. Nothing is changed, and no webhook needs to be installed.
 One line tells what the change does to the nodes; --simulate shows the rollout
 step by step, as MCO, the eviction API, the scheduler and the kubelets would make it.
 
--o narrowed prints the objects with sources narrowed to what their mirrors hold. -o
+-o narrowed prints the objects with sources narrowed to what their mirrors hold, and the
+image tag or digest mirror sets that are missing beside them. -o
 markdown is for a merge request, and -o sarif to have it annotated at the lines that
 are wrong; -o html is a page to look at and to pass on. Several formats are written at once as -o FORMAT=FILE,
 given several times; files are written only if there is a verdict.
@@ -270,7 +270,7 @@ func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output
 		about.Traffic = cli.Traffic(c.World.Registries.Client.Traffic())
 		return page.WriteReview(w, r.Document(), about)
 	case "narrowed":
-		return printNarrowed(ctx, w, &c.Reviewer, r, c.By)
+		return printNarrowed(ctx, w, c, r)
 	case "sarif":
 		return sarif.Write(w, r, c.Change, cli.Version)
 	default:
@@ -279,8 +279,12 @@ func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output
 }
 
 // printNarrowed prints the narrowed objects with what a review of them says.
-func printNarrowed(ctx context.Context, w io.Writer, reviewer *review.Reviewer, record review.Record, by policy.Requester) error {
-	reviewed, err := reviewer.ReviewNarrowed(ctx, record, by)
+func printNarrowed(ctx context.Context, w io.Writer, c *candidate, record review.Record) error {
+	record, err := c.Reviewer.WithTwins(ctx, c.Edit, record, c.By)
+	if err != nil {
+		return err
+	}
+	reviewed, err := c.Reviewer.ReviewNarrowed(ctx, record, c.By)
 	if err != nil {
 		return err
 	}
@@ -302,7 +306,11 @@ func printReport(w io.Writer, r review.Record, simulate bool) error {
 	if _, err := io.WriteString(w, report); err != nil {
 		return err
 	}
-	for _, note := range r.Notes {
+	notes := r.Notes
+	if unused := r.Plan.UnusedNote(); unused != "" {
+		notes = append(slices.Clone(notes), unused)
+	}
+	for _, note := range notes {
 		fmt.Fprintf(w, "\nNote: %s\n", text.Line(note))
 	}
 	if looked := r.Verdict.Counts.Looked(); looked != "" {

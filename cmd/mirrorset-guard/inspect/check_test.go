@@ -99,6 +99,8 @@ Note: skipped 1 object of 1 kind that holds no images: ConfigMap
 
 Note: registries were asked without credentials: no Secret openshift-config/pull-secret in the dump; see --pull-secret
 
+Note: the entry covers nothing that the cluster uses
+
 Registries were asked from this machine; nodes may have other proxies, CAs and name servers.
 `
 	if code != cli.ExitAdmitted || stdout != want {

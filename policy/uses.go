@@ -1,0 +1,163 @@
+package policy
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// An entryUse is what the cluster uses of an entry that the change adds.
+type entryUse struct {
+	mirrors.Entry
+	// covers is set if an image is below the source, in use or not.
+	covers bool
+	// served is set if one of them has a mirror, or other rules judge it; others are the number of those that have
+	// none, as they are pulled the way that the entry's kind does not serve, and ref is one of them.
+	served bool
+	others int
+	ref    string
+}
+
+// isUnserved reports whether all images that u covers are pulled the way that its kind does not serve.
+func (u *entryUse) isUnserved() bool { return !u.served && u.others > 0 }
+
+// Unserved returns the entries that the change adds for images in use that are all pulled the way that the
+// entry's kind does not serve: by tag, and it is for digests, or by digest, and it is for tags.
+func Unserved(p Plan) []mirrors.Entry {
+	var entries []mirrors.Entry
+	for _, u := range p.uses() {
+		if u.isUnserved() {
+			entries = append(entries, u.Entry)
+		}
+	}
+	return entries
+}
+
+// uses returns the uses of the entries that the change adds and that a node may notice; none if the new
+// configuration has no routes.
+func (p Plan) uses() []*entryUse {
+	if len(p.Added) == 0 || p.routes[0].after == nil {
+		return nil
+	}
+	var uses []*entryUse
+	bySource := map[string][]*entryUse{}
+	for _, e := range p.Added {
+		if why, _ := idle(e); why == "" {
+			// With NeverContactSource it blocks what it does not serve, which NoRoute tells.
+			u := &entryUse{Entry: e, served: e.Policy == configv1.NeverContactSource, covers: strings.HasPrefix(e.Source, "*.")}
+			uses, bySource[e.Source] = append(uses, u), append(bySource[e.Source], u)
+		}
+	}
+	for img := range p.known.Images.touched(mirrors.ChangedScopes{Scopes: slices.Sorted(maps.Keys(bySource))}) {
+		candidates, _ := p.routes[0].after.Candidates(img.Ref)
+		for _, ref := range candidates {
+			for scope := range scopesOver(ref) {
+				for _, u := range bySource[scope] {
+					u.covers = true
+				}
+			}
+		}
+		if route, err := p.routes[0].after.Route(img.Ref, ""); err == nil && p.isInUse(img) {
+			for _, u := range bySource[route.Entry] {
+				u.count(img.Ref, route, p.reroutes(img.Ref))
+			}
+		}
+	}
+	return uses
+}
+
+// count adds an image whose route comes from u.
+func (u *entryUse) count(ref string, route mirrors.Route, rerouted bool) {
+	if rerouted || route.Err != nil || len(route.Mirrors()) > 0 || servesPullType(u.Entry, ref) {
+		u.served = true
+		return
+	}
+	u.others, u.ref = u.others+1, ref
+}
+
+func (p Plan) reroutes(ref string) bool {
+	_, found := slices.BinarySearchFunc(p.Reroutes, ref, func(r Reroute, ref string) int { return strings.Compare(r.Image.Ref, ref) })
+	return found
+}
+
+func (p Plan) isInUse(img Image) bool { return !onlyHistory(img) && !p.settings.merelyGuessed(img) }
+
+// scopesOver returns the host, the namespaces and the repository of an image, the widest first; nothing for a
+// short name.
+func scopesOver(ref string) iter.Seq[string] {
+	repository, _ := mirrors.Repository(ref)
+	return func(yield func(string) bool) {
+		for end := 0; end < len(repository); {
+			next := strings.IndexByte(repository[end+1:], '/')
+			if next < 0 {
+				yield(repository)
+				return
+			}
+			if end += 1 + next; !yield(repository[:end]) {
+				return
+			}
+		}
+	}
+}
+
+// misnamed returns, by source, what images in use are below that have its last names elsewhere, and no mirror: what its
+// author may have meant. Where an object covers something, as those that tools write for what is yet to come, two
+// last names have to be the same, or the host and one.
+func (p Plan) misnamed(uses []*entryUse) map[string][]string {
+	unused, useful := map[string][]*entryUse{}, map[mirrors.Object]bool{}
+	for _, u := range uses {
+		switch i := strings.LastIndexByte(u.Source, '/'); {
+		case u.covers:
+			useful[u.Object] = true
+		case i > 0 && !isOfOCMirror(u.Object):
+			unused[u.Source[i:]] = append(unused[u.Source[i:]], u)
+		}
+	}
+	if len(unused) == 0 {
+		return nil
+	}
+	near := map[string][]string{}
+	for img := range p.known.Images.All() {
+		for scope := range scopesOver(img.Ref) {
+			last := max(strings.LastIndexByte(scope, '/'), 0)
+			for _, u := range unused[scope[last:]] {
+				if (!useful[u.Object] || isNear(u.Source, scope)) && p.isInUse(img) && !slices.Contains(near[u.Source], scope) && p.isUnmirrored(img) {
+					near[u.Source] = append(near[u.Source], scope)
+				}
+			}
+		}
+	}
+	return near
+}
+
+// isNear reports whether two scopes that have the last name in common have the host in common, or the last two names.
+func isNear(a, b string) bool {
+	x, y := strings.Split(a, "/"), strings.Split(b, "/")
+	return x[0] == y[0] || len(x) > 2 && len(y) > 2 && x[len(x)-2] == y[len(y)-2]
+}
+
+func (p Plan) isUnmirrored(img Image) bool {
+	route, err := p.routes[0].after.Route(img.Ref, "")
+	return err == nil && route.Err == nil && len(route.Mirrors()) == 0
+}
+
+// UnusedNote says how many of the entries that the change adds cover nothing that the cluster uses, "" if there
+// are none. Tools write many for what is yet to come, which is no mistake.
+func (p Plan) UnusedNote() string {
+	uses := p.uses()
+	unused := slices.DeleteFunc(slices.Clone(uses), func(u *entryUse) bool { return u.covers })
+	if len(unused) == 0 {
+		return ""
+	}
+	if len(uses) == 1 {
+		return "the entry covers nothing that the cluster uses"
+	}
+	return fmt.Sprintf("%s of %s entries cover nothing that the cluster uses", text.Number(len(unused)), text.Number(len(uses)))
+}
