@@ -60,16 +60,19 @@ func (d *diagnosis) fileChanged(n *Node, h *HoldUp) {
 	if m := mismatchedFile.FindStringSubmatch(n.Reason); m != nil {
 		path := m[1]
 		h.because(d.expectedLink(config, path))
-		show := fmt.Sprintf("oc debug node/%s -- chroot /host ", arg(n.Name))
-		expected := expectedCommand(config, path)
+		show, expected := fmt.Sprintf("oc debug node/%s -- chroot /host ", arg(n.Name)), expectedCommand(config, path)
+		read, piped, said, quiet := "cat ", "", "", ""
+		if secretPath.MatchString(path) {
+			read, piped, said, quiet = "sha256sum ", " | sha256sum", ", as a checksum: the file may hold a secret", " > /dev/null"
+		}
 		h.Remedies = append(h.Remedies,
-			look(show+"cat "+arg(path), "shows what the node has"),
-			look(expected, "shows what MCO expects"),
+			look(show+read+arg(path), "shows what the node has"+said),
+			look(expected+piped, "shows what MCO expects"+said),
 		)
 		if strings.Contains(n.Reason, "content mismatch") {
 			// In a file first: a pipe would empty the one on the node where there is nothing to write.
-			h.Remedies = append(h.Remedies, act(fmt.Sprintf(`f=$(mktemp) && %s > "$f" && oc debug -i node/%s -- chroot /host tee %s < "$f"`, expected, arg(n.Name), arg(path)),
-				"puts back what MCO expects, and the node goes on by itself. If the change is wanted, put it into a MachineConfig instead"))
+			h.Remedies = append(h.Remedies, act(fmt.Sprintf(`f=$(mktemp) && %s > "$f" && oc debug -i node/%s -- chroot /host tee %s < "$f"%s`, expected, arg(n.Name), arg(path), quiet),
+				"puts back what MCO expects, and the node goes on by itself. If the change is wanted, put it into "+originOf(path)+" instead"))
 		}
 	}
 	h.Remedies = append(h.Remedies, act(forceCommand(n.Name), "last resort: overwrites whatever was changed on the node, drains it and reboots it"))
