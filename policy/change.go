@@ -94,6 +94,23 @@ func (c Change) keepsFiles() bool {
 	return mirrors.Set{Files: c.Before.Files}.Equal(mirrors.Set{Files: c.After.Files})
 }
 
+// KeepsRoutes reports whether nodes of all pools do the same for every reference before and after c, in use or not. It is
+// false where that is not known, as MCO rejects a configuration.
+func (c Change) KeepsRoutes() bool {
+	for _, variant := range c.Before.Variants(c.After) {
+		on := c.at(variant.Set.Pool)
+		before, errBefore := mirrors.Resolve(on.Before)
+		after, errAfter := mirrors.Resolve(on.After)
+		if errBefore != nil || errAfter != nil {
+			return false
+		}
+		if changed := mirrors.CompareScopes(before, after); changed.Everything || len(changed.Scopes) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // neverContact returns, by source, the objects that block it for nodes. An entry
 // without a real mirror is dropped by the generator, its policy with it.
 func neverContact(s mirrors.Set) map[string][]string {

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -25,11 +28,17 @@ func (r *Reviewer) StepNote(ctx context.Context, edit mirrors.Edit, by policy.Re
 		return "", nil
 	}
 	refused, err := o.firstRefused(ctx)
-	if err != nil || refused == "" {
+	if err != nil {
 		return "", err
 	}
+	if refused == "" {
+		return o.unmoved(ctx)
+	}
 	note := "an API server receives objects one after another, and in this order would refuse " + refused
-	order, err := o.search(ctx, nil)
+	order, err := o.byWayOfAllow(ctx)
+	if order == nil && err == nil {
+		order, err = o.search(ctx, nil)
+	}
 	switch {
 	case err != nil:
 		return "", err
@@ -55,6 +64,64 @@ type ordering struct {
 	// onlyRejected is set if every refusal is for nothing but RejectedByMCO.
 	onlyRejected bool
 }
+
+// unmoved says that neither the steps nor the whole of them make nodes do anything else, if that is proved; "" if not, and
+// where nothing takes the place of anything.
+func (o *ordering) unmoved(ctx context.Context) (string, error) {
+	var deletes bool
+	now, err := o.reviewer.Inventory.Mirrors(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the mirror objects in force: %w", err)
+	}
+	for _, step := range o.steps {
+		next := step.Apply(now)
+		if !(policy.Change{Before: now, After: next}).KeepsRoutes() {
+			return "", nil
+		}
+		deletes = deletes || len(next.Objects) < len(now.Objects)
+		now = next
+	}
+	if !deletes {
+		return "", nil
+	}
+	return "nothing moves: after each step, too, registries.conf has nodes pull every image, in use or not, from the same places in the same order", nil
+}
+
+// byWayOfAllow returns the order in which objects with NeverContactSource take the place of others without it, so that none
+// contradicts what is in force when it comes, and no image is without its mirrors in between; nil if there is none.
+func (o *ordering) byWayOfAllow(ctx context.Context) ([]string, error) {
+	var first, deletes, last []mirrors.Edit
+	var names, lastNames []string
+	for _, step := range o.steps {
+		puts := step.Apply(mirrors.Set{})
+		relaxed := puts.Entries()
+		switch {
+		case len(puts.Objects) == 0:
+			deletes = append(deletes, step)
+			continue
+		case !slices.ContainsFunc(relaxed, isNever):
+			first, names = append(first, step), append(names, text.Line(step.Subject()))
+			continue
+		}
+		for i := range relaxed {
+			relaxed[i].Policy = configv1.AllowContactingSource
+		}
+		first, names = append(first, mirrors.Put(withEntries(puts.Objects[0], relaxed))), append(names, text.Line(step.Subject())+" with AllowContactingSource")
+		last, lastNames = append(last, step), append(lastNames, text.Line(step.Subject())+" as it is")
+	}
+	if len(last) == 0 || len(deletes) == 0 {
+		return nil, nil
+	}
+	all := slices.Concat(first, deletes, last)
+	for i := range all {
+		if admitted, err := o.admits(ctx, all[:i], all[i]); err != nil || !admitted {
+			return nil, err
+		}
+	}
+	return slices.Concat(names, each.Of(deletes, func(e mirrors.Edit) string { return text.Line(e.Subject()) }), lastNames), nil
+}
+
+func isNever(e mirrors.Entry) bool { return e.Policy == configv1.NeverContactSource }
 
 // firstRefused returns the first step that is refused in the given order, "" for none.
 func (o *ordering) firstRefused(ctx context.Context) (string, error) {

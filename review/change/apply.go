@@ -39,7 +39,7 @@ func (r *Reader) DependsOnCurrent() bool {
 // it; notes say if that makes a difference, and where one object of the change takes the place of another. The other kinds have little but a list, which
 // replaces the old one as a whole.
 func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err error) {
-	again := Reader{Delete: r.Delete}
+	again := Reader{deleted: r.deleted}
 	latest := map[string][]byte{} // what documents before have made of an object
 	for _, e := range r.read {
 		if e.mistake != "" {
@@ -75,9 +75,6 @@ func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err
 		}
 		again.apply(e, doc, strings.TrimSpace(name), old)
 		latest[name] = doc
-	}
-	if r.Delete {
-		again.objects = r.objects
 	}
 	edit, err = again.Edit()
 	return edit, notes, err

@@ -29,6 +29,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
@@ -38,10 +39,12 @@ import (
 // A Reader reads the documents of one change, from any number of files and streams. The
 // zero value is ready.
 type Reader struct {
-	// Delete makes the change take the objects away. They need not be more than names then.
+	// Delete makes the change take away the objects that are read from then on, after it has applied those that
+	// were read before. They need not be more than names.
 	Delete bool
 
 	objects  []mirrors.Object
+	deleted  []mirrors.Object
 	mistakes []string
 	// read is what was read, in order, for EditOn. invalid counts the objects that were so as
 	// creations.
@@ -81,16 +84,9 @@ func (r *Reader) Edit() (mirrors.Edit, error) {
 	if err := r.err(); err != nil {
 		return mirrors.Edit{}, err
 	}
-	if !slices.ContainsFunc(r.objects, r.isOfMirrors) {
+	edits := slices.Concat(each.Of(r.objects, mirrors.Put), each.Of(r.deleted, mirrors.Delete))
+	if len(r.deleted) == 0 && !slices.ContainsFunc(r.objects, isOfMirrors) {
 		return mirrors.Edit{}, ErrEmpty
-	}
-	edits := make([]mirrors.Edit, len(r.objects))
-	for i, o := range r.objects {
-		if r.Delete {
-			edits[i] = mirrors.Delete(o)
-		} else {
-			edits[i] = mirrors.Put(o)
-		}
 	}
 	return mirrors.Join(edits...), nil
 }

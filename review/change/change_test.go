@@ -71,7 +71,7 @@ func read(t *testing.T, deletes bool, files ...string) (objects, stderr string) 
 	if err := r.err(); err != nil {
 		return "", stderr + "mirrorset-guard: " + err.Error() + "\n"
 	}
-	for _, o := range r.objects {
+	for _, o := range append(r.objects, r.deleted...) {
 		objects += mirrors.NameOf(o) + "\n"
 	}
 	if edit, err := r.Edit(); objects != "" && (err != nil || edit.Err() != nil) || objects == "" && !errors.Is(err, ErrEmpty) {
@@ -119,7 +119,7 @@ func TestSeparators(t *testing.T) {
 			var r Reader
 			r.Read("it", strings.NewReader(tc.text))
 			objects := ""
-			for _, o := range r.objects {
+			for _, o := range append(r.objects, r.deleted...) {
 				objects += mirrors.NameOf(o) + "\n"
 			}
 			if tc.mistake == "" && (objects != tc.objects || r.err() != nil) {

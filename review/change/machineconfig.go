@@ -35,25 +35,27 @@ func (r *Reader) machineConfig(at origin, doc []byte) {
 		return
 	}
 	r.origins = append(r.origins, &objectOrigin{object: name, origin: at})
-	if !r.Delete {
-		files, err := objects.DecodeFiles(doc)
-		if err != nil {
-			r.mistake(at, "%s: %v", name, err)
-			return
-		}
-		if len(files) < laid(u) {
-			r.mistake(at, "%s: contents of a file that says where nodes pull from are no data URL that can be read: the nodes would not start with it", name)
-			return
-		}
-		o.Files = files
-		for _, f := range files {
-			if err := f.Unreadable(); err != nil {
-				r.mistake(at, "%s: %s: nodes could not read it: %v", name, f.Path, err)
-				return
-			}
-		}
-		r.leaveRest(at, u, len(files))
+	if r.Delete {
+		r.deleted = append(r.deleted, o)
+		return
 	}
+	files, err := objects.DecodeFiles(doc)
+	if err != nil {
+		r.mistake(at, "%s: %v", name, err)
+		return
+	}
+	if len(files) < laid(u) {
+		r.mistake(at, "%s: contents of a file that says where nodes pull from are no data URL that can be read: the nodes would not start with it", name)
+		return
+	}
+	o.Files = files
+	for _, f := range files {
+		if err := f.Unreadable(); err != nil {
+			r.mistake(at, "%s: %s: nodes could not read it: %v", name, f.Path, err)
+			return
+		}
+	}
+	r.leaveRest(at, u, len(files))
 	r.objects, r.read = append(r.objects, o), append(r.read, entry{origin: at, machineConfig: o})
 }
 
@@ -103,9 +105,9 @@ func hasValue(v any) bool {
 }
 
 // isOfMirrors reports whether o is more than a MachineConfig that may say nothing of mirrors.
-func (r *Reader) isOfMirrors(o mirrors.Object) bool {
+func isOfMirrors(o mirrors.Object) bool {
 	mc, ok := o.(*mirrors.MachineConfig)
-	return !ok || r.Delete || len(mc.Files) > 0
+	return !ok || len(mc.Files) > 0
 }
 
 func (r *Reader) leave(format string, args ...any) {

@@ -253,7 +253,7 @@ func (r *Reader) keep(at origin, object mirrors.Object) {
 		r.mistake(at, "%s: metadata.name is empty", mirrors.KindOf(object))
 		return
 	}
-	r.objects = append(r.objects, object)
+	r.deleted = append(r.deleted, object)
 }
 
 func orNoVersion(gvk schema.GroupVersionKind) string {

@@ -97,6 +97,7 @@ verdict, or wrong usage.`,
 		Example: `  mirrorset-guard check -f itms.yaml
   mirrorset-guard check -f itms.yaml --simulate
   mirrorset-guard check -f itms.yaml --delete
+  mirrorset-guard check -f idms.yaml --delete-file icsp.yaml
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json
   mirrorset-guard check -f working-dir/cluster-resources --assume working-dir/dry-run/mapping.txt
   mirrorset-guard check -f itms.yaml --plan sh --missing > copy.sh

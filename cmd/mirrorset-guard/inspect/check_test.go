@@ -108,6 +108,25 @@ Registries were asked from this machine; nodes may have other proxies, CAs and n
 	}
 }
 
+// TestCheckReplaces: one object takes the place of another. The change is judged as a whole and step by step, with an order that works
+// for NeverContactSource, and the proof that nothing moves where nothing does.
+func TestCheckReplaces(t *testing.T) {
+	const (
+		old = "apiVersion: operator.openshift.io/v1alpha1\nkind: ImageContentSourcePolicy\nmetadata: {name: old}\nspec: {repositoryDigestMirrors: [{source: quay.io/app, mirrors: [m.example.com/app]}]}\n"
+		now = "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: new}\nspec: {imageDigestMirrors: [{source: quay.io/app, mirrors: [m.example.com/app]POLICY}]}\n"
+	)
+	for _, tt := range []struct{ policy, want, wantNot string }{
+		{"", "Note: nothing moves: after each step, too,", "would refuse"},
+		{", mirrorSourcePolicy: NeverContactSource", "would refuse ImageDigestMirrorSet new; this order works: ImageDigestMirrorSet new with AllowContactingSource, Deleting ImageContentSourcePolicy old, ImageDigestMirrorSet new as it is", "nothing moves"},
+	} {
+		files := map[string]string{"dump.yaml": strings.Replace(dumpInForce, "quay.io", "quay.example.com", 1) + "---\n" + old, "old.yaml": old, "new.yaml": strings.Replace(now, "POLICY", tt.policy, 1)}
+		code, stdout, stderr := check(t, files, "-f", "{dir}/new.yaml", "--delete-file", "{dir}/old.yaml", "--from", "{dir}/dump.yaml")
+		if code != cli.ExitAdmitted || !strings.Contains(stdout, tt.want) || strings.Contains(stdout, tt.wantNot) {
+			t.Errorf("exit code %d, want %q\n%s%s", code, tt.want, stdout, stderr)
+		}
+	}
+}
+
 func TestCheckFormats(t *testing.T) {
 	files := map[string]string{"dump.yaml": dumpInForce, "odd.yaml": conflicting}
 	args := []string{"-f", "{dir}/odd.yaml", "--from", "{dir}/dump.yaml", "-o"}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -20,12 +21,15 @@ import (
 type ChangeFlags struct {
 	Files  []string
 	delete bool
+	// gone are the files of the objects that the change deletes once it has applied those of Files.
+	gone []string
 }
 
 // AddFlags adds the flags.
 func (c *ChangeFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&c.Files, "filename", "f", nil, "file, folder or - (standard input) with the mirror objects to apply; may be repeated, all are one change")
 	flags.BoolVar(&c.delete, "delete", false, "delete the objects in -f instead of applying them")
+	flags.StringArrayVar(&c.gone, "delete-file", nil, "file, folder or - with objects that the change deletes, beside those that it applies; may be repeated")
 }
 
 // Deletes reports whether the change takes the objects away.
@@ -54,6 +58,8 @@ func (c *ChangeFlags) Begin(io Streams) (Change, error) {
 	switch {
 	case len(c.Files) == 0 && c.delete:
 		return Change{}, errors.New("--delete: only with -f, which names the objects to delete")
+	case len(c.gone) > 0 && (c.delete || len(c.Files) == 0):
+		return Change{}, errors.New("--delete-file: only with -f, which names the objects to apply, and without --delete")
 	case len(c.Files) == 0:
 		return Change{}, nil
 	}
@@ -77,8 +83,9 @@ func say(r *change.Reader, io Streams) {
 }
 
 func (c *ChangeFlags) reader(io Streams) (*change.Reader, error) {
-	r := &change.Reader{Delete: c.delete}
-	for _, name := range c.Files {
+	r := new(change.Reader)
+	for i, name := range slices.Concat(c.Files, c.gone) {
+		r.Delete = c.delete || i >= len(c.Files)
 		if name == "-" {
 			r.Read(change.StandardInput, io.In)
 			continue
@@ -92,7 +99,7 @@ func (c *ChangeFlags) reader(io Streams) (*change.Reader, error) {
 
 func (c *ChangeFlags) named(err error) error {
 	if errors.Is(err, change.ErrEmpty) {
-		return fmt.Errorf("%w in %s", err, strings.Join(c.Files, ", "))
+		return fmt.Errorf("%w in %s", err, strings.Join(slices.Concat(c.Files, c.gone), ", "))
 	}
 	return err
 }
