@@ -96,7 +96,7 @@ type Plan struct {
 // put different files on the nodes of different pools, it does so for each variant.
 func NewPlan(c Change, known Cluster, s Settings) Plan { return NewOutline(c, known, s).Plan() }
 
-// An Outline is what a Plan is made from. It takes little memory.
+// An Outline is a change with its tables, from which a Plan is made. It takes little memory.
 type Outline struct {
 	change   Change
 	known    Cluster

@@ -36,7 +36,7 @@ type Payload struct {
 	Unread error
 }
 
-// An Import is what an ImageStream ("namespace/name") imports a tag from.
+// An Import is an image that an ImageStream ("namespace/name") imports as a tag.
 type Import struct{ Stream, Ref string }
 
 // An Image is one of a Payload.

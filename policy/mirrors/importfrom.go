@@ -2,7 +2,6 @@ package mirrors
 
 import (
 	"cmp"
-	"net"
 	"path"
 	"strings"
 )
@@ -17,10 +16,8 @@ func (s Set) RefusesImport(ref string) bool {
 	if len(s.ImportFrom) == 0 || !ok || strings.HasSuffix(name, ".svc:5000") {
 		return false
 	}
-	host, port, err := net.SplitHostPort(name)
-	if err != nil {
-		host, port = name, "443"
-	}
+	host, port, _ := strings.Cut(name, ":") // an address of IPv6 stands in no list: it has no place for its colons
+	port = cmp.Or(port, "443")
 	for _, allowed := range s.ImportFrom {
 		glob, at, _ := strings.Cut(allowed.DomainName, ":")
 		if allowed.Insecure {

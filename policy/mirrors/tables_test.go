@@ -40,7 +40,7 @@ func TestSetEqual(t *testing.T) {
 		tags.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: "quay.io", Mirrors: []configv1.ImageMirror{"m.local"}}}
 		return Set{
 			Objects: []Object{tags}, Policies: []Object{policy}, Pinned: []Object{&mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}}}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"a"}},
-			Payload: "p", TrustedCA: "ca", CAs: map[string]string{"h": "pem"}, CAsUnknown: "u",
+			Payload: "p", ImportFrom: []configv1.RegistryLocation{{DomainName: "quay.io"}}, TrustedCA: "ca", CAs: map[string]string{"h": "pem"}, CAsUnknown: "u",
 			Applied: &Applied{Files: map[string][]byte{RegistriesConfPath: []byte("r"), SearchDropInPath: []byte("s"), PolicyJSONPath: []byte("p")}},
 			Files:   []File{{MachineConfig: "mc", Role: "worker", Path: "/p", Contents: []byte("c")}}, Pool: "worker",
 		}

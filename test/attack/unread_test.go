@@ -28,7 +28,7 @@ func testUnread(t *testing.T, s *stage) {
 		fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK, 0)
 		must(t, err)
 		pipe := os.NewFile(uintptr(fd), path)
-		defer pipe.Close()
+		t.Cleanup(func() { _ = pipe.Close() })
 		pipes = append(pipes, pipe)
 	}
 	must(t, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nexec %q \"$@\" >%[2]q/1 2>%[2]q/2\n", s.binary, dir), 0o700))
