@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An entryUse is what the cluster uses of an entry that the change adds.
+// An entryUse is the use that the cluster makes of an entry which the change adds.
 type entryUse struct {
 	mirrors.Entry
 	// covers is set if an image is below the source, in use or not.

@@ -16,8 +16,10 @@ func (s Set) RefusesImport(ref string) bool {
 	if len(s.ImportFrom) == 0 || !ok || strings.HasSuffix(name, ".svc:5000") {
 		return false
 	}
-	host, port, _ := strings.Cut(name, ":") // an address of IPv6 stands in no list: it has no place for its colons
-	port = cmp.Or(port, "443")
+	host, port := name, "443"
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, ']') {
+		host, port = name[:i], name[i+1:]
+	}
 	for _, allowed := range s.ImportFrom {
 		glob, at, _ := strings.Cut(allowed.DomainName, ":")
 		if allowed.Insecure {
