@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -179,7 +180,7 @@ func (j *judgement) askAlone(ctx context.Context) (review.Record, error) {
 }
 
 // together returns the verdict on the change with the edits in view, and whether a refusal is because of
-// them. Both view and record, the review of the change alone, are brought up to date first if
+// them. It holds the right to decide, for which all others wait, so that its reviews come before theirs. Both view and record, the review of the change alone, are brought up to date first if
 // something may have been admitted since, except for a dry run, after which nothing can go wrong.
 func (j *judgement) together(ctx context.Context, view *recent.View, record *review.Record) (verdict review.Record, others bool, err error) {
 	verdict = *record
@@ -191,7 +192,7 @@ func (j *judgement) together(ctx context.Context, view *recent.View, record *rev
 		verdict, *record = renewed, renewed
 	}
 	for _, edits := range j.alternatives(ctx, *view, *record) {
-		with, err := j.reviewer().Review(ctx, j.edit.With(edits...), j.request.requester())
+		with, err := j.reviewer().Review(fair.First(ctx), j.edit.With(edits...), j.request.requester())
 		if err != nil {
 			return with, true, err
 		}
@@ -253,5 +254,5 @@ func (j *judgement) renew(ctx context.Context, view *recent.View, record review.
 	if *view, err = j.edits().AwaitView(ctx); err != nil {
 		return review.Record{}, err
 	}
-	return j.reviewer().Renew(ctx, j.edit, j.request.requester(), record)
+	return j.reviewer().Renew(fair.First(ctx), j.edit, j.request.requester(), record)
 }

@@ -32,12 +32,14 @@ type cluster struct {
 	stored mirrors.Set
 	think  time.Duration // what a review takes
 	looks  int
+	by     []fair.Claimant // of each look
 }
 
 func (c *cluster) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
 	c.mu.Lock()
 	change, read := policy.Change{Before: c.stored, After: edit.Apply(c.stored)}, time.Now()
 	c.looks++
+	c.by = append(c.by, fair.ClaimantOf(ctx))
 	c.mu.Unlock()
 	select {
 	case <-time.After(c.think):
@@ -216,6 +218,20 @@ func TestNoSlotToDecide(t *testing.T) {
 		h.edits().Release()
 		if again := h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io"))); !again.Allowed {
 			t.Errorf("refused afterwards: %v", again.Result)
+		}
+	})
+}
+
+// TestWhoDecidesIsFirst: a review for which a sender holds the right to decide waits for no other sender's, as they wait for the right.
+func TestWhoDecidesIsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{}
+		h := &Handler{Options: Options{Reviewer: c}}
+		stranger := fair.Claimant{Name: "10.0.0.9", Rank: recent.RankKnown + 3}
+		h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io")))
+		h.Handle(fair.WithClaimant(quiet(t), stranger), creation(tagMirrorSet("b", "docker.io")))
+		if n := len(c.by); n != 3 || c.by[1] != stranger || c.by[2].Name != stranger.Name || c.by[2].Rank >= recent.RankKnown {
+			t.Errorf("got %v, want the stranger's change alone, and then before all others", c.by)
 		}
 	})
 }

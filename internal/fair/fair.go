@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 )
@@ -39,6 +40,11 @@ func WithClaimant(ctx context.Context, c Claimant) context.Context {
 func ClaimantOf(ctx context.Context) Claimant {
 	c, _ := ctx.Value(claimantKey{}).(Claimant)
 	return c
+}
+
+// First returns a context whose claims come before those of all claimants: for one that holds what they wait for.
+func First(ctx context.Context) context.Context {
+	return WithClaimant(ctx, Claimant{Name: ClaimantOf(ctx).Name, Rank: math.MinInt})
 }
 
 // A Queue shares an amount. It is safe for concurrent use.
