@@ -36,14 +36,14 @@ var cases = []struct {
 	{"null among the mirrors", idms(`imageDigestMirrors: [{source: quay.io, mirrors: [null]}]`), []string{`spec.imageDigestMirrors[0].mirrors[0]: Invalid value: "null": spec.imageDigestMirrors[0].mirrors[0] in body must be of type string: "null"`}},
 	{"a number for a string", idms(`imageDigestMirrors: [{source: 5000, mirrors: [m.example.com]}]`), []string{`spec.imageDigestMirrors[0].source: Invalid value: "integer": spec.imageDigestMirrors[0].source in body must be of type string: "integer"`}},
 	{"a string for a list", idms(`imageDigestMirrors: [{source: quay.io, mirrors: m.example.com}]`), []string{`spec.imageDigestMirrors[0].mirrors: Invalid value: "string": spec.imageDigestMirrors[0].mirrors in body must be of type array: "string"`}},
-	{"a source with a scheme", itms(`imageTagMirrors: [{source: "https://quay.io", mirrors: [m.example.com]}]`), []string{`spec.imageTagMirrors[0].source: Invalid value: "https://quay.io": spec.imageTagMirrors[0].source in body should match '^\*(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+$|^((?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+)?(?::[0-9]+)?)(?:(?:/[a-z0-9]+(?:(?:(?:[._]|__|[-]*)[a-z0-9]+)+)?)+)?$'`}},
+	{"a source with a scheme", itms(`imageTagMirrors: [{source: "https://quay.io", mirrors: [m.example.com]}]`), []string{`spec.imageTagMirrors[0].source: Invalid value: "https://quay.io": leave out "https://", as a name has no scheme: spec.imageTagMirrors[0].source in body should match '^\*(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+$|^((?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+)?(?::[0-9]+)?)(?:(?:/[a-z0-9]+(?:(?:(?:[._]|__|[-]*)[a-z0-9]+)+)?)+)?$'`}},
 	{"an entry without a source", itms(`imageTagMirrors: [{mirrors: [m.example.com]}]`), []string{"spec.imageTagMirrors[0].source: Required value"}},
 	{
 		"all at once",
 		itms(`imageTagMirrors: [{source: quay.io, mirrors: [m.example.com, "a b"], mirrorSourcePolicy: Never}, {sorce: quay.io}]`),
 		[]string{
 			`spec.imageTagMirrors[0].mirrorSourcePolicy: Unsupported value: "Never": supported values: "NeverContactSource", "AllowContactingSource"`,
-			`spec.imageTagMirrors[0].mirrors[1]: Invalid value: "a b": spec.imageTagMirrors[0].mirrors[1] in body should match '^((?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+)?(?::[0-9]+)?)(?:(?:/[a-z0-9]+(?:(?:(?:[._]|__|[-]*)[a-z0-9]+)+)?)+)?$'`,
+			`spec.imageTagMirrors[0].mirrors[1]: Invalid value: "a b": there is a space in it: spec.imageTagMirrors[0].mirrors[1] in body should match '^((?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+)?(?::[0-9]+)?)(?:(?:/[a-z0-9]+(?:(?:(?:[._]|__|[-]*)[a-z0-9]+)+)?)+)?$'`,
 			"spec.imageTagMirrors[1].sorce: Forbidden: unknown field",
 			"spec.imageTagMirrors[1].source: Required value",
 		},

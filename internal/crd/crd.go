@@ -91,6 +91,9 @@ func Validate(gvk schema.GroupVersionKind, data, old []byte) field.ErrorList {
 	slices.SortStableFunc(errs, func(a, b *field.Error) int { // schemas are maps
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Error(), b.Error()))
 	})
+	for _, e := range errs {
+		explain(e)
+	}
 	return errs
 }
 

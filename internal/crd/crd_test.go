@@ -3,6 +3,7 @@ package crd
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,4 +109,21 @@ func FuzzValidate(f *testing.F) {
 			Validate(gvk, data, nil) // must not panic
 		}
 	})
+}
+
+// TestWords: the API server takes a name exactly if no clause says what is wrong with it.
+func TestWords(t *testing.T) {
+	clauses := map[string]string{ // by name of a source
+		"quay.io": "", "quay.io/app": "", "quay.io:5000": "", "quay.io:5000/app_a.b": "", "*.redhat.io": "", "Quay.io/app": "",
+		"": "is empty", "<registry.example.com:8443>/oadp": "placeholder", "${REGISTRY}/app": "placeholder", "{{ .registry }}/app": "placeholder",
+		"%REGISTRY%/app": "placeholder", "quay.io/a b": "space", "https://quay.io/app": "no scheme", "docker://quay.io": "no scheme", "quay.io/app/": "end with a slash",
+		"quay.io//app": "is empty", "/app": "is empty", "quay.io/App": "lower case", "quay.io/app:latest": "a tag", "quay.io:5000/app:v1": "a tag", "quay.io:latest": "a tag",
+		"quay.io/app@sha256:0": "a digest", "*.redhat.io/x": "has no path", "quay.io/*": "wildcard", "quay.*.io": "wildcard",
+	}
+	for name, clause := range clauses {
+		errs := validateYAML(t, idms(fmt.Sprintf("imageDigestMirrors: [{source: %q, mirrors: [m.example.com]}]", name)))
+		if clause == "" && len(errs) > 0 || clause != "" && (len(errs) == 0 || !strings.Contains(errs[0], clause)) {
+			t.Errorf("%q: got %q, want %q", name, errs, clause)
+		}
+	}
 }
