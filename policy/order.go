@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A mirrored is a source, and the references to it, by digest or by tag, that have mirrors of their own.
+type mirrored struct{ source, pull string }
+
+func mirroredBy(e mirrors.Entry) mirrored {
+	if mirrors.KindOf(e.Object) == mirrors.TagMirrorSetGVK.Kind {
+		return mirrored{e.Source, sysregistriesv2.MirrorByTagOnly}
+	}
+	return mirrored{e.Source, sysregistriesv2.MirrorByDigestOnly}
+}
+
+// OrderNotes says of sources that have mirrors from several objects in which order nodes ask these after the change,
+// where that adds to the mirrors or puts them in another order. No object shows it: the mirrors of a source are put in an
+// order in which those of each object stay in theirs, by their names where that leaves a choice (mergedMirrorSets and
+// topoGraph of openshift/runtime-utils, pkg/registries).
+func (p Plan) OrderNotes() []string {
+	before, after := p.routes[0].before, p.routes[0].after
+	if len(p.Added) == 0 || before == nil || after == nil {
+		return nil
+	}
+	objects := map[mirrored][]mirrors.Object{}
+	for _, e := range p.change.After.Entries() {
+		if by := mirroredBy(e); e.HasMirror() && !slices.Contains(objects[by], e.Object) {
+			objects[by] = append(objects[by], e.Object)
+		}
+	}
+	var notes []string
+	for _, e := range p.Added {
+		by := mirroredBy(e)
+		n := len(objects[by])
+		if delete(objects, by); n < 2 {
+			continue
+		}
+		was, is := by.mirrors(before), by.mirrors(after)
+		if len(was) == 0 || slices.Equal(was, is) {
+			continue
+		}
+		note := fmt.Sprintf("%s has mirrors from %d objects, which nodes will ask in this order: %s", text.Line(e.Source), n, text.Names(is, maxOrdered))
+		if !slices.Contains(was, is[0]) {
+			note += "; the first of them is new"
+		}
+		notes = append(notes, note)
+	}
+	return text.First(notes, maxOrdered, "source")
+}
+
+// maxOrdered is how many mirrors a note names, and how many notes there are.
+const maxOrdered = 5
+
+// mirrors returns the mirrors that a table has, in the order in which nodes ask them.
+func (m mirrored) mirrors(t *mirrors.Table) []string {
+	var names []string
+	for _, r := range t.Config().Registries {
+		if strings.TrimSuffix(cmp.Or(r.Prefix, r.Location), "/") != m.source {
+			continue
+		}
+		for _, mirror := range r.Mirrors {
+			if pull := mirror.PullFromMirror; pull == m.pull || pull != sysregistriesv2.MirrorByTagOnly && pull != sysregistriesv2.MirrorByDigestOnly {
+				names = append(names, mirror.Location)
+			}
+		}
+	}
+	return names
+}
