@@ -173,6 +173,10 @@ func (c *Counts) add(a *assessment, findings []Finding) Result {
 			c.Assumed++
 			return ResultAssumed
 		}
+		if a.site.runOnWindows(a.Image.Consumers) {
+			c.Unverified++
+			return ResultUnverified
+		}
 		c.Verified++ // for the nodes of every platform
 		if at, ok := a.newRoute.served(); ok && at.Depth >= mirrors.DepthBlobs {
 			c.Layers++

@@ -184,7 +184,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	if r.MissesFor > 0 && record.Verdict.Allowed { // a miss of a while ago may deny, and proves nothing for a change
 		record = r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start})
 	}
-	record.Notes = slices.Concat(record.Notes, trust.notes, plan.OrderNotes())
+	record.Notes = slices.Concat(record.Notes, trust.notes, plan.OrderNotes(), plan.ElsewhereNotes())
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)

@@ -88,7 +88,7 @@ func decide(t *testing.T, scenario *Scenario) review.Record {
 	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 		lookUp(lookups)
 	}
-	record := review.Record{Subject: s.edit.Subject(), Plan: plan, Facts: facts, Notes: plan.OrderNotes()}
+	record := review.Record{Subject: s.edit.Subject(), Plan: plan, Facts: facts, Notes: slices.Concat(plan.OrderNotes(), plan.ElsewhereNotes())}
 	for {
 		record.Forecast = plan.Forecast(facts, policy.Forecaster{Now: time.Now()})
 		if record.Forecast == nil || len(record.Forecast.Lookups(facts)) == 0 {
