@@ -292,13 +292,19 @@ func TestWideReviews(t *testing.T) {
 
 // reviewMany makes reviews of many images that know of them, of which so many are to go at once.
 func reviewMany(t *testing.T, known manyOf, many, atOnce int) {
+	var mu sync.Mutex
 	under, most := 0, 0
+	count := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		under += n
+		most = max(most, under)
+	}
 	r := Reviewer{Inventory: known, Limiter: NewLimiter(4), Registries: RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
 		if len(locs) >= many {
-			under++
-			most = max(most, under)
+			count(1)
 			time.Sleep(3 * time.Second)
-			under--
+			count(-1)
 		}
 		return nil
 	})}
