@@ -66,7 +66,8 @@ type repository struct {
 	referring   sync.Once
 	noReferrers atomic.Bool // it is not asked for referrers, as its registry does not know what they are
 	blobSample  sync.Once
-	noBlobs     bool // if missing is set, and of one image it had none
+	noBlobs     bool     // if missing is set, and of one image it had none
+	attaching   sync.Map // a *sync.Mutex by tag of what is attached, as images share parts and with them these tags
 }
 
 // repository returns the one of r at e.

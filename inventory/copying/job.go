@@ -562,7 +562,8 @@ func (j *Job) putParts(ctx context.Context, m *manifest) error {
 }
 
 // attach puts what is attached to the image. A tag that has something else stays as it is, unless tags may be moved:
-// it may be the house's own signature.
+// it may be the house's own signature, or that of another image that is copied at the same time and has a part in common. Nodes
+// may then stop for it.
 func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
 	if err := j.putParts(ctx, m); err != nil || m.there {
 		return err
@@ -570,13 +571,20 @@ func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
 	if m.tag == "" {
 		return j.put(ctx, m, j.to.repo.Digest(m.digest.String()))
 	}
+	lock, _ := j.to.attaching.LoadOrStore(m.tag, &sync.Mutex{})
+	attaching := lock.(*sync.Mutex) //nolint:forcetypeassert // nothing else is in there
+	attaching.Lock()
+	defer attaching.Unlock()
 	there, err := j.digestAt(ctx, j.to.repo.Tag(m.tag))
 	switch {
 	case err != nil:
 		return err
 	case there != v1.Hash{} && there != m.digest && !c.options.MoveTags:
 		j.note("the mirror has something else under the tag %s, which --move-tags replaces", m.tag)
-		return nil
+		if j.image.there {
+			return nil
+		}
+		return c.stopsNobody(ctx, j, c.looks(j))
 	}
 	return j.put(ctx, m, j.to.repo.Tag(m.tag))
 }

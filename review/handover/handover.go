@@ -97,7 +97,7 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 				plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
 			}
 		}
-		signatures, kept := s.signatures()
+		signatures, kept := s.takeSignatures()
 		for _, tag := range kept {
 			plan.Obstacles = append(plan.Obstacles, "signatures of "+c.Image.Ref+": there is something else at "+tag.Ref+" than at their origin, or it could not be read")
 		}

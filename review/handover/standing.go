@@ -148,8 +148,9 @@ func (s standing) stops() string {
 	return ""
 }
 
-// signatures returns those to be copied, and the tags of others at the mirror, which stay.
-func (s standing) signatures() (copies []policy.AttachmentCopy, kept []mirrors.Location) {
+// takeSignatures returns those to be copied, and the tags of others at the mirror, which stay. For copies after it, those that it
+// takes are at the mirror: images of several sources may share a place there, and a part with it, whose signatures are not the same.
+func (s standing) takeSignatures() (copies []policy.AttachmentCopy, kept []mirrors.Location) {
 	for _, digest := range s.signed() {
 		from, to, ok := s.signaturesOf(digest)
 		found, there := s.facts.At(from), s.at(to)
@@ -157,6 +158,7 @@ func (s standing) signatures() (copies []policy.AttachmentCopy, kept []mirrors.L
 		case !ok || found.Presence != policy.Present:
 		case there.Presence == policy.Absent, there.Presence == policy.Present && there.Digest == found.Digest:
 			copies = append(copies, policy.AttachmentCopy{From: plain(from), To: plain(to)})
+			s.facts[to] = found
 		default:
 			kept = append(kept, plain(to))
 		}
