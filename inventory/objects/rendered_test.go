@@ -32,13 +32,13 @@ func TestDecodeApplied(t *testing.T) {
 	}
 	zipped := base64.StdEncoding.EncodeToString(b.Bytes())
 	for name, tt := range map[string]struct{ source, compression, fails string }{
-		"base64, as MCO writes it":                  {"data:text/plain;charset=utf-8;base64,YSA9IDEK", "", ""},
-		"plain, as it used to":                      {"data:text/plain,a%20%3D%201%0A", "", ""},
-		"compressed":                                {"data:;base64," + zipped, "gzip", ""},
-		"no data URL":                               {"https://example.com/file", "", "its contents are not a data URL"},
+		"base64, as MCO writes it": {"data:text/plain;charset=utf-8;base64,YSA9IDEK", "", ""},
+		"plain, as it used to":     {"data:text/plain,a%20%3D%201%0A", "", ""},
+		"compressed":               {"data:;base64," + zipped, "gzip", ""},
+		"no data URL":              {"https://example.com/file", "", "its contents are not a data URL"},
 		"a compression that Ignition does not have": {"data:,x", "xz", `its compression "xz" is unknown`},
-		"not compressed":                            {"data:,plain%20text", "gzip", "gzip: invalid header"},
-		"no base64":                                 {"data:;base64,%%", "", `invalid URL escape "%%"`},
+		"not compressed": {"data:,plain%20text", "gzip", "gzip: invalid header"},
+		"no base64":      {"data:;base64,%%", "", `invalid URL escape "%%"`},
 	} {
 		file := fmt.Sprintf(`{"path": "/etc/containers/registries.conf", "contents": {"source": %q, "compression": %q}}`, tt.source, tt.compression)
 		got, err := DecodeApplied(renderedJSON(file, ""))
