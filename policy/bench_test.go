@@ -59,7 +59,7 @@ func BenchmarkNewPlan(b *testing.B) {
 		b.Run(fmt.Sprintf("images=%d", n), func(b *testing.B) {
 			change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Nodes: nodesOf(onePlatform)}
 			for b.Loop() {
-				NewPlan(change, cluster, Settings{})
+				newPlan(change, cluster, Settings{})
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/image")
 		})
@@ -77,7 +77,7 @@ func halfPresent(plan Plan) Facts {
 
 func BenchmarkDecide(b *testing.B) {
 	const n = 50_000 // with a mirror and a source each, 100,000 facts
-	plan := NewPlan(Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(2*n, 500)...), Nodes: nodesOf(onePlatform)}, Settings{})
+	plan := newPlan(Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(2*n, 500)...), Nodes: nodesOf(onePlatform)}, Settings{})
 	f := halfPresent(plan)
 	for b.Loop() {
 		plan.Decide(f)
@@ -90,11 +90,11 @@ func BenchmarkDecide(b *testing.B) {
 func BenchmarkReview(b *testing.B) {
 	const n = 100_000
 	change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Nodes: nodesOf(onePlatform)}
-	f := halfPresent(NewPlan(change, cluster, Settings{}))
+	f := halfPresent(newPlan(change, cluster, Settings{}))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
-		NewPlan(change, cluster, Settings{}).Decide(f) // NewPlan resolves both sets
+		newPlan(change, cluster, Settings{}).Decide(f) // it resolves both sets
 	}
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N)/n, "allocs/ref")
@@ -116,10 +116,10 @@ func BenchmarkNarrowChange(b *testing.B) {
 		}
 		known := Cluster{Images: NewImages(list...), InForce: mirrors.NewTables(before), Nodes: nodesOf(onePlatform)}
 		facts := Facts{}
-		for _, l := range NewPlan(c, known, Settings{}).Locations() {
+		for _, l := range newPlan(c, known, Settings{}).Locations() {
 			facts[l] = &Fact{Presence: Present}
 		}
-		if rerouted := len(NewPlan(c, known, Settings{}).Reroutes); rerouted != 20 {
+		if rerouted := len(newPlan(c, known, Settings{}).Reroutes); rerouted != 20 {
 			b.Fatalf("%d images are rerouted", rerouted)
 		}
 		b.Run(fmt.Sprintf("sources=%d/resolve", sources), func(b *testing.B) {
@@ -129,7 +129,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("sources=%d/review", sources), func(b *testing.B) {
 			for b.Loop() {
-				NewPlan(c, known, Settings{}).Decide(facts)
+				newPlan(c, known, Settings{}).Decide(facts)
 			}
 		})
 		b.Run(fmt.Sprintf("sources=%d/every-image", sources), func(b *testing.B) {
@@ -193,7 +193,7 @@ func BenchmarkForecast(b *testing.B) {
 		{"drain", tagsFromMirror()},
 	} {
 		c := Change{before, kind.edit.Apply(before)}
-		p := NewPlan(c, Cluster{Images: NewImages(Image{Ref: atSource}), Rollout: through}, Settings{})
+		p := newPlan(c, Cluster{Images: NewImages(Image{Ref: atSource}), Rollout: through}, Settings{})
 		b.Run(kind.name, func(b *testing.B) {
 			for b.Loop() {
 				p.Forecast(Facts{}, Forecaster{Now: noon})

@@ -22,7 +22,7 @@ func TestDecideInBrief(t *testing.T) {
 			image.Ref = fmt.Sprint("quay.io/x:", k)
 			images = append(images, image)
 		}
-		plan := NewPlan(w.change, Cluster{Images: NewImages(images...), Nodes: nodesOf(w.platforms)}, Settings{})
+		plan := newPlan(w.change, Cluster{Images: NewImages(images...), Nodes: nodesOf(w.platforms)}, Settings{})
 		facts := Facts{}
 		for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 			for _, l := range lookups {

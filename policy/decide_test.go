@@ -33,6 +33,8 @@ func idms(name, source string, policy configv1.MirrorSourcePolicy, locations ...
 	return o
 }
 
+func newPlan(c Change, known Cluster, s Settings) Plan { return NewOutline(c, known, s).Plan() }
+
 func set(objects ...mirrors.Object) mirrors.Set { return mirrors.Set{Objects: objects} }
 
 // facts reads "REF presence" lines.

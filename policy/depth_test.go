@@ -38,7 +38,7 @@ func TestDepth(t *testing.T) {
 		{BlobsOfNone, nil},
 	} {
 		s := Settings{Blobs: tc.scope}
-		plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{router, old, cart}...), Nodes: nodesOf(onePlatform)}, s)
+		plan := newPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{router, old, cart}...), Nodes: nodesOf(onePlatform)}, s)
 		for _, i := range plan.Reroutes {
 			for _, l := range append(i.After.Open(), i.Before.Open()...) {
 				if (l.Depth == mirrors.DepthBlobs) != tc.want[i.Image.Ref] {
@@ -67,7 +67,7 @@ func TestDepth(t *testing.T) {
 // whether the blobs are there.
 func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 	s := Settings{Blobs: BlobsOfAll}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, running}}...), Nodes: nodesOf(onePlatform)}, s)
+	plan := newPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, running}}...), Nodes: nodesOf(onePlatform)}, s)
 	known := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
 	if q := plan.Lookups(known); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
 		t.Errorf("lookups %+v", q)

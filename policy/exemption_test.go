@@ -147,7 +147,7 @@ func TestExemptionOfWhatIsGone(t *testing.T) {
 	}
 	gaps := []Gap{{Source: "pods", Kind: "Pod"}}
 	stale := func(c Change) string {
-		return summary(NewPlan(c, Cluster{Gaps: gaps}, exempt).Decide(nil))
+		return summary(newPlan(c, Cluster{Gaps: gaps}, exempt).Decide(nil))
 	}
 	if got := stale(Change{set(wide, own), set(wide)}); !strings.Contains(got, "deny InventoryStale") {
 		t.Errorf("images that nobody knows, of a deletion: %s", got)

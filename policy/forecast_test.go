@@ -77,7 +77,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // mirror, for tags or for digests, and the verdict with it.
 func foretell(through *rollout.Cluster, before mirrors.Set, edit mirrors.Edit, found Facts, s Settings) (*Forecast, Verdict) {
 	cart := Image{Ref: "quay.io/shop/cart:v1", Consumers: []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: Running}}}
-	p := shallower(NewPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(cart), Rollout: through}, s))
+	p := shallower(newPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(cart), Rollout: through}, s))
 	f := p.Forecast(found, Forecaster{Now: noon})
 	return f, p.WithForecast(p.Decide(found), f)
 }
@@ -265,7 +265,7 @@ func TestMovedImages(t *testing.T) {
 				known[deep] = known.At(mirrors.Location{Ref: other})
 			}
 			edit := tagsFromMirror()
-			p := shallower(NewPlan(Change{set(), edit.Apply(set())}, Cluster{Images: NewImages(Image{other, tt.consumers}), Rollout: tt.through}, tt.settings))
+			p := shallower(newPlan(Change{set(), edit.Apply(set())}, Cluster{Images: NewImages(Image{other, tt.consumers}), Rollout: tt.through}, tt.settings))
 			f := p.Forecast(known, Forecaster{Now: noon})
 			if got := summary(p.WithForecast(p.Decide(known), f)); got != tt.want {
 				t.Errorf("got %q, want %q: %s", got, tt.want, f)
@@ -307,7 +307,7 @@ func TestPulls(t *testing.T) {
 		{"the old one has lost it", facts("old.local/shop/cart:v1 absent", atMirror+" present"), rollout.PullFails, rollout.PullWorks},
 		{"the old one is out of reach", facts("old.local/shop/cart:v1 unreachable", atMirror+" present"), rollout.PullUnknown, rollout.PullWorks},
 	} {
-		p := shallower(NewPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(Image{Ref: atSource})}, Settings{}))
+		p := shallower(newPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(Image{Ref: atSource})}, Settings{}))
 		pulls := p.pulls(tt.facts)
 		if was, is := pulls.pull(" "+atSource, "shop", "worker", false), pulls.pull(atSource, "shop", "worker", true); was != tt.before || is != tt.after {
 			t.Errorf("%s: got %v and %v, want %v and %v", tt.name, was, is, tt.before, tt.after)

@@ -68,11 +68,11 @@ func TestGaps(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := Change{Before: tt.before, After: tt.after}
-			got := NewPlan(c, Cluster{Gaps: podGap}, tt.settings).Decide(nil)
+			got := newPlan(c, Cluster{Gaps: podGap}, tt.settings).Decide(nil)
 			if summary(got) != tt.want {
 				t.Errorf("got %q, want %q", summary(got), tt.want)
 			}
-			if got := NewPlan(c, Cluster{Gaps: []Gap{}}, tt.settings).Decide(nil); cmp.Diff(NewPlan(c, Cluster{}, tt.settings).Decide(nil), got) != "" {
+			if got := newPlan(c, Cluster{Gaps: []Gap{}}, tt.settings).Decide(nil); cmp.Diff(newPlan(c, Cluster{}, tt.settings).Decide(nil), got) != "" {
 				t.Errorf("without a gap: got %q", summary(got))
 			}
 		})
@@ -89,7 +89,7 @@ func TestGapsAreTold(t *testing.T) {
 	}
 	pod := []Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", Use: Running}}
 	decide := func(facts Facts, s Settings, consumers []Consumer, gaps ...Gap) Verdict {
-		return shallower(NewPlan(c, Cluster{Images: NewImages(Image{tag, consumers}), Gaps: gaps}, s)).Decide(facts)
+		return shallower(newPlan(c, Cluster{Images: NewImages(Image{tag, consumers}), Gaps: gaps}, s)).Decide(facts)
 	}
 	alone := decide(facts("m.local/x:1 present"), Settings{}, pod, gaps[:2]...)
 	if got := alone.Findings[0].Detail; summary(alone) != "deny InventoryStale" || len(got) != 3 || !strings.HasPrefix(got[0], "pods: ") || !strings.HasPrefix(got[1], "jobs.batch: ") || !strings.HasPrefix(got[2], "1 of ") {
@@ -103,7 +103,7 @@ func TestGapsAreTold(t *testing.T) {
 	if got := weakened.Warnings("X"); len(got) != 2 || !strings.HasPrefix(got[1], "InventoryStale: ") {
 		t.Errorf("%q", got)
 	}
-	stale := func(gaps ...Gap) Finding { return NewPlan(c, Cluster{Gaps: gaps}, Settings{}).Decide(nil).Findings[0] }
+	stale := func(gaps ...Gap) Finding { return newPlan(c, Cluster{Gaps: gaps}, Settings{}).Decide(nil).Findings[0] }
 	unread := Gap{Source: "dump.yaml: document 2", Kind: "Pod", Detail: "no", Unread: true}
 	live, dump, both := stale(gaps...), stale(unread), stale(unread, gaps[0])
 	if dump.Rule != InventoryStale || dump.Reason == live.Reason || slices.Equal(dump.Remedy, live.Remedy) || both.Reason != live.Reason {
@@ -114,6 +114,6 @@ func TestGapsAreTold(t *testing.T) {
 func BenchmarkGaps(b *testing.B) {
 	c := Change{Before: set(), After: manySources(500, 200)}
 	for b.Loop() {
-		NewPlan(c, Cluster{Gaps: podGap}, Settings{})
+		newPlan(c, Cluster{Gaps: podGap}, Settings{})
 	}
 }

@@ -164,7 +164,7 @@ func planned(t *testing.T, rng *rand.Rand) (rerouted, spared int) {
 	if rng.IntN(2) == 0 {
 		known.InForce = mirrors.NewTables(c.Before)
 	}
-	got := NewPlan(c, known, Settings{})
+	got := newPlan(c, known, Settings{})
 	r := c.resolve(mirrors.NewTables(c.Before), false)
 	if r.after == nil {
 		return 0, 0

@@ -81,7 +81,7 @@ func TestMendingWithGaps(t *testing.T) {
 		"nobody knows":              {stuck(""), "deny InventoryStale, warn RejectedByMCO"},
 	} {
 		c := Change{tt.before, mirrors.Delete(idms("two", "", allow)).Apply(tt.before)}
-		if got := summary(NewPlan(c, Cluster{Gaps: podGap}, Settings{}).Decide(nil)); got != tt.want {
+		if got := summary(newPlan(c, Cluster{Gaps: podGap}, Settings{}).Decide(nil)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}

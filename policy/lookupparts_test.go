@@ -22,7 +22,7 @@ func TestLookupParts(t *testing.T) {
 			image.Ref = fmt.Sprint("quay.io/x:", k)
 			images = append(images, image)
 		}
-		plan := NewPlan(w.change, Cluster{Images: NewImages(images...), Nodes: nodesOf(w.platforms)}, Settings{})
+		plan := newPlan(w.change, Cluster{Images: NewImages(images...), Nodes: nodesOf(w.platforms)}, Settings{})
 		answers := Facts{}
 		ask := func(next func(Facts) []mirrors.Location) Facts {
 			facts := Facts{}

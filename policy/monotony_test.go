@@ -171,7 +171,7 @@ func (k *knowledge) judge() (Plan, Verdict) {
 	if len(image.Consumers) == 0 {
 		images = Images{}
 	}
-	plan := NewPlan(k.change, k.cluster(images), Settings{})
+	plan := newPlan(k.change, k.cluster(images), Settings{})
 	if k.before {
 		for i := range plan.Reroutes {
 			plan.Reroutes[i].Before, plan.Reroutes[i].BeforeUnknown = mirrors.Route{}, true

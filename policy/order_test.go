@@ -25,7 +25,7 @@ func TestOrderNotes(t *testing.T) {
 		"no mirror of its own":   {idms("n", source, allow, source), ""},
 	} {
 		before := set(old...)
-		notes := NewPlan(Change{Before: before, After: mirrors.Put(tt.put).Apply(before)}, Cluster{}, Settings{}).OrderNotes()
+		notes := newPlan(Change{Before: before, After: mirrors.Put(tt.put).Apply(before)}, Cluster{}, Settings{}).OrderNotes()
 		if len(notes) > 1 || strings.Join(notes, "") == "" != (tt.want == "") || !strings.Contains(strings.Join(notes, ""), tt.want) {
 			t.Errorf("%s: got %q, want %q", why, notes, tt.want)
 		}

@@ -70,7 +70,7 @@ func TestPinnedAndRerouted(t *testing.T) {
 		users[0].Use, users[0].OwnPullSecret = []Use{Referenced, History, Running}[rng.IntN(3)], rng.IntN(4) == 0
 		known := Cluster{Images: NewImages(Image{dig, users}), Rollout: &rollout.Cluster{Pools: []*mcfgv1.MachineConfigPool{worker}}}
 		judge := func(c Change) Verdict {
-			p := shallower(NewPlan(c, known, Settings{}))
+			p := shallower(newPlan(c, known, Settings{}))
 			found := Facts{}
 			for _, l := range p.Locations() {
 				found[l] = &Fact{Presence: said[host(l.Ref)], AsNodes: true}

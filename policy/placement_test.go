@@ -122,7 +122,7 @@ func TestAsPulled(t *testing.T) {
 				before = mirrors.Put(signedBy(release, "quay.io/x")).Apply(before)
 			}
 			tc.known.Images = NewImages(Image{tag, c})
-			plan := NewPlan(Change{before, mirrors.Put(itms("a", "quay.io", never, "m.local")).Apply(before)}, tc.known, Settings{})
+			plan := newPlan(Change{before, mirrors.Put(itms("a", "quay.io", never, "m.local")).Apply(before)}, tc.known, Settings{})
 			facts := Facts{}
 			for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 				for _, l := range lookups {
@@ -167,7 +167,7 @@ func TestNeverRan(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			verdict := func(known Cluster) string {
 				known.Images = NewImages(Image{tag, tc.consumers})
-				plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, known, Settings{})
+				plan := newPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, known, Settings{})
 				facts := Facts{}
 				for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 					for _, l := range lookups {

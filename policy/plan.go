@@ -77,7 +77,7 @@ type Plan struct {
 	UnknownCAs []string
 
 	change  Change
-	rollout *rollout.Cluster // of NewPlan
+	rollout *rollout.Cluster // of a change
 	known   *Cluster
 	routes  []poolRoutes // of each variant
 	site    *nodeSite
@@ -91,10 +91,6 @@ type Plan struct {
 	inForce  bool                       // whether the routes are those in force, and not of a change
 	entries  map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
-
-// NewPlan compares the routes of a cluster's images before and after c. If MachineConfigs
-// put different files on the nodes of different pools, it does so for each variant.
-func NewPlan(c Change, known Cluster, s Settings) Plan { return NewOutline(c, known, s).Plan() }
 
 // An Outline is a change with its tables, from which a Plan is made. It takes little memory.
 type Outline struct {
@@ -124,7 +120,8 @@ func (o Outline) Touched(most int) (n int) {
 	return n
 }
 
-// Plan makes the plan.
+// Plan compares the routes of the cluster's images before and after the change. If MachineConfigs
+// put different files on the nodes of different pools, it does so for each variant.
 func (o Outline) Plan() Plan {
 	c, known, s := o.change, o.known, o.settings
 	p := Plan{

@@ -5,7 +5,7 @@ import "github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 // shallow returns the plan of c by which a place is only asked whether the image is there,
 // whoever depends on it, so that tables can name places by their references alone.
 func shallow(c Change, images []Image, s Settings) Plan {
-	return shallower(NewPlan(c, Cluster{Images: NewImages(images...)}, s))
+	return shallower(newPlan(c, Cluster{Images: NewImages(images...)}, s))
 }
 
 func shallower(p Plan) Plan {

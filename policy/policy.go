@@ -4,9 +4,9 @@
 // log. A decision takes three steps, with the looking-up in the middle left to
 // the caller:
 //
-//	plan := policy.NewPlan(change, cluster, settings) // which images take a new route?
-//	facts := lookUp(ctx, plan.Lookups(facts))         // what is really there? until nothing is left to look up
-//	verdict := plan.Decide(facts)                     // may this happen?
+//	plan := policy.NewOutline(change, cluster, settings).Plan() // which images take a new route?
+//	facts := lookUp(ctx, plan.Lookups(facts))                   // what is really there? until nothing is left to look up
+//	verdict := plan.Decide(facts)                               // may this happen?
 //
 // What it does to the nodes, and whether the rollout gets through, is a fourth:
 //

@@ -133,7 +133,7 @@ func TestSpellingNeverMatters(t *testing.T) {
 		seed := rng.Uint64()
 		var first Verdict
 		for k, ref := range group {
-			plan := NewPlan(change, Cluster{Images: NewImages([]Image{{ref, owner}}...), Nodes: nodesOf(platforms)}, Settings{})
+			plan := newPlan(change, Cluster{Images: NewImages([]Image{{ref, owner}}...), Nodes: nodesOf(platforms)}, Settings{})
 			for i := range plan.Reroutes {
 				plan.Reroutes[i].OtherCredentials = others
 			}
@@ -322,7 +322,7 @@ func TestPlatformsByTag(t *testing.T) {
 		{"no node is known, and the same index", tag, consumers(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tc.image, tc.consumers}}...), Nodes: nodesOf(tc.nodes)}, Settings{})
+			plan := newPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tc.image, tc.consumers}}...), Nodes: nodesOf(tc.nodes)}, Settings{})
 			suffix := strings.TrimPrefix(tc.image, "quay.io")
 			world := Facts{
 				{Ref: "m.local" + suffix}:                               tc.mirror,
@@ -406,7 +406,7 @@ func TestNamespaceSeverity(t *testing.T) {
 func TestInventoryStaleIsForProtectedToo(t *testing.T) {
 	c := Change{set(), set(itms("a", "quay.io", never, "m.local"))}
 	for setting, allowed := range map[string]bool{"Unverified": false, "Unverified@protected": false, "InventoryStale": false, "InventoryStale@protected": true} {
-		v := NewPlan(c, Cluster{Gaps: []Gap{{Source: "pods", Kind: "Pod"}}}, Settings{Severities: map[string]Severity{setting: Warn}}).Decide(nil)
+		v := newPlan(c, Cluster{Gaps: []Gap{{Source: "pods", Kind: "Pod"}}}, Settings{Severities: map[string]Severity{setting: Warn}}).Decide(nil)
 		if v.Allowed != allowed {
 			t.Errorf("%s: warn: allowed %v", setting, v.Allowed)
 		}
@@ -424,7 +424,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 			if want {
 				after = set(itms("a", "quay.io", allow, "m.local", "n.local", "o.local"))
 			}
-			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Nodes: nodesOf(twoPlatforms)}, Settings{})
+			plan := newPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Nodes: nodesOf(twoPlatforms)}, Settings{})
 			found := facts("m.local/x:1 unreachable", "quay.io/x:1 unreachable")
 			for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
 				found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
@@ -433,7 +433,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 				t.Errorf("%s, %s: %s", name, change, summary(v))
 			}
 		}
-		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Nodes: nodesOf(twoPlatforms)}, Settings{})
+		plan := newPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Nodes: nodesOf(twoPlatforms)}, Settings{})
 		found := facts("m.local/x:1 unreachable")
 		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
 			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = &Fact{Presence: Unreachable}

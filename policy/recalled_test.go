@@ -125,7 +125,7 @@ func TestDecisiveOrder(t *testing.T) {
 // is asked for again as well.
 func TestDecisivePlatforms(t *testing.T) {
 	read := mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthManifest}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Nodes: nodesOf(twoPlatforms)}, Settings{})
+	plan := newPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Nodes: nodesOf(twoPlatforms)}, Settings{})
 	known := facts("m.local/x:1 present", "quay.io/x:1 present")
 	known[read] = &Fact{Presence: Absent, Recalled: true}
 	if got := plan.Decisive(known); !slices.Equal(got, []mirrors.Location{read}) {

@@ -129,7 +129,7 @@ func TestPinsThatDoNotFit(t *testing.T) {
 		if tt.used {
 			known.Images = NewImages(Image{Ref: ref, Consumers: []Consumer{{Kind: "Deployment", Use: Referenced}}})
 		}
-		p := NewPlan(Change{After: mirrors.Set{Pinned: []mirrors.Object{pinSet("shop", "worker", 0, tt.images...)}}}, known, Settings{})
+		p := newPlan(Change{After: mirrors.Set{Pinned: []mirrors.Object{pinSet("shop", "worker", 0, tt.images...)}}}, known, Settings{})
 		facts := Facts{}
 		for _, r := range p.Reroutes {
 			for _, l := range r.After.Open() {

@@ -244,7 +244,7 @@ func TestSignedIndexes(t *testing.T) {
 			{source: "quay.io", unsigned: "quay.io", want: "warn SignatureMissing"},
 			{mirror: "m.local", unsigned: "m.local", want: "warn SignatureMissing"}, // it cannot be pulled today
 		} {
-			plan := NewPlan(change, Cluster{Images: NewImages(Image{ref, []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}), Nodes: nodesOf(twoPlatforms)}, Settings{})
+			plan := newPlan(change, Cluster{Images: NewImages(Image{ref, []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}), Nodes: nodesOf(twoPlatforms)}, Settings{})
 			answer := func(l mirrors.Location) *Fact {
 				at := host(l.Ref)
 				f := &Fact{Presence: Present, AsNodes: true}

@@ -15,7 +15,7 @@ type Settings struct {
 	// for a migration during which the mirror is being filled.
 	AllowSourceFallback bool
 	// Blobs says of which images the config and the layers are looked up, not only the
-	// manifest. See NewPlan and Location.Depth of package mirrors.
+	// manifest. See Outline.Plan and Location.Depth of package mirrors.
 	Blobs BlobScope
 	// Severities replace what rules say by default, by rule id. The denial of an image of a
 	// protected namespace is weakened only by an entry whose id is followed by "@protected",

@@ -95,7 +95,7 @@ func (w *sharedWorld) cluster() Cluster { return Cluster{Images: NewImages(w.ima
 
 // fromNothing is the change that brings all of set.
 func (w *sharedWorld) fromNothing(set mirrors.Set) Plan {
-	return NewPlan(Change{mirrors.Set{}, set}, w.cluster(), Settings{})
+	return newPlan(Change{mirrors.Set{}, set}, w.cluster(), Settings{})
 }
 
 // asFiles returns the drop-ins that do what objects do, on the nodes of some roles.

@@ -71,7 +71,7 @@ func TestOtherCAs(t *testing.T) {
 // Of images that nobody knows of, any may be at such a registry.
 func TestOtherCAsWithGaps(t *testing.T) {
 	c := Change{trusting(set(), "old", "m.local", "A"), trusting(set(), "new", "m.local", "B")}
-	if got := summary(NewPlan(c, Cluster{Gaps: podGap}, Settings{}).Decide(nil)); got != "deny InventoryStale" {
+	if got := summary(newPlan(c, Cluster{Gaps: podGap}, Settings{}).Decide(nil)); got != "deny InventoryStale" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -22,7 +22,7 @@ func TestLooked(t *testing.T) {
 	}
 	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
 	for consumer, layers := range map[string]int{"shop": 0, "openshift-ingress": 1} {
-		plan := NewPlan(change, Cluster{Images: NewImages(Image{tag, used(consumer)})}, Settings{})
+		plan := newPlan(change, Cluster{Images: NewImages(Image{tag, used(consumer)})}, Settings{})
 		facts := Facts{}
 		for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 			for _, l := range lookups {

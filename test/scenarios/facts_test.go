@@ -78,7 +78,7 @@ func decide(t *testing.T, scenario *Scenario) review.Record {
 	s := tell(t, scenario)
 	known, through := s.known, s.dump.Rollout()
 	known.Rollout = &through
-	plan := policy.NewPlan(s.change, known, s.Settings.For(s.As))
+	plan := policy.NewOutline(s.change, known, s.Settings.For(s.As)).Plan()
 	facts := policy.Facts{}
 	lookUp := func(lookups []mirrors.Location) {
 		for _, l := range lookups {

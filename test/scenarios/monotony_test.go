@@ -72,7 +72,7 @@ func (s *told) judge(l loss) policy.Verdict {
 	if l.known != nil {
 		l.known(&known)
 	}
-	plan := policy.NewPlan(s.change, known, s.Settings.For(s.As))
+	plan := policy.NewOutline(s.change, known, s.Settings.For(s.As)).Plan()
 	facts := policy.Facts{}
 	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 		for _, at := range lookups {

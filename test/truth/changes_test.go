@@ -436,7 +436,7 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 		before, changed = m.set(before), m.set(changed)
 	}
 	known := policy.Cluster{Images: policy.NewImages(policy.Image{Ref: c.image, Consumers: users}), Nodes: c.machines()}
-	plan := policy.NewPlan(policy.Change{Before: before, After: changed}, known, policy.Settings{})
+	plan := policy.NewOutline(policy.Change{Before: before, After: changed}, known, policy.Settings{}).Plan()
 	var after []string
 	for _, i := range plan.Reroutes {
 		for _, l := range i.After.Open() {
