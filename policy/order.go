@@ -33,31 +33,32 @@ func (p Plan) OrderNotes() []string {
 	}
 	objects := map[mirrored][]mirrors.Object{}
 	for _, e := range p.change.After.Entries() {
-		if by := mirroredBy(e); e.HasMirror() && !slices.Contains(objects[by], e.Object) {
-			objects[by] = append(objects[by], e.Object)
+		by := mirroredBy(e)
+		if of := objects[by]; e.HasMirror() && (len(of) == 0 || of[len(of)-1] != e.Object) {
+			objects[by] = append(of, e.Object)
 		}
 	}
 	var notes []string
 	for _, e := range p.Added {
 		by := mirroredBy(e)
 		n := len(objects[by])
-		if delete(objects, by); n < 2 {
+		if delete(objects, by); n < 2 || len(notes) == maxOrdered {
 			continue
 		}
 		was, is := by.mirrors(before), by.mirrors(after)
 		if len(was) == 0 || slices.Equal(was, is) {
 			continue
 		}
-		note := fmt.Sprintf("%s has mirrors from %d objects, which nodes will ask in this order: %s", text.Line(e.Source), n, text.Names(is, maxOrdered))
+		note := text.Line(fmt.Sprintf("%s has mirrors from %d objects, which nodes will ask in this order: %s", e.Source, n, text.Names(is, maxOrdered)))
 		if !slices.Contains(was, is[0]) {
 			note += "; the first of them is new"
 		}
 		notes = append(notes, note)
 	}
-	return text.First(notes, maxOrdered, "source")
+	return notes
 }
 
-// maxOrdered is how many mirrors a note names, and how many notes there are.
+// maxOrdered is how many mirrors a note names, and how many notes there are at most.
 const maxOrdered = 5
 
 // mirrors returns the mirrors that a table has, in the order in which nodes ask them.

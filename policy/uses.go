@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -109,14 +110,15 @@ func scopesOver(ref string) iter.Seq[string] {
 
 // misnamed returns, by source, what images in use are below that have its last names elsewhere, and no mirror: what its
 // author may have meant. Where an object covers something, as those that tools write for what is yet to come, two
-// last names have to be the same, or the host and one.
+// last names have to be the same, or the host and one. Tenants name images, and strangers send changes: what is compared, and
+// returned, is bounded.
 func (p Plan) misnamed(uses []*entryUse) map[string][]string {
 	unused, useful := map[string][]*entryUse{}, map[mirrors.Object]bool{}
 	for _, u := range uses {
 		switch i := strings.LastIndexByte(u.Source, '/'); {
 		case u.covers:
 			useful[u.Object] = true
-		case i > 0 && !isOfOCMirror(u.Object):
+		case i > 0 && !isOfOCMirror(u.Object) && len(unused[u.Source[i:]]) < maxAlike:
 			unused[u.Source[i:]] = append(unused[u.Source[i:]], u)
 		}
 	}
@@ -125,10 +127,11 @@ func (p Plan) misnamed(uses []*entryUse) map[string][]string {
 	}
 	near := map[string][]string{}
 	for img := range p.known.Images.All() {
+		meant := sync.OnceValue(func() bool { return p.isInUse(img) && p.isUnmirrored(img) })
 		for scope := range scopesOver(img.Ref) {
 			last := max(strings.LastIndexByte(scope, '/'), 0)
 			for _, u := range unused[scope[last:]] {
-				if (!useful[u.Object] || isNear(u.Source, scope)) && p.isInUse(img) && !slices.Contains(near[u.Source], scope) && p.isUnmirrored(img) {
+				if len(near[u.Source]) < maxNear && (!useful[u.Object] || isNear(u.Source, scope)) && !slices.Contains(near[u.Source], scope) && meant() {
 					near[u.Source] = append(near[u.Source], scope)
 				}
 			}
@@ -136,6 +139,9 @@ func (p Plan) misnamed(uses []*entryUse) map[string][]string {
 	}
 	return near
 }
+
+// maxAlike is how many entries of one last name are compared with what images in use are below.
+const maxAlike = 16
 
 // isNear reports whether two scopes that have the last name in common have the host in common, or the last two names.
 func isNear(a, b string) bool {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 // TestMisnamed: a name that nothing in use has, and that something has elsewhere.
 func TestMisnamed(t *testing.T) {
+	alike := []string{"r.local/t0/many", "r.local/t1/many", "r.local/t2/many"} // of ten
 	images := []string{"r.local/team/store/till:1", "r.local/a/b/c/hub:1", "quay.io/x/served:1", "quay.io/used/app:1", "docker.io/team/store/till:1", "other.local/hub:1"}
 	for _, tt := range []struct {
 		name    string
@@ -23,10 +25,14 @@ func TestMisnamed(t *testing.T) {
 		{"another host has the last name alone, which is not enough", []string{"quay.io/hub", "quay.io/used"}, nil},
 		{"unless the whole object covers nothing", []string{"quay.io/hub"}, []string{"other.local/hub", "r.local/a/b/c/hub"}},
 		{"what has a mirror is not what was meant", []string{"quay.io/y/served", "quay.io/x"}, nil},
+		{"no more than are told", []string{"r.local/many", "quay.io/used"}, alike},
 		{"covered", []string{"r.local/team"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var known []Image
+			for i := range 10 {
+				known = append(known, Image{fmt.Sprintf("r.local/t%d/many:1", i), running})
+			}
 			for _, ref := range images {
 				known = append(known, Image{ref, running})
 			}
