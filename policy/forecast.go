@@ -18,8 +18,7 @@ type Forecast struct {
 	// Simulation is the rollout played to its end; nil if no node is drained, or if too little
 	// is known of the cluster (Unknown).
 	Simulation *simulation.Result
-	// Unknown names what could not be read of the cluster, without which the forecast may be
-	// wrong.
+	// Unknown names what could not be read of the cluster and may make the forecast another one.
 	Unknown []string
 	// Recent are the other mirror objects that were changed shortly before, sorted by name. A
 	// change that drains would have cost nothing more together with them.
@@ -107,10 +106,10 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 	}
 	f := &Forecast{
 		Forecast: rollout.NewForecast(*p.rollout, step.Decisions(p.rollout.Conditions())),
-		Unknown:  p.rollout.Unknown,
 		Pins:     p.pinPulls(facts),
 		now:      by.Now,
 	}
+	f.Unknown = slices.DeleteFunc(slices.Clone(p.rollout.Unknown), func(resource string) bool { return !f.restsOn(resource) })
 	if f.Drains() {
 		f.Recent = p.change.recent(by.Now)
 		f.simulate(p, facts, by)
@@ -119,6 +118,19 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 		f.Findings = append(f.Findings, r.find(p, f)...)
 	}
 	return f
+}
+
+// restsOn reports whether f may be another forecast with a resource that could not be read. What it says of drains is the worst
+// that may be, so that all that is read for these alone counts only where there are some.
+func (f *Forecast) restsOn(resource string) bool {
+	switch resource {
+	case nodes, "machineconfigpools":
+		return true
+	case "machineconfigurations", "clusteroperators": // what nodes do with the files, and whether MCO is busy
+		return f.Reaches()
+	default:
+		return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Decision.Drains })
+	}
 }
 
 // The resources without which a simulation says little.

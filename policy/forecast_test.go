@@ -177,6 +177,29 @@ func TestForecastReaches(t *testing.T) {
 	}
 }
 
+// TestForecastUnknown: what could not be read is named where the forecast may be another one with it.
+func TestForecastUnknown(t *testing.T) {
+	all := []string{"clusteroperators", "machineconfigpools", "machineconfigurations", "poddisruptionbudgets", "pods"}
+	paused := workers(3, atSource)
+	paused.Pools[0].Spec.Paused = true
+	for _, tt := range []struct {
+		name    string
+		through *rollout.Cluster
+		edit    mirrors.Edit
+		want    []string
+	}{
+		{"nodes are drained", workers(3, atSource), tagsFromMirror(), all},
+		{"or will be", paused, tagsFromMirror(), all},
+		{"nodes are not drained", workers(3, atSource), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), all[:3]},
+		{"no file differs", workers(3, atSource), mirrors.Edit{}, all[1:2]},
+	} {
+		tt.through.Unknown = all
+		if f, _ := foretell(tt.through, set(), tt.edit, Facts{}, Settings{}); !slices.Equal(f.Unknown, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, f.Unknown, tt.want)
+		}
+	}
+}
+
 // TestForecastRecent: other mirror objects that were changed a moment ago are named, unless
 // no node is drained for this one.
 func TestForecastRecent(t *testing.T) {
