@@ -170,7 +170,7 @@ bench-sync: assets ## compare sync with skopeo, regclient and oras-go, eight at 
 	cd test/peers && go build -o ../../bin/peers .
 	go test -run '^$$' -bench Peers -benchtime 3x ./inventory/copying
 
-bench-release: assets ## compare check --release with its bare requests (half a minute)
+bench-release: assets ## compare the command release with its bare requests (half a minute)
 	go test -run '^$$' -bench Release -benchtime 5x ./cmd/mirrorset-guard/inspect
 
 bench-presence: ## compare who asks registries (10 minutes; BENCH=2000-images for less)

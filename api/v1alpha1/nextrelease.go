@@ -17,6 +17,6 @@ type NextRelease struct {
 	Reason string `json:"reason,omitempty"`
 	// Judged is when it was judged last.
 	Judged *time.Time `json:"judged,omitempty"`
-	// Review has each image, as check --release prints it.
+	// Review has each image, as the command release prints it.
 	Review *ReleaseReview `json:"review,omitempty"`
 }

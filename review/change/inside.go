@@ -27,7 +27,7 @@ var elsewhere = []string{"imageDigestSources", "imageContentSources", "imageDige
 // notFollowed are kinds that say what a tool is to make mirror objects of, by the reason.
 var notFollowed = map[string]string{
 	"ImageSetConfiguration":       "it says what oc-mirror is to mirror: check what that writes (cluster-resources)",
-	"DeleteImageSetConfiguration": "it says what oc-mirror is to delete: check --deletes judges what that writes",
+	"DeleteImageSetConfiguration": "it says what oc-mirror is to delete: deletion judges what that writes",
 }
 
 var (

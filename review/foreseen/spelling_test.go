@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// TestSpellings: a registry is the same one by whichever of its names a list of deletions, or --keep, has it. It is asked by
+// TestSpellings: a registry is the same one by whichever of its names a list of deletions, or keep, has it. It is asked by
 // the name that nodes use, for which they have credentials.
 func TestSpellings(t *testing.T) {
 	for _, mirror := range []string{"m.example.com", "m.example.com:443"} {

@@ -128,7 +128,7 @@ var writers = map[string]func(*Plan, *bufio.Writer){
 }
 
 // Formats returns the names of the formats.
-func Formats() []string { return []string{"imageset", "mapping", "sh"} }
+func Formats() []string { return []string{"sh", "mapping", "imageset"} }
 
 // Write writes p in one of Formats.
 func (p *Plan) Write(w io.Writer, format string) error {

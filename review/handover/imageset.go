@@ -60,9 +60,9 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 		target, below := strings.CutPrefix(repositoryOf(c.To), destination+"/")
 		switch {
 		case destination == "" || !below:
-			elsewhere = append(elsewhere, c.To.Ref+", as a run of oc-mirror has one destination; see --plan mapping.")
+			elsewhere = append(elsewhere, c.To.Ref+", as a run of oc-mirror has one destination; see plan -o mapping.")
 		case c.Keeps:
-			elsewhere = append(elsewhere, c.To.Ref+", as oc-mirror would replace its signatures there; see --plan sh.")
+			elsewhere = append(elsewhere, c.To.Ref+", as oc-mirror would replace its signatures there; see plan -o sh.")
 		case p.isOfRelease(c, target):
 			if p.Release.Architecture != "" && !keeps {
 				release++
@@ -102,7 +102,7 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 
 // sayImageSet says what the configuration cannot express.
 func (p *Plan) sayImageSet(b *bufio.Writer, release int, unknown bool, elsewhere []string) {
-	comment(b, "oc-mirror copies signatures since 4.21; before, take the signatures from --plan mapping or --plan sh.")
+	comment(b, "oc-mirror copies signatures since 4.21; before, take the signatures from plan -o mapping or -o sh.")
 	comment(b, "targetRepo needs an oc-mirror that knows it: an older one puts these images where nodes do not look.")
 	if release > 0 {
 		comment(b, "%s of release %s by platform: all of that release is copied.", text.Plural(release, "image is that", "images are those"), p.Release.Version)

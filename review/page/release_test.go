@@ -72,7 +72,7 @@ func sampleRelease() v1alpha1.ReleaseReview {
 		{About: "the release image", State: "UNKNOWN", Reason: "whether the release brings further image policies is not known", Detail: []string{"mirror.example.com answers 429"}},
 	}
 	doc.Acknowledgement = &v1alpha1.Acknowledgement{Key: "ack-4.20-sigstore-in-4.21", Text: "Mirrors have to hold signatures of the release's images.", Command: "oc patch"}
-	doc.Remedy = "mirrorset-guard check --release 4.21.3 --plan sh --missing > copy.sh && sh copy.sh"
+	doc.Remedy = "mirrorset-guard plan --release 4.21.3 --missing > copy.sh && sh copy.sh"
 	doc.Risks, doc.Notes = []string{"SomeInvokerThing"}, []string{"registries were asked with the credentials of Secret openshift-config/pull-secret"}
 	return doc
 }

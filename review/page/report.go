@@ -103,7 +103,7 @@ func (r *Report) releasePart(c Context) part {
 	}
 	c.Whole = ""
 	of := newReleasePage(*n.Review, c)
-	next := nextRelease{Judged: utc(n.Judged), Whole: of.whole(), Command: "mirrorset-guard check --release " + nextWords[n.Marked] + " -o html=release.html"}
+	next := nextRelease{Judged: utc(n.Judged), Whole: of.whole(), Command: "mirrorset-guard release " + nextWords[n.Marked] + " -o html=release.html"}
 	next.Whole.Cards = slices.DeleteFunc(next.Whole.Cards, func(c wholeCard) bool { return c.Kind == "good" })
 	open := slices.DeleteFunc(of.images, func(i releaseRow) bool { return i.Result == readinessOf("READY").word })
 	slices.SortStableFunc(open, func(a, b releaseRow) int { return cmp.Compare(kindOrder[a.Kind], kindOrder[b.Kind]) })
@@ -113,7 +113,7 @@ func (r *Report) releasePart(c Context) part {
 	return p
 }
 
-// nextWords has the words by which check --release finds what is marked.
+// nextWords has the words by which the command release finds what is marked.
 var nextWords = map[string]string{"desired": "desired", "recommended": "next"}
 
 func (r *Report) rolloutPart() part {

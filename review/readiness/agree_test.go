@@ -18,7 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
-// TestCommandsAgree: whatever namespaces have image policies of their own, check --release, its evidence and check say of an image what explain says
+// TestCommandsAgree: whatever namespaces have image policies of their own, release, its evidence and check say of an image what explain says
 // of it in these namespaces. What would be refused where today's image of that name runs is not ready; elsewhere, that is not known.
 func TestCommandsAgree(t *testing.T) {
 	s := newStage(t, 6)

@@ -201,8 +201,8 @@ func (r *Readiness) remedies() (title string, commands []string) {
 		return "", nil
 	}
 	commands = []string{
-		r.remedy(), "with other tools: mirrorset-guard check " + r.asks() + " --plan sh --missing > copy.sh && sh copy.sh",
-		"with oc-mirror: mirrorset-guard check " + r.asks() + " --plan imageset > imageset.yaml" + r.stanza(),
+		r.remedy(), "with other tools: mirrorset-guard plan " + r.asks() + " --missing > copy.sh && sh copy.sh",
+		"with oc-mirror: mirrorset-guard plan " + r.asks() + " -o imageset > imageset.yaml" + r.stanza(),
 	}
 	if len(copies) <= maxCommands {
 		for i := range copies {

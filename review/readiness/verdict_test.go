@@ -266,7 +266,7 @@ func TestCopies(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, want := range []string{
-		"To copy what is missing (8 images):\n- mirrorset-guard sync --release 4.21.3 --from dump.yaml\n", "mirrorset-guard check --release 4.21.3 --from dump.yaml --plan sh --missing > copy.sh && sh copy.sh",
+		"To copy what is missing (8 images):\n- mirrorset-guard sync --release 4.21.3 --from dump.yaml\n", "mirrorset-guard plan --release 4.21.3 --from dump.yaml --missing > copy.sh && sh copy.sh",
 		"platform: {channels: [{name: stable-4.21, minVersion: 4.21.3, maxVersion: 4.21.3}]}",
 	} {
 		if !strings.Contains(r.Report(), want) {

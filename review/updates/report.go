@@ -177,7 +177,7 @@ func (v *verdict) named(s readiness.State) string {
 			break
 		}
 	}
-	return strings.Join(append(parts, `"mirrorset-guard check --release `+v.asked()+`" shows all`), " ")
+	return strings.Join(append(parts, `"mirrorset-guard release `+v.asked()+`" shows all`), " ")
 }
 
 // sentence ends s, unless it was cut.
@@ -188,7 +188,7 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// asked is the word by which check --release finds the release.
+// asked is the word by which the command release finds the release.
 func (v *verdict) asked() string {
 	if v.marked == readiness.Desired {
 		return readiness.Desired

@@ -128,7 +128,7 @@ func TestRounds(t *testing.T) {
 		{"nothing changes", Desired, func() {}, "desired", "READY", "", "", nil, readySeries},
 		{"the mirror loses an image", Desired, func() { s.Without(component) }, "desired", "NOT READY", "", UpdateNotReady, []string{
 			"Release 4.21.3 (chosen by spec.desiredUpdate) is NOT READY: 5 of 6 images can be pulled by all nodes that need them, 1 cannot. component-004 " + testrelease.PayloadSource + "@",
-			": NotFullySynced: the source may not be contacted, and no mirror has the image", `"mirrorset-guard check --release desired" shows all`,
+			": NotFullySynced: the source may not be contacted, and no mirror has the image", `"mirrorset-guard release desired" shows all`,
 		}, "images not_ready, images ready, info 4.21.3, not_ready_rounds desired, state desired not_ready"},
 		{"the mirror throttles", Desired, func() { s.Refuse(http.StatusTooManyRequests) }, "desired", "UNKNOWN", "", "", nil, "images unknown, info 4.21.3, state desired unknown"},
 		{"the image is back", Desired, func() { s.Refuse(0); s.Without() }, "desired", "READY", "", UpdateReady, nil, readySeries},

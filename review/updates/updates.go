@@ -2,7 +2,7 @@
 // lack is known before the update, and what they lose while it waits.
 //
 // The release is the one that the house has marked (readiness.Marked); most mirrors lack what nobody has chosen. It
-// is judged as by check --release (readiness.Judge), by the configuration in force. As with the standing verification, the
+// is judged as by the command release (readiness.Judge), by the configuration in force. As with the standing verification, the
 // Store asks registries in the background, and only what looks missing is looked up on purpose, so that no review of a
 // change waits for this. Its verdict is in metrics, in a document, and in Events whenever it has changed.
 //

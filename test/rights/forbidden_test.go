@@ -63,10 +63,10 @@ func TestForbidden(t *testing.T) {
 			for _, world := range from {
 				for _, q := range s.questions {
 					got := s.ask(t.Context(), append(q, world...))
-					if refused := q[1] == "--deletes" && got.Code == 1; !refused && got.Code != 2 || !strings.Contains(got.Out+got.Err, kind.String()) {
+					if refused := q[0] == "deletion" && got.Code == 1; !refused && got.Code != 2 || !strings.Contains(got.Out+got.Err, kind.String()) {
 						t.Errorf("%q without %s, %s: %+v", q, kind, world[0], got)
 					}
-					if q[1] == "--keep" && got.Out != "" {
+					if q[0] == "keep" && got.Out != "" {
 						t.Errorf("a list without %s, %s: %s", kind, world[0], got.Out)
 					}
 				}
@@ -105,8 +105,8 @@ func newForbidding(t *testing.T) *forbidding {
 	s.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n"+clitest.CartDeployment+"\n---\n"+clitest.ShopMirror)
 	flags := []string{"--allow-loopback", "--registry-ca", clitest.Written(t, "ca.pem", string(front.CA)), "--resolve", "example.com=" + front.Addr("example.com")}
 	s.questions = [][]string{
-		append([]string{"check", "--keep", "example.com", "-o", "refs"}, flags...),
-		append([]string{"check", "--deletes", "example.com/shop/other:v1"}, flags...),
+		append([]string{"keep", "example.com", "-o", "refs"}, flags...),
+		append([]string{"deletion", "example.com/shop/other:v1"}, flags...),
 		append([]string{"sync", "--dry-run"}, flags...),
 	}
 	return s

@@ -172,7 +172,7 @@ func (h *holding) sync(seed uint64) {
 func (h *holding) plan(format string, missing bool) {
 	h.begin(h.after)
 	h.begin(h.before)
-	args := []string{"check", "--from", clitest.Written(h.t, "cluster.yaml", h.objects()), "-f", clitest.Written(h.t, "sets.yaml", h.sets()), "--plan", format}
+	args := []string{"plan", "--from", clitest.Written(h.t, "cluster.yaml", h.objects()), "-f", clitest.Written(h.t, "sets.yaml", h.sets()), "-o", format}
 	if missing {
 		args = append(args, "--missing")
 	}

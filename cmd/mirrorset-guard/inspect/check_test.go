@@ -71,13 +71,13 @@ func TestCheckBadInput(t *testing.T) {
 		args []string
 		want string // on stderr
 	}{
-		{"nothing to check", nil, "mirrorset-guard: nothing to check: name the change with -f FILE, -f FOLDER or -f -\n"},
+		{"nothing to check", nil, "mirrorset-guard: no change: name it with -f FILE, -f FOLDER or -f -\n"},
 		{"no such file", []string{"-f", "{dir}/none.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: stat {dir}/none.yaml: no such file or directory\n"},
 		{"no mirror object", []string{"-f", "{dir}/pod.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: {dir}/pod.yaml, document 1 left out: v1 Pod: not a mirror object\nmirrorset-guard: no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy, ImagePolicy or PinnedImageSet in {dir}/pod.yaml\n"},
 		{"no YAML", []string{"-f", "{dir}/broken.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: {dir}/broken.yaml, document 1: error converting YAML to JSON: yaml: line 1: did not find expected node content\n"},
 		{"no name", []string{"-f", "{dir}/nameless.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: {dir}/nameless.yaml, document 1: ImageTagMirrorSet: metadata.name: Required value: name or generateName is required\n"},
 		{"no cluster", []string{"-f", "{dir}/good.yaml"}, "mirrorset-guard: no cluster: set KUBECONFIG or --kubeconfig, or read a dump of one with --from\n"},
-		{"no such format", []string{"-f", "{dir}/good.yaml", "-o", "pdf"}, `mirrorset-guard: --output "pdf": choose one of table, json, yaml, junit, markdown, html, sarif, narrowed, refs` + "\n"},
+		{"no such format", []string{"-f", "{dir}/good.yaml", "-o", "pdf"}, `mirrorset-guard: --output "pdf": choose one of table, json, yaml, junit, markdown, html, sarif, narrowed` + "\n"},
 		{"no such CA", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-ca", "{dir}/good.yaml"}, "mirrorset-guard: --registry-ca {dir}/good.yaml: no certificate in it\n"},
 		{"half a resolution", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--resolve", "quay.io"}, `mirrorset-guard: --resolve "quay.io": want HOST=ADDRESS:PORT or HOST:PORT=ADDRESS:PORT` + "\n"},
 	}

@@ -126,7 +126,17 @@ func (h *mirrorHouse) mapping() []string {
 
 func (h *mirrorHouse) check(t *testing.T, lines []string, args ...string) clitest.Outcome {
 	t.Helper()
-	args = append([]string{"check", "-f", h.change, "--from", h.dump}, append(args, h.flags...)...)
+	return h.run(t, "check", lines, args...)
+}
+
+func (h *mirrorHouse) plan(t *testing.T, lines []string, args ...string) clitest.Outcome {
+	t.Helper()
+	return h.run(t, "plan", lines, args...)
+}
+
+func (h *mirrorHouse) run(t *testing.T, command string, lines []string, args ...string) clitest.Outcome {
+	t.Helper()
+	args = append([]string{command, "-f", h.change, "--from", h.dump}, append(args, h.flags...)...)
 	if lines != nil {
 		args = append(args, "--assume", clitest.Written(t, "mapping.txt", strings.Join(lines, "\n")+"\n"))
 	}
@@ -227,7 +237,7 @@ func filled(t *testing.T) mirrorHouse {
 
 func (h *mirrorHouse) deletes(t *testing.T, list string, args ...string) clitest.Outcome {
 	t.Helper()
-	args = append([]string{"check", "--from", h.dump, "--deletes", clitest.Written(t, "delete-images.yaml", list)}, append(args, h.flags...)...)
+	args = append([]string{"deletion", "--from", h.dump, clitest.Written(t, "delete-images.yaml", list)}, append(args, h.flags...)...)
 	return invoke(t, "", args...)
 }
 
@@ -366,7 +376,7 @@ spec: {tags: [{name: v1, from: {kind: DockerImage, name: 'quay.io/shop/import:v1
 			}
 		})
 	}
-	kept := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house, "-o", "refs"}, h.flags...)...)
+	kept := invoke(t, "", append([]string{"keep", "--from", h.dump, house, "-o", "refs"}, h.flags...)...)
 	for _, want := range []string{"/a/b/shop/base:v1\n", "/a/b/shop/import:v1\n"} {
 		if !strings.Contains(kept.Out, house+want) {
 			t.Errorf("%s is not kept:\n%s%s", want, kept.Out, kept.Err)
@@ -377,7 +387,7 @@ spec: {tags: [{name: v1, from: {kind: DockerImage, name: 'quay.io/shop/import:v1
 // TestKeep: the list holds the signatures, and what it names may be deleted only with a refusal.
 func TestKeep(t *testing.T) {
 	h := filled(t)
-	got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house, "-o", "refs"}, h.flags...)...)
+	got := invoke(t, "", append([]string{"keep", "--from", h.dump, house, "-o", "refs"}, h.flags...)...)
 	want := fmt.Sprintf(`# What nodes of this cluster may ask for below %[1]s: 5 references, indexes with their parts.
 %[1]s/a/b/shop/cart:older
 %[1]s/a/b/shop/cart:v1
@@ -393,11 +403,11 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s may be deleted:\n%s%s", line, refused.Out, refused.Err)
 		}
 	}
-	if got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", "nowhere.example.com", "-o", "refs"}, h.flags...)...); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: whether nowhere.example.com is the place that is meant") {
+	if got := invoke(t, "", append([]string{"keep", "--from", h.dump, "nowhere.example.com", "-o", "refs"}, h.flags...)...); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: whether nowhere.example.com is the place that is meant") {
 		t.Errorf("nothing below it: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	h.Set(house, registries.Unavailable)
-	if got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house}, h.flags...)...); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: signatures of "+house+"/safe/signed@") {
+	if got := invoke(t, "", append([]string{"keep", "--from", h.dump, house}, h.flags...)...); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: signatures of "+house+"/safe/signed@") {
 		t.Errorf("signatures that are not known: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 }
@@ -417,7 +427,7 @@ func TestMirrorWhileStuck(t *testing.T) {
 		if got := h.deletes(t, house+"/elsewhere/x:1\n"); got.Code != cli.ExitDenied || !strings.Contains(got.Out, "and what nodes have could not be learned from MachineConfig 99-worker-generated-registries") {
 			t.Errorf("%s: deletion: exit code %d\n%s%s", reason, got.Code, got.Out, got.Err)
 		}
-		got := invoke(t, "", append([]string{"check", "--from", h.dump, "--keep", house, "-o", "refs"}, h.flags...)...)
+		got := invoke(t, "", append([]string{"keep", "--from", h.dump, house, "-o", "refs"}, h.flags...)...)
 		if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: machineconfigs: the Machine Config Operator rejects the configuration in force") {
 			t.Errorf("%s: list: exit code %d\n%s%s", reason, got.Code, got.Out, got.Err)
 		}
@@ -433,26 +443,26 @@ func TestMirrorBadInput(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		{"two questions", []string{"--deletes", "x", "--keep", "y"}, "--deletes and --keep are two questions: ask one at a time"},
-		{"a change too", []string{"--deletes", list("m.example.com/x:1\n"), "-f", change}, "--deletes and --keep are about the configuration in force: leave out -f, --assume and --plan"},
-		{"a format for changes", []string{"--keep", "m.example.com", "-o", "junit"}, "--output junit: with --keep, choose one of table, json, yaml, refs"},
-		{"a format for --keep", []string{"-f", change, "-o", "refs"}, "--output refs: only for --keep"},
-		{"neither a file nor a reference", []string{"--deletes", "nothing"}, `--deletes: there is no file nothing, and as a reference: the command line, line 1: "nothing" is no reference with a registry`},
-		{"a repository", []string{"--deletes", "m.example.com/x"}, `line 1: "m.example.com/x" has no tag and no digest: name each that is deleted (:latest is what skopeo delete takes it for)`},
-		{"a file and a reference", []string{"--deletes", list("m.example.com/x:1\n"), "m.example.com/y:1"}, "give a file, or references"},
-		{"references without --deletes", []string{"-f", change, "m.example.com/y:1"}, `check takes no argument, and was given "m.example.com/y:1"`},
-		{"nothing to delete", []string{"--deletes", list("# nothing\n")}, "nothing to delete"},
-		{"the wrong file of oc-mirror", []string{"--deletes", list("apiVersion: mirror.openshift.io/v2alpha1\nkind: DeleteImageSetConfiguration\ndelete: {}\n")}, "give the DeleteImageList that oc mirror delete --generate makes of it"},
-		{"a scope with a tag", []string{"--keep", "m.example.com/x:1"}, `--keep: "m.example.com/x:1" is no registry, namespace or repository`},
-		{"no file of --assume", []string{"-f", change, "--assume", "nowhere.txt"}, "--assume: open nowhere.txt: no such file or directory"},
-		{"a plan that there is not", []string{"-f", change, "--plan", "ansible"}, `--plan "ansible": choose one of imageset, mapping, sh`},
-		{"a plan and an output", []string{"-f", change, "--plan", "sh", "-o", "json"}, "--plan takes the place of --output: leave one of them out"},
-		{"what is missing, without a plan", []string{"-f", change, "--missing"}, "--missing: only with --plan"},
-		{"pins of what is not there", []string{"-f", change, "--pin", "--assume", list("quay.io/a:1=m.example.com/a\n")}, "--pin: not with --assume, as nodes would be told to hold images that are not there"},
-		{"half a mapping", []string{"-f", change, "--assume", list("quay.io/a:1=m.example.com/a")}, "line 1: \"quay.io/a:1=m.example.com/a\": the file ends in the middle of this line"},
+		{"nothing", []string{"deletion"}, "deletion wants a file of what is to be deleted, - (standard input), or references"},
+		{"an empty argument", []string{"deletion", ""}, "an argument is empty; is a variable of the shell not set?"},
+		{"two places", []string{"keep", "x", "y"}, `keep takes one argument, and was given 2: ["x" "y"]`},
+		{"a format for changes", []string{"keep", "m.example.com", "-o", "junit"}, `--output "junit": choose one of table, json, yaml, refs`},
+		{"a format of keep", []string{"check", "-f", change, "-o", "refs"}, `--output "refs": choose one of table`},
+		{"neither a file nor a reference", []string{"deletion", "nothing"}, `deletion: there is no file nothing, and as a reference: the command line, line 1: "nothing" is no reference with a registry`},
+		{"a repository", []string{"deletion", "m.example.com/x"}, `line 1: "m.example.com/x" has no tag and no digest: name each that is deleted (:latest is what skopeo delete takes it for)`},
+		{"a file and a reference", []string{"deletion", list("m.example.com/x:1\n"), "m.example.com/y:1"}, "give a file, or references"},
+		{"a reference beside a change", []string{"check", "-f", change, "m.example.com/y:1"}, `check takes no argument, and was given "m.example.com/y:1"`},
+		{"nothing to delete", []string{"deletion", list("# nothing\n")}, "nothing to delete"},
+		{"the wrong file of oc-mirror", []string{"deletion", list("apiVersion: mirror.openshift.io/v2alpha1\nkind: DeleteImageSetConfiguration\ndelete: {}\n")}, "give the DeleteImageList that oc mirror delete --generate makes of it"},
+		{"a scope with a tag", []string{"keep", "m.example.com/x:1"}, `keep: "m.example.com/x:1" is no registry, namespace or repository`},
+		{"no file of --assume", []string{"check", "-f", change, "--assume", "nowhere.txt"}, "--assume: open nowhere.txt: no such file or directory"},
+		{"a plan that there is not", []string{"plan", "-f", change, "-o", "ansible"}, `--output "ansible": choose one of sh, mapping, imageset`},
+		{"a plan of nothing", []string{"plan"}, "no change: name it with -f FILE, -f FOLDER or -f -"},
+		{"a plan of two", []string{"plan", "-f", change, "--release", "next"}, "-f has no effect beside --release: leave one of them out"},
+		{"half a mapping", []string{"check", "-f", change, "--assume", list("quay.io/a:1=m.example.com/a")}, "line 1: \"quay.io/a:1=m.example.com/a\": the file ends in the middle of this line"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			got := invoke(t, "", append([]string{"check", "--from", dump}, tt.args...)...)
+			got := invoke(t, "", append(tt.args, "--from", dump)...)
 			if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, tt.want) {
 				t.Errorf("exit code %d, want %q\n%s%s", got.Code, tt.want, got.Out, got.Err)
 			}

@@ -21,8 +21,8 @@ func TestInterrupted(t *testing.T) {
 		"check":         {"check", "-f", "CHANGE", "-o", "table", "-o", "junit=REPORT"},
 		"check in warn": {"check", "-f", "CHANGE", "--config", "CONFIG"},
 		"narrowed":      {"check", "-f", "CHANGE", "-o", "narrowed"},
-		"plan":          {"check", "-f", "CHANGE", "--plan", "sh"},
-		"deletes":       {"check", "--deletes", "HOST/shop/cart:v1"},
+		"plan":          {"plan", "-f", "CHANGE"},
+		"deletes":       {"deletion", "HOST/shop/cart:v1"},
 		"explain":       {"explain", "quay.io/shop/cart:v1", "--probe"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -13,31 +15,64 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/pins"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// checkPin returns an error for flags that do not go with --pin.
-func (o *checkOptions) checkPin(targets []cli.Target) error {
-	switch {
-	case o.rescue && !o.pin:
-		return errors.New("--rescue: only with --pin")
-	case !o.pin:
-		return nil
-	case o.plan != "":
-		return errors.New("--pin: not with --plan")
-	case o.assume != "":
-		return errors.New("--pin: not with --assume, as nodes would be told to hold images that are not there")
-	case o.Change.Deletes():
-		return errors.New("--pin: not with --delete")
-	case len(targets) != 1 || targets[0].Format != "table":
-		return errors.New("--pin takes the place of --output: leave one of them out")
-	default:
-		return nil
-	}
+// pinOptions are the choices of the command pin.
+type pinOptions struct {
+	cli.ReviewFlags
+	timeout time.Duration
+	// release is the release to be pinned instead of what drains move, stores as for the command release.
+	release string
+	stores  bool
+	// rescue is whether to pin the rescue set, too.
+	rescue bool
 }
 
-// printPins prints PinnedImageSets for what drains move, as far as a review finds that nodes can pull it.
-func (o *checkOptions) printPins(ctx context.Context, streams cli.Streams, target cli.Target, c *candidate) error {
+func newPin() *cobra.Command {
+	var o pinOptions
+	cmd := &cobra.Command{
+		Use:   "pin {-f FILE | --release VERSION}",
+		Short: "Print PinnedImageSets that have nodes hold what drains move, or a release",
+		Long: `pin prints PinnedImageSets, for each pool, of what drains of any node move, as far as it was
+found where nodes pull it from. Applied before the change in -f, they spare its drains a
+registry. With --release, they have the nodes hold what they may run of a release that is
+READY.
+
+Exit code 0: printed. 1: an image was not found and is left out, the sets would be denied,
+or the release is NOT READY. 2: trouble, or wrong usage.`,
+		Example: `  mirrorset-guard pin -f itms.yaml > pins.yaml
+  mirrorset-guard pin --release 4.21.3 --rescue > pins.yaml`,
+		Args: cli.Filled(cli.Apart(cli.Apart(cli.NoArgs, "release", "filename"), "filename", "signature-stores")),
+		RunE: cli.Runs(o.run),
+	}
+	flags := cmd.Flags()
+	o.AddInForce(flags)
+	o.Change.AddFile(flags)
+	o.By.AddFlags(flags)
+	addTimeout(flags, &o.timeout)
+	addRelease(flags, &o.release, "pin what nodes may run of a release, instead of what drains move")
+	addStores(flags, &o.stores)
+	flags.BoolVar(&o.rescue, "rescue", false, "pin images for the day something is wrong, too: must-gather, what oc debug starts, support's tools, and the guard's own")
+	return cmd
+}
+
+func (o *pinOptions) run(ctx context.Context, streams cli.Streams) error {
+	if o.release != "" {
+		return o.ofRelease(ctx, streams)
+	}
+	return o.ofDrains(ctx, streams)
+}
+
+// ofDrains prints PinnedImageSets for what drains move, as far as a review finds that nodes can pull it.
+func (o *pinOptions) ofDrains(ctx context.Context, streams cli.Streams) error {
+	if len(o.Change.Files) == 0 {
+		return errNoChange
+	}
+	c, err := o.Open(ctx, streams)
+	if err != nil {
+		return err
+	}
+	defer c.World.Close()
 	through := c.World.Cluster.RolloutObjects().Cluster()
 	if err := pinnable(through); err != nil {
 		return err
@@ -54,37 +89,48 @@ func (o *checkOptions) printPins(ctx context.Context, streams cli.Streams, targe
 	}
 	wants = append(wants, pins.OfDrains(through, func() bool { return gathering.Err() != nil })...)
 	if err := gathering.Err(); err != nil {
-		return fmt.Errorf("--pin: %w", err)
+		return fmt.Errorf("pin: %w", err)
 	}
-	return o.printSets(ctx, streams, target, c.Reviewer, c.By, through, func(wants []pins.Want) pins.Pins {
+	return o.printSets(ctx, streams, c.Reviewer, c.By, through, func(wants []pins.Want) pins.Pins {
 		return pins.Make("pinned", gvk, wants, through.Pools)
 	}, wants)
 }
 
-// printReleasePins prints PinnedImageSets of what the nodes of each pool may run of a release that is ready.
-func (o *checkOptions) printReleasePins(ctx context.Context, streams cli.Streams, target cli.Target, w *world.World, judged readiness.World, r *readiness.Readiness) error {
-	through := w.Cluster.RolloutObjects().Cluster()
+// ofRelease prints PinnedImageSets of what the nodes of each pool may run of a release that is ready.
+func (o *pinOptions) ofRelease(ctx context.Context, streams cli.Streams) error {
+	c, err := openRelease(ctx, streams, &o.ReviewFlags, o.release, o.stores)
+	if err != nil {
+		return err
+	}
+	defer c.world.Close()
+	through := c.world.Cluster.RolloutObjects().Cluster()
 	if err := pinnable(through); err != nil {
+		return err
+	}
+	judging, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	r, err := c.judge(judging)
+	if err != nil {
 		return err
 	}
 	if err := cli.Interrupted(ctx); err != nil {
 		return err
 	}
-	if err := o.releaseError(r); err != nil {
+	if err := stateError(r, r.State()); err != nil {
 		fmt.Fprintln(streams.Err, r.Report())
 		return err
 	}
 	gathering, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	gvk, err := w.Cluster.PinnedSetGVK(gathering)
+	gvk, err := c.world.Cluster.PinnedSetGVK(gathering)
 	if err != nil {
 		return err
 	}
-	wants, err := o.rescueSet(gathering, judged.Reviewer, through)
+	wants, err := o.rescueSet(gathering, c.judged.Reviewer, through)
 	if err != nil {
 		return err
 	}
-	today, err := readiness.Today(gathering, judged)
+	today, err := readiness.Today(gathering, c.judged)
 	if err != nil {
 		fmt.Fprintln(streams.Err, "Note: every pool gets all images, as it is not known which of them today's release runs in which pool:", text.Line(err.Error()))
 	}
@@ -92,13 +138,13 @@ func (o *checkOptions) printReleasePins(ctx context.Context, streams cli.Streams
 	if err != nil {
 		return err
 	}
-	return o.printSets(ctx, streams, target, *judged.Reviewer, by, through, func(wants []pins.Want) pins.Pins {
+	return o.printSets(ctx, streams, *c.judged.Reviewer, by, through, func(wants []pins.Want) pins.Pins {
 		return pins.Make("release", gvk, wants, through.Pools)
 	}, append(wants, r.Wants(through, today)...))
 }
 
 // rescueSet returns the rescue set, if it is to be pinned.
-func (o *checkOptions) rescueSet(ctx context.Context, reviewer *review.Reviewer, through rollout.Cluster) ([]pins.Want, error) {
+func (o *pinOptions) rescueSet(ctx context.Context, reviewer *review.Reviewer, through rollout.Cluster) ([]pins.Want, error) {
 	if !o.rescue {
 		return nil, nil
 	}
@@ -109,7 +155,7 @@ func (o *checkOptions) rescueSet(ctx context.Context, reviewer *review.Reviewer,
 // pinnable returns an error for a cluster that takes no sets.
 func pinnable(through rollout.Cluster) error {
 	if len(through.Pools) == 0 || len(through.Nodes) == 0 {
-		return errors.New("--pin: no MachineConfigPool with nodes is known, for which images could be pinned")
+		return errors.New("pin: no MachineConfigPool with nodes is known, for which images could be pinned")
 	}
 	return nil
 }
@@ -120,7 +166,7 @@ const maxPinReviews = 3
 
 // printSets prints sets that a review admits, without what it refuses; the error is ErrDenied then. Without a vital image, nothing is
 // printed but the reasons.
-func (o *checkOptions) printSets(ctx context.Context, streams cli.Streams, target cli.Target, reviewer review.Reviewer, by policy.Requester, through rollout.Cluster, propose func([]pins.Want) pins.Pins, wants []pins.Want) error {
+func (o *pinOptions) printSets(ctx context.Context, streams cli.Streams, reviewer review.Reviewer, by policy.Requester, through rollout.Cluster, propose func([]pins.Want) pins.Pins, wants []pins.Want) error {
 	reviewer.Brought, reviewer.Settings.Blobs = nil, policy.BlobsOfAll
 	left := 0
 	for range maxPinReviews {
@@ -140,7 +186,7 @@ func (o *checkOptions) printSets(ctx context.Context, streams cli.Streams, targe
 		}
 		refused := pins.Refused(record)
 		if record.Verdict.Allowed && len(refused) == 0 {
-			if err := target.Print(ctx, streams.Out, func(w io.Writer) error { return made.Write(w, record) }); err != nil {
+			if err := made.Write(streams.Out, record); err != nil {
 				return err
 			}
 			return notePins(streams, through, made, left)
@@ -158,7 +204,7 @@ func (o *checkOptions) printSets(ctx context.Context, streams cli.Streams, targe
 }
 
 // reviewSets reviews sets within the time limit of one review.
-func (o *checkOptions) reviewSets(ctx context.Context, reviewer review.Reviewer, made pins.Pins, by policy.Requester) (review.Record, error) {
+func (o *pinOptions) reviewSets(ctx context.Context, reviewer review.Reviewer, made pins.Pins, by policy.Requester) (review.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	return reviewer.Review(ctx, made.Edit(), by)
@@ -182,7 +228,7 @@ func notePins(streams cli.Streams, through rollout.Cluster, made pins.Pins, left
 // noPins says why there is nothing to print.
 func noPins(made pins.Pins) error {
 	if len(made.Left) == 0 {
-		return errors.New("--pin: no drain moves a pod, so that nothing has to be pinned")
+		return errors.New("pin: no drain moves a pod, so that nothing has to be pinned")
 	}
-	return fmt.Errorf("--pin: nothing can be pinned: %s", text.Line(text.First(made.Left, 1, "image")[0]))
+	return fmt.Errorf("pin: nothing can be pinned: %s", text.Line(text.First(made.Left, 1, "image")[0]))
 }

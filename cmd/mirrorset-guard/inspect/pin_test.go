@@ -85,7 +85,7 @@ const pinnedStatus = `{"status": {"configVersion": {"desired": "rendered-worker-
 "conditions": [{"type": "PinnedImageSetsProgressing", "status": "False", "reason": "AsExpected", "message": "", "lastTransitionTime": "2099-01-01T00:00:00Z"},
 {"type": "PinnedImageSetsDegraded", "status": "False", "reason": "AsExpected", "message": "", "lastTransitionTime": "2099-01-01T00:00:00Z"}]}}`
 
-// TestPin: what --pin prints is taken by the API server, and once all nodes hold it, no drain needs a registry.
+// TestPin: what pin prints is taken by the API server, and once all nodes hold it, no drain needs a registry.
 func TestPin(t *testing.T) {
 	testPin(t, func(clitest.Cluster) {}, "v1")
 }
@@ -141,22 +141,22 @@ metadata: {name: shop}
 spec:
   imageDigestMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop], mirrorSourcePolicy: NeverContactSource}]
 `)
-	check := func(args ...string) clitest.Outcome {
+	run := func(args ...string) clitest.Outcome {
 		t.Helper()
-		args = append([]string{"check", "-f", change, "--kubeconfig", c.Kubeconfig, "--registry-ca", clitest.Written(t, "ca.pem", string(front.CA)), "--allow-loopback", "--pull-secret", clitest.Written(t, "pull-secret.json", `{"auths":{}}`)}, args...)
+		args = append(args, "-f", change, "--kubeconfig", c.Kubeconfig, "--registry-ca", clitest.Written(t, "ca.pem", string(front.CA)), "--allow-loopback", "--pull-secret", clitest.Written(t, "pull-secret.json", `{"auths":{}}`))
 		for _, host := range []string{"quay.io", "mirror.example.com"} {
 			args = append(args, "--resolve", host+"="+front.Addr("any"))
 		}
 		return invoke(t, "", args...)
 	}
 
-	if got := check("--pin"); got.Code != cli.ExitDenied || got.Out != "" || !strings.Contains(got.Err, "PinnedImageMissing: nodes would fail to pin it") {
+	if got := run("pin"); got.Code != cli.ExitDenied || got.Out != "" || !strings.Contains(got.Err, "PinnedImageMissing: nodes would fail to pin it") {
 		t.Fatalf("no registry has the image: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	if err := front.Push("mirror.example.com/shop/cart:v1", image); err != nil {
 		t.Fatal(err)
 	}
-	got := check("--pin")
+	got := run("pin")
 	if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "# Pool worker: 1 image; ") || !strings.Contains(got.Out, "compressed") || !strings.Contains(got.Out, "- name: "+ref) {
 		t.Fatalf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
@@ -173,10 +173,10 @@ spec:
 	}
 	patch("machineconfigpool", "worker", "", `{"spec": {"pinnedImageSets": [{"name": "pinned-worker-1"}]}}`)
 	const unproven = "Note: no MachineConfigNode is known, without which nobody can tell whether nodes hold what is pinned"
-	if got := check("--pin"); !strings.Contains(got.Err, unproven) {
+	if got := run("pin"); !strings.Contains(got.Err, unproven) {
 		t.Errorf("MachineConfigNode is not served: %s", got.Err)
 	}
-	if got := check(); strings.Contains(got.Out, "no drain of this needs a registry") {
+	if got := run("check"); strings.Contains(got.Out, "no drain of this needs a registry") {
 		t.Errorf("MachineConfigNode is not served, and the check says\n%s", got.Out)
 	}
 	if got := wait("--timeout", "2s"); got.Code != cli.ExitTrouble || !strings.Contains(got.Out+got.Err, "has no MachineConfigNode that tells") {
@@ -190,11 +190,11 @@ spec:
 	for _, n := range nodes {
 		c.Apply(t, strings.Replace(fmt.Sprintf(pinnedMachine, n), "machineconfiguration.openshift.io/v1", "machineconfiguration.openshift.io/"+version, 1))
 	}
-	if got := check("--pin"); strings.Contains(got.Err, unproven) {
+	if got := run("pin"); strings.Contains(got.Err, unproven) {
 		t.Errorf("every node has a MachineConfigNode: %s", got.Err)
 	}
 	for _, n := range nodes {
-		if got := check(); strings.Contains(got.Out, "no drain of this needs a registry") {
+		if got := run("check"); strings.Contains(got.Out, "no drain of this needs a registry") {
 			t.Errorf("%s does not hold the image, and the check says\n%s", n, got.Out)
 		}
 		patch("machineconfignode", n, "", fmt.Sprintf(pinnedStatus, 1), "--subresource=status")
@@ -202,20 +202,20 @@ spec:
 	if got := wait("--timeout", "1m"); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "PinnedImageSet pinned-worker-1 reached the nodes: each of them holds the images.") {
 		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
-	if got := check(); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "no drain of this needs a registry") {
+	if got := run("check"); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "no drain of this needs a registry") {
 		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	dump := filepath.Join(t.TempDir(), "cluster.json")
 	if got := invoke(t, "", "snapshot", "-f", dump, "--kubeconfig", c.Kubeconfig); got.Code != cli.ExitAdmitted {
 		t.Fatalf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
-	if got := check("--from", dump); !strings.Contains(got.Out, "no drain of this needs a registry") {
+	if got := run("check", "--from", dump); !strings.Contains(got.Out, "no drain of this needs a registry") {
 		t.Errorf("the dump says less: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	if out, err := c.Kubectl(t.Context(), "", "delete", "pinnedimagesets", "-l", "app.kubernetes.io/managed-by=mirrorset-guard"); err != nil || !strings.Contains(out, "pinned-worker-1") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if got := check(); strings.Contains(got.Out, "no drain of this needs a registry") {
+	if got := run("check"); strings.Contains(got.Out, "no drain of this needs a registry") {
 		t.Errorf("nothing is pinned any more, and the check says\n%s", got.Out)
 	}
 }
@@ -271,19 +271,11 @@ func install(t *testing.T, c clitest.Cluster, file, name string) {
 	}
 }
 
-// TestPinMistakes: flags that do not go together, and clusters without pools.
-func TestPinMistakes(t *testing.T) {
-	change := clitest.Written(t, "change.yaml", houseMirrors)
+// TestPinNowhere: there is nothing to be pinned for in a cluster without pools.
+func TestPinNowhere(t *testing.T) {
 	dump := clitest.Written(t, "cluster.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\nspec: {containers: [{name: a, image: quay.io/a/b:v1}]}\n")
-	for _, tt := range []struct{ want, args string }{
-		{"--pin: not with --plan", "--plan sh"},
-		{"--pin: not with --delete", "--delete"},
-		{"--pin takes the place of --output", "-o json"},
-		{"--pin: no MachineConfigPool with nodes is known", ""},
-	} {
-		got := invoke(t, "", append([]string{"check", "-f", change, "--from", dump, "--pin"}, strings.Fields(tt.args)...)...)
-		if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, tt.want) || got.Out != "" {
-			t.Errorf("%s: exit code %d\n%s%s", tt.args, got.Code, got.Out, got.Err)
-		}
+	got := invoke(t, "", "pin", "-f", clitest.Written(t, "change.yaml", houseMirrors), "--from", dump)
+	if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "pin: no MachineConfigPool with nodes is known") || got.Out != "" {
+		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 }

@@ -103,7 +103,7 @@ func skopeoFolder(t *testing.T) string {
 	return dir
 }
 
-// TestPlanCarriedOut: a shell runs what --plan prints, with the real skopeo against real registries; the
+// TestPlanCarriedOut: a shell runs what plan prints, with the real skopeo against real registries; the
 // change is then admitted, signatures included, and nothing is missing.
 func TestPlanCarriedOut(t *testing.T) {
 	path := skopeoFolder(t)
@@ -111,7 +111,7 @@ func TestPlanCarriedOut(t *testing.T) {
 	if got := h.check(t, nil); got.Code != cli.ExitDenied {
 		t.Fatalf("the mirror is empty, and the exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
-	plan := h.check(t, nil, "--plan", "sh", "--missing")
+	plan := h.plan(t, nil, "--missing")
 	if plan.Code != cli.ExitAdmitted || !strings.Contains(plan.Out, "3 images and 1 signature") {
 		t.Fatalf("exit code %d\n%s%s", plan.Code, plan.Out, plan.Err)
 	}
@@ -130,10 +130,10 @@ func TestPlanCarriedOut(t *testing.T) {
 	if got := h.check(t, nil); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "all verified") {
 		t.Errorf("after the plan: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
-	if got := h.check(t, nil, "--plan", "sh", "--missing"); !strings.Contains(got.Out, "0 images and 0 signatures") {
+	if got := h.plan(t, nil, "--missing"); !strings.Contains(got.Out, "0 images and 0 signatures") {
 		t.Errorf("something is missing after the plan:\n%s%s", got.Out, got.Err)
 	}
-	if got := h.check(t, nil, "--plan", "sh"); !strings.Contains(got.Out, "3 images and 1 signature") {
+	if got := h.plan(t, nil); !strings.Contains(got.Out, "3 images and 1 signature") {
 		t.Errorf("the whole plan is not what was copied:\n%s%s", got.Out, got.Err)
 	}
 }
@@ -149,22 +149,22 @@ func TestPlanOfAFailure(t *testing.T) {
 			old, by = h.source+"/safe/signed:"+signer.Tag(h.signed), h.source+"/safe/none:v1"
 		}
 		cmd := exec.CommandContext(t.Context(), "sh")
-		cmd.Stdin = strings.NewReader(strings.Replace(h.check(t, nil, "--plan", "sh", "--missing").Out, old, by, 1))
+		cmd.Stdin = strings.NewReader(strings.Replace(h.plan(t, nil, "--missing").Out, old, by, 1))
 		cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		if spoilt == "an image" && (err == nil || !strings.Contains(string(out), "1 not copied")) {
 			t.Errorf("%v: %s", err, out)
 		}
-		if got := h.check(t, nil, "--plan", "sh", "--missing"); !strings.Contains(got.Out, missing) || strings.Contains(got.Out, "/safe/signed@") != (spoilt == "a signature") {
+		if got := h.plan(t, nil, "--missing"); !strings.Contains(got.Out, missing) || strings.Contains(got.Out, "/safe/signed@") != (spoilt == "a signature") {
 			t.Errorf("%s: what is missing is not %s:\n%s\n%s", spoilt, missing, got.Out, out)
 		}
 	}
 }
 
-// TestPlanAsAMapping: what --plan mapping prints is read back as what has been done. A tag is copied as it was judged, by its digest.
+// TestPlanAsAMapping: what plan -o mapping prints is read back as what has been done. A tag is copied as it was judged, by its digest.
 func TestPlanAsAMapping(t *testing.T) {
 	h := newMirrorHouse(t)
-	plan := h.check(t, nil, "--plan", "mapping", "--missing")
+	plan := h.plan(t, nil, "-o", "mapping", "--missing")
 	want := fmt.Sprintf(`# 3 images and 1 signature. Run: oc image mirror --keep-manifest-list=true --filter-by-os='.*' -f FILE
 quay.io/safe/signed:%[3]s=%[5]s/safe/signed:%[3]s
 quay.io/safe/signed@%[1]s=%[5]s/safe/signed:%[2]s
@@ -176,7 +176,7 @@ quay.io/safe/signed@%[1]s=%[5]s/safe/signed:%[2]s
 		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	h.Set("quay.io", registries.Unavailable)
-	if got := h.check(t, nil, "--plan", "mapping"); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "not all could be determined") {
+	if got := h.plan(t, nil, "-o", "mapping"); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "not all could be determined") {
 		t.Errorf("a source that does not answer: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 }
@@ -196,7 +196,7 @@ func TestMappingForOC(t *testing.T) {
 	}
 	h.dump = clitest.Written(t, "cluster.yaml", string(dump)+tagged)
 	h.change = clitest.Written(t, "change.yaml", string(change)+fmt.Sprintf("---\napiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: safe}\nspec: {imageTagMirrors: [{source: %q, mirrors: [%q]}]}\n", h.source+"/safe", h.mirror+"/safe"))
-	plan := h.check(t, nil, "--plan", "mapping", "--missing")
+	plan := h.plan(t, nil, "-o", "mapping", "--missing")
 	if plan.Code != cli.ExitAdmitted || !strings.HasPrefix(plan.Out, "# 4 images and 1 signature. Run: oc image mirror --insecure=true --keep-manifest-list=true ") {
 		t.Errorf("exit code %d\n%s%s", plan.Code, plan.Out, plan.Err)
 	}
@@ -219,7 +219,7 @@ func TestMappingForOC(t *testing.T) {
 	if len(destinations) != 5 {
 		t.Errorf("%d lines, want 5\n%s", len(destinations), plan.Out)
 	}
-	imageset := h.check(t, nil, "--plan", "imageset", "--missing")
+	imageset := h.plan(t, nil, "-o", "imageset", "--missing")
 	if want := "--workspace file://WORKSPACE --src-tls-verify=false --dest-tls-verify=false docker://" + h.mirror; !strings.Contains(imageset.Out, want) {
 		t.Errorf("no %q in\n%s%s", want, imageset.Out, imageset.Err)
 	}
@@ -239,10 +239,10 @@ func TestPlanOfADriftedTag(t *testing.T) {
 	}
 	idle := h.cluster()
 	runs := idle + fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: cart-1}\nspec: {nodeName: a, containers: [{name: app, image: 'quay.io/shop/cart:v1'}]}\nstatus: {phase: Running, containerStatuses: [{name: app, image: 'quay.io/shop/cart:v1', imageID: 'quay.io/shop/cart@%s'}]}\n", digest)
-	for cluster, plans := range map[string][]string{idle: {"--plan"}, runs: {"--missing", "--plan"}} {
+	for cluster, plans := range map[string][]string{idle: {"-o"}, runs: {"--missing", "-o"}} {
 		h.dump = clitest.Written(t, "cluster.yaml", cluster)
 		for _, format := range []string{"sh", "mapping", "imageset"} {
-			got := h.check(t, nil, append(plans, format)...)
+			got := h.plan(t, nil, append(plans, format)...)
 			want := "# Not copied: quay.io/shop/cart:v1: the tag names another image at " + house + "/a/b/shop/cart:v1; mirrorset-guard sync with --move-tags moves it\n"
 			if got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, want) || strings.Contains(strings.Replace(got.Out, want, "", 1), "shop/cart") || !strings.Contains(got.Out, "shop/pay") {
 				t.Errorf("%s: exit code %d\n%s%s", format, got.Code, got.Out, got.Err)
@@ -256,7 +256,7 @@ func TestPlanForADenyingMirror(t *testing.T) {
 	h := newMirrorHouse(t)
 	h.change = clitest.Written(t, "change.yaml", strings.ReplaceAll(houseMirrors, `shop"]`, `shop"], mirrorSourcePolicy: NeverContactSource`))
 	h.Set(house, registries.Denied)
-	got := h.check(t, nil, "--plan", "sh", "--missing")
+	got := h.plan(t, nil, "--missing")
 	note := "# Note: what is there is not known, and copied all the same: add credentials for " + house
 	if got.Code != cli.ExitAdmitted || strings.Count(got.Out, note) != 1 || !strings.Contains(got.Out, "docker://"+house+"/a/b/shop/cart:v1\n") || !strings.Contains(got.Out, "docker://"+house+"/a/b/shop/pay@") {
 		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
@@ -267,7 +267,7 @@ func TestPlanForADenyingMirror(t *testing.T) {
 func TestPlanOnAssumptions(t *testing.T) {
 	h := newMirrorHouse(t)
 	for _, format := range []string{"sh", "mapping", "imageset"} {
-		got := h.check(t, h.mapping()[1:], "--missing", "--plan", format)
+		got := h.plan(t, h.mapping()[1:], "--missing", "-o", format)
 		want := "mapping.txt has not been carried out: what it copies (3 lines) is assumed to be where it copies it to"
 		if at := strings.Index(got.Out, "# Note: "); got.Code != cli.ExitAdmitted || at < 0 || !strings.Contains(got.Out[at:], want) || strings.Contains(got.Out, "shop/pay") || !strings.Contains(got.Out, "shop/cart") {
 			t.Errorf("%s: exit code %d\n%s%s", format, got.Code, got.Out, got.Err)
@@ -278,7 +278,7 @@ func TestPlanOnAssumptions(t *testing.T) {
 // TestPlanAsAnImageSet: the destination is what the mirrors' paths have in common.
 func TestPlanAsAnImageSet(t *testing.T) {
 	h := newMirrorHouse(t)
-	got := h.check(t, nil, "--plan", "imageset")
+	got := h.plan(t, nil, "-o", "imageset")
 	cart, err := registries.Image("cart")
 	if err != nil {
 		t.Fatal(err)

@@ -6,74 +6,137 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// checkRelease answers for --release.
-func (o *checkOptions) checkRelease(ctx context.Context, streams cli.Streams) error {
-	targets, err := o.releaseTargets()
+// releaseOptions are the choices of the command release.
+type releaseOptions struct {
+	cli.ReviewFlags
+	outputs cli.Outputs
+	timeout time.Duration
+	// ack is whether to show the evidence for an administrator's word.
+	ack bool
+	// stores is whether to ask signature stores for the signature of the release.
+	stores bool
+}
+
+func newRelease() *cobra.Command {
+	o := releaseOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "html")}
+	cmd := &cobra.Command{
+		Use:   "release VERSION",
+		Short: "Ask whether nodes could pull a release, before the cluster is updated to it",
+		Long: `release judges by the configuration in force whether nodes, and the operator that updates the
+cluster, could pull all of a release and would accept its signatures. VERSION is a version
+that ClusterVersion offers, next (the newest that it recommends), desired (the one that was
+chosen), or the reference of a release image.
+
+plan --release prints what to copy for it, sync --release copies it, and pin --release has
+the nodes hold it before the update. --ack shows the evidence for the word about signatures
+that 4.20 wants before 4.21.
+
+Exit code 0: READY. 1: NOT READY. 2: UNKNOWN, or wrong usage.`,
+		Example: `  mirrorset-guard release 4.21.3
+  mirrorset-guard release next --ack
+  mirrorset-guard release desired --from cluster.yaml -o json -o html=release.html`,
+		Args: cli.Filled(cli.Apart(cli.OneArg("a version, next, desired, or the reference of a release image"), "signature-stores", "ack")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), cli.StreamsOf(cmd), args[0])
+		},
+	}
+	o.AddInForce(cmd.Flags())
+	o.outputs.AddFlags(cmd.Flags())
+	addTimeout(cmd.Flags(), &o.timeout)
+	cmd.Flags().BoolVar(&o.ack, "ack", false, "show, image by image, whether mirrors hold the signatures that nodes will require, and how to give the word for it")
+	addStores(cmd.Flags(), &o.stores)
+	return cmd
+}
+
+// addRelease adds the flag of a release that takes the place of a change, or is judged beside what is in force.
+func addRelease(flags *pflag.FlagSet, release *string, does string) {
+	flags.StringVar(release, "release", "", does+": a version, next, desired, or the reference of a release image, as for the command release")
+}
+
+func addStores(flags *pflag.FlagSet, stores *bool) {
+	flags.BoolVar(stores, "signature-stores", false, "ask the signature stores that CVO would ask, from this machine, if no ConfigMap has the signature of the release")
+}
+
+func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked string) error {
+	targets, err := o.outputs.Targets()
 	if err != nil {
 		return err
 	}
-	opened, err := o.Open(ctx, streams)
+	if o.ack && slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "html" }) {
+		return errors.New("--ack: the page is about the release as a whole, and the exit code would be about signatures alone: leave out --output html, or --ack")
+	}
+	a, err := openRelease(ctx, streams, &o.ReviewFlags, asked, o.stores)
 	if err != nil {
 		return err
 	}
-	defer opened.World.Close()
-	w, reviewer := opened.World, opened.Reviewer
-	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, o.release)
-	if err != nil {
-		return o.aboutRelease(err)
-	}
-	judging, cancel := context.WithTimeout(ctx, o.timeout)
+	defer a.world.Close()
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	judged := readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Flags: o.Again()}
-	if o.stores {
-		judged.Stores = &readiness.Stores{Files: w.Registries.Client.Files, Roots: w.CVORoots()}
-	}
-	r, err := readiness.Judge(judging, judged, choice)
+	r, err := a.judge(ctx)
 	if err != nil {
-		return o.aboutRelease(err)
+		return err
 	}
-	if o.plan != "" {
-		plan := handover.Make(judging, &reviewer, r.Record, o.missing)
-		plan.Release = handover.Release{Version: r.Version, Channel: r.Channel, Architecture: r.Architecture}
-		unknown, later := r.Open()
-		plan.Unknown, plan.Notes = append(plan.Unknown, unknown...), slices.Concat(plan.Notes, later, r.Notes)
-		return o.writePlan(ctx, streams.Out, targets[0], &plan)
-	}
-	if o.pin {
-		return o.printReleasePins(ctx, streams, targets[0], w, judged, r)
-	}
-	about := o.World.PageContext("mirrorset-guard check --release " + o.release + o.Again() + " -o json")
-	about.Traffic = cli.Traffic(w.Registries.Client.Traffic())
+	about := o.World.PageContext("mirrorset-guard release " + asked + o.Again() + " -o json")
+	about.Traffic = cli.Traffic(a.world.Registries.Client.Traffic())
 	for _, t := range targets {
-		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.printRelease(w, t.Output, r, about) }); err != nil {
+		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.print(w, t.Output, r, about) }); err != nil {
 			return err
 		}
 	}
-	return o.releaseError(r)
-}
-
-// aboutRelease says which release there is no answer about.
-func (o *checkOptions) aboutRelease(err error) error {
-	return fmt.Errorf("--release %s: %w", text.Line(text.Cut(o.release, maxReleaseShown)), err)
-}
-
-// maxReleaseShown is more than a reference has.
-const maxReleaseShown = 300
-
-// releaseError is nil where the answer is yes.
-func (o *checkOptions) releaseError(r *readiness.Readiness) error {
-	state := r.State()
 	if o.ack {
-		state = r.Signed()
+		return stateError(r, r.Signed())
 	}
+	return stateError(r, r.State())
+}
+
+// A candidateRelease is a release with the world in which it is judged.
+type candidateRelease struct {
+	world  *world.World
+	judged readiness.World
+	asked  string
+	choice readiness.Choice
+}
+
+// openRelease opens the world and finds the release there. The world is to be closed.
+func openRelease(ctx context.Context, streams cli.Streams, flags *cli.ReviewFlags, asked string, stores bool) (*candidateRelease, error) {
+	opened, err := flags.Open(ctx, streams)
+	if err != nil {
+		return nil, err
+	}
+	w := opened.World
+	judged := readiness.World{Cluster: w.Cluster, Reviewer: &opened.Reviewer, Carrier: w.Registries.Client, Flags: flags.Again()}
+	if stores {
+		judged.Stores = &readiness.Stores{Files: w.Registries.Client.Files, Roots: w.CVORoots()}
+	}
+	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, asked)
+	if err != nil {
+		w.Close()
+		return nil, cli.AboutRelease(asked, err)
+	}
+	return &candidateRelease{w, judged, asked, choice}, nil
+}
+
+func (c *candidateRelease) judge(ctx context.Context) (*readiness.Readiness, error) {
+	r, err := readiness.Judge(ctx, c.judged, c.choice)
+	if err != nil {
+		return nil, cli.AboutRelease(c.asked, err)
+	}
+	return r, nil
+}
+
+// stateError is nil where the answer is yes.
+func stateError(r *readiness.Readiness, state readiness.State) error {
 	switch state {
 	case readiness.Ready:
 		return nil
@@ -84,39 +147,7 @@ func (o *checkOptions) releaseError(r *readiness.Readiness) error {
 	}
 }
 
-// releaseTargets returns where the answer goes. The error is about flags that do not go together.
-func (o *checkOptions) releaseTargets() ([]cli.Target, error) {
-	switch {
-	case o.ack && o.release == "":
-		return nil, errors.New("--ack: only with --release")
-	case o.stores && o.release == "":
-		return nil, errors.New("--signature-stores: only with --release")
-	case o.ack && o.stores:
-		return nil, errors.New("--ack is about signatures that nodes require, and --signature-stores about those that CVO does: leave one out")
-	case len(o.Change.Files) > 0, o.assume != "", o.simulate:
-		return nil, errors.New("--release is about the configuration in force: leave out -f, --assume and --simulate")
-	case o.By.Given() && !o.pin:
-		return nil, errors.New("--for-user and --for-group: with --release, only if --pin has objects reviewed")
-	case o.ack && (o.plan != "" || o.pin):
-		return nil, errors.New("--ack is a question of its own: leave out --plan and --pin")
-	}
-	targets, err := o.outputs.Targets()
-	if err != nil {
-		return nil, err
-	}
-	formats := []string{"table", "json", "yaml", "junit", "markdown", "html"}
-	for _, t := range targets {
-		if !slices.Contains(formats, t.Format) {
-			return nil, fmt.Errorf("--output %s: with --release, choose one of %s", t.Format, text.Names(formats, len(formats)))
-		}
-		if o.ack && t.Format == "html" {
-			return nil, errors.New("--ack: the page is about the release as a whole, and the exit code would be about signatures alone: leave out --output html, or --ack")
-		}
-	}
-	return targets, errors.Join(o.checkPlan(targets), o.checkPin(targets))
-}
-
-func (o *checkOptions) printRelease(w io.Writer, output cli.Output, r *readiness.Readiness, about page.Context) error {
+func (o *releaseOptions) print(w io.Writer, output cli.Output, r *readiness.Readiness, about page.Context) error {
 	switch output.Format {
 	case "table":
 		answer := r.Report()

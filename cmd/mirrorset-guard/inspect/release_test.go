@@ -21,10 +21,16 @@ import (
 // A releaseStage is asked about its release. What is said of releases is shown by the tests of package readiness.
 type releaseStage struct{ *testrelease.Stage }
 
-// check runs check --release against a dump.
+// check runs the command release against a dump.
 func (s releaseStage) check(t testing.TB, dump, asked string, args ...string) clitest.Outcome {
 	t.Helper()
-	return invoke(t, "", append([]string{"check", "--release", asked, "--from", dump, "--allow-loopback"}, args...)...)
+	return invoke(t, "", append([]string{"release", asked, "--from", dump, "--allow-loopback"}, args...)...)
+}
+
+// of runs plan or pin for the release.
+func (s releaseStage) of(t testing.TB, command, dump string, args ...string) clitest.Outcome {
+	t.Helper()
+	return invoke(t, "", append([]string{command, "--release", testrelease.Version, "--from", dump, "--allow-loopback"}, args...)...)
 }
 
 func decodeRelease(t testing.TB, got clitest.Outcome) v1alpha1.ReleaseReview {
@@ -72,42 +78,42 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<dd>1: not ready</dd>", "dump.yaml</dd>", "rhel-coreos <span>not ready</span>", "<code>mirrorset-guard check --release 4.21.3 --from " + dump + " -o json</code>"} {
+	for _, want := range []string{"<dd>1: not ready</dd>", "dump.yaml</dd>", "rhel-coreos <span>not ready</span>", "<code>mirrorset-guard release 4.21.3 --from " + dump + " -o json</code>"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in the page", want)
 		}
 	}
 	wantOutcome(t, s.check(t, dump, testrelease.Version, "-o", "markdown"), cli.ExitDenied, "## NOT READY: Release 4.21.3", "| last | rhel-coreos | NOT READY |")
 	wantOutcome(t, s.check(t, dump, testrelease.Version, "-o", "junit"), cli.ExitDenied, `tests="9" failures="1"`)
-	if plan := s.check(t, dump, testrelease.Version, "--plan", "imageset"); !strings.Contains(plan.Out, "maxVersion: 4.21.3\n      minVersion: 4.21.3\n      name: stable-4.21") { // whatever quay.io answers
+	if plan := s.of(t, "plan", dump, "-o", "imageset"); !strings.Contains(plan.Out, "maxVersion: 4.21.3\n      minVersion: 4.21.3\n      name: stable-4.21") { // whatever quay.io answers
 		t.Errorf("got %d, %s%s", plan.Code, plan.Out, plan.Err)
 	}
 }
 
-// TestReleasePlan: --plan has what an empty mirror lacks of a release, and says that there is more to come once the release image is copied.
+// TestReleasePlan: a plan has what an empty mirror lacks of a release, and says that there is more to come once the release image is copied.
 func TestReleasePlan(t *testing.T) {
 	s := releaseStage{testrelease.AtHome(t, 3)}
 	mirror := plainRegistry(t)
 	dump := clitest.Written(t, "dump.yaml", strings.NewReplacer(`mirrors: ["`+s.Mirror, `mirrors: ["`+mirror, `insecureRegistries: ["`, `insecureRegistries: ["`+mirror+`", "`).Replace(s.Objects(s.Signed)))
 	const later = "# Note: the release image names others: once it is copied, ask again for what those lack\n"
-	wantOutcome(t, s.check(t, dump, testrelease.Version, "--plan", "sh", "--missing"), cli.ExitAdmitted, later, " docker://"+s.Releases+"@"+s.Digest+" docker://"+mirror+"/openshift/release-images")
+	wantOutcome(t, s.of(t, "plan", dump, "--missing"), cli.ExitAdmitted, later, " docker://"+s.Releases+"@"+s.Digest+" docker://"+mirror+"/openshift/release-images")
 }
 
-// TestReleaseBad: what is no question ends with exit code 2, and so does one that has no answer. Flags without effect: TestFlagsWithoutEffect.
+// TestReleaseBad: what is no question ends with exit code 2, and so does one that has no answer.
 func TestReleaseBad(t *testing.T) {
 	s := releaseStage{testrelease.Mirrored(t, 2)}
 	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed))
 	for _, tt := range []struct{ args, want string }{
-		{"--release 4.30.1", "--release 4.30.1: ClusterVersion does not offer this version; it offers 4.20.10, 4.21.3, 4.21.4"},
-		{"--release 4.21.4", "--release 4.21.4: the release image "},
-		{"--release newest --deletes m.example.com/x:1", "--release newest: want a version such as 4.21.3"},
-		{"--release next -f " + dump, "--release is about the configuration in force: leave out -f"},
-		{"--release next -o sarif", "--output sarif: with --release, choose one of"},
-		{"--release next --ack -o html", "leave out --output html, or --ack"},
-		{"--release next --ack --pin", "--ack is a question of its own"},
-		{"--release next --ack --signature-stores", "--ack is about signatures that nodes require"},
+		{"release 4.30.1", "release 4.30.1: ClusterVersion does not offer this version; it offers 4.20.10, 4.21.3, 4.21.4"},
+		{"release 4.21.4", "release 4.21.4: the release image "},
+		{"deletion m.example.com/x:1 --release newest", "release newest: want a version such as 4.21.3"},
+		{"release next -o sarif", `--output "sarif": choose one of`},
+		{"release next --ack -o html", "leave out --output html, or --ack"},
+		{"release next --ack --signature-stores", "--ack has no effect beside --signature-stores"},
+		{"pin --release next -f " + dump, "-f has no effect beside --release"},
+		{"pin --signature-stores -f " + dump, "--signature-stores has no effect beside -f"},
 	} {
-		wantOutcome(t, invoke(t, "", append(strings.Fields("check --allow-loopback "+tt.args), "--from", dump)...), cli.ExitTrouble, tt.want)
+		wantOutcome(t, invoke(t, "", append(strings.Fields(tt.args+" --allow-loopback"), "--from", dump)...), cli.ExitTrouble, tt.want)
 	}
 }
 
@@ -124,7 +130,7 @@ func TestReleaseDoors(t *testing.T) {
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: store.Certificate().Raw}))
 	c.ApplyWithStatus(t, strings.Replace(s.Objects(nil), "channel: stable-4.20}", `channel: stable-4.20, signatureStores: [{url: "`+store.URL+`"}]}`, 1)+
 		configMap(t, "openshift-config", "the-proxy", "ca-bundle.crt", ca)+"---\napiVersion: config.openshift.io/v1\nkind: Proxy\nmetadata: {name: cluster}\nspec: {trustedCA: {name: the-proxy}}\n")
-	live := invoke(t, "", "check", "--release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "--signature-stores", "-o", "json")
+	live := invoke(t, "", "release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "--signature-stores", "-o", "json")
 	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" || !strings.Contains(strings.Join(doc.Signature.Detail, " "), store.URL) {
 		t.Fatalf("got %d, %s%s", live.Code, live.Out, live.Err)
 	}
@@ -138,7 +144,7 @@ func TestReleaseDoors(t *testing.T) {
 	if out, err := c.Kubectl(t.Context(), "", "delete", "customresourcedefinitions", "clusterversions.config.openshift.io"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	wantOutcome(t, invoke(t, "", "check", "--release", testrelease.Version, "--kubeconfig", c.Kubeconfig, "--allow-loopback"), cli.ExitTrouble, "--release 4.21.3: there is no ClusterVersion")
+	wantOutcome(t, invoke(t, "", "release", testrelease.Version, "--kubeconfig", c.Kubeconfig, "--allow-loopback"), cli.ExitTrouble, "release 4.21.3: there is no ClusterVersion")
 }
 
 // same returns what does not depend on the way of asking.
@@ -150,7 +156,7 @@ func same(t *testing.T, got clitest.Outcome) string {
 	return asJSON(t, doc)
 }
 
-// TestReleasePin: --pin prints sets of what is ready alone, and --rescue adds what is wanted on the day something is wrong, before an update and before a
+// TestReleasePin: pin prints sets of what is ready alone, and --rescue adds what is wanted on the day something is wrong, before an update and before a
 // change. Of the rescue set, what cannot be pinned is said.
 func TestReleasePin(t *testing.T) {
 	s := releaseStage{testrelease.Mirrored(t, 4)}
@@ -173,26 +179,26 @@ func TestReleasePin(t *testing.T) {
 	}
 	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed)+stream("must-gather", rescue)+stream("tools", s.Images+":tools"))
 	change := clitest.Written(t, "change.yaml", "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: other}\nspec: {imageDigestMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other]}]}\n")
-	before := []string{"check", "-f", change, "--pin", "--from", dump, "--allow-loopback"}
+	before := []string{"pin", "-f", change, "--from", dump, "--allow-loopback"}
 	pinned := "- name: " + rescue + "\n"
 
 	wantOutcome(t, invoke(t, "", before...), cli.ExitTrouble, "no drain moves a pod")
 	wantOutcome(t, invoke(t, "", append(before, "--rescue")...), cli.ExitAdmitted, pinned, "name: pinned-worker-1", "# Not enough: "+s.Images+":tools (rescue set, pool worker): it is named by tag", "Note: a registry is needed all the same, for 1 image")
-	got := s.check(t, dump, testrelease.Version, "--pin")
+	got := s.of(t, "pin", dump)
 	wantOutcome(t, got, cli.ExitAdmitted, "# Pool worker: 3 images; ", "Note: every pool gets all images, as it is not known which of them today's release runs in which pool: ", "name: release-worker-1", "- name: "+s.Releases+"@"+s.Digest)
 	if strings.Contains(got.Out, pinned) {
 		t.Errorf("the rescue set is pinned, and was not wanted:\n%s", got.Out)
 	}
-	wantOutcome(t, s.check(t, dump, testrelease.Version, "--pin", "--rescue"), cli.ExitAdmitted, pinned, "name: release-worker-1", ":tools (rescue set")
+	wantOutcome(t, s.of(t, "pin", dump, "--rescue"), cli.ExitAdmitted, pinned, "name: release-worker-1", ":tools (rescue set")
 	part := s.PartOf("cluster-version-operator", "image").Path
 	s.Without(part[:strings.LastIndex(part, "/")+1] + hash.String())
-	got = s.check(t, dump, testrelease.Version, "--pin", "--rescue")
+	got = s.of(t, "pin", dump, "--rescue")
 	wantOutcome(t, got, cli.ExitDenied, "name: release-worker-1", "# Not enough: "+rescue+" (rescue set, pool worker): PinnedImageMissing: ", "1 image is left out")
 	if strings.Contains(got.Out, pinned) {
 		t.Errorf("it is pinned, and cannot be pulled:\n%s", got.Out)
 	}
 	s.Without(part)
-	if got := s.check(t, dump, testrelease.Version, "--pin"); got.Code != cli.ExitDenied || got.Out != "" || !strings.Contains(got.Err, "NOT READY: Release 4.21.3") {
+	if got := s.of(t, "pin", dump); got.Code != cli.ExitDenied || got.Out != "" || !strings.Contains(got.Err, "NOT READY: Release 4.21.3") {
 		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 }
@@ -204,19 +210,19 @@ func TestDeletesOfNextRelease(t *testing.T) {
 	s.Without()
 	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed))
 	ask := func(args string) clitest.Outcome {
-		return invoke(t, "", append(strings.Fields("check --allow-loopback "+args), "--from", dump)...)
+		return invoke(t, "", append(strings.Fields(args), "--allow-loopback", "--from", dump)...)
 	}
 	images := decodeRelease(t, s.check(t, dump, testrelease.Version, "-o", "json")).Images
 	last := images[len(images)-1]
-	wantOutcome(t, ask("--deletes "+last.At), cli.ExitAdmitted, "they pull none of its 1 item")
-	got := ask("--release 4.21.3 -o json --deletes " + last.At)
+	wantOutcome(t, ask("deletion "+last.At), cli.ExitAdmitted, "they pull none of its 1 item")
+	got := ask("deletion --release 4.21.3 -o json " + last.At)
 	var doc v1alpha1.Deletion
 	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil || got.Code != cli.ExitDenied || len(doc.Needed) != 1 || doc.Needed[0].Use != "next release" || doc.Needed[0].Image != last.Image || doc.Needed[0].Consumers[0].Name != testrelease.Version {
 		t.Errorf("exit code %d, %v: %s%s", got.Code, err, got.Out, got.Err)
 	}
-	wantOutcome(t, ask("--release 4.21.3 --deletes "+last.Signatures[0].Reference), cli.ExitDenied, "SignatureMissing", "used by Release openshift-cluster-version/4.21.3 ("+last.Name+")")
-	keep := "--keep " + s.Mirror + "/openshift -o refs"
-	kept := ask("--release 4.21.3 " + keep)
+	wantOutcome(t, ask("deletion --release 4.21.3 "+last.Signatures[0].Reference), cli.ExitDenied, "SignatureMissing", "used by Release openshift-cluster-version/4.21.3 ("+last.Name+")")
+	keep := "keep " + s.Mirror + "/openshift -o refs"
+	kept := ask(keep + " --release 4.21.3")
 	for _, i := range images {
 		wantOutcome(t, kept, cli.ExitAdmitted, i.At+"\n", i.Signatures[0].Reference+"\n")
 	}
@@ -224,6 +230,6 @@ func TestDeletesOfNextRelease(t *testing.T) {
 		t.Errorf("not told of a release, it keeps\n%s", got.Out)
 	}
 	s.Without(s.PartOf("release", "image").Path)
-	wantOutcome(t, ask("--release 4.21.3 --deletes "+last.At), cli.ExitDenied, "the release image could not be found")
-	wantOutcome(t, ask("--release 4.21.3 "+keep), cli.ExitTrouble, "may not be complete: images named by release 4.21.3")
+	wantOutcome(t, ask("deletion --release 4.21.3 "+last.At), cli.ExitDenied, "the release image could not be found")
+	wantOutcome(t, ask(keep+" --release 4.21.3"), cli.ExitTrouble, "may not be complete: images named by release 4.21.3")
 }

@@ -5,28 +5,23 @@ import (
 	"fmt"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
 
-// releaseOf judges a release, as check --release does.
+// releaseOf judges a release, as the command release does.
 func (s *syncing) releaseOf() (func(context.Context) (answer, error), error) {
 	choice, err := readiness.Find(s.world.Cluster.RolloutObjects().Version, s.release)
 	if err != nil {
-		return nil, s.aboutRelease(err)
+		return nil, cli.AboutRelease(s.release, err)
 	}
 	return func(ctx context.Context) (answer, error) {
 		w := readiness.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Carrier: s.world.Registries.Client, Flags: s.Again()}
 		r, err := readiness.Judge(ctx, w, choice)
 		if err != nil {
-			return answer{}, s.aboutRelease(err)
+			return answer{}, cli.AboutRelease(s.release, err)
 		}
 		return answerOf(r), nil
 	}, nil
-}
-
-func (s *syncing) aboutRelease(err error) error {
-	return fmt.Errorf("--release %s: %w", text.Line(text.Cut(s.release, maxReason)), err)
 }
 
 func answerOf(r *readiness.Readiness) answer {

@@ -108,12 +108,12 @@ func TestReleaseUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-f", s.dump}, "--release is about the configuration in force: leave out -f"},
+		{[]string{"-f", s.dump}, "-f has no effect beside --release"},
 		{[]string{"--release", "4.30.1"}, "ClusterVersion does not offer this version"},
 		{[]string{"--release", ""}, "--release: it is empty"},
 		{[]string{"--delete"}, "--delete: only with -f"},
-		{[]string{"--history"}, "--history and --rescue are about images that the cluster names today"},
-		{[]string{"--rescue"}, "--history and --rescue are about images that the cluster names today"},
+		{[]string{"--history"}, "--history has no effect beside --release"},
+		{[]string{"--rescue"}, "--rescue has no effect beside --release"},
 		{[]string{"--for-user", "ann"}, "--for-user and --for-group: only with -f"},
 	} {
 		wantCode(t, s.sync(t, row.args...), 2, row.want)

@@ -51,7 +51,7 @@ images of protected namespaces come first, then what runs, then the rest. They a
 taken from where nodes find them today, byte for byte: whole indexes, and with each
 image its signatures (tags .sig, .att and .sbom) and what refers to it.
 
-With --release it copies what a release lacks, as check --release finds it, in the order of
+With --release it copies what a release lacks, as the command release finds it, in the order of
 an update: the release image, the version operator, the others by run level, the images of
 the nodes' system.
 
@@ -68,13 +68,13 @@ need, or the release is READY. 1: that is not so, and why. 2: trouble, or UNKNOW
   mirrorset-guard sync -f itms.yaml
   mirrorset-guard sync -f mirrors/ --from cluster.yaml --push-secret push.json
   mirrorset-guard sync --release 4.21.3 --dry-run`,
-		Args: cli.Filled(cli.NoArgs),
+		Args: cli.Filled(cli.Apart(cli.NoArgs, "release", "filename", "history", "rescue")),
 		RunE: cli.Runs(o.run),
 	}
 	flags := cmd.Flags()
 	o.AddFlags(flags)
 	o.output.AddFlags(flags)
-	flags.StringVar(&o.release, "release", "", "copy what a release lacks instead: a version, next, desired, or the reference of a release image, as for check --release")
+	flags.StringVar(&o.release, "release", "", "copy what a release lacks instead: a version, next, desired, or the reference of a release image, as for the command release")
 	flags.StringVar(&o.pushSecret, "push-secret", "", "file with the credentials to push to mirrors with (.dockerconfigjson); default: those of podman login and docker login")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show how many images and bytes would be copied to which registry, and copy nothing")
 	flags.BoolVar(&o.moveTags, "move-tags", false, "move tags that name another image at the mirror")
@@ -90,12 +90,7 @@ func (o *options) run(ctx context.Context, streams cli.Streams) error {
 	if err := o.output.Validate(); err != nil {
 		return err
 	}
-	switch {
-	case o.release != "" && len(o.Change.Files) > 0:
-		return errors.New("--release is about the configuration in force: leave out -f")
-	case o.release != "" && (o.history || o.rescue):
-		return errors.New("--history and --rescue are about images that the cluster names today, and --release about those of a release: leave one out")
-	case len(o.Change.Files) == 0 && o.By.Given():
+	if len(o.Change.Files) == 0 && o.By.Given() {
 		return errors.New("--for-user and --for-group: only with -f, as nobody asks for what is in force")
 	}
 	room, err := o.room()

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // Filled refuses a flag that is given without a text, as by a variable of a shell that is not set: without it the
@@ -18,6 +20,9 @@ func Filled(args cobra.PositionalArgs) cobra.PositionalArgs {
 				err = fmt.Errorf("--%s: it is empty; is a variable of the shell not set?", f.Name)
 			}
 		})
+		if slices.Contains(given, "") {
+			err = fmt.Errorf("%s: an argument is empty; is a variable of the shell not set?", cmd.CommandPath())
+		}
 		if err != nil {
 			return err
 		}
@@ -36,3 +41,51 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	}
 	return fmt.Errorf("%s takes no argument, and was given %q%s", cmd.CommandPath(), args[0], belongs)
 }
+
+// OneArg wants one argument, which is what.
+func OneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if len(given) > 1 {
+			return fmt.Errorf("%s takes one argument, and was given %d: %q", cmd.CommandPath(), len(given), given)
+		}
+		return SomeArgs(what)(cmd, given)
+	}
+}
+
+// SomeArgs wants arguments, which are what.
+func SomeArgs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return fmt.Errorf("%s wants %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// Apart refuses others beside flag, as they would have no effect. Then it looks at the arguments.
+func Apart(args cobra.PositionalArgs, flag string, others ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		for _, other := range others {
+			if cmd.Flags().Changed(flag) && cmd.Flags().Changed(other) {
+				return fmt.Errorf("%s has no effect beside %s: leave one of them out", spelled(cmd, other), spelled(cmd, flag))
+			}
+		}
+		return args(cmd, given)
+	}
+}
+
+// spelled returns a flag as people write it.
+func spelled(cmd *cobra.Command, flag string) string {
+	if f := cmd.Flags().Lookup(flag); f.Shorthand != "" {
+		return "-" + f.Shorthand
+	}
+	return "--" + flag
+}
+
+// AboutRelease says which release there is no answer about.
+func AboutRelease(asked string, err error) error {
+	return fmt.Errorf("release %s: %w", text.Line(text.Cut(asked, maxRelease)), err)
+}
+
+// maxRelease is more than a reference has.
+const maxRelease = 300

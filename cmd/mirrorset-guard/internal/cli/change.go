@@ -27,13 +27,15 @@ type ChangeFlags struct {
 
 // AddFlags adds the flags.
 func (c *ChangeFlags) AddFlags(flags *pflag.FlagSet) {
-	flags.StringArrayVarP(&c.Files, "filename", "f", nil, "file, folder or - (standard input) with the mirror objects to apply; may be repeated, all are one change")
+	c.AddFile(flags)
 	flags.BoolVar(&c.delete, "delete", false, "delete the objects in -f instead of applying them")
 	flags.StringArrayVar(&c.gone, "delete-file", nil, "file, folder or - with objects that the change deletes, beside those that it applies; may be repeated")
 }
 
-// Deletes reports whether the change takes the objects away.
-func (c *ChangeFlags) Deletes() bool { return c.delete }
+// AddFile adds the flag of a change that deletes nothing.
+func (c *ChangeFlags) AddFile(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&c.Files, "filename", "f", nil, "file, folder or - (standard input) with the mirror objects to apply; may be repeated, all are one change")
+}
 
 // A Change is a change as it was read, before it is known what it is applied to.
 type Change struct {

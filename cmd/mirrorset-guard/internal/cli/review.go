@@ -26,11 +26,16 @@ type ReviewFlags struct {
 
 // AddFlags adds the flags.
 func (r *ReviewFlags) AddFlags(flags *pflag.FlagSet) {
+	r.AddInForce(flags)
+	r.Change.AddFlags(flags)
+	r.By.AddFlags(flags)
+}
+
+// AddInForce adds the flags of a question about the configuration in force, which nobody changes.
+func (r *ReviewFlags) AddInForce(flags *pflag.FlagSet) {
 	r.given = flags
 	r.World.AddFlags(flags)
-	r.Change.AddFlags(flags)
 	r.Config.AddFlags(flags)
-	r.By.AddFlags(flags)
 }
 
 // Again returns the flags that were given and that another command about the same cluster needs, as a shell reads them: " --from dump.yaml".
