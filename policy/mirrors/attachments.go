@@ -137,7 +137,7 @@ func (s Set) attachedScopes(conf sysregistriesv2.V2RegistriesConf) map[string]bo
 		scopes[u.scope] = true
 		u.eachEntry(conf, func(scope string) {
 			if r := index.find(scope); r != nil {
-				endpoints, _ := endpointsOf(r, scope) // unroutableScopes says what is wrong
+				endpoints, _ := endpointsOf(r, scope) // unroutableScopes reports the error
 				for _, endpoint := range endpoints {
 					scopes[endpoint] = true
 				}

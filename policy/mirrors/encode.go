@@ -20,8 +20,8 @@ type encodedStep struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// An encodedObject is the part of an object that judging an Edit needs: labels, as exemptions may
-// select by them, and of what is deleted only the name.
+// An encodedObject is the part of an object that judging an Edit needs: with labels, as exemptions
+// may select by them, and only the name of a deleted object.
 type encodedObject struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        encodedMeta `json:"metadata"`

@@ -21,8 +21,8 @@ func (t *Table) TagMirrors() iter.Seq2[string, string] {
 	}
 }
 
-// WithoutMirrors returns the routes of the same nodes if nothing led them to mirrors. The registry lists of s, the places where short names are
-// looked for, and what is required of signatures stay.
+// WithoutMirrors returns the routes of the same nodes if nothing led them to mirrors. The registry lists of s, the places where
+// short names are looked for, and the required signatures stay.
 func (t *Table) WithoutMirrors(s Set) *Table {
 	s.Objects = nil
 	blocked := s.blockedRegistries()

@@ -88,7 +88,7 @@ func newPolicyFiles(s Set, lists policyLists) (policyFiles, []Reason) {
 	scopes := map[string][]signing.Requirement{}
 	for _, scope := range lists.allowed {
 		p.cluster.Default = []signing.Requirement{rejectAll}
-		if len(ofCluster[scope]) == 0 { // a policy says what is allowed there
+		if len(ofCluster[scope]) == 0 { // else a policy decides there
 			scopes[scope] = []signing.Requirement{acceptAll}
 		}
 	}

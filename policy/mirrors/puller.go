@@ -98,7 +98,7 @@ func importTable(s Set) (*Table, error) {
 }
 
 // tableBesideNodes returns the table of those that read the objects by code of their own: a host does not cover its ports
-// (isSubrepo in both), nobody looks whether a mirror is blocked, and one whose name cannot be computed leaves the source.
+// (isSubrepo in both), they may ask a blocked mirror, and one whose name cannot be computed leaves the source.
 func (b *built) tableBesideNodes() *Table {
 	t := b.table()
 	t.besideNodes, t.index.exactHost = true, true

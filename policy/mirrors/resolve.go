@@ -25,8 +25,8 @@ type Table struct {
 	index  index
 	trust  *trustPolicy
 	makers makers
-	// besideNodes is set where nobody looks whether a mirror is blocked, and the source is asked also if the name at a
-	// mirror cannot be computed.
+	// besideNodes is set where the puller does not look whether a mirror is blocked, and asks the source also if the
+	// name at a mirror cannot be computed.
 	besideNodes bool
 }
 

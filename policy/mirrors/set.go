@@ -72,8 +72,8 @@ type File struct {
 	Contents []byte
 }
 
-// A MachineConfig is one that a change brings or takes away, of which only the Files matter. They are
-// those of its name in a Set. New and Parse know none, since an API server has no rule for them.
+// A MachineConfig is one that a change brings or takes away. Only its Files matter, which are those
+// of its name in a Set. New and Parse know none, since an API server has no rule for them.
 type MachineConfig struct {
 	metav1.ObjectMeta
 	Files []File

@@ -50,7 +50,7 @@ func encodedSize(s Set, b *built) int {
 	return total
 }
 
-// A byteCounter counts what is written to it.
+// A byteCounter counts the bytes written to it.
 type byteCounter int
 
 // Write implements io.Writer.

@@ -3,8 +3,8 @@ package mirrors
 import "strings"
 
 // OneSpelling returns a reference, or a registry or a part of one, with the one name of its registry: in small letters,
-// without the port that it has anyway, and docker.io for the other names of the Docker Hub. It is for what concerns a place
-// whichever its name: what meets there, what is copied to it or deleted from it, how often it is asked.
+// without the port that it has anyway, and docker.io for the other names of the Docker Hub. It is for questions about a
+// place under any of its names: what meets there, what is copied to it or deleted from it, how often it is asked.
 //
 // It says nothing about what nodes do: they look up entries, credentials and CAs by the name as it is written.
 func OneSpelling(ref string) string {

@@ -56,14 +56,14 @@ func OwnerOf(o metav1.Object) *metav1.OwnerReference {
 // Maker is the owner of b in words ("CephCluster data"), "" for none.
 func (b Budget) Maker() string {
 	if o := OwnerOf(b); o != nil {
-		return text.Line(o.Kind + " " + o.Name) // whoever writes a budget may write any kind
+		return text.Line(o.Kind + " " + o.Name) // a budget's author may write any kind
 	}
 	return ""
 }
 
-// Beside returns those of pods that are not ready and that b does not cover, for one of which its owner may let none of b's go
-// (Rook: maxUnavailable 0 for all other zones, pkg/operator/ceph/disruption/clusterdisruption/osd.go): those of its namespace
-// that have a label by which it selects, or else all.
+// Beside returns the unready pods outside of b that may be why its owner lets none of its own go (Rook: maxUnavailable 0 for
+// all other zones, pkg/operator/ceph/disruption/clusterdisruption/osd.go): those of its namespace that have a label by which
+// it selects, or else all.
 func (b Budget) Beside(pods []*Pod) []*Pod {
 	var alike, others []*Pod
 	for _, p := range pods {
@@ -92,8 +92,8 @@ func (b Budget) selectsLike(labels map[string]string) bool {
 	return false
 }
 
-// SparesUnready reports whether pods that are not ready are evicted even if b allows no disruption,
-// with healthy pods of which desired have to be.
+// SparesUnready reports whether unready pods are evicted even if b allows no disruption, where
+// healthy pods are healthy and desired have to be.
 func (b Budget) SparesUnready(healthy, desired int) bool {
 	return b.AlwaysSparesUnready() || healthy >= desired && desired > 0
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Files are files of one rendered config, by path. They need not be all: what is missing
-// before and after a change is taken to be unchanged. A path that only one of the two has is
-// a file that comes or goes.
+// Files are files of one rendered config, by path. They need not be all: a path missing both before
+// and after a change counts as unchanged. A path that only one of the two has is a file that comes
+// or goes.
 type Files map[string][]byte
 
 // UserCABundlePath is the file with the CAs of ConfigMap user-ca-bundle and of the proxy's
@@ -43,9 +43,9 @@ type Decision struct {
 	// Changed are the paths of the files that differ, sorted. Where there are none, there is
 	// no new rendered config and nothing happens.
 	Changed []string
-	// Actions are those of Changed, in that order: what is done once the files are written.
-	// There is one None where nothing has to be done. They are shared with the policies they
-	// come from and must not be changed.
+	// Actions are those of Changed, in that order, which follow the writing of the files. A single
+	// None says that no action is needed. They are shared with the policies they come from and must
+	// not be changed.
 	Actions []operatorv1.NodeDisruptionPolicyStatusAction
 	// Drains is whether the node is drained first.
 	Drains bool

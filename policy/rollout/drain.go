@@ -75,7 +75,7 @@ func byScope(registries []sysregistriesv2.Registry) map[string]sysregistriesv2.R
 	return scopes
 }
 
-// searchReasons is drain.go:205: what is appended to the list does no harm.
+// searchReasons is drain.go:205: appending to the list does no harm.
 func searchReasons(was, is []string) []Reason {
 	for i, registry := range was {
 		if i >= len(is) || is[i] != registry {
@@ -123,7 +123,7 @@ func changedReason(was, is sysregistriesv2.Registry) *Reason {
 
 // sameRegistry is reflect.DeepEqual, except that an empty list of mirrors is none: no rule of
 // changedReason is about that. It matters where a mirror is listed twice: its second entry would differ
-// from the first even in a registry that nobody touched.
+// from the first even in an unchanged registry.
 func sameRegistry(a, b sysregistriesv2.Registry) bool {
 	return a.Prefix == b.Prefix && a.Endpoint == b.Endpoint && a.Blocked == b.Blocked &&
 		a.MirrorByDigestOnly == b.MirrorByDigestOnly && slices.Equal(a.Mirrors, b.Mirrors)

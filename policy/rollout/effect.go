@@ -17,7 +17,7 @@ const (
 	NoRollout Effect = iota
 	// FilesOnly: files are written, and nothing has to read them anew.
 	FilesOnly
-	// Reloads and Restarts are about services, of which CRI-O is one.
+	// Reloads and Restarts are about services, such as CRI-O.
 	Reloads
 	Restarts
 	Reboots

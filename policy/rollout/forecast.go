@@ -47,15 +47,15 @@ type Cluster struct {
 	// Namespaces are the labels of the namespaces, by name; nil if they are not known.
 	Namespaces map[string]labels.Set
 	// Volumes says for each PersistentVolumeClaim ("namespace/name") which nodes can have its
-	// volume; a claim that is missing is not tied to nodes, as far as is known.
+	// volume; a missing claim is not known to be tied to nodes.
 	Volumes map[string]*corev1.NodeSelector
-	// Updates are the last updates of nodes, as far as MCO tells of them, in no order.
+	// Updates are the last updates of nodes that MCO tells of, in no order.
 	Updates []NodeUpdate
 	// PinnedSets are the PinnedImageSets of the cluster; NodePins say which of them nodes hold.
 	PinnedSets []*mcfgv1.PinnedImageSet
 	NodePins   []NodePins
-	// Unknown names what could not be read: "pods", "poddisruptionbudgets". What follows from
-	// it may be wrong both ways.
+	// Unknown names what could not be read: "pods", "poddisruptionbudgets". Conclusions from it may
+	// be wrong both ways.
 	Unknown []string
 }
 
@@ -200,7 +200,7 @@ func generatedRoles(pools []*mcfgv1.MachineConfigPool) []labels.Set {
 	return sets
 }
 
-// decide sets the part that p takes, as far as it does not depend on its nodes' state.
+// decide sets the part that p takes, apart from its nodes' state.
 func (p *Pool) decide(pool *mcfgv1.MachineConfigPool, generated []labels.Set, decide func(pool string) (Decision, error)) {
 	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
 	switch {
@@ -270,7 +270,7 @@ func (p *Pool) schedule(updates []NodeUpdate) {
 		return
 	}
 	p.Time = perNode.times(rounds(len(p.Nodes)-waiting, p.AtOnce))
-	// What is under way has to end first. How far it is, is not known, nor what it does.
+	// Updates under way have to end first. Neither their progress nor their steps are known.
 	p.Time.Max += perNode.times(rounds(updating, p.AtOnce)).Max
 }
 
@@ -288,9 +288,9 @@ func (p *Pool) perNode(updates []NodeUpdate) (took Range, learned bool) {
 	return took, learned
 }
 
-// TimeLeft returns how long p takes for what is left of a rollout: waiting nodes that have
-// not been taken, and underWay of them that have, of which it is not known how far they are.
-// It is zero if nothing is left or no node is taken.
+// TimeLeft returns how long p takes for the rest of a rollout: waiting nodes that have not been
+// taken, and underWay of them that have and whose progress is unknown. It is zero if nothing is
+// left or no node is taken.
 func (p *Pool) TimeLeft(waiting, underWay int, updates []NodeUpdate) Range {
 	if p.Part != Takes || p.AtOnce == 0 {
 		return Range{}

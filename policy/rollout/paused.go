@@ -51,7 +51,7 @@ func (c Cluster) waitsLine(pool *mcfgv1.MachineConfigPool, target string) string
 	return fmt.Sprintf("%d rendered configs have come since its nodes got theirs; the last, %s, waits", newer, target)
 }
 
-// pausedSince completes "is paused": since when, and by whom, as far as managed fields tell.
+// pausedSince completes "is paused": since when, and by whom, by managed fields.
 func pausedSince(pool *mcfgv1.MachineConfigPool, now time.Time) string {
 	since, by, ok := PausedSince(pool)
 	if !ok {

@@ -29,7 +29,7 @@ type NodePins struct {
 	Works, Fails bool
 }
 
-// Pinning is what is known of a PinnedImageSet on a node of a pool that takes it.
+// Pinning is the state of a PinnedImageSet on a node of a pool that takes it.
 type Pinning struct {
 	Pool, Node string
 	Set        *mcfgv1.PinnedImageSet

@@ -10,7 +10,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Pod is a pod that has not ended, or is being deleted, as far as a rollout depends on it.
+// Pod is what a rollout depends on in a pod that has not ended, or is being deleted.
 type Pod struct {
 	Namespace, Name string
 	// Node is where it runs or is to start, "" if the scheduler has not placed it.
@@ -81,7 +81,7 @@ func (p *Pod) FailingImage() string {
 // Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
 type Owner struct{ Kind, Name string }
 
-// Controller is a controller of pods, as far as it matters how it creates them.
+// Controller says how a controller creates pods.
 type Controller struct {
 	Namespace string
 	Owner
@@ -117,8 +117,8 @@ type PodSpec struct {
 	// Requests is what the scheduler reckons with: the larger of init containers and the sum
 	// of the others, with the overhead.
 	Requests corev1.ResourceList
-	// Claims are the names of PersistentVolumeClaims. EmptyDir says that a volume is an
-	// emptyDir, of which a drain by MCO loses the content (DeleteEmptyDirData).
+	// Claims are the names of PersistentVolumeClaims. EmptyDir says that a volume is an emptyDir,
+	// whose content a drain by MCO deletes (DeleteEmptyDirData).
 	Claims   []string
 	EmptyDir bool
 	// Priority is that of the pod; Preempts says that it may push others out.

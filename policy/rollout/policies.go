@@ -8,9 +8,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// DefaultPolicies returns what MCO does where nobody said otherwise (defaultClusterPolicies
-// in its pkg/apihelpers/apihelpers.go), for the files that images are pulled by and those
-// beside them.
+// DefaultPolicies returns what MCO does unless told otherwise (defaultClusterPolicies in its
+// pkg/apihelpers/apihelpers.go), for the files that images are pulled by and those beside them.
 //
 // There is no policy for drop-ins of registries.conf, so that a change of
 // containerRuntimeSearchRegistries reboots nodes.

@@ -21,7 +21,7 @@ const (
 )
 
 // Report is the conversation of MCO's controllers and its daemon on a node, in the annotations of the
-// node. It may hold anything: whoever may change a node may write there.
+// node. It may hold anything: everyone who may change a node may write there.
 type Report struct {
 	// Current and Desired are the names of rendered configs, "" where there is none.
 	Current, Desired string

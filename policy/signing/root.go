@@ -29,8 +29,8 @@ type authority struct {
 	email, hostname      string
 }
 
-// root reads what r trusts (prepareTrustRoot). Nodes do so for each signature, so that what is
-// wrong with a key is their reason for rejecting it.
+// root reads what r trusts (prepareTrustRoot). Nodes do so for each signature, and reject it for
+// the fault that they find in a key.
 func (r *Requirement) root() (*root, error) {
 	if r.hasPaths() {
 		return nil, fmt.Errorf("%w: its keys are files on the nodes", errUndecided)
@@ -102,7 +102,7 @@ func (p *PKI) authority() (*authority, error) {
 	return a, nil
 }
 
-// keysFor returns the keys of which one has to have signed s, whose signature is signed
+// keysFor returns the keys; one of them must have signed s, whose signature is signed
 // (isSignatureAccepted).
 func (t *root) keysFor(s *Signature, signed string, at time.Time) ([]crypto.PublicKey, error) {
 	switch {

@@ -11,8 +11,8 @@
 // known that does not pass by itself, or without such a cause when nothing has moved for far
 // longer (Settings). To move is to come further than before: a node that is taken, drained,
 // rebooting or done for the first time with this config, a pod that has left a node that is
-// being drained, another config for the pool. What goes back and forth does not move.
+// being drained, another config for the pool. Going back and forth is not moving.
 //
 // All times are those of one clock, the observer's: those of the cluster are shown elsewhere
-// and never compared with it. The package is pure: it asks nobody and has no clock.
+// and never compared with it. The package is pure: it has no client and no clock.
 package progress

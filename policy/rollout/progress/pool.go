@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// poolTrack is the history of a pool, as far as it was seen.
+// poolTrack is the observed history of a pool.
 type poolTrack struct {
 	name   string
 	nodes  map[string]*nodeTrack
@@ -20,8 +20,8 @@ type poolTrack struct {
 	target string
 	paused bool
 	held   string
-	// degraded is when it became degraded, zero if it is not; degradedFirst is set if it was when first
-	// seen.
+	// degraded is the time it became degraded, or zero. If degradedFirst, it was so at the first look,
+	// whose time that is.
 	degraded      time.Time
 	degradedFirst bool
 	// moved is when something moved for the last time.
@@ -91,7 +91,7 @@ func (p *poolTrack) find(o *observation) {
 	}
 }
 
-// take takes over what is said of the pool itself.
+// take copies what the observation says of the pool itself.
 func (p *poolTrack) take(o *observation) {
 	p.active, p.target = o.pool.From != "", o.pool.Target
 	p.paused, p.held = o.pool.Paused != nil, o.pool.Held

@@ -19,7 +19,7 @@ const (
 	Updating  Stage = "updating"  // taken, and not drained
 	Draining  Stage = "draining"  // its pods are evicted
 	Drained   Stage = "drained"   // and being updated
-	Rebooting Stage = "rebooting" // as far as that can be seen
+	Rebooting Stage = "rebooting" // or seems to be
 	Done      Stage = "done"
 	Degraded  Stage = "degraded" // its daemon gave up
 	Unknown   Stage = "unknown"  // its daemon has not reported

@@ -12,8 +12,8 @@ import (
 
 // Settings decide when a rollout counts as stalled.
 type Settings struct {
-	// StallAfter is how long nothing may move although a cause is known that does not pass by
-	// itself. 0 means DefaultStallAfter. Without a known cause, and while a node reboots, it is
+	// StallAfter is how long a pool may stand still, with a known lasting cause, before it counts
+	// as stalled. 0 means DefaultStallAfter. Without a known cause, and while a node reboots, it is
 	// Unexplained times as long.
 	StallAfter time.Duration
 }

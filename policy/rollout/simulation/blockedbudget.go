@@ -268,8 +268,8 @@ func (w *cluster) unplaced(s *podClass, c *circumstances) obstruction {
 	return nodeSearch.short(w.cordons(s, c))
 }
 
-// cordons returns what is known of the cordoned nodes while the budget refuses another pod than one of s:
-// it is on one of them, whichever of its pods it is.
+// cordons describes the cordoned nodes while the budget refuses a pod that is not of class s. That pod is
+// on one of them.
 func (w *cluster) cordons(s *podClass, c *circumstances) cordons {
 	nodeSearch := s.nodeSearch
 	known := cordons{none: c.own.apart(c.alone) && len(s.reach.list) == 1, weight: maxWeight, spread: map[*counter]bool{}}
@@ -301,7 +301,7 @@ func (w *cluster) cordons(s *podClass, c *circumstances) cordons {
 		known.weight = 0 // their requests count with those of rivals
 	}
 	known.none = known.none || c.alone && known.weight >= maxWeight
-	if known.none { // what is on each cordoned node counts already
+	if known.none { // the pods on each cordoned node count already
 		known.rivals, known.weight, known.spread = 0, 0, nil
 	}
 	return known

@@ -13,7 +13,7 @@ type budget struct {
 	desired int
 	// never is why it allows no eviction whatever is ready, "" if that is not so.
 	never string
-	// most is how many pods there can be of it, as far as is known.
+	// most is how many pods it may have: those expected, or those that exist if more.
 	most int
 	// drained is how many of its pods a drain evicts.
 	drained int

@@ -176,8 +176,8 @@ func (w *cluster) rounded(s *podClass, nodes *nodeSet) []int64 {
 	return rounded
 }
 
-// free returns what is left on each node for pods that move once the pod is there, nil for a
-// node that it does not fit on; and the most of each resource that any of them has left.
+// free returns the resources that each node has left for pods that move once the pod is there, nil
+// where it does not fit; and the most of each resource that any node has left.
 func (w *cluster) free(nodes *nodeSet, requests []int64) (free [][]int64, largest []int64) {
 	m := w.demand()
 	largest = make([]int64, len(requests))

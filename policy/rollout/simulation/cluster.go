@@ -60,7 +60,7 @@ type node struct {
 	taken, drained bool
 	// rank is its place in the order of its pool's nodes.
 	rank int
-	// alive says that pods can start there: the kubelet reports, as far as is known.
+	// alive says that pods can start there: the kubelet is not known to be silent.
 	alive bool
 	// cordoned is set if it is cordoned, and the rollout does not change that.
 	cordoned bool
@@ -294,7 +294,7 @@ func isGuard(p *rollout.Pod) bool {
 		strings.HasSuffix(p.Name, "-guard-"+p.Node)
 }
 
-// isNeverReplaced reports whether nobody makes another pod instead.
+// isNeverReplaced reports whether no controller or operator makes another pod instead.
 func (p *pod) isNeverReplaced() bool { return p.IsBare() && !p.guard }
 
 // addResources reads what nodes have and what pods request.

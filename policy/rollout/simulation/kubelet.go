@@ -36,7 +36,7 @@ type images struct {
 	names []string
 	ids   map[string]int32
 	// held are images on nodes before the rollout. Listed are those that nodes name in their
-	// status, of which it is not known with which credentials they were pulled.
+	// status, pulled with unknown credentials.
 	held   holdings
 	listed map[uint64]bool
 	// pinned are those that nodes hold by PinnedImageSets (rollout.Cluster.Held). MCO's daemon pulled them,
@@ -45,8 +45,8 @@ type images struct {
 	// ownPolicy are namespaces whose pods CRI-O holds to a signature policy of their own when it creates a
 	// container: it may then ask the registry about an image that is there.
 	ownPolicy map[string]bool
-	// templates are what controllers need for the pods that they make from now on, where that may be another image than those of the pods
-	// that are there (rollout.Controller.Template).
+	// templates are the images of the pods that controllers make from now on, where they may differ from those of existing pods
+	// (rollout.Controller.Template).
 	templates map[ownerKey][]imagePull
 	// shared says of images that pods with different credentials use them.
 	shared []bool

@@ -17,7 +17,7 @@ type leaving struct {
 	ended bool
 	// held says that a drain waits for it.
 	held bool
-	// sure says that it does not end by itself, as far as is known.
+	// sure says that something known keeps it from ending by itself.
 	sure bool
 }
 

@@ -239,7 +239,7 @@ func (w *cluster) leftBehind(s *podClass) int {
 	return s.keeps * drains
 }
 
-// demandOf returns what a rival requests, as far as the capacity counts it.
+// demandOf returns the part of a rival's requests that the capacity counts.
 func (w *cluster) demandOf(rival *podClass, p *nodeSearch, s *podClass) float64 {
 	if !rival.reach.overlaps(p.nodes) || s.outranks(p.nodes) && rival.spec.Priority < s.spec.Priority {
 		return 0
@@ -316,7 +316,7 @@ func (w *cluster) addUneven(s *podClass, p *nodeSearch) {
 }
 
 // ruledOut returns how much a spread constraint can rule out. Where each domain is a node, a pod on a
-// cordoned node rules out that node only. What is known of cordoned nodes goes by pods that rule out
+// cordoned node rules out that node only. The facts about cordoned nodes assume that pods rule out
 // domains, wherever the fewest are.
 func (p *nodeSearch) ruledOut(u uneven, known cordons) float64 {
 	if !u.single {

@@ -21,8 +21,8 @@ type podClass struct {
 	// requests is by the index of the resource.
 	requests []int64
 	pulls    []imagePull
-	// eligible are the nodes that the scheduler may choose, as far as that depends on nothing
-	// that changes; toleratesCordon says that a cordon does not keep the pod away.
+	// eligible are the nodes that the scheduler may choose, by conditions that do not change;
+	// toleratesCordon says that a cordon does not keep the pod away.
 	eligible *nodeSet
 	// reach are those and the ones where its pods are that move.
 	reach           *nodeSet

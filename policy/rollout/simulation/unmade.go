@@ -47,8 +47,8 @@ func (r *run) withheld(pod int32) (why string, sure bool) {
 // pkg/controller/statefulset/stateful_set_control.go of k8s.io/kubernetes).
 type podSet struct {
 	pods []int32 // by their ordinals
-	// lacks is the lowest ordinal of which there is no pod although there is one of a higher
-	// ordinal, -1 for none; lacking is the name of that pod.
+	// lacks is the lowest ordinal without a pod although a higher ordinal has one, -1 for none;
+	// lacking is the name of that pod.
 	lacks   int
 	lacking string
 	// sure says that the StatefulSet is known; any other may be of that kind.
@@ -141,7 +141,7 @@ func (s *podSet) waitsFor(w *cluster, pod, first int32, v assumption) (why strin
 	}
 }
 
-// doubts reports whether a pod may not end, or may not be made again, of which that is not known.
+// doubts reports whether it is uncertain of any pod that it ends, or is made again.
 func (w *cluster) doubts() bool {
 	isDoubtful := func(l leaving) bool { return !l.sure }
 	return slices.ContainsFunc(w.nodes, func(n node) bool { return slices.ContainsFunc(n.leaving, isDoubtful) }) ||

@@ -41,9 +41,9 @@ func (w *cluster) held(blockedBudgets []blockedBudget) map[*podClass]bool {
 	return held
 }
 
-// attribute says of each stall whether it would be there if every pull worked. What is merely
-// possible of pods that do not end or are not made again is no reason to take one by an image for
-// another one, nor to take one without any image for one by an image.
+// attribute says of each stall whether it would be there if every pull worked. Pods that merely may
+// not end or not be made again turn no stall by an image into another one, nor one without any
+// image into one by an image.
 func (w *cluster) attribute(stalls []Stall, blockedBudgets []blockedBudget) {
 	if !w.mayFail() {
 		return

@@ -32,17 +32,17 @@ func (of budgets) covering(p *rollout.Pod) []rollout.Budget {
 // refusal is the reason why a pod is not evicted.
 type refusal struct {
 	cause Cause
-	// budget is the name of the one that refuses, second that of another one that covers the
-	// pod and that nobody owns, if there is one; of is the former, where it refuses alone. Owned are those
-	// of both that are owned.
+	// budget is the name of the one that refuses, second that of another one without an owner that covers
+	// the pod, if there is one; of is the former, where it refuses alone. Owned are those of both that
+	// have an owner.
 	budget, second string
 	of             *rollout.Budget
 	owned          []rollout.Budget
 	why            string
-	// passing says that it may be so for a moment; unworkable that nobody can tell how many pods
-	// the budget is to have.
+	// passing says that it may be so for a moment; unworkable that kube-controller-manager cannot
+	// tell how many pods the budget is to have.
 	passing, unworkable bool
-	// answer is what the API server says, "" if it was not asked.
+	// answer is the API server's, "" if it was not asked.
 	answer string
 	covers func(*rollout.Pod) bool
 }

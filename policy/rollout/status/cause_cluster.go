@@ -55,7 +55,7 @@ func offenders(r *mirrors.Rejection) []string {
 }
 
 // editCommand returns the command that edits an object by its name ("ImageTagMirrorSet apps"),
-// "" for what is no object.
+// "" if name is not an object's.
 func editCommand(name string) string {
 	kind, object, _ := strings.Cut(name, " ")
 	if object == "" || !strings.HasPrefix(kind, "Image") && !strings.HasPrefix(kind, "ClusterImage") || strings.Contains(object, " ") {

@@ -95,7 +95,7 @@ func (d *diagnosis) recounted(r refusal) refusal {
 // refused is about a pod whose eviction is refused.
 func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why string) {
 	subject := p.Name + "/" + pod.Namespace + "/" + cmp.Or(r.budget, r.answer)
-	if i, known := d.refusals[subject]; known { // what is to be said of the budget is said
+	if i, known := d.refusals[subject]; known { // the budget is explained already
 		d.HoldUps[i].also(n.Name, pod.FullName())
 		return
 	}
@@ -206,7 +206,7 @@ func (d *diagnosis) beside(h *HoldUp, r refusal) (last []Remedy) {
 // explained is how many pods of a budget are explained: what keeps one keeps most.
 const explained = 3
 
-// rank puts first what is surest to be the cause.
+// rank puts the surest cause first.
 func rank(c Cause) int {
 	return slices.Index([]Cause{CauseImageNotPulled, CausePodNotPlaced, CausePodFails, CausePodNotReady}, c)
 }
@@ -245,16 +245,16 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	return remedies
 }
 
-// askOwnerOf shows what the owner of a budget waits for. Nobody else is to change or go around the budget: it may be all that keeps
-// data within reach.
+// askOwnerOf shows what the owner of a budget waits for. The owner alone may change or bypass the budget: it may be all that
+// keeps data within reach.
 func askOwnerOf(b rollout.Budget) Remedy {
 	o := rollout.OwnerOf(b)
 	kind := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind().String()
 	return look(in(b.Namespace)+"describe "+arg(strings.ToLower(kind))+" "+arg(o.Name), "shows what "+b.Maker()+" waits for; it lets the drain go on when that is there")
 }
 
-// counting has the budget count existing pods, of which one may go; of bare pods, which nothing
-// replaces, all may.
+// counting has the budget count existing pods and lets one go; it lets all bare pods go, which
+// nothing replaces.
 func (d *diagnosis) counting(pod *rollout.Pod, r refusal) Remedy {
 	least := 0
 	for _, other := range d.of[pod.Namespace] {

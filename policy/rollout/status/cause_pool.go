@@ -92,7 +92,7 @@ func (d *diagnosis) isFound(cause Cause) bool {
 	return slices.ContainsFunc(d.HoldUps, func(h HoldUp) bool { return h.Cause == cause })
 }
 
-// held is about a pool of which no node is taken.
+// held explains why MCO takes no node of a pool.
 func (d *diagnosis) held(p *Pool) {
 	h := HoldUp{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: chain(fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held)}
 	for _, n := range p.Left {

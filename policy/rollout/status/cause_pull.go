@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// pullOf explains that a node cannot pull an image: by which route, and what is there now.
+// pullOf explains that a node cannot pull an image: by which route, and what its places answer now.
 func (d *diagnosis) pullOf(image, node string, route path, unknown string) explanation {
 	w := explanation{cause: CauseImageNotPulled, subject: image}
 	if unknown != "" {
@@ -151,7 +151,7 @@ func (d *diagnosis) signRemedies(route path) []Remedy {
 	return remedies
 }
 
-// isSigned reports whether nodes accept what is signed of an instance at a place.
+// isSigned reports whether nodes accept a signature of an instance at a place.
 func (d *diagnosis) isSigned(at PlaceAsked, digest string) bool {
 	return slices.ContainsFunc(d.Evidence.Places[at.Place].Signatures, func(s SignatureAnswer) bool { return s.Digest == digest && s.Accepted })
 }

@@ -197,8 +197,8 @@ func (d *diagnosis) toCome(w *explanation, p *rollout.Pod, image string, route p
 // lostPlace is a place that nodes asked for an image before a change, and no longer ask.
 type lostPlace struct {
 	PlaceAsked
-	// by says which object did it; command puts it back, and after is what is in force then. They are
-	// empty where that is not clear.
+	// by says which object did it; command puts it back, and after is the configuration in force
+	// then. They are empty where that is not clear.
 	by, command string
 	after       *mirrors.Set
 }

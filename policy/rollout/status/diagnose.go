@@ -9,8 +9,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Diagnose says why the nodes and pools of a cluster do not move, as far as its objects and
-// in.Evidence show it. Set is the mirror configuration in force.
+// Diagnose says why the nodes and pools of a cluster do not move, by its objects and in.Evidence.
+// Set is the mirror configuration in force.
 func Diagnose(in Input, set mirrors.Set) Diagnosis {
 	s, notes := of(in)
 	d := diagnosis{Input: in, set: set, budgets: newBudgets(in.Cluster.Budgets), refusals: map[string]int{}}

@@ -11,11 +11,10 @@ import (
 // Diagnosis lists the causes for which nodes and pools do not move.
 type Diagnosis struct {
 	// HoldUps are those of the cluster first, then those of pools, then those of nodes, in
-	// the order of a Status; each cause once. There are none where nothing is held up, as far
-	// as is known.
+	// the order of a Status; each cause once. There are none where nothing is known to be held up.
 	HoldUps []HoldUp
-	// Unknown is what could not be read and may hide that something is held up: where there
-	// are no hold-ups, it cannot be told whether all is well.
+	// Unknown names the unread objects that may hide a hold-up: without hold-ups, it cannot be told
+	// whether all is well.
 	Unknown []string
 	// Notes say what else is not known, or is out of the ordinary without holding anything up.
 	Notes []string
@@ -90,7 +89,7 @@ const (
 	CausePodNotReady        Cause = "PodNotReady"       // a replacement runs and is not ready
 	CauseBudgetFull         Cause = "BudgetFull"        // a budget never has room for a drain
 	CauseSeveralBudgets     Cause = "SeveralBudgets"    // several budgets cover one pod
-	CauseBudgetNotObserved  Cause = "BudgetNotObserved" // nobody keeps the status of a budget up to date
+	CauseBudgetNotObserved  Cause = "BudgetNotObserved" // the status of a budget is out of date
 	CauseEvictionRefused    Cause = "EvictionRefused"   // the API server refuses for another reason
 	CausePodNotEnding       Cause = "PodNotEnding"
 	CauseFileChanged        Cause = "FileChanged"      // a file on the node is not what MCO wrote

@@ -6,6 +6,6 @@
 //	d := status.Diagnose(in, set)
 //	v := status.Verify(status.VerifyInput{Input: in, Mirrors: set})
 //
-// It is the same for a running cluster and for a dump. What could not be read is said, and
-// never counts as well. The package is pure: it asks nobody and has no clock.
+// It is the same for a running cluster and for a dump. It names the objects that could not be read,
+// and never takes them to be well. The package is pure: it has no client and no clock.
 package status

@@ -72,9 +72,9 @@ type Evidence struct {
 	Places map[Place]Answer
 	// Owners are what controllers of pods say.
 	Owners map[OwnerName]Made
-	// Requests are the certificates that kubelets wait for, nil if nobody has asked.
+	// Requests are the certificates that kubelets wait for, nil if not asked for.
 	Requests []CertificateRequest
-	// Configs are the MachineConfigs that MCO has not rendered itself, nil if nobody has asked.
+	// Configs are the MachineConfigs that MCO has not rendered itself, nil if not asked for.
 	Configs []MachineConfig
 	// Notes say what could not be asked, and what it takes.
 	Notes []string
@@ -178,7 +178,7 @@ func (d *diagnosis) askPlaces(places []PlaceAsked) {
 	}
 }
 
-// answersLink says what places answered, "" if nobody has asked.
+// answersLink says what places answered, "" if none was asked.
 func (d *diagnosis) answersLink(places []PlaceAsked) string {
 	var parts []string
 	for _, p := range places {

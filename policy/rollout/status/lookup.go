@@ -17,7 +17,7 @@ type lookup struct {
 	nodes    map[string]*corev1.Node
 	machines map[string]*mcfgv1.MachineConfigNode // by node
 	on, of   map[string][]*rollout.Pod            // by node, by namespace
-	tables   map[string]routing                   // by rendered config, as far as asked for
+	tables   map[string]routing                   // by rendered config, made when asked for
 }
 
 // routing is the routes of a rendered config, or the reason why they are not known.

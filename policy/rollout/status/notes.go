@@ -14,7 +14,7 @@ type note struct {
 	hides bool
 }
 
-// notes says what is not known.
+// notes lists the unknowns.
 func (o *overview) notes(s Status) []note {
 	var notes []note
 	for _, resource := range o.Cluster.Unknown {
@@ -33,7 +33,7 @@ func (o *overview) notes(s Status) []note {
 	return notes
 }
 
-// lacks says what is not said without a resource.
+// lacks says, by resource, which statement is missing without it.
 var lacks = map[string]string{
 	"nodes":                 "which node waits for what is not known",
 	"clusteroperators":      "what the operator says of itself is not known",

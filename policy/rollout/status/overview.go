@@ -294,7 +294,7 @@ func operatorOf(o *configv1.ClusterOperator) *Operator {
 	return status
 }
 
-// poolConditions returns those that are not as they should be: what is degraded.
+// poolConditions returns those that say that something is degraded.
 func poolConditions(conditions []mcfgv1.MachineConfigPoolCondition) []Condition {
 	var bad []Condition
 	for _, c := range conditions {

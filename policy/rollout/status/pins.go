@@ -75,8 +75,8 @@ func pinsMissing(goal Goal, c rollout.Cluster) string {
 	}
 }
 
-// untaken returns which of the wanted sets no pool takes that counts. A pool without nodes, as worker of a compact cluster, takes its sets, and
-// has nobody to pull them.
+// untaken returns the wanted sets that no pool that counts takes. A pool without nodes, as worker of a compact cluster, takes its
+// sets, but no node pulls them.
 func (g Goal) untaken(wanted []string, c rollout.Cluster) []string {
 	return slices.DeleteFunc(slices.Clone(wanted), func(name string) bool {
 		return slices.ContainsFunc(c.PinnedSets, func(set *mcfgv1.PinnedImageSet) bool {

@@ -13,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// placing lists what keeps a pod from the nodes that it may run on, as far as objects show it. It explains
-// the decision of the scheduler, and makes none.
+// placing lists what objects show to keep a pod from the nodes that it may run on. It explains the
+// decision of the scheduler, and makes none.
 type placing struct {
 	*diagnosis
 	pod           *rollout.Pod

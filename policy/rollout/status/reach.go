@@ -22,7 +22,7 @@ type Goal struct {
 // Reach is the answer to the question whether a Goal is reached.
 type Reach struct {
 	Reached bool
-	// Missing says in a clause what is still missing, "" if it is reached or not known.
+	// Missing is a clause about the parts still missing, "" if it is reached or not known.
 	Missing string
 	// Unknown says why it cannot be told, "" if it can.
 	Unknown string
@@ -73,7 +73,7 @@ func ReachOf(in VerifyInput, goal Goal) Reach {
 // counts reports whether a pool counts for g.
 func (g Goal) counts(pool string) bool { return len(g.Pools) == 0 || slices.Contains(g.Pools, pool) }
 
-// missingFor says what is known to be missing.
+// missingFor names the parts known to be missing.
 func (v *verification) missingFor(goal Goal, r Reach, notWell []string) string {
 	if goal.Edit != nil {
 		if lacking := withPinned(v.Mirrors, v.Cluster).Lacks(*goal.Edit); len(lacking) > 0 {

@@ -35,7 +35,7 @@ type Status struct {
 	Unmanaged []rollout.Unmanaged
 	// Remaining is how long the pools take that are on their way, side by side.
 	Remaining rollout.Range
-	// Notes say what is not known, and what would be needed to know it.
+	// Notes list the unknowns, and how to learn them.
 	Notes []string
 }
 
@@ -55,7 +55,7 @@ type Condition struct {
 
 // Pool is a pool, with its progress.
 type Pool struct {
-	// Pool is the forecast of what is left. Its nodes are all that there are.
+	// Pool is the forecast of the rest of the rollout. Its nodes are all that there are.
 	rollout.Pool
 	State PoolState
 	// Held is what keeps nodes from being taken, in a clause; "" if nothing does.
@@ -102,7 +102,7 @@ const (
 	PoolUnknown  PoolState = "unknown" // the nodes are not known, and MCO has not said
 )
 
-// Paused is the beginning of a pause and its author, as far as managed fields tell.
+// Paused is the beginning of a pause and its author, by managed fields.
 type Paused struct {
 	Since *time.Time
 	By    string
@@ -144,7 +144,7 @@ func (n *Node) isUnderWay() bool {
 	return n.State == NodeDraining || n.State == NodeApplying || n.State == NodeUpdating
 }
 
-// Cordoned is the time of a cordon and its author, as far as managed fields tell.
+// Cordoned is the time of a cordon and its author, by managed fields.
 type Cordoned struct {
 	Since *time.Time
 	By    string

@@ -20,8 +20,8 @@ func (d TargetDifference) String() string {
 	return fmt.Sprintf("MachineConfigPool %s is to get %s, which is not what mirror objects and MachineConfigs ask for: %s", d.Pool, d.Config, differenceText(d.Entries))
 }
 
-// TargetDifferences compares what pools are to get with what set asks for, as far as both are known. It
-// has none for a set that MCO rejects, of which it renders nothing.
+// TargetDifferences compares what pools are to get with what set asks for, where both are known. A set
+// that MCO rejects has none, as MCO renders nothing.
 func TargetDifferences(in Input, set mirrors.Set) []TargetDifference {
 	if _, err := mirrors.Resolve(set); err != nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// Trouble says what is degraded, in a clause.
+// Trouble names the degraded parts of p, in a clause.
 func (p *Pool) Trouble() string {
 	var parts []string
 	for _, n := range p.Left {

@@ -43,10 +43,10 @@ type Verification struct {
 	Nodes []NodeConfig
 	// Pulls are the images that nodes fail to pull.
 	Pulls []PullFailure
-	// Left is what is left to do; Unknown what could not be told.
+	// Left are the open tasks; Unknown what could not be told.
 	Left    []Task
 	Unknown []string
-	// NotCompared is what the objects ask for and nodes do not report. It does not affect Result.
+	// NotCompared lists what the objects ask for and nodes do not report. Result ignores it.
 	NotCompared []string
 }
 
@@ -63,7 +63,7 @@ type NodeConfig struct {
 	// Config is the rendered config that the node says it has.
 	Config string
 	Result Result
-	// Why says what is not well, or not known.
+	// Why says what is wrong, or unknown.
 	Why string
 	// Differences are the entries of registries.conf, policy.json and registries.d that the
 	// objects make (After) and those that the node has (Before).
@@ -107,7 +107,7 @@ type verification struct {
 	VerifyInput
 	*lookup
 	wanted map[string]rollout.Files // what the objects ask for, by pool
-	// compared caches how that differs from configs, of which nodes have few.
+	// compared caches how that differs from configs, as nodes share a few.
 	compared map[poolConfig]comparison
 	members  rollout.Forecast
 }
@@ -282,7 +282,7 @@ func (v *verification) pullFailure(p *rollout.Pod) PullFailure {
 	return f
 }
 
-// pools says what is left to do for pools that have not come to rest.
+// pools lists the open tasks of pools that have not come to rest.
 func (v *verification) pools(s Status) {
 	for _, p := range s.Pools {
 		switch p.State {
