@@ -7,6 +7,6 @@
 //   - cluster: all of that from a running cluster; snapshot: from a dump
 //   - follow: how objects of an API server are followed, for cluster and trust
 //   - trust: the CAs and proxies of the nodes
-//   - registry: the client of one registry; presence: what is known of registries, and for
-//     how long
+//   - registry: the client of one registry; presence: the facts about registries, and how long they
+//     hold
 package inventory

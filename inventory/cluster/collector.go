@@ -8,8 +8,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
-// A Collector exports the age and the size of an Inventory to Prometheus. Its labels
-// are names of resources, of which there is a fixed number.
+// A Collector exports the age and the size of an Inventory to Prometheus. Its labels are names of
+// resources, a fixed set.
 type Collector struct{ Inventory *Inventory }
 
 func sourceDesc(name, help string) *prometheus.Desc {

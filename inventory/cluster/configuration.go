@@ -43,8 +43,8 @@ const machineConfigController = "machine-config-controller"
 // there is none.
 func (c *Inventory) Proxy() *configv1.Proxy { return c.configuration.proxy.named("cluster") }
 
-// sources returns the sources of what is not followed for its images already, which
-// is all but ClusterVersion, ControllerConfig and ClusterOperator.
+// sources returns the sources of the objects that are not followed for their images already: all but
+// ClusterVersion, ControllerConfig and ClusterOperator.
 func (c *configuration) sources(dyn dynamic.Interface) []*source {
 	return []*source{
 		single(dyn, resourceOf(operatorv1.GroupName, "v1", workloads.Machines), "cluster", objects.TrimMachineConfiguration, &c.machines),

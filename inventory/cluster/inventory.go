@@ -80,7 +80,7 @@ type Inventory struct {
 	rendered      table[*rollout.RenderedConfig] // nil for other MachineConfigs
 	pods          workloads.Table
 	statefulSets  table[rollout.Controller]
-	failing       [3]table[*rollout.Controller] // ReplicaSets, ReplicationControllers and Deployments; nil for those of which nothing counts
+	failing       [3]table[*rollout.Controller] // ReplicaSets, ReplicationControllers and Deployments; nil for those that do not count
 	quotas        table[*corev1.ResourceQuota]
 	namespaces    table[*corev1.Namespace]
 	volumes       table[*corev1.PersistentVolume]

@@ -139,7 +139,7 @@ func (c *Inventory) Stored(ctx context.Context, edits []mirrors.Edit) (mirrors.S
 	return set, err
 }
 
-// storedAs returns what is stored under the name of o, nil if nothing is.
+// storedAs returns the stored object with the name of o, nil if there is none.
 func (c *Inventory) storedAs(ctx context.Context, o mirrors.Object) (mirrors.Object, error) {
 	data, err := c.MirrorObject(ctx, o)
 	if err != nil || data == nil {
@@ -220,7 +220,7 @@ func readAll[T any](ctx context.Context, r mirrorReader, path string) ([]*T, err
 	return all, nil
 }
 
-// readPages reads what is at path page by page, until visit wants no more.
+// readPages reads the list at path page by page, until visit wants no more.
 func readPages[T any](ctx context.Context, r mirrorReader, path string, query map[string]string, size int, visit func(page []T) bool) error {
 	asked := map[string]string{"limit": strconv.Itoa(size)}
 	maps.Copy(asked, query)
@@ -236,8 +236,7 @@ func readPages[T any](ctx context.Context, r mirrorReader, path string, query ma
 	}
 }
 
-// get reads what is at path into out, and leaves out as it is if there is
-// nothing there.
+// get reads the object at path into out, and leaves out unchanged if there is none.
 func (r mirrorReader) get(ctx context.Context, path string, query map[string]string, out any) error {
 	if err := r.read(ctx, path, query, out); err != nil {
 		return fmt.Errorf("reading %s: %w", path, err)

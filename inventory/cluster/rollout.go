@@ -121,8 +121,8 @@ func (c *Inventory) controllers() []rollout.Controller {
 	return all
 }
 
-// drainOverride returns the source of ConfigMap workloads.DrainOverride, of which it matters
-// only whether it is there.
+// drainOverride returns the source of ConfigMap workloads.DrainOverride, where only its existence
+// matters.
 func drainOverride(kube kubernetes.Interface, sink follow.Sink) *source {
 	return configMap(kube, workloads.DrainOverride, func(*corev1.ConfigMap) any { return true }, sink)
 }

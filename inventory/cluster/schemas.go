@@ -27,8 +27,8 @@ type document struct {
 	pods map[string]bool
 }
 
-// withPods returns those of kinds whose objects have places for what is shaped like a pod,
-// sorted. With an error, there may be more.
+// withPods returns those of kinds whose objects have fields with the shape of a pod, sorted. With an
+// error, there may be more.
 func (s *schemas) withPods(ctx context.Context, kinds map[schema.GroupVersionResource]schema.GroupKind) ([]string, error) {
 	if len(kinds) == 0 {
 		return nil, nil

@@ -47,7 +47,7 @@ func (s holderSink) one(object types.NamespacedName) follow.Sink {
 	})
 }
 
-// An indexSink enters what is neither images nor pods by the names of objects.
+// An indexSink enters objects other than images and pods by their names.
 type indexSink[T any] struct {
 	put     func(namespace, name string, value T)
 	remove  func(namespace, name string)

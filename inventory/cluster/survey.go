@@ -33,12 +33,11 @@ import (
 // followed by a source (IsGuessable), and enters the images that they seem to name in an
 // Index.
 //
-// It lists periodically instead of watching. A cluster with 200 kinds would need 200
-// watches for objects most of which never name an image, and each watch would begin by
-// sending all objects of its kind; a guess that is some minutes old does little harm, since
-// what runs for such an object is a pod, which is followed. Objects are decoded one at a
-// time, so that the memory which a survey takes depends on the largest object, not on the
-// longest list.
+// It lists periodically instead of watching. A cluster with 200 kinds would need 200 watches, mostly
+// for objects that never name an image, and each watch would begin by sending all objects of its kind;
+// a guess that is some minutes old does little harm, since what runs for such an object is a pod, which
+// is followed. Objects are decoded one at a time, so that the memory which a survey takes depends on
+// the largest object, not on the longest list.
 type survey struct {
 	list     func(context.Context, follow.Listing, func(*unstructured.Unstructured)) error
 	served   func() ([]*metav1.APIResourceList, error)
@@ -81,7 +80,7 @@ type surveyedKind struct {
 	tried   time.Time                     // when it was last asked for
 	err     error                         // why the last attempt failed, nil if it did not
 	failed  int                           // how many attempts in a row have failed
-	holders map[types.NamespacedName]bool // what is in the Index; used for ConfigMaps only
+	holders map[types.NamespacedName]bool // those in the Index; used for ConfigMaps only
 }
 
 func newSurvey(cfg *rest.Config, kube kubernetes.Interface, index *images.Index, log logr.Logger) (*survey, error) {
@@ -211,7 +210,7 @@ func (s *survey) sort(ctx context.Context, kinds map[schema.GroupVersionResource
 	for r, k := range s.kinds {
 		if _, served := kinds[r]; !served && !lost[r.Group] {
 			delete(s.kinds, r)
-			if !still[k.kind] { // in another version, what is known stays until that is read
+			if !still[k.kind] { // another version keeps the known images until it is read
 				s.forget(k) // an API that has gone has no objects
 			}
 		}
@@ -289,8 +288,8 @@ func (s *survey) due() []schema.GroupVersionResource {
 	return due
 }
 
-// readKind lists a kind and enters what it names. If a kind cannot be listed for now, what
-// is known of it stays.
+// readKind lists a kind and enters what it names. If a kind cannot be listed for now, its known images
+// stay.
 func (s *survey) readKind(ctx context.Context, r schema.GroupVersionResource) {
 	s.mu.Lock()
 	k := s.kinds[r]
@@ -332,8 +331,8 @@ func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource,
 	return err
 }
 
-// readConfigMaps reads the ConfigMaps that list images by their names, of which it learns
-// without their content: all ConfigMaps of a cluster may be a hundred megabytes.
+// readConfigMaps reads the ConfigMaps whose names say that they list images. It first lists names only:
+// all ConfigMaps of a cluster may be a hundred megabytes.
 func (s *survey) readConfigMaps(ctx context.Context, k *surveyedKind) error {
 	var wanted []types.NamespacedName
 	err := s.list(ctx, follow.Listing{Path: "/api/v1/configmaps", NamesOnly: true}, func(o *unstructured.Unstructured) {

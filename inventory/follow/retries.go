@@ -21,7 +21,7 @@ var errCut = errors.New("the watch ended before its time")
 // retries are the delays between attempts to read a source. The zero value is ready for use.
 type retries struct {
 	mu     sync.Mutex
-	delays wait.Backoff // what is left of Source.Retry
+	delays wait.Backoff // the rest of Source.Retry
 	failed time.Time    // when the last attempt failed; zero if none did
 	listed time.Time    // when all was listed last
 	cuts   int          // how often that was because a watch was cut

@@ -26,7 +26,7 @@ type Source struct {
 	// Object is the name of the one object that is wanted, "" for all. It is asked for by
 	// that name, which a role can grant.
 	Object string
-	// Labels is a selector that narrows the resource down to what is wanted of it.
+	// Labels is a selector that narrows the resource down to the wanted objects.
 	Labels string
 	// PageSize is how many objects are listed at a time. Zero means DefaultPageSize.
 	PageSize int64
@@ -36,7 +36,7 @@ type Source struct {
 	IsAnswer func(error) bool
 	// Retry is how long to wait after a failure; nil means RetryPromptly. See Hurry.
 	Retry *wait.Backoff
-	// Trim returns what is kept of an object; nil keeps it whole.
+	// Trim returns the part of an object to keep; nil keeps it whole.
 	Trim func(runtime.Object) any
 	Sink Sink
 	// StaleAfter is how long the source may be out of reach before it is stale. Zero means
@@ -125,7 +125,7 @@ func (s *Source) Run(ctx context.Context, log logr.Logger) {
 	r.RunWithContext(klog.NewContext(ctx, log))
 }
 
-// selects narrows a list or a watch down to what is wanted.
+// selects narrows a list or a watch down to the wanted objects.
 func (s *Source) selects(options *metav1.ListOptions) {
 	options.LabelSelector = s.Labels
 	if s.Object != "" {

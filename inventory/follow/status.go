@@ -100,7 +100,7 @@ func (h *health) succeed() {
 	h.refused = time.Time{}
 }
 
-// heard takes note of an answer, of which it is not known yet whether it is complete.
+// heard notes an answer, which may turn out to be incomplete.
 func (h *health) heard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

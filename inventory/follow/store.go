@@ -80,7 +80,7 @@ func (s *Source) trimAny(o any) (*Object, error) {
 	return s.trim(object)
 }
 
-// trim returns what is left of o, which may have been trimmed already.
+// trim returns the kept part of o, which may have been trimmed already.
 func (s *Source) trim(o runtime.Object) (*Object, error) {
 	if t, ok := o.(*Object); ok {
 		return t, nil

@@ -91,7 +91,7 @@ type accounts struct {
 
 // pullSecret reports whether a pod has a pull secret other than OpenShift's own, given its
 // account and, if it names secrets, those that may be OpenShift's. Where that is unknown, both
-// results are true: such pods may be able to pull what is private to others.
+// results are true: such pods may be able to pull images that others may not.
 func (a accounts) pullSecret(key objectKey, secrets string) (own, unknown bool) {
 	account, found := a.named[key]
 	switch {

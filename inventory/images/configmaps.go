@@ -15,7 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// ConfigMapKind is the kind of ConfigMaps, of which few name images.
+// ConfigMapKind is the kind of ConfigMaps; few name images.
 var ConfigMapKind = schema.GroupKind{Kind: "ConfigMap"}
 
 // imageConfigMaps are the ConfigMaps in which the release tells operators what to deploy.
@@ -51,7 +51,7 @@ func decodeConfigMap(data []byte) (Holder, error) {
 		return Holder{}, fmt.Errorf("reading ConfigMap: %w", err)
 	}
 	if !isImageConfigMap(named.Namespace, named.Name) {
-		return Holder{}, ErrKind // what is wrong with the data of another is nothing to us
+		return Holder{}, ErrKind // faults in the data of others do not matter
 	}
 	var o corev1.ConfigMap
 	if err := json.Unmarshal(data, &o); err != nil {

@@ -13,9 +13,9 @@ import (
 // errors.Is.
 var ErrKind = errors.New("not a kind that names images")
 
-// formerGroups maps kinds in API groups of which they were before to their groups of today.
-// Owner references in old objects name them, and so do dumps and manifests that are older than
-// the cluster; the image fields are the same.
+// formerGroups maps kinds in their former API groups to their groups of today. Owner references in old
+// objects name them, and so do dumps and manifests that are older than the cluster; the image fields
+// are the same.
 var formerGroups = map[schema.GroupKind]string{
 	{Group: "extensions", Kind: "Deployment"}: "apps",
 	{Group: "extensions", Kind: "ReplicaSet"}: "apps",

@@ -8,13 +8,13 @@
 // is read:
 //
 //   - extract.go: built-in workloads and their pods; settings.go: images in the environment
-//     and the arguments of whatever has a pod spec; configmaps.go: ConfigMaps of the release
+//     and the arguments of all with a pod spec; configmaps.go: ConfigMaps of the release
 //   - openshift.go: kinds of OpenShift and its add-ons, a table of field paths;
 //     dockerfile.go: the Dockerfiles in builds
 //   - guess.go: kinds that nothing here knows; kinds.go: which of them are looked through
 //   - streams.go, tags.go and accounts.go: what depends on ImageStreams and service accounts
 //
-// The package reports what is there and judges nothing. A reference that no node could
-// parse is passed on as written, because callers will want to report it. Of each object,
-// only references, names and a few facts are kept, and no credentials at all.
+// The package reports references and judges nothing. A reference that no node could parse is passed on
+// as written, because callers will want to report it. Of each object, only references, names and a few
+// facts are kept, and no credentials at all.
 package images

@@ -87,8 +87,8 @@ func neverRan(status corev1.PodStatus) func(name string) bool {
 	}
 }
 
-// hasHadImage reports whether the container's node has got as far as to have its image: the kubelet pulls it
-// before it does anything else with the container (k8s.io/kubernetes/pkg/kubelet/kuberuntime/kuberuntime_container.go,
+// hasHadImage reports whether the container's node has already had its image: the kubelet pulls it before it does
+// anything else with the container (k8s.io/kubernetes/pkg/kubelet/kuberuntime/kuberuntime_container.go,
 // startContainer).
 func hasHadImage(s *corev1.ContainerStatus) bool {
 	if s.ImageID != "" || s.RestartCount > 0 || s.State.Waiting == nil || s.LastTerminationState.Terminated != nil {

@@ -22,8 +22,8 @@ import (
 //   - the image of an image volume, a list of images, and images in pieces
 //     (repository and tag).
 //
-// What is only in the status, or in an object that has done its work, is history: a
-// status reports, and pulls nothing. Kinds that Decode knows are better left to it.
+// An image that only the status names, or an object that has done its work, is history: a status
+// reports, and pulls nothing. Kinds that Decode knows are better left to it.
 func Guess(kind schema.GroupKind, o *unstructured.Unstructured) Holder {
 	g := guesser{
 		holder: Holder{Kind: GuessedKind(kind), Namespace: o.GetNamespace(), Name: o.GetName()},
@@ -94,7 +94,7 @@ type place struct {
 	// key is the last key of the path; for items of a list, the key of the list.
 	key   string
 	depth int
-	// images is set in what is called a list of images.
+	// images is set within a field whose key names a list of images.
 	images bool
 	// own is set below a pull secret, and doubtful below one that may be OpenShift's.
 	own, doubtful bool

@@ -37,8 +37,8 @@ type Index struct {
 	names    localNames
 	accounts accounts
 	read     map[schema.GroupKind]bool // kinds whose templates are read
-	// changed are the accounts and kinds about which what is known has changed since the
-	// consumers of images were last refreshed.
+	// changed are the accounts and kinds about which the index learned since it last refreshed the
+	// consumers of images.
 	changed conditions
 
 	placements intern.Pool[string, policy.Placement]

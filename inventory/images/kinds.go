@@ -21,7 +21,7 @@ func IsGuessable(kind schema.GroupKind) bool {
 	return !strings.Contains(name, "secret") && !strings.Contains(name, "token") && !strings.Contains(name, "credential")
 }
 
-// unsearchedGroups are API groups of which no kind is searched.
+// unsearchedGroups are API groups whose kinds are not searched.
 var unsearchedGroups = map[string]bool{
 	// Hot, or without images by their nature.
 	"events.k8s.io": true, "coordination.k8s.io": true, "discovery.k8s.io": true, "metrics.k8s.io": true,
@@ -30,11 +30,11 @@ var unsearchedGroups = map[string]bool{
 	"admissionregistration.k8s.io": true, "apiextensions.k8s.io": true, "flowcontrol.apiserver.k8s.io": true,
 	"storage.k8s.io": true, "scheduling.k8s.io": true, "networking.k8s.io": true, "node.k8s.io": true,
 	"certificates.k8s.io": true, "policy": true, "autoscaling": true, "wgpolicyk8s.io": true, "reports.kyverno.io": true,
-	// Credentials, accounts, and what is asked for rather than kept.
+	// Credentials, accounts, and requests that are not kept.
 	"oauth.openshift.io": true, "user.openshift.io": true, "authorization.openshift.io": true,
 	"project.openshift.io": true, "route.openshift.io": true, "security.openshift.io": true, "quota.openshift.io": true,
 	"security.internal.openshift.io": true,
-	// Catalogues: what could be installed, and what is in the registry already.
+	// Catalogues: packages that could be installed, and images in the registry already.
 	"packages.operators.coreos.com": true, "template.openshift.io": true, "image.openshift.io": true,
 	"samples.operator.openshift.io": true,
 	// What other clusters pull.

@@ -33,9 +33,8 @@ type Reference struct {
 	// adds to OwnPullSecret and PullSecretUnknown what it knows of the account. "" where
 	// there is none, or a pod names its own.
 	Account string
-	// Secrets are the pull secrets that a pod names, separated by spaces, if each may be the one
-	// that OpenShift has made for Account, of which an Index knows. "" where the account's own
-	// count.
+	// Secrets are the pull secrets that a pod names, separated by spaces, if each may be the one that
+	// OpenShift has made for Account, which an Index knows. "" where the account's own count.
 	Secrets string
 	// Keeper is the kind of the controller that keeps the object for a rollback. In an
 	// Index in which templates of that kind are known to be read, the Use is History. Zero for

@@ -3,8 +3,8 @@ package images
 import "encoding/json"
 
 // KindsWithPods returns the kinds of an OpenAPI document, as an API server publishes it,
-// whose objects have places for what is shaped like a pod. A schema that leaves its fields
-// open reveals nothing.
+// whose objects have fields with the shape of a pod. A schema that leaves its fields open reveals
+// nothing.
 func KindsWithPods(document []byte) (map[string]bool, error) {
 	var d openAPI
 	if err := json.Unmarshal(document, &d); err != nil {

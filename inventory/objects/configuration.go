@@ -7,8 +7,8 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 )
 
-// TrimMachineConfiguration returns what is kept of a MachineConfiguration: what nodes do
-// when a file changes, as specified and as in force.
+// TrimMachineConfiguration returns a MachineConfiguration with only the actions of nodes when a file
+// changes, as specified and as in force.
 func TrimMachineConfiguration(m *operatorv1.MachineConfiguration) *operatorv1.MachineConfiguration {
 	t := &operatorv1.MachineConfiguration{ObjectMeta: names(m)}
 	t.Spec.NodeDisruptionPolicy = m.Spec.NodeDisruptionPolicy
@@ -16,16 +16,15 @@ func TrimMachineConfiguration(m *operatorv1.MachineConfiguration) *operatorv1.Ma
 	return t
 }
 
-// TrimImageConfig returns what is kept of an image configuration: the registry
-// lists, and where the CAs are.
+// TrimImageConfig returns an image configuration with only the registry lists and the place of the CAs.
 func TrimImageConfig(i *configv1.Image) *configv1.Image {
 	t := &configv1.Image{ObjectMeta: names(i)}
 	t.Spec.RegistrySources, t.Spec.AdditionalTrustedCA, t.Spec.AllowedRegistriesForImport = i.Spec.RegistrySources, i.Spec.AdditionalTrustedCA, i.Spec.AllowedRegistriesForImport
 	return t
 }
 
-// TrimProxy returns what is kept of a proxy configuration: all but the user and the
-// password that may be in its addresses.
+// TrimProxy returns a proxy configuration without the user and the password that may be in its
+// addresses.
 func TrimProxy(p *configv1.Proxy) *configv1.Proxy {
 	t := &configv1.Proxy{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
 	for _, address := range []*string{&t.Spec.HTTPProxy, &t.Spec.HTTPSProxy, &t.Status.HTTPProxy, &t.Status.HTTPSProxy} {
@@ -34,7 +33,7 @@ func TrimProxy(p *configv1.Proxy) *configv1.Proxy {
 	return t
 }
 
-// withoutUser does not parse the address: what is not a URL may hold a password too.
+// withoutUser does not parse the address: an invalid URL may hold a password too.
 func withoutUser(address string) string {
 	scheme, rest, found := strings.Cut(address, "//")
 	if !found {
@@ -45,8 +44,8 @@ func withoutUser(address string) string {
 	return scheme + rest[strings.LastIndex(rest, "@")+1:]
 }
 
-// TrimClusterVersion returns what is kept of a ClusterVersion: the release, its channel, the releases
-// before it and those that may come next, where their signatures are, and whether it is being changed.
+// TrimClusterVersion returns a ClusterVersion with only the release, its channel, the releases before
+// it and those that may come next, where their signatures are, and whether it is being changed.
 func TrimClusterVersion(v *configv1.ClusterVersion) *configv1.ClusterVersion {
 	t := &configv1.ClusterVersion{ObjectMeta: names(v)}
 	t.UID = v.UID // Events are about it
@@ -77,8 +76,8 @@ func trimRelease(r configv1.Release) configv1.Release {
 	return configv1.Release{Version: r.Version, Image: r.Image, Architecture: r.Architecture}
 }
 
-// TrimInfrastructure returns what is kept of an Infrastructure: how many nodes the control
-// plane and the rest of the cluster have.
+// TrimInfrastructure returns an Infrastructure with only the topologies of the control plane and of the
+// rest of the cluster.
 func TrimInfrastructure(i *configv1.Infrastructure) *configv1.Infrastructure {
 	t := &configv1.Infrastructure{ObjectMeta: names(i)}
 	t.Status.ControlPlaneTopology = i.Status.ControlPlaneTopology
@@ -86,7 +85,7 @@ func TrimInfrastructure(i *configv1.Infrastructure) *configv1.Infrastructure {
 	return t
 }
 
-// TrimClusterOperator returns what is kept of a ClusterOperator: its conditions.
+// TrimClusterOperator returns a ClusterOperator with only its conditions.
 func TrimClusterOperator(o *configv1.ClusterOperator) *configv1.ClusterOperator {
 	t := &configv1.ClusterOperator{ObjectMeta: names(o)}
 	t.Status.Conditions = o.Status.Conditions

@@ -23,10 +23,9 @@ var stages = []mcfgv1.StateProgress{
 	mcfgv1.MachineConfigNodeUpdateUncordoned, mcfgv1.MachineConfigNodeUpdateRebooted, mcfgv1.MachineConfigNodeNodeDegraded,
 }
 
-// TrimMachineConfigNode returns what is kept of a MachineConfigNode: which node and pool it
-// is about, when the node was last updated, to what, and whether it was drained; and how far
-// an update has come that is under way; and which PinnedImageSets it holds. Of a node that is up to date and has none,
-// no more than two conditions are kept.
+// TrimMachineConfigNode returns a MachineConfigNode with only its node and pool, when the node was last updated, to
+// what, and whether it was drained; the progress of an update under way; and the PinnedImageSets that it holds. A node
+// that is up to date and has none keeps no more than two conditions.
 func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNode {
 	t := &mcfgv1.MachineConfigNode{ObjectMeta: names(n)}
 	t.Spec.Node, t.Spec.Pool = n.Spec.Node, n.Spec.Pool

@@ -28,15 +28,15 @@ func EndingNamespaces(all []*corev1.Namespace) map[string]bool {
 	return ending
 }
 
-// TrimQuota returns what is kept of a ResourceQuota: what it allows, and how much of that is used.
+// TrimQuota returns a ResourceQuota with only its limits and how much of them is used.
 func TrimQuota(q *corev1.ResourceQuota) *corev1.ResourceQuota {
 	t := &corev1.ResourceQuota{ObjectMeta: names(q)}
 	t.Spec.Hard, t.Status.Used = q.Spec.Hard, q.Status.Used
 	return t
 }
 
-// TrimVolume returns what is kept of a PersistentVolume: the claim that it is bound to, and
-// from which nodes it can be reached.
+// TrimVolume returns a PersistentVolume with only its phase, the claim that it is bound to, and the
+// nodes that can reach it.
 func TrimVolume(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	t := &corev1.PersistentVolume{ObjectMeta: names(v)}
 	t.Spec.NodeAffinity = v.Spec.NodeAffinity

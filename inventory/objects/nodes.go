@@ -18,9 +18,8 @@ import (
 // (openshift/machine-config-operator, pkg/daemon/constants/constants.go).
 const mcoPrefix = "machineconfiguration.openshift.io/"
 
-// TrimNode returns what is kept of a node: its labels, how old it is, what the Machine Config
-// Operator says of it, whether it takes pods and has room for them, which images it has, and
-// what kind of machine it is; and who cordoned it.
+// TrimNode returns a node with only its labels, its age, what the Machine Config Operator says of it,
+// whether it takes pods and has room for them, its images, its kind of machine, and who cordoned it.
 func TrimNode(n *corev1.Node) *corev1.Node {
 	t := &corev1.Node{ObjectMeta: names(n)}
 	t.Labels, t.CreationTimestamp = n.Labels, n.CreationTimestamp
@@ -76,10 +75,9 @@ func managed(fields []metav1.ManagedFieldsEntry, field string) []metav1.ManagedF
 	return kept
 }
 
-// TrimPool returns what is kept of a MachineConfigPool: its labels, which nodes
-// and configurations it selects, how it rolls out, which MachineConfigs it was last
-// rendered from, how far it has come, since when it is
-// paused, and whether it is being deleted and what keeps it.
+// TrimPool returns a MachineConfigPool with only its labels, the nodes and configurations that it
+// selects, how it rolls out, the MachineConfigs that it was last rendered from, how far it has come,
+// since when it is paused, and whether it is being deleted and what keeps it.
 func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	t := &mcfgv1.MachineConfigPool{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
 	t.Labels, t.DeletionTimestamp = p.Labels, p.DeletionTimestamp
@@ -97,8 +95,8 @@ func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	return t
 }
 
-// RenderedOf returns what is kept of a rendered MachineConfig: of which pool it is, and when
-// it was made; nil for another MachineConfig.
+// RenderedOf returns the pool and the creation time of a rendered MachineConfig, nil for another
+// MachineConfig.
 func RenderedOf(o metav1.Object) *rollout.RenderedConfig {
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "MachineConfigPool" && strings.HasPrefix(o.GetName(), "rendered-") {
@@ -108,8 +106,8 @@ func RenderedOf(o metav1.Object) *rollout.RenderedConfig {
 	return nil
 }
 
-// TrimControllerConfig returns what is kept of a ControllerConfig: the certificates by which
-// nodes know the API server.
+// TrimControllerConfig returns a ControllerConfig with only the certificates by which nodes know the
+// API server.
 func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
 	t := &mcfgv1.ControllerConfig{ObjectMeta: names(c)}
 	for _, certificate := range c.Status.ControllerCertificates {
@@ -120,9 +118,9 @@ func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
 	return t
 }
 
-// TrimDisruptionBudget returns what is kept of a PodDisruptionBudget: which pods
-// it selects, whose it is, how much room it leaves, whether that is up to date, and why it cannot be: the
-// eviction API refuses while the status is about an older generation.
+// TrimDisruptionBudget returns a PodDisruptionBudget with only the pods that it selects, its owner, how
+// much room it leaves, and whether that is up to date or why it cannot be: the eviction API refuses while
+// the status is about an older generation.
 func TrimDisruptionBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	t := &policyv1.PodDisruptionBudget{ObjectMeta: names(b), Spec: b.Spec, Status: b.Status}
 	t.Generation, t.OwnerReferences = b.Generation, b.OwnerReferences

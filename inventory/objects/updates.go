@@ -40,7 +40,7 @@ type UpdateConfig struct {
 	Unread string
 }
 
-// TrimFeatureGate returns what is kept of a FeatureGate: its feature set.
+// TrimFeatureGate returns a FeatureGate with only its feature set.
 func TrimFeatureGate(g *configv1.FeatureGate) *configv1.FeatureGate {
 	t := &configv1.FeatureGate{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
 	t.Spec.FeatureSet = g.Spec.FeatureSet
@@ -64,7 +64,7 @@ func isSignature(cm *corev1.ConfigMap) bool {
 	return labelled
 }
 
-// Add adds a ConfigMap of which IsOfUpdates holds.
+// Add adds a ConfigMap for which IsOfUpdates holds.
 func (u *UpdateConfig) Add(cm *corev1.ConfigMap) {
 	switch {
 	case cm.Namespace == ConfigNamespace:
@@ -78,7 +78,7 @@ func (u *UpdateConfig) Add(cm *corev1.ConfigMap) {
 	}
 }
 
-// TrimUpdateConfig returns what is kept of a ConfigMap of which IsOfUpdates holds: its data, and its label.
+// TrimUpdateConfig returns a ConfigMap for which IsOfUpdates holds with only its data and its label.
 func TrimUpdateConfig(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	t := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name}, Data: cm.Data}
 	if isSignature(cm) {

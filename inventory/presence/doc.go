@@ -1,5 +1,5 @@
-// Package presence keeps what is known about images at locations: the facts that a
-// [Prober] finds, for as long as they can be trusted.
+// Package presence keeps the facts that a [Prober] finds about images at locations, for as long as they
+// can be trusted.
 //
 //	client := registry.NewClient(registry.Options{Credentials: credentials})
 //	defer client.Close()
@@ -10,10 +10,9 @@
 // A Store answers from facts that are fresh enough ([Lifetimes]) and asks for the rest,
 // about many locations at once and each once however many callers want it. It keeps
 // asking when a caller has to leave, for the next call to find. A miss is remembered
-// for a while beyond its lifetime, for planning ([Store.Recall]). While Run runs, what Keep has
-// named stays fresh. A [Proposal]
-// answers for certificate authorities that are not in force yet, and what it learns never
-// mixes with the Store's facts.
+// for a while beyond its lifetime, for planning ([Store.Recall]). While Run runs, the locations of Keep
+// stay fresh. A [Proposal] answers for certificate authorities that are not in force yet, and never
+// mixes its facts with the Store's.
 //
 // The package knows no registry: it asks any Prober. It does not answer with a fact that
 // was found with other credentials, other trust or other node platforms than the present

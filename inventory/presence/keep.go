@@ -163,8 +163,8 @@ func lengthBiased(least, most time.Duration, u float64) time.Duration {
 // isGood reports whether f says that an image is there in full.
 func isGood(f *policy.Fact) bool { return f.Presence == policy.Present && len(f.Missing) == 0 }
 
-// mayImprove reports whether f, about ref, is a miss of a part, which ends when the image
-// is copied again. An index named by digest never lists more than it does.
+// mayImprove reports whether copying the image again could turn f, about ref, into a hit. An index
+// named by digest never lists more than it does.
 func mayImprove(ref string, f *policy.Fact) bool {
 	return len(f.Missing) > 0 || len(f.Lacks) > 0 && !mirrors.ByDigest(ref)
 }
@@ -215,7 +215,7 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 	return facts
 }
 
-// refresh looks up what is due, no more than KeepRate for each registry, and leaves the
+// refresh looks up the locations that are due, no more than KeepRate for each registry, and leaves the
 // rest to the next tick.
 func (s *Store) refresh() {
 	generation := s.prober.Generation() // it may take a lock that probes hold

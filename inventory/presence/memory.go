@@ -90,14 +90,14 @@ func (r *refusals) shared(f policy.Fact) *policy.Fact {
 	return &first
 }
 
-// get returns what is remembered about l, nil if nothing is.
+// get returns the memo about l, nil if there is none.
 func (m *memory) get(l mirrors.Location) *memo { return m.facts[l] }
 
 // Lifetimes are the times for which answers of each kind are repeated before the registry is asked
 // again. The zero value of each means its default.
 type Lifetimes struct {
-	// PresentDigest is for images looked up by digest, and for the signatures of one: what is
-	// there stays the same for as long as the mirror keeps it. 1 h.
+	// PresentDigest is for images looked up by digest, and for the signatures of one: they stay the
+	// same for as long as the mirror keeps them. 1 h.
 	PresentDigest time.Duration
 	// PresentTag is for images looked up by tag, which may be moved. 2 min.
 	PresentTag time.Duration

@@ -108,7 +108,7 @@ func (q *queue) takeAwaited(jobs *[]*job, drop func(*job)) *job {
 	return nil
 }
 
-// shift takes the first of queued, and keeps nothing of it: what is behind it may stay for long.
+// shift takes the first of queued, and clears its slot: the array may live for long.
 func shift[T any](queued *[]*T) *T {
 	first := (*queued)[0]
 	(*queued)[0] = nil

@@ -118,12 +118,11 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Presence implements review.Registries: it returns what is known about locs by the
-// time ctx ends, the first ones most likely. What is not fresh is looked up, each
-// location once however many callers want it. What was not answered when ctx ends
-// is missing from the Facts, unless it was a miss a short while ago, which is Recalled; the
-// lookup goes on all the same, for the next call to find. Locations about which nothing is
-// known are looked up before such misses are looked up again.
+// Presence implements review.Registries: it returns the facts known about locs by the time ctx ends,
+// the first ones most likely. It looks up those that are not fresh, each location once however many
+// callers want it. A location without an answer when ctx ends is missing from the Facts, unless it was
+// a miss a short while ago, which is Recalled; the lookup goes on all the same, for the next call to
+// find. Unknown locations are looked up before such misses are looked up again.
 func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	return s.ask(ctx, locs, manner{kind: asPresence})
 }
@@ -207,7 +206,7 @@ func (m *memo) aged(now time.Time) *policy.Fact {
 	return &f
 }
 
-// shared returns the fact of m for a caller that may do with it, with its age once that is noticeable.
+// shared returns m's fact for a caller that accepts an older one, with its age once that is noticeable.
 func (m *memo) shared(now time.Time) *policy.Fact {
 	if now.Sub(m.learned) < time.Second {
 		return m.fact
@@ -215,11 +214,11 @@ func (m *memo) shared(now time.Time) *policy.Fact {
 	return m.aged(now)
 }
 
-// recallable returns what is known of l and may be repeated although it may have got better
-// since it was learned: a miss, or signatures. These do not vanish, but an administrator may
-// add to them and at once try again; so they are good enough to admit a change for as long as
-// they live, and to deny it only as long as a miss is. It returns nil if there is none, if it is
-// too old, or if it has just been learned. It is called with the lock held.
+// recallable returns a memo of l that may be repeated although its state may have improved since: a
+// miss, or signatures. These do not vanish, but an administrator may add to them and at once try again;
+// so they are good enough to admit a change for as long as they live, and to deny it only as long as a
+// miss is. It returns nil if there is none, if it is too old, or if it has just been learned. It is
+// called with the lock held.
 func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) *memo {
 	m := s.memory.get(l)
 	if m == nil || !b.carries(m) || now.Sub(m.learned) < s.options.Lifetimes.Absent {
@@ -284,9 +283,9 @@ func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job
 	return facts, jobs
 }
 
-// answer returns the fact about l if it is fresh, and otherwise nil. What was found by looking deeper
-// answers for less, if all was there: missing blobs say nothing of what is otherwise known
-// of the manifest. A miss is a miss at any depth. It is called with the lock held.
+// answer returns the fact about l if it is fresh, and otherwise nil. A deeper look answers for a
+// shallower one, if all was there: missing blobs say nothing else about the manifest. A miss is a miss
+// at any depth. It is called with the lock held.
 func (s *Store) answer(l mirrors.Location, b basis, now time.Time) *policy.Fact {
 	if m := s.memory.get(l); m != nil && s.fresh(m, b, now) {
 		return m.fact
@@ -306,7 +305,7 @@ func (s *Store) answer(l mirrors.Location, b basis, now time.Time) *policy.Fact 
 
 func (s *Store) fresh(m *memo, b basis, now time.Time) bool { return b.carries(m) && s.lives(m, now) }
 
-// SetLifetimes replaces those of Options. They count for what is known already, too.
+// SetLifetimes replaces those of Options. They count for known facts, too.
 func (s *Store) SetLifetimes(l Lifetimes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

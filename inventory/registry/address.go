@@ -115,8 +115,8 @@ func checkHost(host string, allowLoopback bool) error {
 }
 
 // parseLegacyIPv4 reads the spellings that inet_aton(3) accepts and netip does
-// not: one to four numbers, each decimal, octal (0177) or hexadecimal (0x7f), of
-// which the last fills the bytes that are left. A C resolver or a proxy would.
+// not: one to four numbers, each decimal, octal (0177) or hexadecimal (0x7f); the last one fills the
+// remaining bytes. A C resolver or a proxy would.
 func parseLegacyIPv4(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {

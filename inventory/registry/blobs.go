@@ -23,9 +23,9 @@ const (
 	// (containers/storage drivers/overlay, maxDepth).
 	maxBlobs = 502
 	// blobLife spans the verification of a whole cluster, whose images have layers in
-	// common. What is learned of an image in that time lives as long as its Fact.
+	// common. The facts learned in that time about an image live as long as its Fact.
 	blobLife = time.Minute
-	// maxKnownBlobs bounds what is remembered of them: some 10 MB.
+	// maxKnownBlobs bounds their number in memory: some 10 MB.
 	maxKnownBlobs = 1 << 15
 )
 

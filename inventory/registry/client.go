@@ -96,7 +96,7 @@ type Client struct {
 	// the Client that this one is a proposal of, nil if it is not one.
 	proposals map[*Client]struct{}
 	parent    *Client
-	handOver  sync.Mutex // orders what is handed over to proposals
+	handOver  sync.Mutex // orders the handing over to proposals
 
 	// paces outlive generations, and proposals share them: how much a registry can take
 	// does not depend on who asks.
@@ -218,7 +218,7 @@ func samePool(a, b *x509.CertPool) bool {
 // generation may be different now.
 func (c *Client) Generation() uint64 { return c.current().number }
 
-// Close ends what is under way, and waits for it. It may be called twice.
+// Close ends the requests under way, and waits for them. It may be called twice.
 func (c *Client) Close() {
 	if c.parent != nil {
 		c.parent.forget(c)

@@ -18,7 +18,7 @@ import (
 const (
 	// maxConfig is the most that nodes read (containers/image internal/iolimits).
 	maxConfig = 4 << 20
-	// maxKnownConfigs bounds what is remembered of them: some 5 MB.
+	// maxKnownConfigs bounds their number in memory: some 5 MB.
 	maxKnownConfigs = 1 << 15
 )
 

@@ -52,8 +52,8 @@ func (e *endpoint) open(ctx context.Context) (*session, error) {
 	return ping.wait(ctx)
 }
 
-// startPing returns the ping under way, or one that it starts if one is needed, or
-// else what is known already.
+// startPing returns the ping under way, or one that it starts if needed, or else the known session or
+// error.
 func (e *endpoint) startPing() (*sharedCall[*session], *session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 )
 
 // Files reads files of web servers that are no registries, such as signatures of releases. It shows no credentials,
-// and otherwise keeps to what its Client does: the proxies, the addresses that are never asked, and the time limit for
-// one request. Clear text is allowed, as are redirects to it: whoever reads a file verifies it.
+// and otherwise does as its Client: the proxies, the addresses that are never asked, and the time limit for one
+// request. Clear text is allowed, as are redirects to it: the caller verifies a file.
 type Files struct{ transport *transport }
 
 // Files returns what reads files of servers with certificates by roots; nil means the system's. It is to be closed.

@@ -21,9 +21,9 @@ import (
 const (
 	// maxPlatforms bounds what a Fact remembers of an index.
 	maxPlatforms = 64
-	// maxLookedUp bounds the children of an index that are looked up. Nodes of one
-	// platform choose one; there are more only where the nodes are not known or run
-	// Windows, for each version of which an index may have a child.
+	// maxLookedUp bounds the children of an index that are looked up. Nodes of one platform choose one;
+	// there are more only where the nodes are not known or run Windows: an index may have a child for
+	// each of its versions.
 	maxLookedUp = 64
 )
 
@@ -81,10 +81,9 @@ func readIndex(mediaType string, content []byte) (x index, ok bool) {
 	return x, true
 }
 
-// chosen returns the children of which nodes of a platform would choose one. On Linux
-// that is one at most: CRI-O leaves the choice to containers/image. On Windows
-// containerd goes by the version of Windows, which is not known here, so that it may
-// be any of them.
+// chosen returns the children that nodes of a platform may choose. On Linux that is one at most: CRI-O
+// leaves the choice to containers/image. On Windows containerd goes by the version of Windows, which is
+// not known here, so that it may be any of them.
 func (x index) chosen(platform string) []indexEntry {
 	os, architecture, _ := strings.Cut(platform, "/")
 	if os == "windows" {
@@ -311,8 +310,8 @@ func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map
 	return parts, nil
 }
 
-// nested describes what is wrong with a child that is an index (containers/image
-// copy/single.go, copySingleImage).
+// nested says why nodes reject a child that is an index (containers/image copy/single.go,
+// copySingleImage).
 const nested = "is itself an index, which nodes do not accept"
 
 // checkChild looks up whether the registry has a child's manifest and, if they are to be

@@ -17,14 +17,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
-// Nodes read an attachment to its end, whatever its size. What is more than these bounds is
-// unlike any that a signer has made, and is not read here.
+// Nodes read an attachment to its end, whatever its size. No signer makes one beyond these bounds, and
+// it is not read here.
 const (
 	// maxLayers bounds the layers of an attachment: each signature, and each attestation that
 	// was put there, is one.
 	maxLayers = 32
-	// maxAttachment bounds what is kept of an attachment, in bytes. A signature with its
-	// certificates and the word of a log has some 10 kB.
+	// maxAttachment bounds the kept part of an attachment, in bytes. A signature with its certificates
+	// and the word of a log has some 10 kB.
 	maxAttachment = 256 << 10
 )
 
@@ -178,7 +178,7 @@ func (l *lookup) readLayer(ctx context.Context, layer imagespec.Descriptor) ([]b
 
 // referrers asks whether a signature refers to target in a way that nodes do not know: by the
 // referrers API or, where the registry has none, the tag that stands in for it (OCI distribution
-// specification 1.1). It is Present if there is one, and its Detail then says of which kind.
+// specification 1.1). It is Present if there is one, and its Detail then names the kind.
 func (l *lookup) referrers(ctx context.Context) (policy.Fact, error) {
 	of := *l
 	of.ofReferrers = true

@@ -16,7 +16,7 @@ type Traffic struct {
 	Answered, Throttled, Overloaded, Unanswered int
 	// Usual is how long an answer has taken of late, 0 before the first.
 	Usual time.Duration
-	// AtOnce is how many requests it is sent at once, as far as it was found to take them, of Most.
+	// AtOnce is how many requests at once, at most Most, it was found to take.
 	AtOnce, Most int
 }
 

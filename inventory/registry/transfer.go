@@ -138,7 +138,7 @@ func origin(req *http.Request) *http.Request {
 	return req
 }
 
-// splitPath splits the path of a request into the repository and what is asked of it ("manifests").
+// splitPath splits the path of a request into the repository and the kind of its request ("manifests").
 func splitPath(path string) (repository, what string) {
 	path, isAPI := strings.CutPrefix(path, "/v2/")
 	if !isAPI {

@@ -24,8 +24,8 @@ import (
 const maxRedirects = 10
 
 // A transport reaches one registry: its proxy, CAs and connections, and what may go over
-// them. Each registry has its own, so that one HTTP/2 connection serves all requests to
-// it, and so that what is trusted for one is not trusted for another.
+// them. Each registry has its own: one HTTP/2 connection serves all requests to it, and a CA trusted
+// for one registry is not trusted for another.
 type transport struct {
 	options *Options
 	base    *http.Transport
@@ -199,7 +199,7 @@ const (
 	// maxManifest is the most that nodes read (containers/image internal/iolimits). A
 	// longer manifest fails the pull.
 	maxManifest = 4 << 20
-	// maxOther bounds what is read of any other answer.
+	// maxOther bounds the read part of any other answer.
 	maxOther = 64 << 10
 )
 

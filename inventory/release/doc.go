@@ -8,9 +8,8 @@
 // Version Operator (CVO) applies, whose file names begin with their run level (0000_30_...). Layers are read
 // from the last to the first, all of them: one below may have an image policy that CVO applies as well.
 //
-// What is read was made by somebody else. Read holds no more than a few files in memory, and refuses what no
-// release has: see the limits in read.go. The digest of a layer is compared before anything in it
-// counts.
+// The image was made by somebody else. Read holds no more than a few files in memory, and refuses what no
+// release has: see the limits in read.go. The digest of a layer is compared before anything in it counts.
 //
-// A SignatureStore has signatures of release images, for which CVO asks it.
+// A SignatureStore has the signatures of release images that CVO asks for.
 package release

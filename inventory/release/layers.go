@@ -33,7 +33,7 @@ type file struct {
 	// name is its path in the image, without a slash at its beginning.
 	name string
 	size int64
-	// isLink is set for what is neither a regular file nor a folder; it has no content.
+	// isLink is set for an entry other than a regular file or a folder; it has no content.
 	isLink bool
 }
 
@@ -58,7 +58,7 @@ type reader struct {
 
 	left   []v1.Layer // the last is read next
 	hidden map[string]bool
-	// isFolder is set once a layer had the folder, or something in it: it hides what is none below.
+	// isFolder is set once a layer had the folder, or something in it: it hides non-folders below.
 	isFolder bool
 }
 
@@ -156,7 +156,7 @@ func (s *scan) archive(r io.Reader) error {
 	}
 }
 
-// What layers call a file that they remove, and a folder of which they hide what is below
+// The prefix of a file that a layer removes, and the mark of a folder whose content below it hides
 // (github.com/opencontainers/image-spec, layer.md).
 const (
 	whiteout = ".wh."
@@ -209,7 +209,7 @@ func isWithin(name, of string) bool {
 	return name == of || strings.HasPrefix(name, of+"/")
 }
 
-// concerns reports whether what has a name can change what is below the folder.
+// concerns reports whether an entry of this name can change the content of the folder.
 func concerns(name string) bool {
 	return isWithin(name, folder) || isWithin(folder, name)
 }

@@ -53,8 +53,8 @@ type Image struct {
 	OS bool
 }
 
-// NoLevel is the Level of images in no manifest: operators deploy them, or nobody does until it is asked
-// for (must-gather).
+// NoLevel is the Level of images in no manifest: operators deploy them, or an administrator on demand
+// (must-gather).
 const NoLevel = -1
 
 // cvo is the name of the image that runs first.

@@ -20,7 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// The limits of what is read of a release image. Real ones have some 20 MiB of manifests.
+// The limits for reading a release image. Real ones have some 20 MiB of manifests.
 const (
 	// maxScanned bounds what layers have, unpacked, until the two files are found that make a release.
 	maxScanned = 64 << 20
@@ -47,8 +47,8 @@ const (
 var ErrNoRelease = errors.New("it is no release image")
 
 // Read reads the payload of a release image, which is called reference. The error wraps ErrNoRelease if the image
-// was read and is none. Once the two files that make a release are found, what is wrong with a layer below is
-// Payload.Unread; so is that ctx had no time for it.
+// was read and is none. Once the two files that make a release are found, Payload.Unread holds the error of a
+// layer below, or that of a ctx that ended before.
 func Read(ctx context.Context, image v1.Image, reference string) (*Payload, error) {
 	reader, err := newReader(image)
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *files) next(ctx context.Context, reader *reader) error {
 	}
 }
 
-// wrong says what is wrong with a layer before the payload was found.
+// wrong explains the error of a layer before the payload was found.
 func wrong(err error) error {
 	fault := new(Fault)
 	switch {
@@ -103,7 +103,7 @@ func wrong(err error) error {
 	}
 }
 
-// files are what is kept of the files of a release image.
+// files are the kept parts of the files of a release image.
 type files struct {
 	references, metadata []byte
 	levels               map[string]int // by digest

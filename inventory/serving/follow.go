@@ -116,7 +116,7 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 // Ready returns nil once everything has been read, or is known not to be there, or for long
-// enough that it may not be read. Until then the error names what is missing.
+// enough that it may not be read. Until then the error names the missing objects.
 func (f *Follower) Ready() error {
 	var waiting []string
 	for _, s := range f.sources() {
@@ -130,7 +130,7 @@ func (f *Follower) Ready() error {
 	return nil
 }
 
-// sources returns what is followed.
+// sources returns the followed sources.
 func (f *Follower) sources() []*follow.Source {
 	if f.options.WebhookConfiguration == "" {
 		return []*follow.Source{&f.apiServer.Source}

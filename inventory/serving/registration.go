@@ -40,8 +40,8 @@ const maxNames = 4
 // differences returns the points in which a registration is weaker than the one that was installed, or
 // refuses what that one does not. A registration that reviews more, or the same in other words, does not
 // differ: the order, labels, values that are the API server's defaults, further webhooks and rules, more
-// time, and sideEffects, with both values of which the API server sends dry runs. Neither does caBundle,
-// by which the certificate is verified.
+// time, and sideEffects, as the API server sends dry runs with both values. Neither does caBundle, by
+// which the certificate is verified.
 //
 // A webhook that is registered in several configurations does what the best of these does: the API server
 // asks all of them.
@@ -91,7 +91,7 @@ func (c comparison) differences() []string {
 	return all
 }
 
-// rules names what is not matched any more.
+// rules names the requests that no rule matches any more.
 func (c comparison) rules() string {
 	missing := map[string]bool{}
 	for _, rule := range c.want.Rules {
@@ -244,8 +244,7 @@ func (c comparison) versions() string {
 	return "admissionReviewVersions do not have v1"
 }
 
-// client: what is called by an address, as from outside of the cluster, cannot be told from
-// another program.
+// client: a guard at a URL, as outside of the cluster, cannot be told from another program.
 func (c comparison) client() string {
 	want, got := c.want.ClientConfig.Service, c.got.ClientConfig.Service
 	if want == nil || got == nil {

@@ -42,7 +42,7 @@ type jsonSplitter struct {
 	rest     []byte // the members of the document but for its items
 }
 
-// errStopped is the error of a splitter of which no more parts are wanted.
+// errStopped ends a splitter whose caller wants no more parts.
 var errStopped = errors.New("no more is wanted")
 
 // value yields the parts of the value that comes next.
@@ -119,7 +119,7 @@ func (s *jsonSplitter) valid() ([]byte, error) {
 	return value, err
 }
 
-// valid returns what is wrong with a value.
+// valid returns the error of a value, nil if it has none.
 func valid(value []byte) error {
 	if json.Valid(value) {
 		return nil
@@ -145,7 +145,7 @@ func (s *jsonSplitter) failed(err error) {
 	_ = s.emit(part{err: err, lost: lost})
 }
 
-// maxLost is how much of what is lost is searched, in bytes.
+// maxLost bounds the search of a lost part, in bytes.
 const maxLost = 64 << 20
 
 // couldBeObject reports whether text that could not be read may have had an object in it.

@@ -82,7 +82,7 @@ func (r *reader) isLaid(pool, file string) bool {
 	})
 }
 
-// The roles of MachineConfigs: those of all but masters have what is for workers, too.
+// The roles of MachineConfigs: all but masters have those of workers, too.
 const (
 	workerRole = "worker"
 	masterRole = "master"

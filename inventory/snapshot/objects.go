@@ -180,7 +180,7 @@ func (r *reader) list(h header, data []byte) error {
 // cutOf returns what a list says of items that it lacks, nil if it has all.
 func cutOf(data []byte) error {
 	var list metav1.PartialObjectMetadataList
-	_ = json.Unmarshal(data, &list) // what is no list's metadata says nothing
+	_ = json.Unmarshal(data, &list) // other data than a list's metadata says nothing
 	switch {
 	case list.RemainingItemCount != nil && *list.RemainingItemCount > 0:
 		return fmt.Errorf("a list without its other %s (metadata.remainingItemCount): only the first page was written",
@@ -209,7 +209,7 @@ func (r *reader) object(h header, data []byte) error {
 	} else {
 		r.skip(gvk.Kind)
 	}
-	if !counts || kind != podKind { // reading a pod, of which there are most, validates it too
+	if !counts || kind != podKind { // reading a pod, the most frequent kind, validates it too
 		if err := valid(data); err != nil {
 			return r.lost(err)
 		}

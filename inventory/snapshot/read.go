@@ -80,7 +80,7 @@ type reader struct {
 	Options
 	waiting  []part   // items that do not say what they are
 	hasItems bool     // whether some have come, with the end of their list still to come
-	place    *Problem // what is being read; it has no Item and no Err
+	place    *Problem // the part being read, without Item and Err
 	number   int      // of the item that is being read, 0 for none
 
 	holders   map[[3]string]*images.Holder // that are spread over many objects, by kind, namespace and name
@@ -95,7 +95,7 @@ type reader struct {
 	refused  error     // why the dump is not read at all; nil if it is
 	policy   bool      // whether there are objects of API group policy, or a list of budgets, even an empty one
 	lacks    *[]string // what the source of the dump did not know either; nil if it does not say
-	unread   []string  // resources of which something could not be read
+	unread   []string  // resources that could not be read in full
 
 	templates map[owner]bool // the objects with a template that were read
 	retained  map[[3]string]retained

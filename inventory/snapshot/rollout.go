@@ -105,7 +105,7 @@ func (r *reader) renderedConfig(data []byte) error {
 	return nil
 }
 
-// machineConfig keeps of which pool a rendered MachineConfig is.
+// machineConfig keeps the pool of a rendered MachineConfig.
 func (r *reader) machineConfig(data []byte) error {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &o); err != nil {
@@ -207,7 +207,7 @@ func (r *reader) lacking(data []byte) error {
 	r.signaturesWhy = cmp.Or(r.signaturesWhy, o.SignaturesUnread)
 	for _, part := range o.Unread {
 		gap := policy.Gap(part)
-		gap.Unread = true // whoever reads the dump cannot wait for it
+		gap.Unread = true // a reader of the dump cannot wait for it
 		r.gaps = append(r.gaps, gap)
 	}
 	if r.lacks == nil {

@@ -171,8 +171,8 @@ func (w *writer) configuration(p *configv1.Proxy, through workloads.Objects) {
 	}
 }
 
-// imageOf returns what is written of Image cluster: the registry lists, the name of the ConfigMap
-// of CAs, and what oc apply has set of them.
+// imageOf returns the part of Image cluster that is written: the registry lists, the name of the
+// ConfigMap of CAs, and what oc apply has set of them.
 func imageOf(ctx context.Context, source Source, set mirrors.Set) (*configv1.Image, error) {
 	image := bareImage(set)
 	data, err := source.MirrorObject(ctx, image)

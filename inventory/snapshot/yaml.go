@@ -9,8 +9,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 )
 
-// yamlParts yields the documents of a stream of YAML, of which the first has a number, and the items of lists one by one. A
-// part that is not YAML does not keep the next one from being read.
+// yamlParts yields the documents of a stream of YAML, numbered from first, and the items of lists one by one. A part that
+// is not YAML does not keep the next one from being read.
 //
 // Lists are split by lines, in the form in which all tools print them: "items:" in the
 // first column, and each item begun by a dash in one and the same column. Parsing a list of

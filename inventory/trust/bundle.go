@@ -58,7 +58,7 @@ func parseBundle(bundle []byte) (certificates []*x509.Certificate, problems []st
 // undecodable describes a block that pem.Decode passes over.
 const undecodable = "is not a complete PEM block on lines of its own"
 
-// parseBlock returns the certificate in a block, or what is wrong with it.
+// parseBlock returns the certificate in a block, or the fault of the block.
 func parseBlock(block *pem.Block) (*x509.Certificate, string) {
 	if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
 		return nil, "is not a plain CERTIFICATE"

@@ -25,8 +25,8 @@ type Options struct {
 	// changes. Calls come one at a time; the next waits for the last to return.
 	OnChange func(Trust)
 	// OnUnreviewed receives the names of the objects that may have changed the Trust, whenever it has
-	// changed after the first time, other than image.config/cluster, of which a webhook sees changes. It
-	// may be nil.
+	// changed after the first time, except image.config/cluster, whose changes a webhook sees. It may be
+	// nil.
 	OnUnreviewed func(objects []string)
 	// Roots are trusted whatever the cluster says; nil means the system's.
 	Roots *x509.CertPool
@@ -143,8 +143,8 @@ func (f *Follower) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Notes lists what is wrong with the Trust and what could not be read for it, each in one
-// line, for the readers of an answer that rests on it.
+// Notes lists the faults of the Trust and the objects that could not be read for it, each in one line,
+// for the readers of an answer that rests on it.
 func (f *Follower) Notes() []string {
 	var notes []string
 	for _, o := range f.all() {

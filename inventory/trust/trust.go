@@ -114,8 +114,8 @@ func proxyCAName(proxy *configv1.Proxy) string {
 	return proxy.Spec.TrustedCA.Name
 }
 
-// Problems lists what cannot be used, each in one short line: where it is, and what is
-// wrong with it. It never quotes contents.
+// Problems lists what cannot be used, each in one short line: its place and its fault. It never quotes
+// contents.
 func (t Trust) Problems() []string { return slices.Clone(t.problems) }
 
 // String keeps the passwords of proxies out of logs and failed tests.

@@ -16,7 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// StatefulSet returns what is kept of one.
+// StatefulSet returns the kept part of one.
 func StatefulSet(s *appsv1.StatefulSet) rollout.Controller {
 	c := rollout.Controller{
 		Namespace: s.Namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: s.Name},
@@ -38,8 +38,8 @@ func isUpdated(s *appsv1.StatefulSet) bool {
 	return now.ObservedGeneration == s.Generation && now.UpdateRevision != "" && now.CurrentRevision == now.UpdateRevision && now.UpdatedReplicas == now.Replicas
 }
 
-// FailingController returns what is kept of a ReplicaSet or ReplicationController, nil if it can make pods; and of a Deployment,
-// nil if nobody owns it.
+// FailingController returns the kept part of a ReplicaSet or ReplicationController, nil if it can make pods; and of a
+// Deployment, nil if it has no owner.
 func FailingController(o runtime.Object) *rollout.Controller {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
@@ -84,7 +84,7 @@ type controller struct {
 	Template []container `json:"template,omitempty"`
 }
 
-// EncodeController returns what is written of a controller to a dump, in JSON.
+// EncodeController returns a controller as a dump has it, in JSON.
 func EncodeController(c rollout.Controller) any {
 	template := each.Of(c.Template, func(c rollout.Container) container { return container(c) })
 	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Owned, c.Failure, template}

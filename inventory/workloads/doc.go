@@ -8,7 +8,7 @@
 //	}
 //	cluster := workloads.Objects{Pods: pods.Pods(), Nodes: nodes}.Cluster()
 //
-// What is kept of a pod is what the scheduler, the kubelet and budgets go by. Pods of equal
-// spec share it, so that 100,000 pods take 30 to 120 MB. There is no environment, argument,
-// annotation or secret in it.
+// A kept pod has the fields that the scheduler, the kubelet and budgets go by. Pods of equal spec share
+// it, so that 100,000 pods take 30 to 120 MB. There is no environment, argument, annotation or secret
+// in it.
 package workloads

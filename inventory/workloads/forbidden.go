@@ -74,8 +74,8 @@ func checksAt(all []policy.Check, level rollout.SecurityLevel, version api.Versi
 	return slices.DeleteFunc(at, func(c versionedCheck) bool { return overridden[c.id] })
 }
 
-// securityOf returns the strictest level that a pod meets by all versions. What is there has
-// gone through admission, and its replacement will be like it.
+// securityOf returns the strictest level that a pod meets by all versions. An existing pod has gone
+// through admission, and its replacement will be like it.
 func securityOf(pod *corev1.Pod) rollout.SecurityLevel {
 	forbids := func(check policy.CheckPodFn) bool { return !check(&pod.ObjectMeta, &pod.Spec).Allowed }
 	for _, level := range []rollout.SecurityLevel{rollout.Restricted, rollout.Baseline} {
@@ -86,8 +86,8 @@ func securityOf(pod *corev1.Pod) rollout.SecurityLevel {
 	return ""
 }
 
-// asked are the resources of which a quota asks each container to say how much it takes
-// (Constraints in pkg/quota/v1/evaluator/core/pods.go of k8s.io/kubernetes).
+// asked are the resources whose amounts a quota asks each container to state (Constraints in
+// pkg/quota/v1/evaluator/core/pods.go of k8s.io/kubernetes).
 var asked = []struct {
 	resource corev1.ResourceName
 	is       func(corev1.ResourceRequirements) corev1.ResourceList

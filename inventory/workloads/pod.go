@@ -28,7 +28,7 @@ func isOver(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// podOf returns what is kept of a pod but for its spec.
+// podOf returns the kept part of a pod, without its spec.
 func podOf(pod *corev1.Pod) rollout.Pod {
 	_, isStatic := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	reason, container, detail := failing(pod)

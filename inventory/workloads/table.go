@@ -32,8 +32,8 @@ type Table struct {
 	removed int
 }
 
-// Trim returns what is kept of a pod, nil for one that has ended and is not being deleted. The
-// pod is not changed, and parts of it may be kept.
+// Trim returns the kept part of a pod, nil for one that has ended and is not being deleted. The pod is
+// not changed, and parts of it may be kept.
 func (t *Table) Trim(pod *corev1.Pod) *rollout.Pod {
 	if hasEnded(pod) {
 		return nil

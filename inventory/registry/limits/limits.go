@@ -2,10 +2,9 @@
 // reason: how many the client of a registry, and the store that asks through it, may have
 // under way, how fast, and for how long. It holds nothing else.
 //
-// They work together. A store starts up to ProbesPerRegistry probes; each puts its
-// requests as slots of the registry's pace become free, of which there are at most
-// RequestsPerRegistry and fewer where the registry is slow or refuses, and no faster
-// than the registry's own published rate.
+// They work together. A store starts up to ProbesPerRegistry probes; each sends its requests as slots
+// of the registry's pace become free: at most RequestsPerRegistry slots, fewer where the registry is
+// slow or refuses; and no faster than the registry's own published rate.
 package limits
 
 import "time"
@@ -55,9 +54,8 @@ const (
 	// registry: token servers are guarded more closely than manifests. Quay publishes 120
 	// a second with a burst of 2.
 	TokensAtOnce = 1
-	// BlobsPerImage bounds the blobs of one image that are asked for at a time, as far as
-	// the registry's pace allows: an eighth of its slots, so that one image of many layers
-	// leaves room for the others.
+	// BlobsPerImage bounds the blobs of one image that are asked for at a time, within the registry's
+	// pace: an eighth of its slots, so that one image of many layers leaves room for the others.
 	BlobsPerImage = 8
 	// LongBodies bounds the answers beyond LongBody that one Client, with its proposals,
 	// reads at a time: few are as long, and to read all at once would let registries
