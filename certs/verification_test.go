@@ -180,7 +180,7 @@ func TestCollector(t *testing.T) {
 	reloader := load(t, dir)
 	var webhooks []Webhook
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(Collector{Reloader: reloader, Verification: NewVerification(reloader, func() []Webhook { return webhooks })})
+	registry.MustRegister(Metrics(reloader, NewVerification(reloader, func() []Webhook { return webhooks })))
 	expect := func(reason string, want map[string]float64) {
 		t.Helper()
 		families, err := registry.Gather()

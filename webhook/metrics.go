@@ -20,9 +20,10 @@ import (
 type metrics struct {
 	reviews  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
-	deadline prometheus.Histogram
+	deadline *prometheus.HistogramVec
 	refused  *prometheus.CounterVec
 	override *prometheus.CounterVec
+	table    register.Table
 }
 
 // durationBuckets reach from an answer that needed no registry (the aim is 20 ms)
@@ -33,30 +34,19 @@ var durationBuckets = []float64{.005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10,
 var deadlineBuckets = []float64{.1, .25, .5, .75, .9, .95, 1}
 
 func newMetrics() *metrics {
+	var t register.Table
 	m := &metrics{
-		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mirrorset_guard_reviews_total",
-			Help: "Admission requests by kind, operation and verdict (allowed, denied, waived, overridden, none, malformed, skipped); waived was denied by the rules and admitted because of the mode.",
-		}, []string{"kind", "operation", "verdict"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "mirrorset_guard_review_duration_seconds",
-			Help:    "Time from an admission request to its answer, by verdict.",
-			Buckets: durationBuckets,
-		}, []string{"verdict"}),
-		deadline: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "mirrorset_guard_review_deadline_ratio",
-			Help:    "Time that a review took, as a part of the time it had until the API server would have stopped waiting; 1 if it ran out of time.",
-			Buckets: deadlineBuckets,
-		}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mirrorset_guard_requests_refused_total",
-			Help: "HTTP requests that got no admission response, by reason.",
-		}, []string{"reason"}),
-		override: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mirrorset_guard_overrides_total",
-			Help: "Refused changes with the annotation " + OverrideAnnotation + " by outcome (used once it is in force, unconfirmed if it never is, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
-		}, []string{"result"}),
+		reviews: t.Counter("mirrorset_guard_reviews_total",
+			"Admission requests by kind, operation and verdict (allowed, denied, waived, overridden, none, malformed, skipped); waived was denied by the rules and admitted because of the mode.",
+			"kind", "operation", "verdict"),
+		duration: t.Histogram("mirrorset_guard_review_duration_seconds", "Time from an admission request to its answer, by verdict.", durationBuckets, "verdict"),
+		deadline: t.Histogram("mirrorset_guard_review_deadline_ratio",
+			"Time that a review took, as a part of the time it had until the API server would have stopped waiting; 1 if it ran out of time.", deadlineBuckets),
+		refused: t.Counter("mirrorset_guard_requests_refused_total", "HTTP requests that got no admission response, by reason.", "reason"),
+		override: t.Counter("mirrorset_guard_overrides_total",
+			"Refused changes with the annotation "+OverrideAnnotation+" by outcome (used once it is in force, unconfirmed if it never is, no_reason, wrong_code, forbidden, unknown), dry runs excepted.", "result"),
 	}
+	m.table = t
 	m.initialise()
 	return m
 }
@@ -64,6 +54,7 @@ func newMetrics() *metrics {
 // initialise makes the series that alerts and dashboards ask for, at 0: a counter that comes
 // into being with its first event does not increase by it.
 func (m *metrics) initialise() {
+	m.deadline.WithLabelValues()
 	for _, v := range verdicts {
 		m.duration.WithLabelValues(string(v))
 		for _, kind := range kinds {
@@ -82,7 +73,7 @@ func (m *metrics) initialise() {
 
 // register registers the metrics with r, if there is one.
 func (m *metrics) register(r prometheus.Registerer) error {
-	return register.Metrics(r, "webhook", m.reviews, m.duration, m.deadline, m.refused, m.override)
+	return m.table.Register(r, "webhook")
 }
 
 func (m *metrics) decided(r *request, a answer, took time.Duration) {
@@ -113,15 +104,15 @@ func (m *metrics) usedUp(ctx context.Context, a answer, start time.Time, took ti
 		return
 	}
 	if a.record.Verdict.Counts.Pending > 0 {
-		m.deadline.Observe(1)
+		m.deadline.WithLabelValues().Observe(1)
 		return
 	}
 	had := deadline.Sub(start)
 	if had -= review.KeptBack(decidingTime, had); had > took {
-		m.deadline.Observe(took.Seconds() / had.Seconds())
+		m.deadline.WithLabelValues().Observe(took.Seconds() / had.Seconds())
 		return
 	}
-	m.deadline.Observe(1)
+	m.deadline.WithLabelValues().Observe(1)
 }
 
 func (m *metrics) refusedRequest(reason string) {

@@ -17,7 +17,7 @@ func TestCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"), runningPod("b", "quay.io/a:1"))
 		c := newInventory(mirrorReader{}, api, noCustom(), Options{StaleAfter: time.Minute})
-		if err := testutil.CollectAndCompare(Collector{c}, strings.NewReader(`
+		if err := testutil.CollectAndCompare(c.Metrics(), strings.NewReader(`
 # HELP mirrorset_guard_inventory_images Images that something in the cluster names.
 # TYPE mirrorset_guard_inventory_images gauge
 mirrorset_guard_inventory_images 0
@@ -62,10 +62,10 @@ mirrorset_guard_inventory_source_synced{source="replicationcontrollers"} 1
 # TYPE mirrorset_guard_inventory_users gauge
 mirrorset_guard_inventory_users 2
 `
-		if err := testutil.CollectAndCompare(Collector{c}, strings.NewReader(want)); err != nil {
+		if err := testutil.CollectAndCompare(c.Metrics(), strings.NewReader(want)); err != nil {
 			t.Error(err)
 		}
-		if problems, err := testutil.CollectAndLint(Collector{c}); err != nil || len(problems) > 0 {
+		if problems, err := testutil.CollectAndLint(c.Metrics()); err != nil || len(problems) > 0 {
 			t.Errorf("%v %v", problems, err)
 		}
 	})

@@ -4,43 +4,37 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
-// A Collector exports to Prometheus whether replicas share their recent edits, how often the list was
-// disturbed, and the outcomes of the edits that were admitted.
-type Collector struct{ Edits *Edits }
-
-var (
-	sharedDesc = prometheus.NewDesc("mirrorset_guard_recent_edits_shared",
-		"1 if replicas share the changes that they admit, and so judge changes made at the same moment together; 0 if the Lease for it cannot be used. Missing if that is not known yet, or this process is the only one.", nil, nil)
-	disturbedDesc = prometheus.NewDesc("mirrorset_guard_recent_edits_disturbed_total",
-		"How often a program other than the guard wrote the Lease in which replicas share the changes that they admit, by what was done (deleted, emptied, garbage).", []string{"what"}, nil)
-	outcomesDesc = prometheus.NewDesc("mirrorset_guard_admitted_changes_total",
-		"Admitted changes by outcome: confirmed once they were seen in force, unconfirmed if they never were, because another webhook refused them or no API server had asked.", []string{"result"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (Collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sharedDesc, disturbedDesc, outcomesDesc} {
-		descs <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c Collector) Collect(metrics chan<- prometheus.Metric) {
-	if shared, known := c.Edits.areShared(); known {
-		metrics <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, register.Bool(shared))
-	}
-	c.Edits.mu.Lock()
-	defer c.Edits.mu.Unlock()
-	for kind := range kindsOfTrouble {
-		metrics <- prometheus.MustNewConstMetric(disturbedDesc, prometheus.CounterValue, float64(c.Edits.trouble.counts[kind]), kind.String())
-	}
-	for result, n := range map[string]uint64{"confirmed": c.Edits.confirmed, "unconfirmed": c.Edits.unconfirmed} {
-		metrics <- prometheus.MustNewConstMetric(outcomesDesc, prometheus.CounterValue, float64(n), result)
+// Metrics returns whether replicas share their recent edits, how often the list was disturbed, and the outcomes of the
+// edits that were admitted.
+func (e *Edits) Metrics() register.Sources {
+	return register.Sources{
+		register.Gauge("mirrorset_guard_recent_edits_shared",
+			"1 if replicas share the changes that they admit, and so judge changes made at the same moment together; 0 if the Lease for it cannot be used. Missing if that is not known yet, or this process is the only one.",
+			func(give register.Give) {
+				if shared, known := e.areShared(); known {
+					give(register.Bool(shared))
+				}
+			}),
+		register.Counter("mirrorset_guard_recent_edits_disturbed_total",
+			"How often a program other than the guard wrote the Lease in which replicas share the changes that they admit, by what was done (deleted, emptied, garbage).",
+			func(give register.Give) {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				for kind := range kindsOfTrouble {
+					give(float64(e.trouble.counts[kind]), kind.String())
+				}
+			}, "what"),
+		register.Counter("mirrorset_guard_admitted_changes_total",
+			"Admitted changes by outcome: confirmed once they were seen in force, unconfirmed if they never were, because another webhook refused them or no API server had asked.",
+			func(give register.Give) {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				give(float64(e.confirmed), "confirmed")
+				give(float64(e.unconfirmed), "unconfirmed")
+			}, "result"),
 	}
 }
 

@@ -781,7 +781,7 @@ func TestRightsChange(t *testing.T) {
 func exported(t *testing.T, e *Edits) string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(Collector{e})
+	r.MustRegister(e.Metrics())
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)

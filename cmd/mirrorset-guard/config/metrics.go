@@ -16,21 +16,14 @@ type Metrics struct {
 
 // NewMetrics returns Metrics that are registered with r.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	var t register.Table
 	m := &Metrics{
-		successful: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "mirrorset_guard_config_last_reload_successful",
-			Help: "Whether the configuration file as it is now is in force (1), or an earlier one is because it has mistakes or cannot be read (0).",
-		}),
-		seconds: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "mirrorset_guard_config_last_reload_success_timestamp_seconds",
-			Help: "When a configuration was last put in force.",
-		}),
-		mode: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "mirrorset_guard_config_mode",
-			Help: "1 for the mode in force (enforce, warn, audit), 0 for the others.",
-		}, []string{"mode"}),
+		successful: t.Gauge("mirrorset_guard_config_last_reload_successful",
+			"Whether the configuration file as it is now is in force (1), or an earlier one is because it has mistakes or cannot be read (0).").WithLabelValues(),
+		seconds: t.Gauge("mirrorset_guard_config_last_reload_success_timestamp_seconds", "When a configuration was last put in force.").WithLabelValues(),
+		mode:    t.Gauge("mirrorset_guard_config_mode", "1 for the mode in force (enforce, warn, audit), 0 for the others.", "mode"),
 	}
-	return m, register.Metrics(r, "config", m.successful, m.seconds, m.mode)
+	return m, t.Register(r, "config")
 }
 
 func (m *Metrics) reloaded(err error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
 // prepareMetrics registers what is to be known of the process as a whole.
@@ -16,18 +17,9 @@ func (g *guard) prepareMetrics() {
 		ConstLabels: prometheus.Labels{"version": cli.Version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "mirrorset_guard_ready",
-		Help: "1 if this replica can review changes, 0 while it cannot: see /readyz for the reason.",
-	}, g.readiness)
+	ready := register.Gauge("mirrorset_guard_ready", "1 if this replica can review changes, 0 while it cannot: see /readyz for the reason.",
+		func(give register.Give) { give(register.Bool(g.notReady() == nil)) })
 	g.registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, ready, g.options.lines.lost,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, register.Sources{ready}, g.options.lines.lost,
 	)
-}
-
-func (g *guard) readiness() float64 {
-	if g.notReady() != nil {
-		return 0
-	}
-	return 1
 }

@@ -38,6 +38,6 @@ func (g *guard) newRecent(config *rest.Config) (*recent.Edits, error) {
 		options.Lease = recent.NewLease(kube.CoordinationV1(), watching.CoordinationV1(), webhook.Namespace, g.replica, recent.NewSeals(g.tls.certs.Shared))
 	}
 	edits := recent.New(options)
-	g.registry.MustRegister(recent.Collector{Edits: edits})
+	g.registry.MustRegister(edits.Metrics())
 	return edits, nil
 }

@@ -182,7 +182,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if err := g.openWorld(cluster); err != nil {
 		return nil, err
 	}
-	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
+	g.registry.MustRegister(g.cluster.Metrics())
 	if g.observed, err = o.observe.port(cluster, observer{g.registry, g.cluster, g.newReporter(cluster.Host), g.nextRelease, log}); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (g *guard) prepareServing(cluster *rest.Config) (err error) {
 		return err
 	}
 	g.tls.verification = certs.NewVerification(g.tls.certs, g.tls.cluster.Webhooks)
-	g.registry.MustRegister(serving.Collector{Follower: g.tls.cluster}, certs.Collector{Reloader: g.tls.certs, Verification: g.tls.verification})
+	g.registry.MustRegister(g.tls.cluster.Metrics(), certs.Metrics(g.tls.certs, g.tls.verification))
 	return nil
 }
 

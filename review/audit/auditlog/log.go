@@ -51,11 +51,9 @@ const (
 func New(o Options) (*Log, error) {
 	l := &Log{options: o, name: Nowhere}
 	l.queue = queued.New(queued.Options{Write: l.writeLine, Loss: l.lossLine, Tried: l.tried()})
-	l.metrics = newMetrics(l.queue)
-	if err := l.metrics.register(o.Metrics); err != nil {
-		return nil, fmt.Errorf("registering audit metrics: %w", err)
-	}
-	return l, nil
+	var err error
+	l.metrics, err = newMetrics(l.queue, o.Metrics)
+	return l, err
 }
 
 // Configure directs records to Nowhere, to Stdout, or to the file that name is the path of. If it cannot be
