@@ -163,6 +163,16 @@ func (f Facts) At(l mirrors.Location) *Fact {
 }
 
 // on returns what is known about the sources of a route, in their order.
+// HasUnknown reports whether something was asked for that is not known yet.
+func (f Facts) HasUnknown() bool {
+	for _, fact := range f {
+		if fact.Presence == Unknown {
+			return true
+		}
+	}
+	return false
+}
+
 func (f Facts) on(r *mirrors.Route) []*Fact {
 	facts := make([]*Fact, len(r.Sources))
 	f.fill(facts, r)

@@ -423,6 +423,23 @@ func (r *Reviewer) LookUp(ctx context.Context, next NextLookups) (policy.Facts, 
 	return r.lookUp(ctx, r.Registries, next, renewal{})
 }
 
+const (
+	// maxAskedAgain bounds the images that a round asks for on purpose. Those beyond are asked for once a minute
+	// in the background, as all bad news is.
+	maxAskedAgain = 256
+	// askTimeout is what a registry may take that is slow but not dead.
+	askTimeout = 20 * time.Second
+)
+
+// AskAgain looks up images of a plan once more that look lost, the most important first.
+func (r *Reviewer) AskAgain(ctx context.Context, plan policy.Plan, doubtful []policy.Reroute) policy.Facts {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	plan.Reroutes = doubtful[:min(len(doubtful), maxAskedAgain)]
+	facts, _ := r.LookUp(ctx, plan.Lookups)
+	return facts
+}
+
 // LookUpParts does what LookUp does for several functions at once, none of which waits for the answers to another.
 func (r *Reviewer) LookUpParts(ctx context.Context, parts []NextLookups) (policy.Facts, []mirrors.Location) {
 	facts, asked := make([]policy.Facts, len(parts)), make([][]mirrors.Location, len(parts))

@@ -101,8 +101,3 @@ func Bool(is bool) float64 {
 	}
 	return 0
 }
-
-// Metrics registers collectors with r, if there is one.
-func Metrics(r prometheus.Registerer, part string, collectors ...prometheus.Collector) error {
-	return Table(collectors).Register(r, part)
-}

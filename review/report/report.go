@@ -1,11 +1,14 @@
-// Package report passes on what has happened to mirror objects: as log lines, and as Kubernetes
-// Events about the objects. However much happens, there are few of them.
+// Package report looks again and again, and passes on what has changed: as log lines, and as
+// Kubernetes Events about mirror objects and others. However much happens, there are few of them.
+//
+//	report.NewLoop(time.Minute, "Could not look", log).Run(ctx, round)
 //
 //	outlet := report.Outlet{Reporter: report.Events(client, author, otherwise), Budget: report.NewBudget(), Log: log}
 //	err := outlet.Pass(ctx, news)
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +25,10 @@ import (
 
 // A Report is one piece of news about one object.
 type Report struct {
-	// Object is the mirror object; nil for what cannot be put down to one.
+	// Object is the mirror object; nil for what cannot be put down to one. About says what it is about then, "" for
+	// the mirror configuration.
 	Object mirrors.Object
+	About  string
 	// Reason is that of the Event, and Warning whether it is one.
 	Reason  string
 	Warning bool
@@ -38,7 +43,7 @@ type Report struct {
 // Name is that of the object, for people.
 func (r Report) Name() string {
 	if r.Object == nil {
-		return "the mirror configuration"
+		return cmp.Or(r.About, "the mirror configuration")
 	}
 	return mirrors.NameOf(r.Object)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -54,12 +53,9 @@ type Follower struct {
 
 // NewFollower returns a Follower. It is an error if its metrics are registered already.
 func NewFollower(o Options) (*Follower, error) {
-	m := newMetrics()
-	if err := m.register(o.Metrics); err != nil {
-		return nil, err
-	}
+	m, err := newMetrics(o.Metrics)
 	o.Every = cmp.Or(o.Every, DefaultEvery)
-	return &Follower{options: o, metrics: m}, nil
+	return &Follower{options: o, metrics: m}, err
 }
 
 // DefaultEvery is how long it takes until all pools have begun that a change reaches, so that
@@ -75,18 +71,11 @@ func (f *Follower) Run(ctx context.Context) {
 	f.metrics.follows(true)
 	defer f.metrics.follows(false)
 	r := &run{Follower: f, reader: NewReader(f.options.Source), tracker: progress.NewTracker(progress.Settings{StallAfter: f.options.StallAfter}), ledger: newLedger(), targets: map[string]target{}}
-	ticker := time.NewTicker(f.options.Every)
-	defer ticker.Stop()
-	for {
-		if err := r.protected(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			f.options.Log.Error(err, "Could not follow rollouts", "stack", panics.StackOf(err))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	loop := report.NewLoop(f.options.Every, "Could not follow rollouts", f.options.Log)
+	loop.Steady = true // what does not move is counted in multiples of it, and a look takes no request
+	loop.Run(ctx, func(ctx context.Context) (bool, error) {
+		return true, r.look(ctx, time.Now())
+	})
 }
 
 // A run is the state of one call of Run.
@@ -104,11 +93,6 @@ type run struct {
 	none   bool // there are no rollouts to be followed
 
 	targets map[string]target // by pool
-}
-
-// protected keeps a fault in here from ending the guard.
-func (r *run) protected(ctx context.Context, now time.Time) error {
-	return panics.Recovered(func() error { return r.look(ctx, now) })
 }
 
 // look takes in what is new, and reports it.

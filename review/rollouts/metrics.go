@@ -21,33 +21,23 @@ type metrics struct {
 	known map[string]bool // the pools that have series
 }
 
-func newMetrics() *metrics {
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help + " Only of the replica that follows rollouts."}, labels)
-	}
+const only = " Only of the replica that follows rollouts."
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	var t register.Table
 	m := &metrics{
-		following: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "mirrorset_guard_rollout_following",
-			Help: "1 in the replica that follows the rollouts of mirror changes, else 0.",
-		}),
-		active:  gauge("mirrorset_guard_rollout_active", "1 while a change of registries.conf is on its way to nodes of the pool, else 0.", "pool"),
-		stalled: gauge("mirrorset_guard_rollout_stalled", "1 while such a rollout stands still, else 0.", "pool"),
-		unmoved: gauge("mirrorset_guard_rollout_unmoved_seconds", "For how long nothing has moved in such a rollout; 0 if there is none.", "pool"),
-		nodes:   gauge("mirrorset_guard_rollout_nodes", "Nodes of the pool by state (waiting, updating, draining, drained, rebooting, done, degraded, unknown).", "pool", "state"),
-		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mirrorset_guard_rollout_reports_total",
-			Help: "What was reported of the rollouts of mirror objects, by change (began, stalled, resumed, ended).",
-		}, []string{"change"}),
+		following: t.Gauge("mirrorset_guard_rollout_following", "1 in the replica that follows the rollouts of mirror changes, else 0.").WithLabelValues(),
+		active:    t.Gauge("mirrorset_guard_rollout_active", "1 while a change of registries.conf is on its way to nodes of the pool, else 0."+only, "pool"),
+		stalled:   t.Gauge("mirrorset_guard_rollout_stalled", "1 while such a rollout stands still, else 0."+only, "pool"),
+		unmoved:   t.Gauge("mirrorset_guard_rollout_unmoved_seconds", "For how long nothing has moved in such a rollout; 0 if there is none."+only, "pool"),
+		nodes:     t.Gauge("mirrorset_guard_rollout_nodes", "Nodes of the pool by state (waiting, updating, draining, drained, rebooting, done, degraded, unknown)."+only, "pool", "state"),
+		changes: t.Counter("mirrorset_guard_rollout_reports_total",
+			"What was reported of the rollouts of mirror objects, by change (began, stalled, resumed, ended).", "change"),
 	}
 	for _, change := range changeOf {
 		m.changes.WithLabelValues(change) // to be there from the start
 	}
-	return m
-}
-
-// register registers the metrics with r, if there is one.
-func (m *metrics) register(r prometheus.Registerer) error {
-	return register.Metrics(r, "rollouts", m.following, m.active, m.stalled, m.unmoved, m.nodes, m.changes)
+	return m, t.Register(r, "rollouts")
 }
 
 // pools writes how the pools are, and removes those that are gone.

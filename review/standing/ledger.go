@@ -10,10 +10,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
-// confirmations is how many rounds in a row must contradict what was reported of an image
-// before that is reported: a registry may be halfway through a restart.
-const confirmations = 2
-
 // A ledger knows what has been reported of each object, and what has been seen since. It is
 // not safe for concurrent use.
 type ledger struct {
@@ -29,9 +25,8 @@ type account struct {
 
 type entry struct {
 	policy.Standing
-	rank  int  // lower is more important
-	lost  bool // as last reported
-	times int  // rounds in a row that contradict that
+	rank int // lower is more important
+	lost report.Trial[bool]
 }
 
 func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
@@ -71,15 +66,11 @@ func (a *account) record(s policy.Standing, rank int, before *account) {
 		}
 	}
 	e.rank = rank
-	switch {
-	case s.Outcome == policy.Unsure: // no news
-	case (s.Outcome == policy.Fails) == e.lost:
-		e.times, e.Standing = 0, s
-	default:
-		e.times++
+	if s.Outcome != policy.Unsure { // which is no news
 		e.Standing = s
+		e.lost.Find(s.Outcome == policy.Fails)
 	}
-	if e.lost || e.times > 0 {
+	if e.lost.Reported || e.lost.Found {
 		a.entries[s.Image.Ref] = &e
 	}
 }
@@ -88,7 +79,7 @@ func (a *account) record(s policy.Standing, rank int, before *account) {
 func (l *ledger) suspects() bool {
 	for _, a := range l.accounts {
 		for _, e := range a.entries {
-			if e.times > 0 {
+			if e.lost.Differs() {
 				return true
 			}
 		}
@@ -120,7 +111,7 @@ func (l *ledger) changes() []change {
 func (a *account) confirmed(lost bool) change {
 	c := change{account: a, lost: lost}
 	for _, e := range a.entries {
-		if e.lost != lost && e.times >= confirmations {
+		if e.lost.Found == lost && e.lost.IsNews() {
 			c.entries = append(c.entries, e)
 		}
 	}
@@ -131,6 +122,6 @@ func (a *account) confirmed(lost bool) change {
 // markReported notes that c was reported.
 func (c change) markReported() {
 	for _, e := range c.entries {
-		e.lost, e.times = c.lost, 0
+		e.lost.MarkReported()
 	}
 }

@@ -21,42 +21,32 @@ type metrics struct {
 	// Of every replica.
 	facts  *prometheus.GaugeVec
 	hosts  *prometheus.GaugeVec
-	age    prometheus.GaugeFunc
 	oldest atomic.Int64 // Unix time in ns of the oldest fact, 0 for none
 }
 
-func newMetrics() *metrics {
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	}
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	var t register.Table
 	m := &metrics{
-		findings: gauge("mirrorset_guard_standing_findings",
+		findings: t.Gauge("mirrorset_guard_standing_findings",
 			"What is wrong with the mirror configuration in force, by rule. Only of the replica that verifies it.", "rule"),
-		images: gauge("mirrorset_guard_standing_images",
+		images: t.Gauge("mirrorset_guard_standing_images",
 			"Images that the configuration in force sends to mirrors, by state (held, lost, unverified). Only of the replica that verifies it.", "state"),
-		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mirrorset_guard_standing_rounds_total",
-			Help: "Verifications of the configuration in force, by result (done, failed).",
-		}, []string{"result"}),
-		leads: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "mirrorset_guard_standing_verifying",
-			Help: "1 in the replica that verifies the configuration in force and reports what changes, else 0.",
-		}),
-		facts: gauge("mirrorset_guard_standing_facts",
+		rounds: t.Counter("mirrorset_guard_standing_rounds_total",
+			"Verifications of the configuration in force, by result (done, failed).", "result"),
+		leads: t.Gauge("mirrorset_guard_standing_verifying",
+			"1 in the replica that verifies the configuration in force and reports what changes, else 0.").WithLabelValues(),
+		facts: t.Gauge("mirrorset_guard_standing_facts",
 			"What is known about the places that the configuration in force rests on, by presence.", "presence"),
-		hosts: gauge("mirrorset_guard_standing_registries",
+		hosts: t.Gauge("mirrorset_guard_standing_registries",
 			"Registries that are mirrors in the configuration in force, by state (reachable, unreachable).", "state"),
 	}
-	m.age = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "mirrorset_guard_standing_oldest_fact_age_seconds",
-		Help: "Age of the oldest fact that the configuration in force rests on; 0 if there is none.",
-	}, m.oldestAge)
+	t.Func("mirrorset_guard_standing_oldest_fact_age_seconds", "Age of the oldest fact that the configuration in force rests on; 0 if there is none.", m.oldestAge)
 	m.knows(nil)
 	m.reaches(nil)
 	for _, result := range []string{done, failed} {
 		m.rounds.WithLabelValues(result)
 	}
-	return m
+	return m, t.Register(r, "standing")
 }
 
 // The results of rounds.
@@ -64,11 +54,6 @@ const (
 	done   = "done"
 	failed = "failed"
 )
-
-// register registers the metrics with r, if there is one.
-func (m *metrics) register(r prometheus.Registerer) error {
-	return register.Metrics(r, "standing", m.findings, m.images, m.rounds, m.leads, m.facts, m.hosts, m.age)
-}
 
 func (m *metrics) oldestAge() float64 {
 	oldest := m.oldest.Load()

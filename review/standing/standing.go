@@ -19,13 +19,11 @@ package standing
 import (
 	"context"
 	"maps"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -71,7 +69,9 @@ type Verifier struct {
 	reviewer   review.Reviewer // uses what the Store knows
 	asking     review.Reviewer // asks registries
 	metrics    *metrics
-	suspicions *suspicions
+	suspicions suspicions
+
+	keeping, verifying *report.Loop
 }
 
 // New returns a Verifier. It is an error if its metrics are registered already.
@@ -79,8 +79,8 @@ func New(o Options) (*Verifier, error) {
 	if o.Every <= 0 {
 		o.Every = DefaultEvery
 	}
-	m := newMetrics()
-	if err := m.register(o.Metrics); err != nil {
+	m, err := newMetrics(o.Metrics)
+	if err != nil {
 		return nil, err
 	}
 	reviewer, asking := o.Reviewer, o.Reviewer
@@ -88,7 +88,10 @@ func New(o Options) (*Verifier, error) {
 	reviewer.Registries = review.RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
 		return o.Store.Known(locs)
 	})
-	return &Verifier{options: o, reviewer: reviewer, asking: asking, metrics: m, suspicions: newSuspicions()}, nil
+	loop := func() *report.Loop {
+		return report.NewLoop(o.Every, "Could not verify the configuration in force", o.Log)
+	}
+	return &Verifier{options: o, reviewer: reviewer, asking: asking, metrics: m, keeping: loop(), verifying: loop()}, nil
 }
 
 // Topic is the topic under which the Store keeps the facts of the configuration in force.
@@ -97,14 +100,14 @@ const Topic = "live"
 // Keep tells the Store which facts the configuration in force rests on, until ctx ends.
 func (v *Verifier) Keep(ctx context.Context) {
 	registries := map[string]bool{}
-	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
+	v.keeping.Run(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.Look(ctx)
 		if err == nil {
 			now := reachability(record)
 			v.metrics.reaches(now)
 			v.tellReachability(registries, now)
 		}
-		return !awaits(record), err
+		return !record.Facts.HasUnknown(), err
 	})
 }
 
@@ -114,7 +117,7 @@ func (v *Verifier) Verify(ctx context.Context) {
 	v.metrics.verifies(true)
 	defer v.metrics.verifies(false)
 	reported := newLedger()
-	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
+	v.verifying.Run(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.Look(ctx)
 		if err != nil {
 			v.metrics.round(err)
@@ -125,55 +128,8 @@ func (v *Verifier) Verify(ctx context.Context) {
 		reported.record(standings)
 		err = v.report(ctx, reported)
 		v.metrics.round(err)
-		return !awaits(record) && !reported.suspects(), err
+		return !record.Facts.HasUnknown() && !reported.suspects(), err
 	})
-}
-
-// After an inconclusive round the next one comes after every/sooner.
-const sooner = 4
-
-// leastPause is the least time between two rounds, however often something changes.
-const leastPause = time.Second
-
-// repeat calls round until ctx ends, and sooner than usual where something is suspected. Errors and
-// panics are logged, and the next round may do better: no fault in here may keep reviews from being
-// answered.
-func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (settled bool, err error)) {
-	for {
-		suspected := v.suspicions.next()
-		settled, err := protected(ctx, round)
-		if err != nil && ctx.Err() == nil {
-			v.options.Log.Error(err, "Could not verify the configuration in force", "stack", panics.StackOf(err))
-		}
-		wait := v.options.Every*3/4 + rand.N(v.options.Every/2+1) //nolint:gosec // not a secret
-		if !settled {
-			wait /= sooner
-		}
-		if !pause(ctx, min(wait, leastPause), nil) || !pause(ctx, wait-leastPause, suspected) {
-			return
-		}
-	}
-}
-
-// pause waits until a time has passed or suspected is closed, and reports false once ctx has ended.
-func pause(ctx context.Context, d time.Duration, suspected <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-suspected:
-	}
-	return ctx.Err() == nil
-}
-
-func protected(ctx context.Context, round func(context.Context) (bool, error)) (settled bool, err error) {
-	settled = true // if it panics
-	err = panics.Recovered(func() (err error) {
-		settled, err = round(ctx)
-		return err
-	})
-	return settled, err
 }
 
 // lookTimeout bounds the reading of the cluster.
@@ -195,42 +151,20 @@ func (v *Verifier) Look(ctx context.Context) (review.Record, error) {
 	return record, nil
 }
 
-// awaits reports whether r rests on an answer that is not there yet.
-func awaits(r review.Record) bool {
-	for _, f := range r.Facts {
-		if f.Presence == policy.Unknown {
-			return true
-		}
-	}
-	return false
-}
-
-const (
-	// maxAskedAgain bounds the images that a round asks for on purpose. Those beyond are
-	// asked for once a minute in the background, as all bad news is.
-	maxAskedAgain = 256
-	// askTimeout is what a registry may take that is slow but not dead.
-	askTimeout = 20 * time.Second
-)
-
 // askAgain returns the states of the images of r. Before that it looks up once more, as for a
 // review, those that look lost, and enters the facts into r.
 func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Standing {
 	standings := r.Plan.Standings(r.Facts)
-	doubtful := r.Plan
-	doubtful.Reroutes = nil
+	var doubtful []policy.Reroute
 	for _, s := range standings {
-		if s.Outcome == policy.Fails && len(doubtful.Reroutes) < maxAskedAgain {
-			doubtful.Reroutes = append(doubtful.Reroutes, s.Reroute)
+		if s.Outcome == policy.Fails {
+			doubtful = append(doubtful, s.Reroute)
 		}
 	}
-	if len(doubtful.Reroutes) == 0 {
+	if len(doubtful) == 0 {
 		return standings
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	facts, _ := v.asking.LookUp(ctx, doubtful.Lookups)
-	maps.Copy(r.Facts, facts)
+	maps.Copy(r.Facts, v.asking.AskAgain(ctx, r.Plan, doubtful))
 	r.Verdict = r.Plan.Decide(r.Facts)
 	return r.Plan.Standings(r.Facts)
 }

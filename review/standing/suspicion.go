@@ -29,12 +29,9 @@ const (
 
 // Suspicions are what was reported to a Verifier as changed. They are safe for concurrent use.
 type suspicions struct {
-	mu   sync.Mutex
-	all  []suspicion
-	news chan struct{} // closed when there is another one
+	mu  sync.Mutex
+	all []suspicion
 }
-
-func newSuspicions() *suspicions { return &suspicions{news: make(chan struct{})} }
 
 func (s *suspicions) add(what string, now time.Time) {
 	s.mu.Lock()
@@ -42,15 +39,6 @@ func (s *suspicions) add(what string, now time.Time) {
 	s.all = slices.DeleteFunc(s.all, func(old suspicion) bool { return old.what == what || now.Sub(old.at) > suspectFor })
 	s.all = append(s.all, suspicion{what, now})
 	s.all = s.all[max(0, len(s.all)-maxSuspicions):]
-	close(s.news)
-	s.news = make(chan struct{})
-}
-
-// next returns what is closed with the next suspicion.
-func (s *suspicions) next() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.news
 }
 
 // since names those that are young enough, the latest first; "" for none.
@@ -68,7 +56,11 @@ func (s *suspicions) since(now time.Time) string {
 
 // Suspect says that something has changed which is not reviewed, such as "MachineConfig 99-proxies":
 // the next round begins at once, and what is found to be lost in the next minutes is reported with it.
-func (v *Verifier) Suspect(what string) { v.suspicions.add(what, time.Now()) }
+func (v *Verifier) Suspect(what string) {
+	v.suspicions.add(what, time.Now())
+	v.keeping.Soon()
+	v.verifying.Soon()
+}
 
 // remark says what a report of a loss begins with; "" for nothing.
 func (v *Verifier) remark() string {

@@ -6,12 +6,12 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 // The reasons of Events about how the webhooks are registered.
@@ -46,12 +46,12 @@ type UnreviewedOptions struct {
 // in Events.
 type Unreviewed struct {
 	options UnreviewedOptions
-	waiting chan unreviewed
+	waiting chan report.Report
 }
 
 // NewUnreviewed returns one to which nothing has been reported.
 func NewUnreviewed(o UnreviewedOptions) *Unreviewed {
-	return &Unreviewed{o, make(chan unreviewed, maxUnreviewed)}
+	return &Unreviewed{o, make(chan report.Report, maxUnreviewed)}
 }
 
 // Unseen says what may have passed without a review as things are, for reports of what is lost.
@@ -64,21 +64,19 @@ func (u *Unreviewed) Unseen() string {
 // installed, or are again, until ctx ends. Meanwhile the standing verification says what may have
 // passed, and begins a round at each such change.
 func (u *Unreviewed) TellRegistration(ctx context.Context) {
+	author := events.Author{Part: "registration", Instance: u.options.Instance, Action: "Comparing"}
 	var told serving.Registration
 	for ctx.Err() == nil {
 		now, news := u.options.Registration()
 		if now.String() != told.String() {
 			u.options.Suspect("ValidatingWebhookConfiguration " + u.options.Guard.Name)
 			u.options.Log.Info("Registration of the webhooks changed", "differences", now.Differences)
-			if err := u.write(ctx, u.registrationEvent(now, told)); err != nil {
+			if err := u.write(ctx, author, registrationReport(now, told)); err != nil {
 				u.options.Log.Error(err, "Could not tell of the registration of the webhooks")
 			} else {
 				told = now
 			}
-			select {
-			case <-time.After(registrationPause):
-			case <-ctx.Done():
-			}
+			pause(ctx, registrationPause)
 			continue
 		}
 		select {
@@ -88,45 +86,39 @@ func (u *Unreviewed) TellRegistration(ctx context.Context) {
 	}
 }
 
-func (u *Unreviewed) write(ctx context.Context, e *eventsv1.Event) error {
-	return events.Write(ctx, u.options.Client, e)
+// write writes an Event about the guard.
+func (u *Unreviewed) write(ctx context.Context, author events.Author, r report.Report) error {
+	return report.Events(u.options.Client, author, &u.options.Guard)(ctx, r)
 }
 
-func (u *Unreviewed) registrationEvent(now, before serving.Registration) *eventsv1.Event {
-	author := events.Author{Part: "registration", Instance: u.options.Instance, Action: "Comparing"}
-	if len(now.Differences) == 0 {
-		return author.Event(u.options.Guard, registrationRestored, "The webhooks are registered as they were installed; changes may have passed unseen from "+
-			before.Since.UTC().Format(time.RFC3339)+" to "+time.Now().UTC().Format(time.RFC3339), false)
+func registrationReport(now, before serving.Registration) report.Report {
+	if len(now.Differences) > 0 {
+		return report.Report{Reason: registrationChanged, Note: now.String(), Warning: true}
 	}
-	return author.Event(u.options.Guard, registrationChanged, now.String(), true)
+	return report.Report{Reason: registrationRestored, Note: "The webhooks are registered as they were installed; changes may have passed unseen from " +
+		before.Since.UTC().Format(time.RFC3339) + " to " + time.Now().UTC().Format(time.RFC3339)}
 }
 
 // maxUnreviewed bounds what waits for its Event: MachineConfigs may change by the dozen.
 const maxUnreviewed = 16
-
-// An unreviewed is something that has changed where nodes pull from, and that no webhook has seen.
-type unreviewed struct {
-	reason, note string
-	warning      bool
-}
 
 // Suspect has the configuration in force verified at once, as objects have changed that no webhook sees.
 // It does not wait.
 func (u *Unreviewed) Suspect(objects []string) {
 	for _, object := range objects {
 		note := object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew"
-		u.suspect(object, unreviewed{reason: changedWithoutReview, note: note})
+		u.suspect(object, report.Report{Reason: changedWithoutReview, Note: note})
 	}
 }
 
 // SuspectTarget does so as a pool is to get what no object asks for. No node need have it yet.
 func (u *Unreviewed) SuspectTarget(d status.TargetDifference) {
 	note := d.String() + `. "mirrorset-guard rollout verify" shows all; "mirrorset-guard rollout pause" keeps it from nodes that have not begun`
-	u.suspect("MachineConfig "+d.Config, unreviewed{renderedDiffers, note, true})
+	u.suspect("MachineConfig "+d.Config, report.Report{Reason: renderedDiffers, Note: note, Warning: true})
 }
 
-func (u *Unreviewed) suspect(object string, news unreviewed) {
-	u.options.Log.Info("Changed without a review", "object", object, "reason", news.reason)
+func (u *Unreviewed) suspect(object string, news report.Report) {
+	u.options.Log.Info("Changed without a review", "object", object, "reason", news.Reason)
 	u.options.Suspect(object)
 	select {
 	case u.waiting <- news:
@@ -145,17 +137,17 @@ func (u *Unreviewed) Tell(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case news := <-u.waiting:
-			if err := u.write(ctx, u.event(news)); err != nil {
-				u.options.Log.Error(err, "Could not tell of what changed without a review", "note", news.note)
+			if err := u.write(ctx, Author(u.options.Instance), news); err != nil {
+				u.options.Log.Error(err, "Could not tell of what changed without a review", "note", news.Note)
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		pause(ctx, time.Second)
 	}
 }
 
-func (u *Unreviewed) event(news unreviewed) *eventsv1.Event {
-	return Author(u.options.Instance).Event(u.options.Guard, news.reason, news.note, news.warning)
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }

@@ -38,12 +38,13 @@ func TestLedger(t *testing.T) {
 		l := tt.ledger
 		for i, r := range tt.rounds {
 			l.enter(found(r.version, r.state), r.settled)
-			n, changed := l.news()
-			if changed {
-				l.told()
+			tells := ""
+			for n := range l.news {
+				tells = n.Reason
+				n.Done()
 			}
-			if n.Reason != r.tells || l.notReadyRounds() != r.rounds {
-				t.Errorf("%s, round %d: tells %q, %d rounds; want %+v", name, i, n.Reason, l.notReadyRounds(), r)
+			if rounds := l.trial.Rounds(UpdateNotReady); tells != r.tells || rounds != r.rounds {
+				t.Errorf("%s, round %d: tells %q, %d rounds; want %+v", name, i, tells, rounds, r)
 			}
 		}
 	}

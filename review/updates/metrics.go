@@ -24,22 +24,15 @@ type metrics struct {
 
 const only = " Only of the replica that verifies, while a release is marked."
 
-func newMetrics() *metrics {
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "mirrorset_guard_update_" + name, Help: help + only}, labels)
-	}
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	var t register.Table
 	return &metrics{
-		state:  gauge("state", "1 for what the release that the cluster is to be updated to is, else 0, by state (ready, not_ready, unknown) and by what has marked it (desired, recommended).", "marked", "state"),
-		rounds: gauge("not_ready_rounds", "How many rounds in a row have found that the release that the cluster is to be updated to is not ready, by what has marked it (desired, recommended).", "marked"),
-		images: gauge("images", "Images of the release that the cluster is to be updated to, by state (ready, not_ready, unknown).", "state"),
-		judged: gauge("judged_timestamp_seconds", "When the release that the cluster is to be updated to was judged last."),
-		info:   gauge("info", "Always 1; the label says to which version the cluster is to be updated.", "version"),
-	}
-}
-
-// register registers the metrics with r, if there is one.
-func (m *metrics) register(r prometheus.Registerer) error {
-	return register.Metrics(r, "updates", m.state, m.rounds, m.images, m.judged, m.info)
+		state:  t.Gauge("mirrorset_guard_update_state", "1 for what the release that the cluster is to be updated to is, else 0, by state (ready, not_ready, unknown) and by what has marked it (desired, recommended)."+only, "marked", "state"),
+		rounds: t.Gauge("mirrorset_guard_update_not_ready_rounds", "How many rounds in a row have found that the release that the cluster is to be updated to is not ready, by what has marked it (desired, recommended)."+only, "marked"),
+		images: t.Gauge("mirrorset_guard_update_images", "Images of the release that the cluster is to be updated to, by state (ready, not_ready, unknown)."+only, "state"),
+		judged: t.Gauge("mirrorset_guard_update_judged_timestamp_seconds", "When the release that the cluster is to be updated to was judged last."+only),
+		info:   t.Gauge("mirrorset_guard_update_info", "Always 1; the label says to which version the cluster is to be updated."+only, "version"),
+	}, t.Register(r, "updates")
 }
 
 // states has the label of each state.

@@ -1,7 +1,6 @@
 package updates
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 // Author returns the author of Events, in the name of instance.
@@ -24,11 +24,8 @@ const (
 	UpdateNotDetermined = "UpdateNotDetermined"
 )
 
-// News is what there is to tell of the next release.
-type News struct {
-	Reason, Note string
-	Warning      bool
-}
+// reasons has the reason of each state.
+var reasons = map[readiness.State]string{readiness.Ready: UpdateReady, readiness.NotReady: UpdateNotReady, readiness.Unknown: UpdateNotDetermined}
 
 // A verdict is the finding of one round about the release that is marked.
 type verdict struct {
@@ -53,17 +50,12 @@ func (v *verdict) version() string {
 	return v.choice.Version
 }
 
-// confirmations is how many rounds in a row must agree before their verdict is reported: a registry may be halfway
-// through a restart.
-const confirmations = 2
-
-// A ledger knows the verdict that was reported last, and what has been seen since.
+// A ledger knows what has been found and reported of the release that is marked, by the reason of an Event.
 type ledger struct {
 	// first is set for a replica that has just begun: what it finds to be ready at once is no news.
-	first    bool
-	latest   verdict
-	times    int // rounds in a row that agree with latest
-	reported *readiness.State
+	first  bool
+	latest verdict
+	trial  report.Trial[string]
 }
 
 // enter enters what a round has found. One that waits for answers, and has found nothing else, says nothing yet.
@@ -72,75 +64,43 @@ func (l *ledger) enter(v verdict, settled bool) {
 		begins := l.first
 		*l = ledger{}
 		if begins {
-			ready := readiness.Ready
-			l.reported = &ready
+			l.trial.Reported = UpdateReady
 		}
 	}
-	agrees := l.times > 0 && l.latest.state() == v.state()
-	switch l.latest = v; {
-	case !settled && v.state() != readiness.NotReady:
-		l.times = 0
-	case agrees:
-		l.times++
-	default:
-		l.times = 1
-	}
-}
-
-// notReadyRounds returns how many rounds in a row have found that the release is not ready.
-func (l *ledger) notReadyRounds() int {
-	if l.latest.state() != readiness.NotReady {
-		return 0
-	}
-	return l.times
-}
-
-// news returns what has changed, if something has.
-func (l *ledger) news() (News, bool) {
-	s := l.latest.state()
-	if l.times < confirmations || l.reported != nil && *l.reported == s {
-		return News{}, false
-	}
-	return l.latest.news(), true
-}
-
-// told notes that the latest verdict was reported.
-func (l *ledger) told() {
-	s := l.latest.state()
-	l.reported = &s
-}
-
-// report reports what has changed. What cannot be written is tried again by the next round.
-func (w *Watcher) report(ctx context.Context, l *ledger) {
-	n, changed := l.news()
-	if !changed {
+	if l.latest = v; !settled && v.state() != readiness.NotReady {
+		l.trial.Interrupt()
 		return
 	}
-	if w.options.Report != nil {
-		if err := w.options.Report(ctx, n); err != nil {
-			w.options.Log.Error(err, "Could not tell of the next release")
-			return
-		}
-	}
-	l.told()
-	w.options.Log.Info("Judged the next release", "reason", n.Reason, "note", events.Note(n.Note))
+	l.trial.Find(reasons[v.state()])
 }
 
-// news says what the verdict is, in the words of the Event.
-func (v *verdict) news() News {
+// news yields what has changed, if something has.
+func (l *ledger) news(yield func(report.News) bool) {
+	if l.trial.IsNews() {
+		yield(report.News{Report: l.latest.report(), Done: l.trial.MarkReported})
+	}
+}
+
+// report says what the verdict is, in the words of the Event.
+func (v *verdict) report() report.Report {
+	return report.Report{
+		About: "the next release", Reason: reasons[v.state()], Warning: v.state() == readiness.NotReady, Message: "Judged the next release", Note: v.note(),
+	}
+}
+
+func (v *verdict) note() string {
 	marked := map[string]string{readiness.Desired: "chosen by spec.desiredUpdate", readiness.Recommended: "the newest that is recommended"}[v.marked]
 	title := strings.TrimSpace("Release "+text.Line(text.Cut(v.version(), maxNamedText))) + " (" + marked + ")"
-	switch v.state() {
-	case readiness.Ready:
-		return News{UpdateReady, fmt.Sprintf("%s is READY: %s", title, v.readiness.Summary()), false}
-	case readiness.NotReady:
-		return News{UpdateNotReady, fmt.Sprintf("%s is NOT READY: %s %s", title, v.readiness.Summary(), v.named(readiness.NotReady)), true}
-	case readiness.Unknown:
+	switch s := v.state(); {
+	case v.readiness == nil:
+		return fmt.Sprintf("It is UNKNOWN whether nodes could pull %s: %s", strings.ToLower(title[:1])+title[1:], v.reason)
+	case s == readiness.Ready:
+		return fmt.Sprintf("%s is READY: %s", title, v.readiness.Summary())
+	case s == readiness.NotReady:
+		return fmt.Sprintf("%s is NOT READY: %s %s", title, v.readiness.Summary(), v.named(s))
+	default:
+		return fmt.Sprintf("%s is not known to be ready: %s %s", title, v.readiness.Summary(), v.named(s))
 	}
-	if v.readiness == nil {
-		return News{UpdateNotDetermined, fmt.Sprintf("It is UNKNOWN whether nodes could pull %s: %s", strings.ToLower(title[:1])+title[1:], v.reason), false}
-	}
-	return News{UpdateNotDetermined, fmt.Sprintf("%s is not known to be ready: %s %s", title, v.readiness.Summary(), v.named(readiness.Unknown)), false}
 }
 
 const (

@@ -17,6 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
@@ -27,7 +28,7 @@ type stage struct {
 	world.Cluster
 	version  *configv1.ClusterVersion // nil for none
 	watcher  *Watcher
-	told     []News
+	told     []report.Report
 	registry *prometheus.Registry
 }
 
@@ -69,10 +70,10 @@ func newStage(t *testing.T) (s *stage, kept *[]mirrors.Location) {
 	s.watcher, err = New(Options{
 		Cluster: s, Reviewer: w.Reviewer(), Store: store{w.Registries.Store, kept}, Carrier: w.Registries.Client, Payload: payload, Every: time.Millisecond,
 		Elsewhere: "ask the leader", Metrics: s.registry,
-		Report: func(_ context.Context, n News) error {
-			s.told = append(s.told, n)
+		Outlet: report.Outlet{Reporter: func(_ context.Context, r report.Report) error {
+			s.told = append(s.told, r)
 			return nil
-		},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -142,13 +143,15 @@ func TestRounds(t *testing.T) {
 		s.watcher.Configure(tt.setting)
 		s.watcher.lead(true)
 		for range 2 {
-			s.watcher.round(t.Context(), tt.setting, &l)
+			if _, err := s.watcher.round(t.Context(), tt.setting, &l); err != nil {
+				t.Error(err)
+			}
 		}
 		doc := s.watcher.Document()
 		if doc == nil || doc.Marked != tt.marked || doc.Verdict != tt.verdict || !strings.Contains(doc.Reason, tt.why) || (doc.Reason == "") != (tt.why == "") || (doc.Judged == nil) != (tt.verdict == "") || (doc.Review == nil) != (tt.verdict == "" || tt.why != "") {
 			t.Errorf("%s: got %+v", tt.reason, doc)
 		}
-		var told News
+		var told report.Report
 		if len(s.told) > 0 {
 			told = s.told[0]
 		}
@@ -174,9 +177,9 @@ func TestReadsOnce(t *testing.T) {
 	s, _ := newStage(t)
 	s.version.Spec.DesiredUpdate = &configv1.Update{Version: testrelease.Version}
 	var l ledger
-	s.watcher.round(t.Context(), Desired, &l)
+	_, _ = s.watcher.round(t.Context(), Desired, &l)
 	s.Without()
-	s.watcher.round(t.Context(), Desired, &l)
+	_, _ = s.watcher.round(t.Context(), Desired, &l)
 	for _, asked := range s.Requests() {
 		if strings.HasPrefix(asked, http.MethodGet+" ") && strings.HasSuffix(asked, s.PartOf("release", "layer").Path) {
 			t.Errorf("read again: %s", asked)
@@ -190,9 +193,9 @@ func TestRun(t *testing.T) {
 	s.version.Spec.DesiredUpdate = &configv1.Update{Version: testrelease.Version}
 	s.Without(s.PartOf("rhel-coreos", "image").Path)
 	w := s.watcher
-	told := make(chan News, 10)
-	w.options.Report = func(_ context.Context, n News) error {
-		told <- n
+	told := make(chan report.Report, 10)
+	w.options.Outlet.Reporter = func(_ context.Context, r report.Report) error {
+		told <- r
 		return nil
 	}
 	if doc := w.Document(); doc != nil {

@@ -14,7 +14,6 @@ package updates
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -23,13 +22,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 )
 
@@ -59,13 +58,13 @@ type Options struct {
 	// Carrier and Payload read release images.
 	Carrier readiness.Carrier
 	Payload *readiness.LastPayload
-	// Report writes an Event about the ClusterVersion. It may be nil.
-	Report func(context.Context, News) error
+	// Outlet is where the news go, which are about the ClusterVersion.
+	Outlet report.Outlet
 	// Every is the time between two rounds, give or take a quarter. The round after an inconclusive one comes sooner.
 	Every time.Duration
 	// Elsewhere says which replica judges if this one does not.
 	Elsewhere string
-	// Log receives verdicts, and what goes wrong. The zero value discards it.
+	// Log receives what goes wrong. The zero value discards it.
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
@@ -75,31 +74,27 @@ type Options struct {
 type Watcher struct {
 	options Options
 	metrics *metrics
+	loop    *report.Loop
 
 	mu      sync.Mutex
 	setting Setting
 	leads   bool                  // Run runs
 	doc     *v1alpha1.NextRelease // nil if nothing was judged yet
-	changed chan struct{}
 }
 
 // New returns a Watcher that is off. It is an error if its metrics are registered already.
 func New(o Options) (*Watcher, error) {
-	w := &Watcher{options: o, metrics: newMetrics(), setting: Off, changed: make(chan struct{}, 1)}
-	return w, w.metrics.register(o.Metrics)
+	m, err := newMetrics(o.Metrics)
+	return &Watcher{options: o, metrics: m, loop: report.NewLoop(o.Every, "Could not judge the next release", o.Log), setting: Off}, err
 }
 
 // Configure puts a setting in force.
 func (w *Watcher) Configure(s Setting) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s == w.setting {
-		return
-	}
-	w.setting = s
-	select {
-	case w.changed <- struct{}{}:
-	default: // an earlier change was not looked at yet
+	if s != w.setting {
+		w.setting = s
+		w.loop.Soon()
 	}
 }
 
@@ -141,34 +136,13 @@ func (w *Watcher) publish(doc *v1alpha1.NextRelease) {
 // Topic is the topic under which the Store keeps the facts of the next release.
 const Topic = "release"
 
-// After an inconclusive round the next one comes after Every/sooner.
-const sooner = 4
-
 // Run judges the next release and reports what has changed, until ctx ends. With the setting off it does nothing.
 func (w *Watcher) Run(ctx context.Context) {
 	l := ledger{first: true}
 	w.lead(true)
 	defer w.lead(false)
 	defer w.rest()
-	for {
-		var next <-chan time.Time
-		if s := w.current(); s == Off {
-			w.rest()
-			l = ledger{}
-		} else {
-			wait := w.options.Every*3/4 + rand.N(w.options.Every/2+1) //nolint:gosec // not a secret
-			if !w.protected(ctx, s, &l) {
-				wait /= sooner
-			}
-			next = time.After(wait)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-next:
-		case <-w.changed:
-		}
-	}
+	w.loop.Run(ctx, func(ctx context.Context) (settled bool, err error) { return w.round(ctx, w.current(), &l) })
 }
 
 // rest forgets what nothing would update.
@@ -178,30 +152,16 @@ func (w *Watcher) rest() {
 	w.publish(nil)
 }
 
-// protected does a round. A panic ends the round, and nothing else.
-func (w *Watcher) protected(ctx context.Context, s Setting, l *ledger) (settled bool) {
-	settled = true // if it panics
-	err := panics.Recovered(func() error {
-		settled = w.round(ctx, s, l)
-		return nil
-	})
-	if err != nil {
-		w.options.Log.Error(err, "Could not judge the next release", "stack", panics.StackOf(err))
-	}
-	return settled
-}
-
-const (
-	// roundTime is how long a round may take: the cluster is read, and what looks missing is looked up.
-	roundTime = time.Minute
-	// askTime is what a registry may take that is slow but not dead.
-	askTime = 20 * time.Second
-	// maxAskedAgain bounds the images that a round asks for on purpose.
-	maxAskedAgain = 256
-)
+// roundTime is how long a round may take: the cluster is read, and what looks missing is looked up.
+const roundTime = time.Minute
 
 // round judges the release that is marked. It returns whether its verdict rests on all answers.
-func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool) {
+func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool, err error) {
+	if s == Off {
+		w.rest()
+		*l = ledger{}
+		return true, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
 	o := w.options.Cluster.ProgressObjects()
@@ -212,14 +172,14 @@ func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool
 		*l = ledger{}
 		doc.Reason = unmarked(err, s, o.Unknown)
 		w.publish(doc)
-		return true
+		return true, nil
 	}
 	found := verdict{marked: marked, choice: choice}
 	if err == nil {
 		found.readiness, settled, err = w.judge(ctx, choice)
 	}
 	if ctx.Err() != nil && found.readiness == nil {
-		return false // it was cut short, and what is known is of the round before
+		return false, nil // it was cut short, and what is known is of the round before
 	}
 	if err != nil {
 		found.reason, settled = text.Line(text.Cut(err.Error(), maxReason)), true
@@ -231,10 +191,9 @@ func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool
 		doc.Review = &review
 	}
 	l.enter(found, settled)
-	w.metrics.found(found, l.notReadyRounds(), now)
+	w.metrics.found(found, l.trial.Rounds(UpdateNotReady), now)
 	w.publish(doc)
-	w.report(ctx, l)
-	return settled
+	return settled, w.options.Outlet.Pass(ctx, l.news)
 }
 
 // maxReason is how much is shown of why there is no review.
@@ -277,32 +236,22 @@ func (w *Watcher) judge(ctx context.Context, choice readiness.Choice) (r *readin
 
 // awaits reports whether r rests on an answer that is not there yet.
 func awaits(r *readiness.Readiness) bool {
-	for _, f := range r.Record.Facts {
-		if f.Presence == policy.Unknown {
-			return true
-		}
-	}
-	return r.Version == "" && r.State() == readiness.Unknown
+	return r.Record.Facts.HasUnknown() || r.Version == "" && r.State() == readiness.Unknown
 }
 
 // askAgain looks up, as for a review, the images of r that are not ready, and reports whether there are any.
 func (w *Watcher) askAgain(ctx context.Context, r *readiness.Readiness) bool {
 	missing := map[string]bool{}
 	for _, i := range r.Images {
-		if i.State == readiness.NotReady && len(missing) < maxAskedAgain {
-			missing[i.Ref] = true
-		}
+		missing[i.Ref] = missing[i.Ref] || i.State == readiness.NotReady
 	}
-	doubtful := r.Record.Plan
-	doubtful.Reroutes = slices.DeleteFunc(slices.Clone(doubtful.Reroutes), func(r policy.Reroute) bool { return !missing[r.Image.Ref] })
-	if len(doubtful.Reroutes) == 0 {
+	doubtful := slices.DeleteFunc(slices.Clone(r.Record.Plan.Reroutes), func(r policy.Reroute) bool { return !missing[r.Image.Ref] })
+	if len(doubtful) == 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
 	asking := w.options.Reviewer
 	asking.Registries = w.options.Store
-	asking.LookUp(ctx, doubtful.Lookups)
+	asking.AskAgain(ctx, r.Record.Plan, doubtful)
 	return true
 }
 

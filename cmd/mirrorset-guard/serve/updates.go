@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -23,6 +24,7 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) erro
 	if g.options.standing.every == 0 {
 		elsewhere = "it is not judged, as nothing is verified (--verify-every 0)"
 	}
+	log := g.log.WithName("updates")
 	var err error
 	g.updates, err = updates.New(updates.Options{
 		Cluster:   g.cluster,
@@ -30,10 +32,10 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) erro
 		Store:     g.registries,
 		Carrier:   g.registries.Client,
 		Payload:   g.payload,
-		Report:    g.tellOfUpdate,
+		Outlet:    report.Outlet{Reporter: g.tellOfUpdate, Log: log},
 		Every:     g.options.standing.every,
 		Elsewhere: elsewhere,
-		Log:       g.log.WithName("updates"),
+		Log:       log,
 		Metrics:   g.registry,
 	})
 	if err == nil {
@@ -46,10 +48,10 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) erro
 func (g *guard) nextRelease() *v1alpha1.NextRelease { return g.updates.Document() }
 
 // tellOfUpdate writes an Event about the ClusterVersion.
-func (g *guard) tellOfUpdate(ctx context.Context, n updates.News) error {
+func (g *guard) tellOfUpdate(ctx context.Context, r report.Report) error {
 	about := corev1.ObjectReference{APIVersion: configv1.GroupVersion.String(), Kind: "ClusterVersion", Name: "version"}
 	if v := g.cluster.ProgressObjects().Version; v != nil {
 		about.UID = v.UID // by which kubectl describe finds it
 	}
-	return events.Write(ctx, g.events, updates.Author(g.replica).Event(about, n.Reason, n.Note, n.Warning))
+	return events.Write(ctx, g.events, updates.Author(g.replica).Event(about, r.Reason, r.Note, r.Warning))
 }
