@@ -40,32 +40,6 @@ func manyImages(n, sources int) []Image {
 	return images
 }
 
-// BenchmarkResolve ends with as many sources as about fit on nodes (mirrors.MaxEncoded).
-func BenchmarkResolve(b *testing.B) {
-	for _, n := range []int{50, 500, 4500} {
-		b.Run(fmt.Sprintf("sources=%d", n), func(b *testing.B) {
-			set := manySources(n, n*2/5)
-			for b.Loop() {
-				if _, err := mirrors.Resolve(set); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkNewPlan(b *testing.B) {
-	for _, n := range []int{10_000, 100_000} {
-		b.Run(fmt.Sprintf("images=%d", n), func(b *testing.B) {
-			change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Nodes: nodesOf(onePlatform)}
-			for b.Loop() {
-				newPlan(change, cluster, Settings{})
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/image")
-		})
-	}
-}
-
 // halfPresent has one half of the places of plan serve what runs, and the other nothing.
 func halfPresent(plan Plan) Facts {
 	f := Facts{}
@@ -73,16 +47,6 @@ func halfPresent(plan Plan) Facts {
 		f[l] = []*Fact{{Presence: Present, Digest: running[0].Digest}, {Presence: Absent}}[i%2]
 	}
 	return f
-}
-
-func BenchmarkDecide(b *testing.B) {
-	const n = 50_000 // with a mirror and a source each, 100,000 facts
-	plan := newPlan(Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(2*n, 500)...), Nodes: nodesOf(onePlatform)}, Settings{})
-	f := halfPresent(plan)
-	for b.Loop() {
-		plan.Decide(f)
-	}
-	b.ReportMetric(float64(len(f)), "facts")
 }
 
 // BenchmarkReview is all that a review computes: 500 sources in 200 objects,

@@ -103,30 +103,6 @@ func hostileRelease() v1alpha1.ReleaseReview {
 
 var cellLinks = regexp.MustCompile(`<a href="#(image-\d+)" data-filter>`)
 
-// TestReleaseGrid: each image has a cell that says its state in words and leads to its row; both are in the order of the
-// document.
-func TestReleaseGrid(t *testing.T) {
-	doc := sampleRelease()
-	out := pageOf(t, written{"release", func(w io.Writer) error { return WriteRelease(w, doc, sampleContext()) }})
-	cells := cellLinks.FindAllStringSubmatchIndex(out, -1)
-	if len(cells) != len(doc.Images) {
-		t.Fatalf("%d cells", len(cells))
-	}
-	row := 0
-	for i, at := range cells {
-		cell, _, _ := strings.Cut(out[at[0]:], "</a>")
-		word := map[string]string{"READY": "ready", "NOT READY": "not ready", "UNKNOWN": "unknown"}[doc.Images[i].State]
-		if !strings.Contains(cell, " "+doc.Images[i].Name+" ") || !strings.Contains(cell, "<span>"+word) {
-			t.Errorf("%d: %s", i, cell)
-		}
-		next := strings.Index(out, `<tr id="`+out[at[2]:at[3]]+`"`)
-		if next < row {
-			t.Errorf("row %d is at %d, after %d", i, next, row)
-		}
-		row = next
-	}
-}
-
 // TestReleaseStates: only what is said to be ready looks as if it were.
 func TestReleaseStates(t *testing.T) {
 	for state, want := range map[string]string{

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,7 +37,6 @@ func (s *stage) events(t *testing.T, name string) string {
 
 func testOverrides(t *testing.T, s *stage) {
 	t.Run("create", func(t *testing.T) { testOverrideCreation(t, s) })
-	t.Run("update", func(t *testing.T) { testOverrideUpdate(t, s) })
 	t.Run("delete", func(t *testing.T) { testOverrideDeletion(t, s) })
 }
 
@@ -95,41 +93,6 @@ func testOverrideCreation(t *testing.T, s *stage) {
 	if used, forbidden := s.overrides("used"), s.overrides("forbidden"); used != 1 || forbidden != 1 {
 		t.Errorf("%v overrides used, %v forbidden, want one of each", used, forbidden)
 	}
-}
-
-// testOverrideUpdate: the annotation is for one change. What stays of it covers neither the next
-// change nor the same one made again, and nobody else.
-func testOverrideUpdate(t *testing.T, s *stage) {
-	const set = "imagetagmirrorset/other"
-	s.stage(t, tagSet("other", "unused.example.com", ""), "create", "-f", "-")
-	annotate := func(user, value string) {
-		t.Helper()
-		s.mustDo(t, user, "", "annotate", "--overwrite", set, webhook.OverrideAnnotation+"="+value)
-	}
-	apply := []string{"replace", "-f", "-"}
-	patch := func(source string) []string {
-		return []string{"patch", set, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"imageTagMirrors":[{"source":%q,"mirrors":["mirror.example.com/empty"]}]}}`, source)}
-	}
-	code := codeIn(t, s.mustFail(t, "alice", "", "is refused", patch("quay.io/shop/cart")...))
-	annotate("bob", code+": bob says so")
-	annotate("bob", codeIn(t, s.mustFail(t, "bob", "", "is for another change or user", patch("quay.io/shop/cart")...))+": bob says so")
-	s.mustFail(t, "bob", "", `user "bob" may not override`, patch("quay.io/shop/cart")...)
-	annotate("bob", code+": bob says so")
-	s.mustDo(t, "alice", "", patch("quay.io/shop/cart")...) // two steps, the first by another
-
-	s.mustFail(t, "alice", "", "is for another change", patch("legacy.example.com/app")...)
-	s.mustDo(t, "alice", "", patch("unused.example.com")...) // needs no override
-	s.mustFail(t, "alice", "", "or for an earlier state of the object", patch("quay.io/shop/cart")...)
-
-	// A file that holds both, as a GitOps tool applies it, and applies again.
-	code = codeIn(t, s.mustFail(t, "alice", tagSet("other", "quay.io/shop/cart", ""), "is refused", apply...))
-	file := tagSet("other", "quay.io/shop/cart", code+": as reviewed in change 7")
-	s.mustFail(t, "bob", file, "is for another change or user", apply...)
-	s.mustDo(t, "alice", file, apply...)
-	if out := s.mustDo(t, "bob", file, apply...); strings.Contains(out, "OVERRIDDEN") {
-		t.Errorf("the spec is the same, and was overridden again:\n%s", out)
-	}
-	s.stage(t, "", "delete", set)
 }
 
 // testOverrideDeletion: the annotation is on the stored object, and counts for who was refused

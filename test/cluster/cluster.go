@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -70,14 +69,6 @@ func Root() string {
 
 // An Option changes how the programs are started.
 type Option func(*envtest.ControlPlane)
-
-// WithEtcdQuota lets the cluster keep more than etcd's default of 2 GB.
-func WithEtcdQuota(bytes int64) Option {
-	return func(c *envtest.ControlPlane) {
-		c.Etcd = &envtest.Etcd{}
-		c.Etcd.Configure().Append("quota-backend-bytes", strconv.FormatInt(bytes, 10))
-	}
-}
 
 // WithAudit makes the API server write an audit log to a file, one JSON object per line,
 // by an audit policy in another file.

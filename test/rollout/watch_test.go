@@ -11,14 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	eventsv1 "k8s.io/api/events/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
-	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
@@ -119,25 +113,4 @@ func nodesThat(told []progress.Event, kind progress.Type) []string {
 		}
 	}
 	return nodes
-}
-
-// awaitReports waits until the guard has told in Events on o that its rollout has ended, and
-// returns the reasons of all that it has told of it.
-func (t *telling) awaitReports(ctx context.Context, o mirrors.Object) []string {
-	t.Helper()
-	var reasons []string
-	t.stage.Wait(ctx, "the guard to tell that the rollout has ended", func() (bool, error) {
-		var list eventsv1.EventList
-		err := t.stage.Client.List(ctx, &list, client.InNamespace(events.Namespace))
-		reasons = nil
-		ended := false
-		for _, e := range list.Items {
-			if e.Regarding.Name == o.GetName() && e.ReportingController == "mirrorset-guard.io/rollouts" {
-				reasons = append(reasons, e.Reason)
-				ended = ended || e.Reason == rollouts.MirrorRolloutEnded
-			}
-		}
-		return ended, err
-	})
-	return reasons
 }

@@ -19,8 +19,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
-	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -215,12 +213,9 @@ func TestRolloutWatch(t *testing.T) {
 		test func(*testing.T, realCluster)
 	}{
 		{"nothing to do", testWatchNothing},
-		{"a rollout to its end", testWatchLines},
-		{"as JSON", testWatchJSON},
 		{"wait for what nobody has applied yet", testWatchWaitFor},
 		{"a degraded pool", testWatchDegraded},
 		{"nothing happens", testWatchNothingHappens},
-		{"a drain that a budget holds up", testWatchStall},
 		{"--timeout", testWatchTimeout},
 		{"mistakes", testWatchMistakes},
 		{"rights", testWatchRights},
@@ -255,60 +250,6 @@ func testWatchNothing(t *testing.T, c realCluster) {
 	}
 }
 
-// testWatchLines: a change that MCO has not noticed is not taken for one that is done.
-func testWatchLines(t *testing.T, c realCluster) {
-	c.Apply(t, watchSet)
-	w := startWatch(t, "--kubeconfig", c.Kubeconfig)
-	w.await("pool worker is updated: 2 nodes")
-	c.target(t, "worker", "rendered-worker-2")
-	w.await("pool worker begins to get rendered-worker-2: registries.conf for quay.io/shop; a node drains and reloads CRI-O (ImageTagMirrorSet shop)")
-	c.annotate(t, "node-a", map[string]string{"desiredConfig": "rendered-worker-2"})
-	w.await("node node-a (pool worker) is being updated")
-	c.cordon(t, "node-a", true)
-	c.annotate(t, "node-a", map[string]string{"state": "Working", "desiredDrain": "drain-rendered-worker-2"})
-	w.await("node node-a (pool worker) is being drained")
-	c.annotate(t, "node-a", map[string]string{"lastAppliedDrain": "drain-rendered-worker-2"})
-	w.await("node node-a (pool worker) is drained and being updated")
-	c.cordon(t, "node-a", false)
-	c.annotate(t, "node-a", map[string]string{"currentConfig": "rendered-worker-2", "state": "Done"})
-	w.await("node node-a (pool worker) is done; 1 of 2")
-	c.update(t, "node-b", "rendered-worker-2")
-	w.await("node node-b (pool worker) is done; 2 of 2")
-	c.counted(t, "worker", "rendered-worker-2", 2)
-	w.want(0, "pool worker is updated: all 2 nodes have rendered-worker-2", "Updated: all 2 nodes have what the mirror objects ask for.")
-}
-
-func testWatchJSON(t *testing.T, c realCluster) {
-	c.Apply(t, watchSet)
-	c.target(t, "worker", "rendered-worker-2")
-	w := startWatch(t, "-o", "json", "--kubeconfig", c.Kubeconfig)
-	w.await("PoolFound")
-	c.update(t, "node-a", "rendered-worker-2")
-	w.await("NodeDone")
-	c.update(t, "node-b", "rendered-worker-2")
-	c.counted(t, "worker", "rendered-worker-2", 2)
-	w.want(0)
-	var kinds []progress.Type
-	for _, line := range w.seen {
-		var e v1alpha1.RolloutEvent
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if e.APIVersion != "mirrorset-guard.io/v1alpha1" || e.Kind != "RolloutEvent" || e.Time.IsZero() || e.Message == "" {
-			t.Errorf("got %s", line)
-		}
-		if e.Type == string(progress.PoolFound) && (e.Pool != "worker" || e.Config != "rendered-worker-2" || e.Nodes[string(progress.Waiting)] != 2 || len(e.Objects) != 1) {
-			t.Errorf("got %s", line)
-		}
-		kinds = append(kinds, progress.Type(e.Type))
-	}
-	for _, kind := range []progress.Type{progress.PoolFound, progress.NodeDone, progress.PoolUpdated, progress.Ended, watch.Reached} {
-		if !slices.Contains(kinds, kind) {
-			t.Errorf("no %s among %s", kind, kinds)
-		}
-	}
-}
-
 // testWatchWaitFor goes through all that may be missing of what a file asks for.
 func testWatchWaitFor(t *testing.T, c realCluster) {
 	file := clitest.Written(t, "shop.yaml", watchSet)
@@ -330,6 +271,12 @@ func testWatchWaitFor(t *testing.T, c realCluster) {
 	w.await(`"NodeDone"`)
 	c.update(t, "node-b", "rendered-worker-2") // MCO need not have counted
 	w.want(0, "ImageTagMirrorSet shop reached the nodes: all 2 nodes have what the mirror objects ask for.")
+	for _, line := range w.seen {
+		var e v1alpha1.RolloutEvent
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.APIVersion != "mirrorset-guard.io/v1alpha1" || e.Kind != "RolloutEvent" || e.Time.IsZero() || e.Message == "" {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
 }
 
 func testWatchDegraded(t *testing.T, c realCluster) {
@@ -351,56 +298,6 @@ func testWatchDegraded(t *testing.T, c realCluster) {
 func testWatchNothingHappens(t *testing.T, c realCluster) {
 	c.Apply(t, watchSet)
 	impatientWatch(t, "--kubeconfig", c.Kubeconfig).want(1, "Nothing has happened for", "MCO has not rendered what the mirror objects ask for yet, for worker")
-}
-
-const heldUpPod = `
-apiVersion: v1
-kind: Pod
-metadata: {name: cart, namespace: default, labels: {app: cart}}
-spec: {nodeName: node-a, containers: [{name: c, image: "quay.io/shop/cart:v1"}]}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: cart, namespace: default}
-spec: {minAvailable: 1, selector: {matchLabels: {app: cart}}}
-`
-
-// holdUp makes the drain of node-a one that a budget holds up.
-func (c realCluster) holdUp(t *testing.T) {
-	t.Helper()
-	c.Apply(t, heldUpPod)
-	kube := kubernetes.NewForConfigOrDie(c.Config)
-	if _, err := kube.CoreV1().Pods("default").Patch(t.Context(), "cart", types.MergePatchType,
-		[]byte(`{"status":{"phase":"Running","startTime":"2026-03-01T02:00:00Z","conditions":[{"type":"Ready","status":"True"}],"containerStatuses":[{"name":"c","ready":true,"image":"","imageID":"","restartCount":0,"state":{"running":{"startedAt":"2026-03-01T02:00:00Z"}}}]}}`),
-		metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kube.PolicyV1().PodDisruptionBudgets("default").Patch(t.Context(), "cart", types.MergePatchType,
-		[]byte(`{"status":{"observedGeneration":1,"disruptionsAllowed":0,"currentHealthy":1,"desiredHealthy":1,"expectedPods":1}}`), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-	c.Apply(t, watchSet)
-	c.target(t, "worker", "rendered-worker-2")
-	c.cordon(t, "node-a", true)
-	c.annotate(t, "node-a", map[string]string{"desiredConfig": "rendered-worker-2", "state": "Working", "desiredDrain": "drain-rendered-worker-2"})
-}
-
-func testWatchStall(t *testing.T, c realCluster) {
-	c.holdUp(t)
-	w := impatientWatch(t, "--kubeconfig", c.Kubeconfig)
-	w.want(1, "node node-a (pool worker) is being drained", "pool worker has not moved for", "pod default/cart is not evicted: budget cart allows no disruption")
-
-	on := impatientWatch(t, "--keep-going", "-o", "json", "--kubeconfig", c.Kubeconfig)
-	on.await(`"PoolStalled"`, `"causes":[["`)
-	if out, err := c.Kubectl(t.Context(), "", "delete", "pod", "cart", "--force"); err != nil {
-		t.Fatal(out)
-	}
-	on.await(`"PoolMoving"`)
-	c.cordon(t, "node-a", false)
-	c.update(t, "node-a", "rendered-worker-2")
-	c.update(t, "node-b", "rendered-worker-2")
-	c.counted(t, "worker", "rendered-worker-2", 2)
-	on.want(0, `"Reached"`)
 }
 
 func testWatchTimeout(t *testing.T, c realCluster) {

@@ -190,22 +190,17 @@ func (s *Stage) must(err error) {
 // Apply applies manifests as an administrator, who tries again if the guard had no time for a verdict.
 func (s *Stage) Apply(ctx context.Context, manifests string) {
 	s.t.Helper()
-	if out, err := s.TryApply(ctx, manifests); err != nil {
-		s.t.Fatalf("kubectl apply: %v\n%s", err, out)
-	}
-}
-
-// TryApply is Apply for what may be refused. It returns what kubectl says.
-func (s *Stage) TryApply(ctx context.Context, manifests string) (out string, err error) {
-	s.t.Helper()
-	s.Wait(ctx, "an answer to kubectl apply", func() (bool, error) {
-		out, err = s.Kubectl(ctx, manifests, "apply", "-f", "-")
-		if err != nil && IsUndecided(out) {
+	s.Wait(ctx, "kubectl apply", func() (bool, error) {
+		out, err := s.Kubectl(ctx, manifests, "apply", "-f", "-")
+		switch {
+		case err == nil:
+			return true, nil
+		case IsUndecided(out):
 			return false, errors.New(out)
 		}
-		return true, nil
+		s.t.Fatalf("kubectl apply: %v\n%s", err, out)
+		return false, nil
 	})
-	return out, err
 }
 
 // IsUndecided reports whether kubectl's output says that the guard gave no verdict, as on a machine that
