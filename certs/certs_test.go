@@ -288,7 +288,7 @@ func listen(t *testing.T, config *tls.Config) (address string) {
 }
 
 func shake(address string, config *tls.Config) error {
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", address, config)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", address, config)
 	if err != nil {
 		return err
 	}
