@@ -15,7 +15,7 @@ export INTEGRATION = 1
 test race: INTEGRATION =
 FUZZTIME ?= 30s
 
-.PHONY: help build image release packages assets rollout-assets demo demo-rollout test guards integration stories race attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-release bench-presence bench-scale fuzz clean
+.PHONY: help build image release packages assets rollout-assets demo demo-rollout test guards compiled integration stories race attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-release bench-presence fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,8 +52,9 @@ demo: build assets ## tell the story on a real API server with real registries (
 demo-rollout: assets rollout-assets ## let a rollout stall at the routers, end it as the guard says, and see the guard refuse the change (two minutes)
 	@cd test/rollout && DEMO=1 go test -count=1 -timeout 20m -run '^TestDemo$$' -v . | grep -vE '^(=== |--- PASS|PASS$$|ok )'
 
-# Without what debuggers want, linking takes half as long.
-TEST = go test -ldflags=-w -timeout 40m
+# Without what debuggers want, linking takes half as long. Vetting is for make lint: here, it would go through all
+# libraries as well, once for each way in which they are compiled.
+TEST = go test -vet=off -ldflags=-w -timeout 40m
 
 test: ## run the tests that need nothing but Go (NO_SKIP=1: one that is skipped for want of a program fails)
 	@$(TEST) ./...
@@ -79,18 +80,26 @@ integration: assets guards ## run the tests that need a control plane, registrie
 stories: assets guards ## tell all stories to a real API server
 	@$(GUARDS) ALL_STORIES=1 $(POOL) $(TEST) -count=1 -run TestLive ./test/scenarios
 
-# What shares memory between goroutines. Who computes alone is slowed down by the race detector, and has nothing for it.
-RACY = ./cmd/mirrorset-guard/serve ./cmd/mirrorset-guard/sync ./inventory/... ./review/... ./webhook/... ./certs/... ./internal/...
+# What shares memory between goroutines: packages with files, tests included, that start some or lock. Who computes alone is
+# slowed down by the race detector, and has nothing for it, as random worlds have nothing that single ones have not; each test
+# program takes seconds to link.
+RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync|sync/atomic|testing/synctest)"' cmd/mirrorset-guard/serve cmd/mirrorset-guard/sync inventory review webhook certs internal | xargs -n1 dirname | sort -u | sed 's|^|./|')
 race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
-	@$(RACE) $(TEST) -race $(RACY)
+	@$(RACE) $(TEST) -race -skip '^TestCommandsAgree$$' $(RACY)
 	@INTEGRATION=1 $(RACE) $(TEST) -race ./inventory/copying
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
+
+# What each target would compile for itself, where others are waiting meanwhile.
+compiled: bin/helm
+	@$(RACE) go list -race -export -test -f '' $(RACY) >/dev/null
+	@cd test/packaging && go list -export -test -f '' ./... >/dev/null
+	@cd test/rollout && go list -export -test -f '' ./... >/dev/null
 
 attacks: assets guards ## attack two guards from inside a cluster, restart and drain them under load (7 minutes)
 	@$(GUARDS) $(TEST) -p 1 $(ATTACKS)
 
 emergency: assets guards bin/helm ## carry out every command of docs/emergency.md, while the guard is dead
-	@$(GUARDS) HELM="$(CURDIR)/bin/helm" go test -ldflags=-w -count=1 ./test/emergency
+	@$(GUARDS) HELM="$(CURDIR)/bin/helm" $(TEST) -count=1 ./test/emergency
 
 bin/helm: test/packaging/go.mod test/packaging/go.sum
 	@cd test/packaging && go build -o ../../$@ helm.sh/helm/v3/cmd/helm
@@ -124,24 +133,24 @@ CAMPAIGNS = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' .
 campaign: assets guards ## try random worlds, attack two guards from inside a cluster and take a release apart, as often as it takes to find rare faults (an hour; BEFORE=program compares times)
 	@$(GUARDS) CAMPAIGN=1 IMAGE_PLATFORMS=linux/amd64,linux/arm64,linux/ppc64le,linux/s390x go test -ldflags=-w -count=1 -v -p 1 -timeout 120m $(CAMPAIGNS) ./test/image | grep -E '^ *(--- FAIL|FAIL|ok|panic: |[a-z_]+_test.go:)'
 
-mutations: ## take the defences against attacks away, one at a time, and see that a test notices (some minutes)
-	@cd tools && go run ./mutations
+mutations: ## take the defences against attacks away, one at a time, and see that a test notices (some minutes; FAULTS=40 SEED=1 makes so many at random in the rules and what asks registries, an hour)
+	@cd tools && go run ./mutations $(if $(FAULTS),-random $(FAULTS) -seed $(or $(SEED),1) policy inventory/registry)
 
 # No race detector: there is nothing of the guard's in it, and Prometheus takes long to compile.
 alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine (two minutes the first time)
-	@cd test/alerts && go test -timeout 40m ./...
+	@cd test/alerts && $(TEST) ./...
 
 # Likewise, and Helm's and OLM's libraries.
 packaging: assets ## test the Helm chart, the OLM bundle and the kustomize overlays with their own tools (two minutes the first time)
-	@cd test/packaging && go test -timeout 40m ./...
+	@cd test/packaging && $(TEST) ./...
 
 browser: ## open the pages of all stories in Chromium (two minutes; needs chromium and npm)
 	@cd test/browser && npm ci --silent --no-audit --no-fund --ignore-scripts
-	@cd test/browser && go test -count=1 -timeout 40m .
+	@cd test/browser && $(TEST) -count=1 .
 
 # Pages are outside of the module that tests them, where go would not notice that they have changed.
 manual: ## build the manual as dist/manual, searchable without a network, and test it (some seconds)
-	@cd tools/site && go run . && go test -count=1 ./...
+	@cd tools/site && go run . && $(TEST) -count=1 ./...
 
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead, no mutation is stale
 	@tools/tracked
@@ -175,9 +184,6 @@ bench-release: assets ## compare the command release with its bare requests (hal
 
 bench-presence: ## compare who asks registries (10 minutes; BENCH=2000-images for less)
 	go test -run '^$$' -bench 'Presence/^$(BENCH)' -timeout 40m ./inventory/registry
-
-bench-scale: assets ## compare who knows 100,000 pods (half an hour; PODS=10000 for less)
-	@go run ./test/scale $(if $(PODS),-pods $(PODS) -workloads $$(($(PODS)/10)) -images $$(($(PODS)*3/10)))
 
 # Minimizing what is merely new takes a minute each by default: of inputs whose coverage varies, in vain.
 fuzz: ## fuzz each fuzz test for FUZZTIME (30s)
