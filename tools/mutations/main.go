@@ -3,8 +3,9 @@
 // found. The files of the tree stay as they are: the compiler is given others in their place.
 //
 //	cd tools && go run ./mutations [-n] [PART-OF-A-NAME]
+//	cd tools && go run ./mutations -random N [-seed S] FOLDER...
 //
-// With -n it runs no test.
+// With -n it runs no test. With -random it makes N faults at places of the folders that the seed chooses.
 package main
 
 import (
@@ -36,14 +37,16 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	noTests := flag.Bool("n", false, "only see that the text of each mutation is there")
+	random := flag.Int("random", 0, "how many faults to make at random")
+	seed := flag.Uint64("seed", 1, "chooses their places")
 	flag.Parse()
-	if err := run(ctx, strings.Join(flag.Args(), " "), *noTests); err != nil {
+	if err := run(ctx, *noTests, *random, *seed, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutations:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, part string, noTests bool) error {
+func run(ctx context.Context, noTests bool, random int, seed uint64, args []string) error {
 	root, err := filepath.Abs("..")
 	if err != nil {
 		return err
@@ -62,6 +65,10 @@ func run(ctx context.Context, part string, noTests bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if random > 0 {
+		return runRandom(ctx, root, dir, random, seed, args)
+	}
+	part := strings.Join(args, " ")
 	passed := map[string]error{} // each test as it is
 	var survived []string
 	for _, m := range mutations {
@@ -92,19 +99,8 @@ func (m mutation) try(ctx context.Context, root, dir string, passed map[string]e
 	if passed[key] != nil {
 		return passed[key]
 	}
-	text, err := m.mutated(root)
+	overlay, err := m.overlay(root, dir)
 	if err != nil {
-		return err
-	}
-	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(mutated, text, 0o600); err != nil {
-		return err
-	}
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, m.file): mutated}})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
 		return err
 	}
 	output, err := m.runTest(ctx, root, "-overlay", overlay)
@@ -117,6 +113,23 @@ func (m mutation) try(ctx context.Context, root, dir string, passed map[string]e
 		return fmt.Errorf("the test does not run: %w\n%s", err, output)
 	}
 	return nil
+}
+
+// overlay writes the file that has the compiler take m's file for the one it names.
+func (m mutation) overlay(root, dir string) (string, error) {
+	text, err := m.mutated(root)
+	if err != nil {
+		return "", err
+	}
+	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(mutated, text, 0o600); err != nil {
+		return "", err
+	}
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, m.file): mutated}})
+	if err != nil {
+		return "", err
+	}
+	return overlay, os.WriteFile(overlay, replace, 0o600)
 }
 
 // mutated returns the file of m without the defence.
