@@ -5,8 +5,8 @@
 //	audit.Rest(&d, record)                           // the findings, counts and forecast of a review
 //	line, err := d.Line()
 //
-// A record holds no secrets: credentials in what is recorded are left out. Every list in it is
-// bounded, and says how much was left out.
+// A record holds no secrets: credentials are left out of its fields. Every list in it is bounded, and
+// says how much was left out.
 //
 // The package is pure: package auditlog writes lines.
 package audit

@@ -34,10 +34,9 @@ func (r *Reader) DependsOnCurrent() bool {
 	return r.invalid > 0
 }
 
-// EditOn is Edit for objects some of which are in force. Parts that were invalid before and are not
-// touched are not mistakes, and Image cluster is merged with the one in force as oc apply merges
-// it; notes say if that makes a difference, and where one object of the change takes the place of another. The other kinds have little but a list, which
-// replaces the old one as a whole.
+// EditOn is Edit for objects that may be in force already. Parts that were invalid before and are not touched are not mistakes,
+// and Image cluster is merged with the one in force as oc apply merges it; notes say if that makes a difference, and where one
+// object of the change takes the place of another. The other kinds have little but a list, which replaces the old one as a whole.
 func (r *Reader) EditOn(current Current) (edit mirrors.Edit, notes []string, err error) {
 	again := Reader{deleted: r.deleted}
 	latest := map[string][]byte{} // what documents before have made of an object

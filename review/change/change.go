@@ -1,12 +1,11 @@
 // Package change reads a change from manifests: the mirror objects to be applied or
 // deleted, as a mirrors.Edit.
 //
-// It reads documents as kubectl would send them to an API server. What the API server
-// would refuse is a mistake, and all mistakes are reported at once, with file, document
-// and field. Mirror objects inside others, such as a Policy or a ConfigMap, are taken as if they were
-// applied here, and MachineConfigs with the files that say where nodes pull from. What is not judged is
-// named (Unjudged). Nothing is lost silently:
-// duplicate keys and documents that are not separated are mistakes too, where kubectl
+// It reads documents as kubectl would send them to an API server. A document that the API server would
+// refuse is a mistake, and all mistakes are reported at once, with file, document and field. Mirror
+// objects inside others, such as a Policy or a ConfigMap, are taken as if they were applied here, and
+// MachineConfigs with the files that say where nodes pull from. Unjudged names the rest. Nothing is
+// lost silently: duplicate keys and documents that are not separated are mistakes too, where kubectl
 // would use one of them.
 //
 //	var r change.Reader

@@ -101,8 +101,8 @@ func hasSignatureLabel(meta metav1.PartialObjectMetadata) bool {
 // signatureKey is that of a signature of a release ("sha256-<hex>-1").
 var signatureKey = regexp.MustCompile(`^sha256-[0-9a-f]{64}-[0-9]+$`)
 
-// releaseSignatures reads a ConfigMap that names no image. What is in it is for the Cluster Version
-// Operator to verify; that it would find nothing there is a mistake.
+// releaseSignatures reads a ConfigMap that names no image. The Cluster Version Operator verifies its
+// contents; a place where it finds nothing is a mistake.
 func (r *Reader) releaseSignatures(at origin, doc []byte, meta metav1.PartialObjectMetadata) {
 	var o struct {
 		BinaryData map[string][]byte `json:"binaryData"`

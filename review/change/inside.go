@@ -160,7 +160,7 @@ func isMirrorKind(gvk schema.GroupVersionKind) bool {
 // of objects that are about mirrors.
 func (r *Reader) NotJudged() []string { return slices.Concat(r.leftOut, r.unjudged) }
 
-// notesInside says what was found inside other objects, and what is not judged.
+// notesInside names the objects found inside others, and those that are not judged.
 func (r *Reader) notesInside() (notes []string) {
 	if len(r.inside) > 0 {
 		notes = append(notes, "judged as if applied to this cluster: "+text.Names(r.inside, maxBroughtBy))

@@ -15,8 +15,8 @@ import (
 
 var machineConfigKind = schema.GroupKind{Group: mirrors.PinnedSetGVK.Group, Kind: mirrors.MachineConfigKind}
 
-// machineConfig takes a MachineConfig, of which the files count that nodes read to know where to pull from
-// and what to accept. One without such files may take away those that it had.
+// machineConfig takes a MachineConfig with the files that tell nodes where to pull from and what to
+// accept. One without such files may take away those that it had.
 func (r *Reader) machineConfig(at origin, doc []byte) {
 	var u unstructured.Unstructured
 	if err := u.UnmarshalJSON(doc); err != nil {

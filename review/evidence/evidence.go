@@ -110,7 +110,7 @@ type asker struct {
 
 func newAsker(r *world.Rollout, o Options) (*asker, error) {
 	config := rest.CopyConfig(r.Config)
-	config.QPS = -1 // what is asked is bounded
+	config.QPS = -1 // the number of requests is bounded
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -221,13 +221,13 @@ func (a *asker) askPlaces(ctx context.Context, places []status.PlaceAsked) {
 	a.note("registries were asked from this machine; nodes may have other proxies, CAs and name servers")
 }
 
-// deepened returns a place so that its manifest is read: a HEAD may show what is no longer there.
+// deepened returns a place so that its manifest is read: a HEAD may show a manifest that is gone.
 func deepened(place mirrors.PullSource) mirrors.PullSource {
 	place.Depth = mirrors.DepthManifest
 	return place
 }
 
-// lookUp returns what is at places, and then where nodes look for the signatures of what is there.
+// lookUp returns the facts about places, and about the signatures of the images found there.
 func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.Facts {
 	facts := policy.Facts{}
 	for {

@@ -28,7 +28,7 @@ type deleteItem struct {
 	RelatedBlobs   ignored `yaml:"relatedBlobs"`
 }
 
-// ignored is a field of which nothing is kept.
+// ignored is a field whose value is not kept.
 type ignored struct{}
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -38,7 +38,7 @@ const deleteImageListKind = "DeleteImageList"
 
 const (
 	// maxPiece bounds what is decoded at once: the tree that a decoder makes has sixty times the size of its text. It also
-	// bounds an item, and what is written as one flow ({"items": [...]}, as in JSON).
+	// bounds an item, and a value in flow style ({"items": [...]}, as in JSON).
 	maxPiece = 4 << 20
 	// piece is how much of a list of items is decoded at once.
 	piece = 64 << 10
@@ -165,7 +165,7 @@ func (d *documentReader) flush() {
 	} else {
 		err = decoder.Decode(&part)
 	}
-	if err == nil || errors.Is(err, io.EOF) { // of what is behind the end of a list Decode says nothing
+	if err == nil || errors.Is(err, io.EOF) { // Decode ignores text behind the end of a list
 		if err = decoder.Decode(new(ignored)); errors.Is(err, io.EOF) {
 			err = nil
 		} else if err == nil {

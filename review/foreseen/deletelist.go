@@ -25,15 +25,15 @@ type DeleteList struct {
 // An item of a list.
 type item struct {
 	ref
-	// digest is the one that the manifest was copied by, as far as the list says; "" if it does not.
+	// digest is the one that the manifest was copied by; "" if the list does not say.
 	digest string
 }
 
-// deleted is what is deleted in one repository: the numbers of the items, from 1, by their tags with the
+// deleted are the deletions in one repository: the numbers of the items, from 1, by their tags with the
 // colon, and by digest.
 type deleted struct {
 	tags, digests map[string]int
-	// unknown is an item by tag of which it is not known which digest goes with it; 0 for none.
+	// unknown is an item by tag whose digest is not known; 0 for none.
 	unknown int
 }
 

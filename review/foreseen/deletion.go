@@ -24,7 +24,7 @@ type Deletion struct {
 	// images, and of the places on their routes.
 	Needed []Needed
 	// Findings are what the deletion does to images, by the rules for changes: the most severe first.
-	// They do not say what is wrong already.
+	// They leave out existing faults.
 	Findings []policy.Finding
 	// Allowed is false if one of them denies.
 	Allowed bool
@@ -42,7 +42,7 @@ type Needed struct {
 	// Image has the consumers for which Puller pulls it.
 	Image  policy.Image
 	Puller mirrors.Puller
-	// Place is what is asked for, and Number counts the places of the route, from 1.
+	// Place is the location asked for, and Number counts the places of the route, from 1.
 	Place  mirrors.Location
 	Number int
 	// Entry is the scope of registries.conf by which they get there; "" where the image names the place
@@ -55,7 +55,7 @@ type Needed struct {
 	Broken bool
 }
 
-// Judge says what deleting list does to the cluster of r, which will pull what is coming: it judges every image that
+// Judge says what deleting list does to the cluster of r and to the images of coming: it judges every image that
 // nodes pull from there as if a change had taken it away.
 func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList, coming review.Coming) (Deletion, error) {
 	start := time.Now()
@@ -135,7 +135,7 @@ type judgement struct {
 	list       *DeleteList
 	plan       policy.Plan
 	registries review.Registries
-	// real is what is at the places today.
+	// real are today's facts about the places.
 	real policy.Facts
 }
 
@@ -243,8 +243,8 @@ func gone(f *policy.Fact, evidence string) *policy.Fact {
 	return &policy.Fact{Presence: policy.Absent, AsNodes: true, Time: f.Time, Detail: "will be gone: " + evidence, Assumed: evidence}
 }
 
-// taken returns the item that deletes what is at l, and how it does if not by that very name; 0 if none
-// does.
+// taken returns the item that deletes the manifest at l, and how it does if not by that very name; 0 if
+// none does.
 func (j *judgement) taken(l mirrors.Location, f *policy.Fact) (number int, why string) {
 	repository, version := split(l)
 	d := j.list.at[repository]

@@ -1,8 +1,8 @@
 // Package foreseen judges mirrors as they will be, once something has been done to them that has not
 // been done yet: a mirroring (Mapping) or a deletion (DeleteList).
 //
-// What nobody has done yet is evidence that a person gives on a command line. The webhook and the
-// standing verification do not import this package, which a test holds, and so cannot rest on it.
+// A person on a command line vouches for such a plan. The webhook and the standing verification do not
+// import this package, which a test holds, and so cannot rest on it.
 //
 //	m, err := foreseen.ReadMapping("mapping.txt", file)
 //	reviewer.Registries = m.Of(reviewer.Registries)

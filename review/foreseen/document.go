@@ -181,8 +181,8 @@ func (k Kept) use() policy.Use {
 	return all.Use()
 }
 
-// Lines returns l as references, a line each, which begin with a comment that says what they are and
-// what is missing.
+// Lines returns l as references, a line each, below a comment that says what they are and lists the
+// unknowns.
 func (l KeepList) Lines() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# What nodes of this cluster may ask for below %s: %s, indexes with their parts.\n", text.Line(l.Scope), text.Count(len(l.Kept), "reference"))

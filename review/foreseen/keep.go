@@ -34,7 +34,7 @@ type KeepList struct {
 }
 
 // Keep returns what nodes of the cluster of r may ask for below scope, a registry or a part of one, now and once the
-// cluster pulls what is coming.
+// cluster pulls the images of coming.
 func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.Coming) (KeepList, error) {
 	scope, err := parseScope(scope)
 	if err != nil {
@@ -65,7 +65,7 @@ func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.C
 			}
 		}
 	}
-	if len(kept) == 0 && !plan.HasMirror(near) { // whoever deletes all but this list would delete everything
+	if len(kept) == 0 && !plan.HasMirror(near) { // to delete all but this list would delete everything
 		list.Unknown = append(list.Unknown, "whether "+text.Line(scope)+" is the place that is meant: nodes ask for nothing there, and no mirror in force is there; another name of it may be")
 	}
 	for _, k := range kept {

@@ -22,7 +22,7 @@ const (
 	maxMistakes = 10
 )
 
-// mistakes are what is wrong with a file.
+// mistakes are the faults of a file.
 type mistakes struct {
 	lines []string
 	more  int
@@ -48,8 +48,8 @@ func (m *mistakes) err() error {
 }
 
 // eachLine calls take with the lines of r that hold something, and their numbers. Comments begin with a #.
-// A last line that does not end may be half of one: the rest of a tag or of a name would be missing,
-// and what is left of it names another image.
+// A last line that does not end may be half of one: without the rest of its tag or name, it would name
+// another image.
 func eachLine(name string, r io.Reader, take func(number int, line string)) error {
 	lines := bufio.NewReaderSize(r, maxLine)
 	for number := 1; ; number++ {
@@ -88,8 +88,8 @@ func (r ref) String() string { return r.repository + r.version }
 // byDigest reports whether r is a reference by digest.
 func (r ref) byDigest() bool { return strings.HasPrefix(r.version, "@") }
 
-// parseRef reads a reference as oc-mirror and oc image mirror write them. The error says what is wrong
-// with it.
+// parseRef reads a reference as oc-mirror and oc image mirror write them. The error describes its
+// fault.
 func parseRef(s string) (ref, error) {
 	bare := strings.TrimPrefix(s, dockerTransport)
 	repository, version, ok := mirrors.Canonical(bare)

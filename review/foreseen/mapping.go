@@ -28,8 +28,8 @@ type copies struct {
 	tagged []int32
 }
 
-// An origin is the place that a copy comes from. One that is no registry, a folder or an archive, has no
-// repository, and what it is instead of a version.
+// An origin is the place that a copy comes from. Of a folder or an archive, repository is empty and
+// version is the whole source (oci:///catalog).
 type origin struct {
 	ref
 	line int32
@@ -111,7 +111,7 @@ func (m *Mapping) at(repository string) *copies {
 }
 
 // put enters a copy to version. A source with a digest is found under that as well, whatever tag it
-// gets. A tag cannot come from two places: which it would be in the end nobody knows.
+// gets. A tag cannot come from two places: the last copy would win, and the order is unknown.
 func (m *Mapping) put(c *copies, version string, from origin) error {
 	number := int32(len(m.origins)) //nolint:gosec // at most MaxLines
 	if strings.HasPrefix(version, ":") {

@@ -18,8 +18,8 @@ import (
 // Of returns registries as they will be after the mirroring: r, but for what m copies. Only what is
 // copied is assumed, and only content:
 //
-//   - At the destination there will be what the source has: its platforms, layers and digest. What the
-//     source lacks will not be there. Where the source does not answer, it is not known what will be.
+//   - The destination will have what the source has: its platforms, layers and digest, and nothing
+//     else. Where the source does not answer, the result is unknown.
 //   - Signatures are tags of their own. Where m does not copy them, they are not there.
 //   - A mirror that refuses nodes will go on to do so, and so will one that does not answer.
 //   - A tag will be moved to what its source has now, whatever it is at the mirror today.
@@ -102,8 +102,8 @@ func split(l mirrors.Location) (repository, version string) {
 	return mirrors.OneSpelling(repository), version
 }
 
-// mayChange reports whether a copy may alter what was found at l. Whoever is refused, or gets no answer,
-// will not be helped by it. What is there by its digest stays what it is.
+// mayChange reports whether a copy may alter what was found at l. It helps no node that is refused, or
+// gets no answer. A whole image looked up by its digest stays the same.
 func mayChange(l mirrors.Location, f *policy.Fact) bool {
 	switch f.Presence {
 	case policy.Absent, policy.Incomplete:
@@ -136,7 +136,7 @@ func (o origin) at(l mirrors.Location) mirrors.Location {
 	return mirrors.Location{Ref: o.String(), Depth: l.Depth}
 }
 
-// after returns what will be at l after the copy from o, where before is what is there today.
+// after returns the fact about l after the copy from o, where before is today's.
 func (m *Mapping) after(l mirrors.Location, o origin, before *policy.Fact, sources policy.Facts) *policy.Fact {
 	if o.isOther() {
 		after := m.unknown(before, o, "which is no registry that could be asked")
@@ -176,7 +176,7 @@ func (m *Mapping) unchanged(before *policy.Fact, o origin, source *policy.Fact) 
 	return &after
 }
 
-// unknown is the fact that nobody knows what will be there.
+// unknown is the fact about a place whose future content is unknown.
 func (m *Mapping) unknown(before *policy.Fact, o origin, why string) *policy.Fact {
 	return &policy.Fact{
 		Presence: policy.Inconclusive, AsNodes: before.AsNodes, Time: before.Time,
@@ -238,7 +238,7 @@ func (m *Mapping) among(open []mirrors.Location, sources policy.Facts) map[mirro
 // Notes implements review.NoteSource.
 func (r mirrored) Notes() []string { return append(r.Registries.Notes(), r.mapping.Note()) }
 
-// Note says what is assumed of m.
+// Note states the assumptions about m.
 func (m *Mapping) Note() string {
 	return fmt.Sprintf("%s has not been carried out: what it copies (%s) is assumed to be where it copies it to, whole, as it is at its source now",
 		m.name, text.Count(m.lines, "line"))

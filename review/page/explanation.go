@@ -74,7 +74,7 @@ func (v *explainedView) use(consumers []v1alpha1.Consumer) {
 	v.More = v.Users - len(v.Used)
 }
 
-// A routeView is a route with what is said of each place.
+// A routeView is a route with views of its places.
 type routeView struct {
 	v1alpha1.Route
 	Title  string

@@ -19,7 +19,7 @@ const (
 	openFindings = 10
 )
 
-// routers is the namespace of the ingress routers, without which nobody gets into the cluster.
+// routers is the namespace of the ingress routers, the way into the cluster.
 const routers = "openshift-ingress"
 
 // A findingCard is a finding in full.
@@ -108,7 +108,7 @@ func consumerNames(consumers []v1alpha1.Consumer) []string {
 	return names
 }
 
-// A findingList is a table of what the rules say, and the findings in full as far as there is room.
+// A findingList is a table of findings by rule, and those findings in full for which there is room.
 type findingList struct {
 	Groups []findingGroup
 	Cards  template.HTML

@@ -21,7 +21,7 @@ const (
 	maxLabel = 34
 )
 
-// What was found at a place for an image, or why nobody looked.
+// A state is the finding at a place for an image, or why it was not asked.
 type state string
 
 const (
@@ -34,7 +34,7 @@ const (
 	stateLeft state = "no longer asked"
 )
 
-// stateOf says what is known of a place.
+// stateOf returns the state of a place.
 func stateOf(s *v1alpha1.Source) state {
 	switch {
 	case s.Blocked || s.Refused:
@@ -263,7 +263,7 @@ func boxes(edges []*flowEdge, name func(*flowEdge) string, x, width int) ([]flow
 	return all, y
 }
 
-// middle leaves out the middle of what is too long for a box.
+// middle cuts the middle out of a string that is too long for a box.
 func middle(s string, limit int) string {
 	r := []rune(s)
 	if len(r) <= limit {
@@ -273,8 +273,8 @@ func middle(s string, limit int) string {
 	return string(r[:half]) + "…" + string(r[len(r)-half:])
 }
 
-// states are in the order of importance: the first of an edge gives it its colour. Only an edge of which
-// everything was found looks as if it were.
+// states are in the order of importance: the first of an edge gives it its colour. An edge looks found
+// only if everything on it was found.
 var states = []state{stateMissing, stateUnknown, stateNotAsked, stateBlocked, stateFound, stateLeft}
 
 var stateKinds = map[state]string{

@@ -21,7 +21,7 @@ const (
 	maxOptions, maxNamespaces = 500, 200
 )
 
-// An imageRow is an image of which the route changes.
+// An imageRow is an image whose route changes.
 type imageRow struct {
 	Image, Result, Kind string
 	// Served is the place that nodes would get it from, "" if there is none.
@@ -86,7 +86,7 @@ func (r *imageRow) addRoute(route *v1alpha1.Route) {
 }
 
 // signatureText sums up the signatures at the place that serves an image: one that is not accepted
-// counts for all. Of what is required and was not looked up, that is all there is to say.
+// counts for all. Signatures that were not looked up are only said to be required.
 func signatureText(s *v1alpha1.Source) string { return signaturesText(s.Signatures, s.Required != nil) }
 
 func signaturesText(signatures []v1alpha1.Signature, required bool) string {

@@ -1,14 +1,14 @@
-// Package page makes what commands answer into a page: one HTML file that a browser shows without
-// asking anybody for anything, that can be read without scripts, printed, and passed on with a ticket.
+// Package page makes what commands answer into a page: one HTML file that a browser shows without any
+// request, that can be read without scripts, printed, and passed on with a ticket.
 //
 //	err := page.WriteReview(w, record.Document(), page.Context{Time: now, Cluster: "cluster.yaml"})
 //
 // It is pure: the same document and Context give the same page. It knows documents alone
-// (api/v1alpha1), so a page cannot say more than they do. Whatever is in them may come from strangers:
-// all of it goes through package text and html/template, and the page's Content-Security-Policy allows
-// the styles and the script that are written here and nothing else.
+// (api/v1alpha1), so a page cannot say more than they do. Their contents may come from strangers: all
+// of it goes through package text and html/template, and the page's Content-Security-Policy allows the
+// styles and the script that are written here and nothing else.
 //
-// A page is bounded (MaxBytes). What is most important comes first, and where something is left out
+// A page is bounded (MaxBytes). The most important parts come first, and where something is left out
 // the page says how much, and which command has it.
 package page
 
@@ -30,7 +30,7 @@ import (
 // MaxBytes is what a page has at most.
 const MaxBytes = 2_000_000
 
-// A Context holds what a page says beside its document. What is empty is left out.
+// A Context holds what a page says beside its document. Empty fields are left out.
 type Context struct {
 	// Time is when the answer was given.
 	Time time.Time
@@ -42,7 +42,7 @@ type Context struct {
 	Version string
 	// Whole is the command that prints all that a page may leave out ("mirrorset-guard check -o json").
 	Whole string
-	// Traffic is that with registries, as far as any was asked.
+	// Traffic is that with the registries that were asked.
 	Traffic []Traffic
 }
 
@@ -61,7 +61,7 @@ var assets embed.FS
 
 var (
 	style, script = asset("style.css"), asset("script.js")
-	// securityPolicy allows what is in the page: nothing is fetched, sent or framed.
+	// securityPolicy allows the page's own style and script: nothing is fetched, sent or framed.
 	securityPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hashOf(style), hashOf(script))
 	templates      = template.Must(template.New("").Funcs(template.FuncMap{
 		"number": text.Number, "count": text.Count, "short": text.ShortDigests, "span": spanText, "utc": utc, "lines": nonEmptyLines, "kinds": kinds, "query": query,
@@ -187,7 +187,7 @@ func sections(parts ...part) ([]section, error) {
 // tooLarge stands for a section that would make the page larger than MaxBytes.
 const tooLarge template.HTML = `<p class="left">This section is left out, as the page would become too large.</p>`
 
-// spare is kept free for what is around the sections, and aroundSection is what each brings along.
+// spare is the room for the parts around the sections, and aroundSection that for the frame of each.
 const spare, aroundSection = 60_000, 400
 
 // rows renders one row after the other while there is room, and returns how many there was room for.

@@ -84,7 +84,7 @@ func (r *releasePage) sentence() string {
 	return "R" + title[1:] + " " + said + ": " + strings.Join(parts, ", ") + "."
 }
 
-// wholeOpen counts what is not ready of the release as a whole.
+// wholeOpen counts the problems of the release as a whole, including its signature.
 func (r *releasePage) wholeOpen() int {
 	return len(r.Problems) + order(r.Signature.State != "READY")
 }
@@ -140,7 +140,7 @@ type wholeCard struct {
 // maxProblems is how many problems of the release as a whole have a card.
 const maxProblems = 50
 
-// A wholeList has what is not ready first.
+// A wholeList has the worst cards first.
 type wholeList struct {
 	Cards []wholeCard
 	Left  int
@@ -172,7 +172,7 @@ func newWholeCard(what, state, reason string, detail []string) wholeCard {
 	return wholeCard{What: what, Kind: of.kind, Word: of.word, Reason: reason, Places: text.First(detail, maxCardLines, "line")}
 }
 
-// kindOrder puts what is worst first.
+// kindOrder puts the worst first.
 var kindOrder = map[string]int{"bad": 0, "unknown": 1, "warn": 2, "good": 3}
 
 func (r *releasePage) figures() []figure {
@@ -196,7 +196,7 @@ func (r *releasePage) figures() []figure {
 	return all
 }
 
-// wholeState is the worst state of what is said of the release as a whole.
+// wholeState is the worst state among the problems of the release as a whole.
 func (r *releasePage) wholeState() string {
 	if r.Signature.State == "NOT READY" || slices.ContainsFunc(r.Problems, func(p v1alpha1.ReleaseProblem) bool { return p.State == "NOT READY" }) {
 		return "NOT READY"
@@ -324,8 +324,8 @@ func (r *releasePage) filters() []filter {
 	return all
 }
 
-// render renders rows into list, and returns the cells. What is worst finds room first, and what has found it
-// stands in the order of the document, so that each cell has a row to lead to.
+// render renders rows into list, and returns the cells. The worst rows get room first, and those that got it
+// stand in the order of the document, so that each cell has a row to lead to.
 func (r *releasePage) render(list *rowList, room int) (template.HTML, error) {
 	order := make([]int, len(r.images))
 	for i := range order {

@@ -43,7 +43,7 @@ func WriteReport(w io.Writer, doc Report, c Context) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range more { // after the figures and the findings, as far as there is room
+	for _, s := range more { // after the figures and the findings, while there is room
 		if room -= len(s.Body); room+spare/2 > 0 {
 			all = append(all, s)
 		}
@@ -77,7 +77,7 @@ func (r *reviewPage) standingOutcome() (badge, kind, sentence string) {
 // A nextRelease is the release that the cluster is to be updated to, in brief.
 type nextRelease struct {
 	Judged string
-	Whole  wholeList // what is not ready of the release as a whole
+	Whole  wholeList // about the release as a whole
 	Images []releaseRow
 	Left   int
 	// Command shows all of it; "" if there is nothing to show.
@@ -113,7 +113,7 @@ func (r *Report) releasePart(c Context) part {
 	return p
 }
 
-// nextWords has the words by which the command release finds what is marked.
+// nextWords has the words by which the command release finds the marked release.
 var nextWords = map[string]string{"desired": "desired", "recommended": "next"}
 
 func (r *Report) rolloutPart() part {

@@ -14,7 +14,7 @@ import (
 
 const (
 	// findingsRoom is how many bytes findings in full may take, briefRoom how many where there are many
-	// images. The list of images may take what is then left of MaxBytes.
+	// images. The list of images may take the rest of MaxBytes.
 	findingsRoom, briefRoom = 450_000, 150_000
 	// manyImages is a number of images from which on their rows have short digests, and no more than
 	// the registry of the place that serves them.
@@ -147,7 +147,7 @@ func (r *reviewPage) sections() ([]section, error) {
 	return all, r.addImages(all)
 }
 
-// title returns the title of a section about a change, or about what is in force.
+// title returns the title of a section about a change, or about the configuration in force.
 func (r *reviewPage) title(change, standing string) string {
 	if r.standing {
 		return standing
@@ -226,7 +226,7 @@ func (r *reviewPage) figures() []figure {
 	return all
 }
 
-// covered says what is true of the images of the page.
+// covered ends a sentence about the images of the page.
 func (r *reviewPage) covered() string {
 	if r.standing {
 		return " in use are covered by mirror objects"

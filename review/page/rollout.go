@@ -156,7 +156,7 @@ func (h holdUpCard) Symptom() string {
 	return h.Chain[0]
 }
 
-// A holdUpList are hold-ups as far as there is room.
+// A holdUpList are the hold-ups for which there is room.
 type holdUpList struct {
 	Cards template.HTML
 	Left  int

@@ -56,7 +56,7 @@ func Refused(record review.Record) map[string]string {
 	return refused
 }
 
-// LeaveOut returns wants with what is refused, as Refused returns it, and whether one of these is vital.
+// LeaveOut returns wants with the reasons that Refused returned, and whether a vital one is refused.
 func LeaveOut(wants []Want, refused map[string]string) (rest []Want, vital bool) {
 	rest = slices.Clone(wants)
 	for i := range rest {
@@ -101,7 +101,7 @@ func OfRescue(images policy.Images, pools []*mcfgv1.MachineConfigPool) []Want {
 // Pins are PinnedImageSets, by pool.
 type Pins struct {
 	Sets []*mcfgv1.PinnedImageSet
-	// Left says what is not pinned, or of no use pinned, and why: a line each.
+	// Left lists the images that are not pinned, or of no use pinned, and why: a line each.
 	Left   []string
 	prefix string // of the names of sets
 	gvk    schema.GroupVersionKind
@@ -114,8 +114,8 @@ const (
 	ManagedBy      = "mirrorset-guard"
 )
 
-// Make makes the sets of what pools want, with names that begin with prefix, in the version of gvk. Pools are those of the cluster; what is
-// wanted for one that takes no sets is Left.
+// Make makes the sets that pools want, with names that begin with prefix, in the version of gvk. Pools are those of the cluster;
+// the wants of one that takes no sets are Left.
 func Make(prefix string, gvk schema.GroupVersionKind, wants []Want, pools []*mcfgv1.MachineConfigPool) Pins {
 	made := Pins{prefix: prefix, gvk: gvk, pool: map[string]string{}}
 	byPool, left := map[string][]string{}, map[string]bool{}
@@ -267,7 +267,7 @@ func sizesIn(record review.Record) map[string]int64 {
 }
 
 // takes says how much a set takes on each node: layers that images share are fetched once, and counted more than
-// once. MCO's daemon asks for twice the size, and for what is to remain free (checkImagePayloadStorage and
+// once. MCO's daemon asks for twice the size, and for a minimum of free space (checkImagePayloadStorage and
 // MinFreeStorageAfterPrefetch).
 func takes(set *mcfgv1.PinnedImageSet, sizes map[string]int64) string {
 	var sum int64

@@ -56,7 +56,7 @@ func (i *Image) document() v1alpha1.ReleaseImage {
 }
 
 // WriteJUnit writes r as a JUnit test suite: a case for each image, for the release image's GPG signature, and
-// for the release as a whole, with what was not checked. What is not ready, or not known, is a failure.
+// for the release as a whole, with what was not checked. A case that is not ready, or not known, fails.
 func (r *Readiness) WriteJUnit(w io.Writer) error {
 	cases := []review.TestCase{{Class: "release", Name: "the GPG signature", Output: r.Signature.Reason + "\n"}}
 	if s := r.Signature; s.State != Ready {

@@ -59,7 +59,7 @@ func (j *judging) route(ctx context.Context, i *Image) route {
 	return route{}
 }
 
-// served returns the place from which the node would take the image, and what is known of it there.
+// served returns the place from which the node would take the image, and the fact about it there.
 func (r route) served() (mirrors.Location, *policy.Fact, bool) {
 	if r.Reroute == nil {
 		return mirrors.Location{}, nil, false

@@ -117,7 +117,7 @@ const maxNamed = 8
 
 func isNewer(a, b string) bool { return compareVersions(a, b) > 0 }
 
-// compareVersions puts what is no version first.
+// compareVersions puts invalid versions first.
 func compareVersions(a, b string) int {
 	x, wrong := version.ParseSemantic(a)
 	y, bad := version.ParseSemantic(b)

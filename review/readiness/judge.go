@@ -305,7 +305,7 @@ func judgements(plan policy.Plan, facts policy.Facts) map[string]judgement {
 	return of
 }
 
-// judge enters what a plan says of each image: what is worst of all plans stays.
+// judge enters what a plan says of each image: an image keeps its worst state of all plans.
 func (j *judging) judge(plan policy.Plan, facts policy.Facts) {
 	of := judgements(plan, facts)
 	nodes, controlPlane := policy.PlatformsOf(j.pulls.Nodes()), j.controlPlanePlatforms()

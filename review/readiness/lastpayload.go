@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// readingTime is how long a reading may take, whoever waits for it.
+	// readingTime is how long a reading may take, however long its caller waits.
 	readingTime = 2 * time.Minute
-	// tooMuchTime is how long an image counts as one that has more than is read of it. It is not for good: what is
-	// beyond a limit was not compared with its digest, and may be a registry's fault that is mended.
+	// tooMuchTime is how long an image counts as larger than the limits. It is not for good: content beyond a
+	// limit was not compared with its digest, and may be a fault of a registry, which gets mended.
 	tooMuchTime = time.Hour
-	// tooSlowTime is how long a payload is kept of which the layers below did not come within readingTime, over a slow link or
-	// from a registry that is slow just now.
+	// tooSlowTime is how long a payload is kept whose layers below did not arrive within readingTime, over a slow link or from
+	// a registry that is slow just now.
 	tooSlowTime = 10 * time.Minute
 )
 
@@ -35,8 +35,8 @@ type LastPayload struct {
 	last *reading // nil for none
 }
 
-// A payloadKey names what is read: a manifest, by its digest, of the release image that image is the reference of. The
-// place that it is read from does not matter, as every byte is compared with its digest.
+// A payloadKey names a manifest, by its digest, of the release image that image refers to. The place that it is read
+// from does not matter, as every byte is compared with its digest.
 type payloadKey struct{ image, instance string }
 
 // A reading is one that is under way, or has ended.

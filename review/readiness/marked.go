@@ -14,8 +14,8 @@ import (
 const Recommended = "recommended"
 
 // Marked returns the release that a cluster is to be updated to, and by what it was marked: Desired or, if
-// recommendations count, Recommended. "" means that none is. With an error one is marked, of which the Choice has what is
-// known, and which release that is could not be found out.
+// recommendations count, Recommended. "" means that none is. An error means that a release is marked but could not be
+// identified; the Choice then has what is known of it.
 func Marked(v *configv1.ClusterVersion, recommendations bool) (c Choice, by string, err error) {
 	if v == nil {
 		return Choice{}, "", ErrNoVersion

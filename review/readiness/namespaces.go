@@ -26,8 +26,8 @@ func ownPolicyOf(r *policy.Reroute) string {
 	return ""
 }
 
-// inNamespaces enters what namespaces with image policies of their own would refuse. No release says in which namespace an image runs: one
-// of which today's runs there is not ready, and of others it is not known whether it has to be.
+// inNamespaces enters what namespaces with image policies of their own would refuse. No release says in which namespace an image
+// runs: if today's runs there, the image is not ready; of the others it is not known whether they will run there.
 func (j *judging) inNamespaces(ctx context.Context, plans []policy.Plan, facts policy.Facts) {
 	namespaces := map[string]bool{}
 	for _, plan := range plans {

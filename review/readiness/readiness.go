@@ -44,8 +44,8 @@ type Readiness struct {
 	Signature Signature
 	// Problems are about the release as a whole: the configuration that it brings, nodes that lag behind.
 	Problems []Problem
-	// Gate is the word that the cluster waits for, nil if it waits for none about signatures, or if that is not known, which
-	// GateUnknown then gives the reason for.
+	// Gate is the admin-ack that the cluster waits for, nil if it waits for none about signatures, or if that is not known;
+	// GateUnknown then says why.
 	Gate        *Gate
 	GateUnknown string
 	// Record is what the images were judged by; it has the copies that are missing.
@@ -101,7 +101,7 @@ const (
 	AboutImage         = "the release image"
 )
 
-// State is the verdict: what is known to be wrong counts before what is not known.
+// State is the verdict: known faults count before unknown states.
 func (r *Readiness) State() State {
 	states := append(r.wholeStates(), r.Signature.State)
 	for _, i := range r.Images {

@@ -23,8 +23,8 @@ func (r *Readiness) Title() string {
 	return strings.ReplaceAll(text.Line("Release "+version+" ("+r.imageOrChoice()+")"), "Release  ", "Release ")
 }
 
-// Report returns the answer for people: the verdict, what is not ready in the order in which an update needs it,
-// one remedy for all, and what was not looked at.
+// Report returns the answer for people: the verdict, the images that are not ready in the order in which an
+// update needs them, one remedy for all, and what was not looked at.
 func (r *Readiness) Report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n%s\n", r.State(), r.Title(), r.found())
@@ -125,7 +125,7 @@ func (r *Readiness) reportImages(b *strings.Builder) {
 	r.reportWarnings(b)
 }
 
-// reportWarnings names what is ready, and not as it should be.
+// reportWarnings lists the findings about images that are ready.
 func (r *Readiness) reportWarnings(b *strings.Builder) {
 	var lines []string
 	for _, i := range r.Images {
@@ -155,7 +155,7 @@ func (i *Image) level() string {
 	}
 }
 
-// reason is what is wrong in a few words.
+// reason says in a few words why an image is not ready.
 func (i *Image) reason() string {
 	if len(i.Findings) > 0 {
 		reason := text.Line(i.Findings[0].Reason)
@@ -217,7 +217,7 @@ func (r *Readiness) copies() []policy.Copy {
 	return slices.DeleteFunc(r.Copies(), func(c policy.Copy) bool { return c.Obstacle != "" })
 }
 
-// Copies returns what is to be copied in the order in which an update needs it.
+// Copies returns the required copies in the order in which an update needs them.
 func (r *Readiness) Copies() []policy.Copy {
 	position := map[string]int{}
 	for k := range r.Images {
@@ -256,7 +256,7 @@ func (r *Readiness) stanza() string {
 	return fmt.Sprintf(", or platform: {%schannels: [{name: %s, minVersion: %s, maxVersion: %s}]}", architectures, r.Channel, r.Version, r.Version)
 }
 
-// unchecked says what nobody can know from outside, or what was left out.
+// unchecked lists what cannot be known from outside, or was left out.
 func (r *Readiness) unchecked() []string {
 	lines := []string{"whether the operators are Upgradeable, and what the update itself does (oc adm upgrade says so)"}
 	if r.GateUnknown != "" {
@@ -279,7 +279,7 @@ func writeList(b *strings.Builder, lines []string) {
 }
 
 // Evidence returns what an administrator may want to see before giving the word that mirrors hold signatures: each
-// image of which nodes will require one, where they will look for it, and what is there.
+// image whose signature nodes will require, where they will look for it, and what they will find.
 func (r *Readiness) Evidence() string {
 	var b strings.Builder
 	required := slices.DeleteFunc(slices.Clone(r.Images), func(i Image) bool { return !i.Required })

@@ -127,7 +127,7 @@ type verification struct {
 	digest  string
 	missing []openpgp.EntityList // the keyrings by which there is none yet
 	by      []string             // where signatures were found that count
-	wrong   []string             // what is wrong with others
+	wrong   []string             // the faults of others
 }
 
 // take verifies a signature, and reports whether none is missing any more.

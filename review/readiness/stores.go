@@ -63,7 +63,7 @@ func (j *judging) stores() []store {
 const (
 	// maxStores is how many a ClusterVersion may name. Of ConfigMap release-verification, no more are asked either.
 	maxStores = 32
-	// storesAtOnce is how many are asked at a time: CVO asks all, of which there are seldom more than two.
+	// storesAtOnce is how many are asked at a time: CVO asks all, seldom more than two.
 	storesAtOnce = 8
 	// storeTimeout bounds all requests to one of them, of nine files at most.
 	storeTimeout = 30 * time.Second
@@ -121,7 +121,7 @@ func (j *judging) askStore(ctx context.Context, s store, v verification) answer 
 	defer cancel()
 	files := j.Stores.Files(j.Stores.Roots)
 	defer files.Close()
-	v.by, v.wrong = nil, nil // this is a copy, of which only the answer counts
+	v.by, v.wrong = nil, nil // this is a copy; only its answer counts
 	var a answer
 	a.err = release.SignatureStore{URL: string(s), Get: files.Get}.Signatures(ctx, v.digest, func(at string, signature []byte) bool {
 		a.signatures = append(a.signatures, found{text.Line(text.Cut(at, maxReason)), signature})
@@ -133,7 +133,7 @@ func (j *judging) askStore(ctx context.Context, s store, v verification) answer 
 	return a
 }
 
-// storesSaid sums up what stores said that do not have what is wanted.
+// storesSaid sums up the answers of stores without the signature.
 func storesSaid(n int, unknown bool) string {
 	switch {
 	case unknown:

@@ -31,7 +31,7 @@ const (
 )
 
 // showProgress says on w how far the reading of the cluster has come, a line at a
-// time, until the returned function is called. What is done soon is not talked about.
+// time, until the returned function is called. A fast reading prints nothing.
 func showProgress(w io.Writer, sources func() []follow.Status) (stop func()) {
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -51,8 +51,7 @@ func showProgress(w io.Writer, sources func() []follow.Status) (stop func()) {
 	}
 }
 
-// progressText names some of the lists that are missing, and says what is wrong with all
-// of them.
+// progressText names some of the missing lists, and the reason if they share one.
 func progressText(sources []follow.Status) string {
 	var missing []string
 	var common string

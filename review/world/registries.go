@@ -24,8 +24,8 @@ type Registries struct {
 	note  string     // on the credentials
 }
 
-// NewRegistries returns registries that are asked without credentials until there are some. What
-// they have is looked up for platforms, which is called from time to time.
+// NewRegistries returns registries without credentials; SetCredentials gives them some. Images are
+// looked up for platforms, which is called from time to time.
 func NewRegistries(o Options, platforms func() []string) *Registries {
 	o.Registry.Platforms = platforms
 	client := registry.NewClient(o.Registry)
@@ -66,7 +66,7 @@ func (r *Registries) Afresh() *Registries {
 	return other
 }
 
-// Close ends what is under way.
+// Close ends the requests under way.
 func (r *Registries) Close() {
 	r.Store.Close()
 	r.Client.Close()

@@ -43,7 +43,7 @@ type Rollout struct {
 	stop  context.CancelFunc
 }
 
-// RolloutTimeout is how long a command waits for what a rollout goes through.
+// RolloutTimeout is how long a command may take to read the cluster.
 const RolloutTimeout = time.Minute
 
 // OpenRollout reads a live cluster, and says on progress how far that is.
@@ -96,8 +96,8 @@ func (r *Rollout) Read(ctx context.Context) (err error) {
 // Close ends what follows the cluster.
 func (r *Rollout) Close() { r.stop() }
 
-// Progress returns a live cluster of which only that is followed that moves in a rollout. Nothing is
-// read until it runs.
+// Progress returns a live cluster that follows only the objects that change in a rollout. It reads
+// nothing until it runs.
 func Progress(config *rest.Config) (*cluster.Inventory, error) {
 	return cluster.New(config, cluster.Options{OnlyProgress: true, ForbiddenAfter: ForbiddenAfter})
 }

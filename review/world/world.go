@@ -63,7 +63,7 @@ var (
 type World struct {
 	Cluster    Cluster
 	Registries *Registries
-	// Live and Trust are what is followed of a live cluster; nil in the world of a dump.
+	// Live and Trust follow a live cluster; nil in the world of a dump.
 	Live  *cluster.Inventory
 	Trust *trust.Follower
 
@@ -75,8 +75,7 @@ type World struct {
 	headroom         []byte // which Go takes for memory in use
 }
 
-// New returns the world of a live cluster, of which nothing has been read yet: start it, or run Live
-// and Trust.
+// New returns the world of a live cluster, still unread: start it, or run Live and Trust.
 func New(config *rest.Config, o Options) (*World, error) {
 	w := &World{headroom: make([]byte, o.Headroom)}
 	w.Registries = NewRegistries(o, w.platforms)
@@ -129,7 +128,7 @@ func (w *World) TrustSettings() trust.Settings { return w.trusted() }
 // CVORoots returns the CAs that the Cluster Version Operator trusts where it asks for signatures.
 func (w *World) CVORoots() *x509.CertPool { return trust.OfCVO(w.trusted()) }
 
-// Start has what is followed of a live cluster followed until ctx ends, or Close is called.
+// Start follows a live cluster until ctx ends, or Close is called.
 func (w *World) Start(ctx context.Context) {
 	ctx, w.stop = context.WithCancel(ctx)
 	go w.Live.Run(ctx)  //nolint:errcheck // it returns nil; WaitReady says what matters
@@ -158,7 +157,7 @@ func (w *World) Read(ctx context.Context, progress io.Writer) error {
 	return nil
 }
 
-// Close ends what Start began, and what is under way to registries.
+// Close ends what Start began, and the requests under way to registries.
 func (w *World) Close() {
 	if w.stop != nil {
 		w.stop()

@@ -3,7 +3,7 @@
 //
 //	log, err := auditlog.New(auditlog.Options{Stdout: os.Stdout, Guard: guard})
 //	err = log.Configure("/var/log/mirrorset-guard/audit.log")
-//	go log.Run(ctx) // writes until ctx ends, and then what is left
+//	go log.Run(ctx) // writes until ctx ends, and then the rest
 //	log.Record(decision)
 //
 // Recording never waits. A full disk, or a pipe without a reader, does not delay an

@@ -182,9 +182,8 @@ func (l *Log) lossLine(loss queued.Loss) []byte {
 	return line
 }
 
-// Run writes what is recorded until ctx ends, and then what is still queued. It returns after
-// some seconds at the latest: what could not be written by then is lost, and counted. It must be
-// called once.
+// Run writes the records until ctx ends, and then those still queued. It returns after some seconds at
+// the latest: records that could not be written by then are lost, and counted. It must be called once.
 func (l *Log) Run(ctx context.Context) {
 	if n := l.queue.Run(ctx); n > 0 {
 		l.metrics.lines.WithLabelValues("lost").Add(float64(n))
