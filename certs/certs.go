@@ -1,9 +1,9 @@
 // Package certs holds the serving certificate of the webhook.
 //
 // The files come from the cluster's certificate issuer (OpenShift's service CA,
-// cert-manager) in a mounted secret, and change while the process runs. A Reloader serves
-// what is in the folder without a restart, and never less than before: if a pair is half
-// written, does not match, is gone or hangs, the previous one stays in use, and that is reported.
+// cert-manager) in a mounted secret, and change while the process runs. A Reloader serves the files in
+// the folder without a restart, and never less than before: if a pair is half written, does not match,
+// is gone or hangs, the previous one stays in use, and that is reported.
 //
 //	reloader, err := certs.Load(dir)
 //	go reloader.Run(ctx, logger)

@@ -74,7 +74,7 @@ func areProven(failures []*Failure) bool {
 	return !slices.ContainsFunc(failures, func(r *Failure) bool { return !r.Proven })
 }
 
-// Notes says what is wrong with the certificate, each in one line.
+// Notes lists the faults of the certificate, each in one line.
 func (v *Verification) Notes() []string {
 	var notes []string
 	if err := v.reloader.Err(); err != nil {

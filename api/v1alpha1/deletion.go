@@ -1,7 +1,7 @@
 package v1alpha1
 
-// A Deletion is a list of what is to be deleted at registries, with what that would do to the nodes of a
-// cluster (kind Deletion).
+// A Deletion is a list of images to delete at registries, with the effects on the nodes of a cluster
+// (kind Deletion).
 type Deletion struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -14,8 +14,8 @@ type Deletion struct {
 	Elsewhere int `json:"elsewhere"`
 	// Needed are the places from which nodes pull, and that lose something.
 	Needed []NeededPlace `json:"needed"`
-	// Findings are what breaks, by the rules for changes, the most severe first. What is broken today
-	// is not among them.
+	// Findings are what breaks, by the rules for changes, the most severe first, without existing
+	// faults.
 	Findings []Finding `json:"findings"`
 	Notes    []string  `json:"notes"`
 	// Seconds is how long it took.
@@ -27,8 +27,8 @@ type NeededPlace struct {
 	// Item is the number of the item of the list, from 1, and Deleted its reference.
 	Item    int    `json:"item"`
 	Deleted string `json:"deleted"`
-	// Loses is what is lost: the image, its part for a platform, or its signature; and how, if not by
-	// that very name.
+	// Loses is the image, its part for a platform, or its signature; and how it is lost, if not by that
+	// very name.
 	Loses string `json:"loses"`
 	// Reference is what nodes ask for. It is the place with this number on the route, from 1.
 	Reference string `json:"reference"`

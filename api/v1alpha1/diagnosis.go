@@ -3,11 +3,10 @@ package v1alpha1
 // A Diagnosis says why nodes and pools do not move.
 type Diagnosis struct {
 	// Findings are those of the cluster first, then those of pools, then those of nodes, in
-	// the order of a Status; each cause once. There are none where nothing is held up, as far
-	// as is known.
+	// the order of a Status; each cause once. There are none where nothing is known to be held up.
 	Findings []HoldUp `json:"findings"`
-	// Unknown is what could not be read and may hide that something is held up: where there
-	// are no findings, it cannot be told whether all is well.
+	// Unknown names the unread objects that may hide a hold-up: without findings, it cannot be told
+	// whether all is well.
 	Unknown []string `json:"unknown,omitempty"`
 	// Notes say what else is not known, or is out of the ordinary without holding anything up.
 	Notes []string `json:"notes,omitempty"`

@@ -2,8 +2,8 @@
 // YAML. The records of decisions are in package api/audit/v1alpha1, the configuration file in package api/config/v1alpha1.
 //
 // A field is added without a new version; none changes its meaning or goes away. The types have no
-// methods, and know nothing of what computes them: whoever makes a document copies into it, so that what is
-// published does not change with what is computed.
+// methods, and know nothing of what computes them: the maker of a document copies into it, so that the
+// published format does not change with the computation.
 package v1alpha1
 
 // APIVersion is the version of the documents.

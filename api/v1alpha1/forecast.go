@@ -70,7 +70,7 @@ type Simulation struct {
 
 // A Course is one way for a rollout to go.
 type Course struct {
-	// Finishes says that all nodes are updated; neither it nor Stalls if nobody can tell.
+	// Finishes says that all nodes are updated; neither it nor Stalls if that cannot be told.
 	Finishes bool `json:"finishes"`
 	// Waiting are the nodes that MCO does not take until somebody has seen to them, or why it takes none
 	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step.

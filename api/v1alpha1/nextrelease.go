@@ -9,7 +9,7 @@ type NextRelease struct {
 	// Marked says by what the release was chosen: desired (spec.desiredUpdate of ClusterVersion) or recommended (the newest
 	// of status.availableUpdates).
 	Marked string `json:"marked,omitempty"`
-	// Version is that of the release, as far as it is known.
+	// Version is that of the release, if known.
 	Version string `json:"version,omitempty"`
 	// Verdict is READY, NOT READY or UNKNOWN. It is left out if no release is marked, or another replica judges it.
 	Verdict string `json:"verdict,omitempty"`

@@ -88,8 +88,8 @@ type Rerouted struct {
 	BeforeUnknown bool `json:"beforeUnknown,omitempty"`
 	// Pools are the MachineConfigPools whose nodes take these routes, where not all do.
 	Pools []string `json:"pools,omitempty"`
-	// Result is what is known of the image on its new route: "verified", "unverified", "fails",
-	// "fails already" if it is proved to fail before the change as well, or "assumed" (check --assume).
+	// Result is the state of the image on its new route: "verified", "unverified", "fails", "fails
+	// already" if it is proved to fail before the change as well, or "assumed" (check --assume).
 	Result    string     `json:"result"`
 	Consumers []Consumer `json:"users"`
 }

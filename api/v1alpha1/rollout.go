@@ -13,7 +13,7 @@ type RolloutStatus struct {
 	Unmanaged []UnmanagedNode `json:"unmanaged,omitempty"`
 	// Remaining is how long the pools take that are on their way, side by side.
 	Remaining *Remaining `json:"remaining,omitempty"`
-	// Notes say what is not known, and what would be needed to know it.
+	// Notes list the unknowns, and how to learn them.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type PoolStatus struct {
 	Remaining *Remaining   `json:"remaining,omitempty"`
 }
 
-// Paused names since when and by whom a pool is paused, as far as managed fields tell.
+// Paused names since when and by whom a pool is paused, by managed fields.
 type Paused struct {
 	Since *time.Time `json:"since,omitempty"`
 	By    string     `json:"by,omitempty"`
@@ -107,7 +107,7 @@ type Drain struct {
 	Finished bool   `json:"finished"`
 }
 
-// Cordoned names since when and by whom a node is cordoned, as far as managed fields tell.
+// Cordoned names since when and by whom a node is cordoned, by managed fields.
 type Cordoned struct {
 	Since *time.Time `json:"since,omitempty"`
 	By    string     `json:"by,omitempty"`

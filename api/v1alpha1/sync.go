@@ -29,11 +29,11 @@ type SyncEvent struct {
 	Images int `json:"images,omitempty"`
 	Done   int `json:"done,omitempty"`
 	Failed int `json:"failed,omitempty"`
-	// Registries are what is to be sent to each mirror, in Planned.
+	// Registries count the planned transfers to each mirror, in Planned.
 	Registries []SyncRegistry `json:"registries,omitempty"`
 }
 
-// A SyncRegistry counts the images and bytes to be sent to one registry. What is there does not count.
+// A SyncRegistry counts the images and bytes to be sent to one registry, without those that it has.
 type SyncRegistry struct {
 	Registry string `json:"registry"`
 	Images   int    `json:"images"`

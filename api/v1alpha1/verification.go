@@ -9,10 +9,10 @@ type Verification struct {
 	Nodes []NodeConfig `json:"nodes"`
 	// Pulls are the images that nodes fail to pull.
 	Pulls []PullFailure `json:"pulls"`
-	// Left is what is left to do; Unknown what could not be told.
+	// Left are the open tasks; Unknown what could not be told.
 	Left    []Task   `json:"left,omitempty"`
 	Unknown []string `json:"unknown,omitempty"`
-	// NotCompared is what the objects ask for and nothing tells of nodes. It is no part of Result.
+	// NotCompared lists what the objects ask for and nodes do not report. Result ignores it.
 	NotCompared []string `json:"notCompared,omitempty"`
 }
 
@@ -29,7 +29,7 @@ type NodeConfig struct {
 	// Config is the rendered config that the node says it has.
 	Config string `json:"config"`
 	Result string `json:"result"`
-	// Why says what is not well, or not known.
+	// Why says what is wrong, or unknown.
 	Why string `json:"why,omitempty"`
 	// Differences are the entries of registries.conf, policy.json and registries.d that the
 	// objects make (After) and those that the node has (Before).

@@ -6,8 +6,8 @@
 //
 // Whether the profile is followed at all is for spec.tlsAdherence to say. Where it is not,
 // and in a cluster that has no such object, a server keeps a default of its own (Default).
-// What the object says and a Go program cannot do is in Profile.Problems; the rest of it is
-// followed, and what is left out never leads to something weaker than was asked for.
+// Demands of the object that a Go program cannot meet are in Profile.Problems; the rest is followed,
+// and no omission leads to something weaker than was asked for.
 //
 // The rules are those of OpenShift's own library (github.com/openshift/library-go,
 // pkg/crypto/crypto.go and tls_adherence.go), which has no releases. Go chooses the suites of

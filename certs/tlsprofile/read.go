@@ -14,7 +14,7 @@ import (
 // A reader makes a Profile from the object.
 type reader struct{ profile Profile }
 
-// problem notes what is not followed. The values in it come from the cluster.
+// problem notes a demand that is not followed. The values in it come from the cluster.
 func (r *reader) problem(format string, values ...any) {
 	r.profile.Problems = append(r.profile.Problems, text.Cut(text.Line(fmt.Sprintf(format, values...)), maxProblem))
 }

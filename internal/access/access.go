@@ -94,7 +94,7 @@ func (f filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(w, r)
 }
 
-// judge returns what is to be answered to r instead of what it asks for, http.StatusOK for nothing.
+// judge returns the status with which to refuse r, http.StatusOK to serve it.
 func (f filter) judge(r *http.Request) int {
 	if token := r.Header.Get(ForwardedToken); token != "" && r.Header.Get("Authorization") == "" {
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -105,7 +105,7 @@ func (f filter) judge(r *http.Request) int {
 	case isUnanswered(err):
 		f.log.Error(err, "Could not ask the API server about a token")
 		return http.StatusServiceUnavailable
-	case err != nil || !known: // the error says what is wrong with the token
+	case err != nil || !known: // the error describes the token's fault
 		return http.StatusUnauthorized
 	}
 	verb := strings.ToLower(r.Method)

@@ -211,7 +211,7 @@ func (d *definition) validate(gvk schema.GroupVersionKind, object, old map[strin
 	return append(errs, wrong...)
 }
 
-// prune makes of an object what is stored of it, and returns the paths of unknown fields.
+// prune reduces an object to the stored part of it, and returns the paths of unknown fields.
 func (d *definition) prune(object map[string]any) []string {
 	defaulting.Default(object, d.structural)
 	unknown := pruning.PruneWithOptions(object, d.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})

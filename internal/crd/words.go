@@ -22,7 +22,7 @@ func explain(e *field.Error) {
 	}
 }
 
-// misnamed returns what is wrong with the name of a source or a mirror, as a clause, "" if that is none of the usual mistakes.
+// misnamed returns the usual mistake in the name of a source or a mirror, as a clause, "" if it makes none.
 func misnamed(name string) string {
 	scheme, _, hasScheme := strings.Cut(name, "://")
 	host, path, hasPath := strings.Cut(name, "/")

@@ -31,7 +31,7 @@ type Claimant struct {
 
 type claimantKey struct{}
 
-// WithClaimant returns a context for what is done for c.
+// WithClaimant returns a context for work on behalf of c.
 func WithClaimant(ctx context.Context, c Claimant) context.Context {
 	return context.WithValue(ctx, claimantKey{}, c)
 }

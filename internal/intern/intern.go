@@ -7,8 +7,8 @@ import (
 	"weak"
 )
 
-// A Pool holds values by a key of what is equal in them, each for as long as it is used elsewhere.
-// The zero value is empty and ready. It is safe for concurrent use.
+// A Pool holds values by a key of their equal parts, each for as long as it is used elsewhere. The zero
+// value is empty and ready. It is safe for concurrent use.
 type Pool[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]weak.Pointer[V]

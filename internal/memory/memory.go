@@ -36,7 +36,7 @@ func GiveBack(ctx context.Context) {
 	}
 }
 
-// giveBackBeyond gives back what is not in use if the process holds more than little.
+// giveBackBeyond gives back unused memory if the process holds more than little.
 func giveBackBeyond(little uint64) {
 	if held() > little {
 		debug.FreeOSMemory()

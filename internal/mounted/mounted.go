@@ -1,8 +1,8 @@
 // Package mounted reads files that others mount into a pod, and does not hang with them.
 //
-// What is mounted may be anything in time: a file, nothing, a named pipe without a writer, a file
-// on a volume whose server is gone. A File is read by a goroutine of its own, for which nothing is
-// waited for longer than a limit of time, and at the end not at all:
+// A mounted path may become anything in time: a file, nothing, a named pipe without a writer, a file on
+// a volume whose server is gone. A File is read by a goroutine of its own, for which nothing is waited
+// for longer than a limit of time, and at the end not at all:
 //
 //	file := mounted.New("/etc/mirrorset-guard/tls/tls.crt", 1<<20)
 //	data, err := file.Read() // again and again, by one goroutine
@@ -40,8 +40,7 @@ func Poll(ctx context.Context, read func()) {
 // timeLimit is how long a reading may take: many times what a file of a megabyte does.
 const timeLimit = 3 * time.Second
 
-// ErrNotRegular is returned for what is no regular file: a folder, a named pipe, a device. Test
-// with errors.Is.
+// ErrNotRegular is returned for a folder, a named pipe or a device. Test with errors.Is.
 var ErrNotRegular = errors.New("not a regular file")
 
 // ErrHangs is returned where a reading does not end. Test with errors.Is.

@@ -14,8 +14,8 @@ import (
 const (
 	// maxAliased bounds what the aliases of a document stand for, in bytes. Next to none have any.
 	maxAliased = 1 << 20
-	// maxValues bounds the values of a document, each of which takes some hundred bytes while it is read. The largest definition
-	// of a kind in github.com/openshift/api has 20,000.
+	// maxValues bounds the values of a document: each takes some hundred bytes while it is read. The largest definition of a
+	// kind in github.com/openshift/api has 20,000.
 	maxValues = 500_000
 )
 

@@ -2,8 +2,8 @@
 //
 // sigs.k8s.io/yaml, as kubectl and others use it, reads the first value of a text and
 // does not check whether there is more: of "{...}\n{...}", which is two documents in
-// JSON and invalid in YAML, it silently drops the second. What is dropped may be the
-// object that matters.
+// JSON and invalid in YAML, it silently drops the second. The dropped object may be the one that
+// matters.
 package onedoc
 
 import (

@@ -1,5 +1,5 @@
-// Package panics makes errors of panics, so that a fault in one task ends that task and nothing else. A goroutine has
-// nobody above it to recover: whatever reads what others have made, in a goroutine of its own, belongs in here.
+// Package panics makes errors of panics, so that a fault in one task ends that task and nothing else. No caller of a
+// goroutine can recover from its panic: code that reads strangers' data in a goroutine of its own belongs in here.
 package panics
 
 import (

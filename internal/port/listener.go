@@ -10,7 +10,7 @@ import (
 const firstFactor = 4
 
 // A listener closes the connections that its limits leave no room for. Where all are taken, the address that has most of
-// them gives one up for one that has less: so nobody keeps others out, from however many addresses.
+// them gives one up for one that has less: so no client keeps others out, from however many addresses.
 type listener struct {
 	net.Listener
 

@@ -1,5 +1,5 @@
-// Package port makes the servers of the guard. Whoever can reach a port, with or without credentials, has a
-// bounded part of what the process has: connections, headers, and the time for them.
+// Package port makes the servers of the guard. A client that can reach a port, with or without credentials,
+// gets a bounded part of what the process has: connections, headers, and the time for them.
 //
 //	p := port.New(":8081", mux, nil, port.Limits{Header: 4 << 10, Connections: 64, PerAddress: 16}, log)
 //	err = p.Serve(p.Listener(listener))
@@ -22,7 +22,7 @@ type Limits struct {
 	// Connections is how many connections there are at once, PerAddress how many of one address.
 	Connections, PerAddress int
 	// First reports whether the clients of an address go first: they have four times PerAddress, beside
-	// Connections. Nil: nobody does. It must not block.
+	// Connections. Nil: none do. It must not block.
 	First func(address string) bool
 	// Answer is how long an answer may take, from when the header was read until it is written.
 	Answer time.Duration
@@ -70,8 +70,8 @@ func New(address string, h http.Handler, config *tls.Config, l Limits, log logr.
 }
 
 // arrived takes the limit of time off requests that have arrived: it would pass while the server listens for a
-// client that hangs up, and be taken for one. A body that nobody reads has to arrive in time, since the server
-// waits for some of it after the answer.
+// client that hangs up, and be taken for one. An unread body has to arrive in time, since the server waits for
+// some of it after the answer.
 func arrived(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {

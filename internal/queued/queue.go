@@ -1,8 +1,8 @@
 // Package queued writes lines where that may take long or fail, such as a pipe without a reader or a full
-// disk, and keeps nobody waiting who has some.
+// disk, without delaying the caller.
 //
 //	q := queued.New(queued.Options{Write: write, Loss: lossLine})
-//	go q.Run(ctx) // writes until ctx ends, and then what is left
+//	go q.Run(ctx) // writes until ctx ends, and then the rest
 //	q.Add(line)
 //
 // Lines wait in memory that is bounded. Those that find no room are lost, and counted: the first line after
@@ -117,7 +117,7 @@ func (q *Queue) Lose(n int, why error) (first bool) {
 	return first
 }
 
-// Run writes what is added until ctx ends, and then what is still queued. It returns after some seconds at the
+// Run writes added lines until ctx ends, and then those still queued. It returns after some seconds at the
 // latest, with the number of lines that could not be written by then. It must be called once.
 func (q *Queue) Run(ctx context.Context) (left int) {
 	last, abandon := context.WithCancel(context.WithoutCancel(ctx))

@@ -9,7 +9,7 @@ import (
 )
 
 // A Stream gives out the values of a text, one after another, without the text being in memory as a whole. It looks no
-// closer at a value than it takes to find its end: whoever takes one has to validate it.
+// closer at a value than it takes to find its end: the caller has to validate it.
 type Stream struct {
 	from   io.Reader
 	buffer []byte

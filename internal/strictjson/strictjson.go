@@ -1,5 +1,5 @@
-// Package strictjson decodes JSON of which nothing may be lost: formats of the guard itself, in which a
-// field that is not known was written by a later version, and may change what the rest means.
+// Package strictjson decodes JSON without losing any of it: formats of the guard itself, where an
+// unknown field comes from a later version, and may change what the rest means.
 package strictjson
 
 import (

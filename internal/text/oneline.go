@@ -8,8 +8,7 @@ func OneLine(s string, limit int) string {
 	return Cut(Line(stripEscapes(s)), limit)
 }
 
-// stripEscapes removes ANSI control sequences as a whole, so that what is left of
-// a coloured word is the word.
+// stripEscapes removes ANSI control sequences as a whole, which leaves the word of a coloured word.
 func stripEscapes(s string) string {
 	var b strings.Builder
 	for {

@@ -14,14 +14,14 @@ import (
 // run builds everything in a folder beside the results, and puts these in their places when all are
 // there.
 func (j *job) run(ctx context.Context) error {
-	if err := os.MkdirAll(j.out, 0o755); err != nil { //nolint:gosec // what is built is no secret
+	if err := os.MkdirAll(j.out, 0o755); err != nil { //nolint:gosec // a build has no secrets
 		return err
 	}
 	work, err := os.MkdirTemp(j.out, ".work-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // what is left is ignored by git, and removed by make clean
+	defer os.RemoveAll(work) //nolint:errcheck // git ignores the rest, and make clean removes it
 	if j.packages {
 		return j.runPackages(ctx, work)
 	}
@@ -102,7 +102,7 @@ func (j *job) buildImage(ctx context.Context, work string) (v1.ImageIndex, []v1.
 	return newIndex(parts, j.platforms), sboms, nil
 }
 
-// stage writes what is in the image for a platform, and returns the folder that is its root.
+// stage writes the contents of the image for a platform, and returns the folder that is its root.
 func (j *job) stage(ctx context.Context, work string, platform v1.Platform) (string, error) {
 	dir := filepath.Join(work, "root", platform.Architecture)
 	if err := j.build(ctx, platform, filepath.Join(dir, program)); err != nil {
@@ -128,7 +128,7 @@ func writeFile(file string, content []byte) error {
 	return os.WriteFile(file, content, 0o600)
 }
 
-// writeLayout writes an OCI layout of the image and of what is attached to it.
+// writeLayout writes an OCI layout of the image and of its attached images.
 func writeLayout(dir, version string, index v1.ImageIndex, attached []v1.Image) error {
 	l, err := layout.Write(dir, empty.Index)
 	if err != nil {

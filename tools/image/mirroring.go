@@ -74,7 +74,7 @@ func builtDigests(dir string) (digest v1.Hash, parts []v1.Hash, err error) {
 	if err != nil {
 		return digest, nil, err
 	}
-	digest = manifest.Manifests[0].Digest // writeLayout puts it before what is attached
+	digest = manifest.Manifests[0].Digest // writeLayout puts it before attached ones
 	index, err := top.ImageIndex(digest)
 	if err != nil {
 		return digest, nil, err

@@ -42,7 +42,7 @@ type job struct {
 	image     *name.Repository // of install.yaml and packages
 	digest    string           // that the image must have; "": any
 	kubectl   string           // makes install.yaml, and reads what packages are made from
-	// maintainer answers for the packages; nil: nobody is named.
+	// maintainer answers for the packages; nil: none is named.
 	maintainer *mail.Address
 }
 
@@ -86,7 +86,7 @@ var (
 	described = regexp.MustCompile(`^[0-9a-f]{7,40}(-dirty)?$`)
 )
 
-// checkVersion refuses what is no version. A release has one that is not about uncommitted changes.
+// checkVersion refuses a malformed version. A release has one that is not about uncommitted changes.
 func checkVersion(version string, release bool) error {
 	switch {
 	case release && (!released.MatchString(version) || strings.HasSuffix(version, "-dirty")):

@@ -158,13 +158,13 @@ func (j *job) lookFor(ctx context.Context, digest v1.Hash) error {
 	return err
 }
 
-// writePackages writes what is published of p: the chart's archive, and an OCI layout of each image.
+// writePackages writes the published files of p: the chart's archive, and an OCI layout of each image.
 func (j *job) writePackages(work, dir string, p *packages) error {
 	staged := filepath.Join(work, "chart")
 	if err := writeFiles(filepath.Join(staged, program), p.folders["chart/"+program]); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // what is built is no secret
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a build has no secrets
 		return err
 	}
 	if err := j.writeTarGzipFile(filepath.Join(dir, p.chart), staged); err != nil {
@@ -186,7 +186,7 @@ func (j *job) writePackages(work, dir string, p *packages) error {
 func publishAll(dir string, files map[string][]byte) error {
 	for path, content := range files {
 		file := filepath.Join(dir, filepath.FromSlash(path))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // what is built is no secret
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // a build has no secrets
 			return err
 		}
 		if err := publish(file, content); err != nil {

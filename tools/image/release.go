@@ -35,7 +35,7 @@ const checksums = "SHA256SUMS"
 // chart, the bundle and the catalog, and checksums of all these.
 func (j *job) writeRelease(ctx context.Context, work string, digest v1.Hash) (*packages, error) {
 	dir := filepath.Join(work, "release")
-	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // what is built is no secret
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // a build has no secrets
 		return nil, err
 	}
 	for _, platform := range downloads {
@@ -182,7 +182,7 @@ func sumAll(files fs.FS) (string, error) {
 
 // create writes a file that everybody may read.
 func create(path string, write func(io.Writer) error) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // what is built is no secret
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // a build has no secrets
 	if err != nil {
 		return err
 	}

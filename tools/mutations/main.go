@@ -25,7 +25,7 @@ import (
 
 // A mutation is a defence, and how it is taken away.
 type mutation struct {
-	// defence says what is gone.
+	// defence names the removed defence.
 	defence string
 	// file holds the text was, once; became is put in its place.
 	file, was, became string

@@ -1,7 +1,7 @@
 package main
 
 var mutations = []mutation{
-	// 1: memory is bounded whoever asks
+	// 1: memory is bounded for every client
 	{"bodies under way share a budget", "webhook/bodies.go", "if queue.Acquire(ctx, 0, room) != nil {", "if room > 1 && false {", "./webhook", "TestBodiesAtOnce|TestNoRoom"},
 	{"large bodies do not keep small ones waiting", "webhook/bodies.go", "queue = of.large", "queue = of.small", "./webhook", "TestBodiesAtOnce|TestNoRoom"},
 	{"what is announced takes no room", "webhook/bodies.go", "if whole, err := in.read(smallBody+1,", "if err := acquire(r.Context(), of.turn, 1); err != nil {\n\t\treturn nil, err\n\t}\n\tdefer of.turn.Release(1)\n\tif whole, err := in.read(smallBody+1,", "./webhook", "TestTrickle"},
@@ -70,7 +70,7 @@ var mutations = []mutation{
 	{"strangers have a budget in the log", "webhook/strangers.go", "if b.spent+bytes <= strangersBytes {", "if true {", "./webhook", "TestStrangersFillNoLog"},
 	{"what strangers ask is marked", "webhook/audit.go", "record.SenderNotKnown = !isKnown(ctx); record.SenderNotKnown", "!isKnown(ctx)", "./webhook", "TestStrangersFillNoLog"},
 	{"strangers push out no decision on the page", "cmd/mirrorset-guard/serve/report.go", "return other.SenderNotKnown == a.SenderNotKnown", "return true", "./cmd/mirrorset-guard/serve", "TestReportDecisions"},
-	// 8: switched off, and nobody says so
+	// 8: switched off without a word
 	{"matchConditions are compared", "inventory/serving/registration.go", "c.matchPolicy, c.matchConditions, ", "c.matchPolicy, ", "./inventory/serving", "TestRegistration"},
 	{"selectors are compared", "inventory/serving/registration.go", "c.objectSelector, c.namespaceSelector, ", "", "./inventory/serving", "TestRegistration"},
 	{"failurePolicy is compared", "inventory/serving/registration.go", "c.rules, c.failurePolicy, ", "c.rules, ", "./inventory/serving", "TestRegistration"},

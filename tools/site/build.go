@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// forge is where what is no page of the manual can be read.
+// forge is the address of files outside of the manual.
 const forge = "https://github.com/mirrorset-guard/mirrorset-guard/blob/main/"
 
 //go:embed page.html style.css search.js
@@ -200,7 +200,7 @@ type found struct {
 	Text    string `json:"t"`
 }
 
-// writeIndex writes what is searched as a script, as pages that were opened from a disk may not fetch
+// writeIndex writes the search index as a script, as pages that were opened from a disk may not fetch
 // anything.
 func (s *site) writeIndex() error {
 	var index []found

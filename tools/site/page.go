@@ -54,7 +54,7 @@ func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
 // Put takes an anchor that is written in the text.
 func (a anchors) Put(anchor []byte) { a[string(anchor)] = true }
 
-// comments leaves out HTML, of which the manual has nothing but comments for its tests.
+// comments leaves out HTML: the manual has only comments for its tests.
 type comments struct{}
 
 func (comments) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {

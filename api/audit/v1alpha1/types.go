@@ -1,6 +1,6 @@
 // Package v1alpha1 has the records of decisions: who wanted what, what came of it, and what that rests on.
-// A record is one line of JSON, of which Decision is the schema; docs/audit.md is made from the
-// comments of the types.
+// A record is one line of JSON with the schema Decision; docs/audit.md is made from the comments of the
+// types.
 package v1alpha1
 
 import (

@@ -132,8 +132,8 @@ var file = sync.OnceValue(func() definition {
 	return d
 })
 
-// decode puts fields into into, and returns what the schema has against them. What is null is left as it is. The error
-// says why into is not filled.
+// decode puts fields into into, and returns what the schema has against them. A null leaves its field unchanged. The
+// error says why into is not filled.
 func (d definition) decode(fields map[string]any, into any) (field.ErrorList, error) {
 	var mistakes field.ErrorList
 	unknown := pruning.PruneWithOptions(fields, d.structural, false, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})

@@ -1,5 +1,5 @@
-// Package config reads the configuration file of the guard: one YAML document, strictly
-// decoded, of which every mistake is reported at once with its path.
+// Package config reads the configuration file of the guard: one YAML document, strictly decoded, with
+// all mistakes reported at once by their paths.
 //
 //	cfg, err := config.Parse(data)      // *config.Error lists the mistakes
 //	settings := cfg.Settings()          // for package policy

@@ -137,7 +137,7 @@ func raw(value any) apiextensionsv1.JSON {
 	return apiextensionsv1.JSON{Raw: data}
 }
 
-// setDefaults sets the defaults of the fields of s, of which some have fields themselves.
+// setDefaults sets the defaults of the fields of s, and of theirs.
 func setDefaults(s *apiextensionsv1.JSONSchemaProps, defaults any) {
 	fields, ok := defaults.(map[string]any)
 	if !ok || len(s.Properties) == 0 {

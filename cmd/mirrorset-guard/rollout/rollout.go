@@ -44,8 +44,7 @@ func withoutArguments(cmd *cobra.Command, args []string) error {
 	}
 }
 
-// A rolloutWorld is a cluster or a dump of one, of which only that is read that a rollout
-// goes through.
+// A rolloutWorld is a cluster or a dump of one, read only where a rollout depends on it.
 type rolloutWorld struct {
 	cluster cli.ClusterFlags
 	from    string

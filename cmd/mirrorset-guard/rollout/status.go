@@ -184,7 +184,7 @@ func printOperator(w io.Writer, o *status.Operator, now time.Time) {
 		if c.Since != nil {
 			line += " " + strings.Replace(status.When(*c.Since, now), "at", "since", 1)
 		}
-		// What is as it should be needs no words.
+		// A good condition needs no words.
 		if good := map[string]string{"Available": "True", "Progressing": "False", "Degraded": "False"}; good[c.Type] != c.Status {
 			line += fmt.Sprintf(": %s: %s", c.Reason, c.Message)
 		}

@@ -100,8 +100,8 @@ func printVerification(w io.Writer, v status.Verification) error {
 	return err
 }
 
-// alike groups the nodes that are not well by what is wrong with them, which is most often the same
-// for all nodes of a pool.
+// alike groups the nodes that are not well by their fault, which is most often the same for all nodes
+// of a pool.
 func alike(nodes []status.NodeConfig) [][]status.NodeConfig {
 	type key struct{ pool, config, why string }
 	rows := map[key]int{}
@@ -122,7 +122,7 @@ func alike(nodes []status.NodeConfig) [][]status.NodeConfig {
 	return groups
 }
 
-// printNodeConfigs prints what is wrong with nodes that are alike.
+// printNodeConfigs prints the common fault of nodes.
 func printNodeConfigs(w io.Writer, nodes []status.NodeConfig) {
 	names := each.Of(nodes, func(n status.NodeConfig) string { return n.Node })
 	n := nodes[0]

@@ -122,8 +122,8 @@ func (o *watchOptions) run(ctx context.Context, s cli.Streams) error {
 // errWatchTimeout ends a watch for which --timeout was too short.
 var errWatchTimeout = errors.New("--timeout has expired")
 
-// edit returns what is waited for, nil for nothing in particular. Nothing in a rendered config
-// tells whether a node trusts other CAs: they are not waited for.
+// edit returns the change to wait for, nil for none in particular. Nothing in a rendered config tells
+// whether a node trusts other CAs: they are not waited for.
 func (o *watchOptions) edit(s cli.Streams) (*mirrors.Edit, error) {
 	if len(o.waitFor.Files) == 0 {
 		return nil, nil

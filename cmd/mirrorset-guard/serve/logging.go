@@ -33,8 +33,8 @@ func newLogger(level string, to io.Writer) (logr.Logger, error) {
 	return zapr.NewLogger(zap.New(core)), nil
 }
 
-// logLines are lines of the log that wait to be written: nobody may read standard error, and what decides
-// about changes writes to it.
+// logLines are lines of the log that wait to be written: the reader of standard error may hang, and must
+// not delay reviews, which log.
 type logLines struct {
 	*queued.Queue
 

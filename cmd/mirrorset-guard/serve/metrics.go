@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
-// prepareMetrics registers what is to be known of the process as a whole.
+// prepareMetrics registers the metrics of the process as a whole.
 func (g *guard) prepareMetrics() {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "mirrorset_guard_build_info", Help: "Always 1; the labels say what runs.",

@@ -32,7 +32,7 @@ const (
 	maxDecisions, maxStrangers = 50, 10
 )
 
-// A reporter serves the page about the configuration in force. It rests on what is known, so that no
+// A reporter serves the page about the configuration in force. It rests on known facts, so that no
 // registry is asked for it, and is made by one request at a time: the others wait for that page.
 type reporter struct {
 	look      func(context.Context) (review.Record, error)
@@ -44,13 +44,13 @@ type reporter struct {
 	log       logr.Logger
 
 	readers atomic.Int32
-	turn    chan struct{} // holds one value, which whoever makes the page takes out
-	// Whoever holds the turn may use these.
+	turn    chan struct{} // holds one value, which the maker of the page takes out
+	// The holder of the turn may use these.
 	made time.Time
 	page []byte
 }
 
-// newReporter returns the reporter of g, of which the parts are needed once it is asked.
+// newReporter returns the reporter of g, whose parts must exist once it is asked.
 func (g *guard) newReporter(cluster string) *reporter {
 	r := &reporter{
 		look:      func(ctx context.Context) (review.Record, error) { return g.standing.Look(ctx) },
@@ -197,7 +197,7 @@ func (d *decisions) find(uid string) (auditv1alpha1.Decision, bool) {
 	return auditv1alpha1.Decision{}, false
 }
 
-// decided is an audit log of which the last decisions are kept for the page.
+// decided is an audit log that keeps the last decisions for the page.
 type decided struct {
 	webhook.AuditLog
 	kept *decisions

@@ -128,8 +128,8 @@ func (o *serveOptions) run(ctx context.Context, io cli.Streams) error {
 	return g.run(ctx)
 }
 
-// gcPercent is half of Go's default. Reading a large cluster leaves garbage of fifty times what is
-// kept, and large reviews of ten times: with the default, that alone would determine how much memory
+// gcPercent is half of Go's default. Reading a large cluster leaves garbage of fifty times the kept
+// data, and large reviews of ten times: with the default, that alone would determine how much memory
 // the process takes. It is ready no later.
 const gcPercent = 50
 
@@ -315,7 +315,7 @@ func (g *guard) run(ctx context.Context) error {
 	listened := make(chan struct{})
 	group.Go(func() error {
 		defer close(listened)
-		defer cancel() // only now: what is still under way needs the rest
+		defer cancel() // only now: reviews under way need the rest
 		return g.listen(listening)
 	})
 	group.Go(func() error {

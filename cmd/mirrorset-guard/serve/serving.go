@@ -110,11 +110,11 @@ func (s *tlsServing) authenticator() func(*http.Request) error {
 	return func(r *http.Request) error { return s.clients.Verify(r.TLS) }
 }
 
-// ready returns the TLS problem because of which the API server should not call this replica. A
-// review that comes all the same is answered.
+// ready returns the TLS problem that should keep the API server from calling this replica. A review
+// that comes all the same is answered.
 func (s *tlsServing) ready() error { return errors.Join(s.cluster.Ready(), s.verification.Ready()) }
 
-// notes say what is wrong with how the guard serves.
+// notes lists the faults in how the guard serves.
 func (s *tlsServing) notes() []string {
 	notes := append(s.verification.Notes(), s.cluster.Notes()...)
 	if s.observed != nil && s.observed.Err() != nil {

@@ -44,7 +44,7 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) erro
 	return err
 }
 
-// nextRelease returns what is known of the release that the cluster is to be updated to.
+// nextRelease returns the document about the release that the cluster is to be updated to.
 func (g *guard) nextRelease() *v1alpha1.NextRelease { return g.updates.Document() }
 
 // tellOfUpdate writes an Event about the ClusterVersion.

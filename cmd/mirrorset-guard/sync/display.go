@@ -55,7 +55,7 @@ const (
 	lineEvery = 10 * time.Second
 )
 
-// begin says what is not copied, and begins to show the progress.
+// begin names the skipped images, and begins to show the progress.
 func (d *display) begin(ctx context.Context, skipped []skip) {
 	for _, k := range skipped {
 		d.write(document("Skipped", k.copied, func(e *v1alpha1.SyncEvent) { e.Message = k.why }), "")
@@ -194,7 +194,7 @@ func jobLine(j *copying.Job) string {
 	}
 }
 
-// plan says what is to be copied, or was copied already.
+// plan shows the images to copy, and those copied already.
 func (d *display) plan(jobs []*copying.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -130,12 +130,12 @@ type syncing struct {
 	*options
 	world    *world.World
 	reviewer *review.Reviewer
-	// subject judges what is synced, by what is known of registries.
+	// subject judges the synced change or release, by the facts about registries.
 	subject func(context.Context) (answer, error)
 	notes   []string
 	streams cli.Streams
 
-	room    int64 // what is left of --max-bytes; 0 for no bound
+	room    int64 // the rest of --max-bytes; 0 for no bound
 	skipped []skip
 	jobs    []*copying.Job
 }
@@ -144,10 +144,10 @@ type syncing struct {
 type answer struct {
 	// copies are in the order in which they are to be made.
 	copies []policy.Copy
-	// open are the images of which it is not known whether they are to be copied.
+	// open are the images that may have to be copied.
 	open []policy.Undetermined
-	// grows is set if more may be found to be missing once copies are made: what a release image names is not known
-	// before it is there.
+	// grows is set if more may be found to be missing once copies are made: a release image has to be there to tell
+	// which images it names.
 	grows    bool
 	report   string
 	document func(notes []string) any

@@ -92,7 +92,7 @@ var (
 	link  = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 )
 
-// Changes returns what a changelog says of a version, or of what is unreleased if it does not know the
+// Changes returns what a changelog says of a version, or its Unreleased part if it does not know the
 // version yet.
 func Changes(changelog, version string) ([]Change, error) {
 	section, found := sectionOf(changelog, version)

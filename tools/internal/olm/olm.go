@@ -18,7 +18,7 @@ type Release struct {
 	Version string    // "v0.1.0"
 	Image   string    // REGISTRY/NAME@DIGEST
 	Created time.Time // of the commit
-	// Maintainer answers for it; nil: nobody is named, which OperatorHub.io does not take, and a catalog of
+	// Maintainer answers for it; nil: none is named, which OperatorHub.io does not take, and a catalog of
 	// one's own does.
 	Maintainer *mail.Address
 }

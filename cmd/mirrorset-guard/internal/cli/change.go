@@ -44,7 +44,7 @@ type Change struct {
 	invalid error
 }
 
-// Read returns the change as a creation. What is not judged is named on standard error. The error names all that an API server would refuse.
+// Read returns the change as a creation. Stderr names objects that are not judged, the error all that an API server would refuse.
 func (c *ChangeFlags) Read(io Streams) (mirrors.Edit, error) {
 	r, err := c.reader(io)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *ChangeFlags) Begin(io Streams) (Change, error) {
 	return Change{r, err}, nil
 }
 
-// say names on standard error what is not judged, where no answer does.
+// say names objects that are not judged on standard error, where no answer does.
 func say(r *change.Reader, io Streams) {
 	for _, line := range r.NotJudged() {
 		io.Note("%s", line)
@@ -122,8 +122,8 @@ func (r Change) On(ctx context.Context, w *world.World) (mirrors.Edit, []string,
 	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.Cluster.MirrorObject(ctx, o) })
 }
 
-// Brought returns the images that the change brings beside its mirror objects, and notes: about that, and on
-// what is not judged.
+// Brought returns the images that the change brings beside its mirror objects, and notes: about these, and
+// about objects that are not judged.
 func (r Change) Brought() ([]policy.Image, []string) {
 	if r.reader == nil {
 		return nil, nil

@@ -22,7 +22,7 @@ func OneOf(flags *pflag.FlagSet, name string, values ...string) {
 var fileFlags = []string{"filename", "from", "config", "kubeconfig", "registry-ca", "pull-secret", "wait-for", "tls-dir", "client-ca"}
 
 // flagValues are the completions of flags that take a name. Flags of one name mean the same wherever
-// they are. Only what is known without a cluster or a dump is completed.
+// they are. Values that depend on a cluster or a dump are not completed.
 var flagValues = map[string]cobra.CompletionFunc{
 	"context": complete(contexts),
 }
@@ -32,8 +32,8 @@ func completeFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// addCompletions has the flags of cmd, and of the commands below it, completed. What is not said to be a
-// file is none.
+// addCompletions has the flags of cmd, and of the commands below it, completed. Files are completed only
+// where a flag says so.
 func addCompletions(cmd *cobra.Command) {
 	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Tables and lists are written in lines of at most tableWidth characters: what fits a
-// terminal, a ticket and a printed page. What is below a heading is indented by margin.
+// terminal, a ticket and a printed page. The text below a heading is indented by margin.
 const (
 	TableWidth = 100
 	Margin     = 2

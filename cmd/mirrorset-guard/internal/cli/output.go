@@ -54,7 +54,7 @@ type Output struct {
 	formats []string
 }
 
-// Formats returns the choice among names, of which the first is the default.
+// Formats returns the choice among names; the first is the default.
 func Formats(names ...string) Output { return Output{Format: names[0], formats: names} }
 
 // AddFlags adds the flags.

@@ -19,7 +19,7 @@ type Outputs struct {
 	chosen  []string
 }
 
-// SeveralFormats returns the choice among names, of which the first is the default.
+// SeveralFormats returns the choice among names; the first is the default.
 func SeveralFormats(names ...string) Outputs { return Outputs{formats: names} }
 
 // AddFlags adds the flags.

@@ -36,7 +36,7 @@ func Traffic(asked []registry.Traffic) []page.Traffic {
 	return each.Of(asked, func(t registry.Traffic) page.Traffic { return page.Traffic(t) })
 }
 
-// RequesterText names who asks, "" if nobody is named.
+// RequesterText names the requester, "" if it has no name.
 func RequesterText(by policy.Requester) string {
 	if len(by.Groups) == 0 {
 		return by.User

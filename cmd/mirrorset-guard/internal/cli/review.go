@@ -14,7 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// ReviewFlags choose what is reviewed: a world, a change in it or none, and by which rules for whom.
+// ReviewFlags choose the subject of a review: a world, a change in it or none, and by which rules for whom.
 type ReviewFlags struct {
 	World  WorldFlags
 	Change ChangeFlags
@@ -31,7 +31,7 @@ func (r *ReviewFlags) AddFlags(flags *pflag.FlagSet) {
 	r.By.AddFlags(flags)
 }
 
-// AddInForce adds the flags of a question about the configuration in force, which nobody changes.
+// AddInForce adds the flags of a question about the configuration in force.
 func (r *ReviewFlags) AddInForce(flags *pflag.FlagSet) {
 	r.given = flags
 	r.World.AddFlags(flags)

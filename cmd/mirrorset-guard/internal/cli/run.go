@@ -28,8 +28,8 @@ const (
 // ErrDenied ends a command whose answer was written, and was no.
 var ErrDenied = errors.New("denied")
 
-// Interrupted returns an error if ctx was ended from outside, as by Ctrl-C, and not by its time: of what was being asked
-// by then nothing is known, and what is said of it would be no answer.
+// Interrupted returns an error if ctx was ended from outside, as by Ctrl-C, and not by its time: the answers under way
+// are unknown, and a report without them would be no answer.
 func Interrupted(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return errors.New("interrupted; there is no answer")
@@ -37,9 +37,9 @@ func Interrupted(ctx context.Context) error {
 	return nil
 }
 
-// Run runs the program, of which these are the commands, and returns its exit code. argv is as in
-// os.Args: the name it was called by decides whether it is a plugin of kubectl or oc. The tests start it
-// with their own streams.
+// Run runs the program with these commands, and returns its exit code. argv is as in os.Args: the name
+// it was called by decides whether it is a plugin of kubectl or oc. The tests start it with their own
+// streams.
 func Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer, commands ...*cobra.Command) int {
 	// What a registry answers, and names in a dump, are strangers' words.
 	stderr = text.Writer(stderr)

@@ -49,7 +49,7 @@ func painted(s string, codes ...string) string {
 	return "\x1b[" + strings.Join(codes, ";") + "m" + s + reset
 }
 
-// What of a line is painted, and how. The first that fits counts; what is in parentheses is painted.
+// paints are the styles of lines: the first that fits paints its groups in parentheses.
 var paints = []struct {
 	line  *regexp.Regexp
 	codes []string // nil for the colour of the severity
