@@ -47,7 +47,7 @@ func span(r rollout.Range) v1alpha1.Span {
 	return v1alpha1.Span{MinSeconds: r.Min.Seconds(), MaxSeconds: r.Max.Seconds()}
 }
 
-// course returns c as JSON. What is not certain is not said to finish.
+// course returns c as JSON. An uncertain course is not said to finish.
 func course(c simulation.Course, certain bool) v1alpha1.Course {
 	d := v1alpha1.Course{Finishes: certain && len(c.Stalls)+len(c.Waiting) == 0 && !c.Undecided, Waiting: c.Waiting, Steps: []v1alpha1.Step{}, Stalls: []v1alpha1.Stall{}}
 	for _, a := range c.Assured {

@@ -108,8 +108,8 @@ func (s *junitSuite) write(w io.Writer) error {
 	return err
 }
 
-// CaseOf returns the test case of something with findings: a denial fails it, unless the mode admits what is denied (waived);
-// everything else is output.
+// CaseOf returns the test case of something with findings: a denial fails it, unless the mode admits it (waived); everything
+// else is output.
 func CaseOf(class, name string, findings []policy.Finding, waived bool) TestCase {
 	c := TestCase{Class: class, Name: name}
 	for _, f := range findings {

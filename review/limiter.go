@@ -10,9 +10,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Limiter bounds how many reviews compute at once. Running more of them than there are
-// processors finishes none sooner, and each holds a plan with every image that it reroutes in
-// memory: 200 at once of 2,000 images took 700 MB together.
+// A Limiter bounds how many reviews compute at once. Running more of them than there are processors
+// finishes none sooner, and each holds a plan with every image that it reroutes in memory: 200 at once
+// of 2,000 images took 700 MB together.
 //
 // A review gives up its slot while it waits for registries. Afterwards it gets one before any
 // review that has not started, so that reviews that were started are finished first. Among those
@@ -23,9 +23,9 @@ import (
 //
 // Reviews of large edits take seconds, and have slots of their own in order not to delay others.
 //
-// Reviews of many images go one at a time, also while they wait for registries: a plan of 100,000 images takes 60 MB,
-// and what is known and found of them as much again. Of fewer as many go at once as have that many together. So what they
-// take does not depend on how many processors there are.
+// Reviews of many images go one at a time, also while they wait for registries: a plan of 100,000 images takes 60 MB, and
+// their facts and findings as much again. Smaller ones go at once while they have no more images together. So their
+// memory does not depend on the number of processors.
 type Limiter struct{ small, large, some, wide slots }
 
 // slots are those for which reviews of one size wait.
@@ -118,8 +118,7 @@ func (s slots) release() {
 func (s slots) contended() bool { return s.queue != nil && s.queue.Contended() }
 
 // yielding returns r for the holder of a slot: the slot is given up while r is asked, and
-// acquired again afterwards, even if ctx has ended, as what is known by then still has to be
-// judged.
+// acquired again afterwards, even if ctx has ended, as the facts known by then still have to be judged.
 func (s slots) yielding(r Registries) Registries {
 	if s.queue == nil {
 		return r

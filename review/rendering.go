@@ -47,8 +47,8 @@ func Render(change policy.Change, needsBefore bool, applied func() (*mirrors.App
 	return r, err
 }
 
-// renderedFiles returns the files that are about signatures. Before is nil where MCO rejects
-// what is in force.
+// renderedFiles returns the files that are about signatures. Before is nil where MCO rejects the
+// configuration in force.
 func renderedFiles(before, after *mirrors.Set) ([]v1alpha1.RenderedFile, error) {
 	byPath := map[string]*v1alpha1.RenderedFile{}
 	for _, set := range []*mirrors.Set{before, after} {

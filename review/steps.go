@@ -88,7 +88,7 @@ func (o *ordering) unmoved(ctx context.Context) (string, error) {
 }
 
 // byWayOfAllow returns the order in which objects with NeverContactSource take the place of others without it, so that none
-// contradicts what is in force when it comes, and no image is without its mirrors in between; nil if there is none.
+// contradicts an object in force when it comes, and no image is without its mirrors in between; nil if there is none.
 func (o *ordering) byWayOfAllow(ctx context.Context) ([]string, error) {
 	var first, deletes, last []mirrors.Edit
 	var names, lastNames []string
@@ -138,7 +138,7 @@ func (o *ordering) firstRefused(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// search returns an order of the steps that are not in done, each of which is admitted after those
+// search returns an order of the steps that are not in done in which each is admitted after those
 // before it; nil if there is none.
 func (o *ordering) search(ctx context.Context, done []int) ([]string, error) {
 	if len(done) == len(o.steps) {

@@ -16,7 +16,7 @@ const (
 	Every = 10 * time.Minute
 )
 
-// A Budget bounds the reports about each object, whoever makes them. It is safe for concurrent
+// A Budget bounds the reports about each object, by all reporters together. It is safe for concurrent
 // use. A nil *Budget has no bounds.
 type Budget struct {
 	mu       sync.Mutex

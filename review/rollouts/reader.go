@@ -24,7 +24,7 @@ type Source interface {
 	Mirrors(context.Context) (mirrors.Set, error)
 }
 
-// A Reader reads a Source as far as it has changed. It is not safe for concurrent use.
+// A Reader reads the changed parts of a Source. It is not safe for concurrent use.
 type Reader struct {
 	source  Source
 	configs rendered.Configs

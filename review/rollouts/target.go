@@ -10,8 +10,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A target is the rendered config that a pool is to get, and what came of comparing it with what is
-// asked for.
+// A target is the rendered config that a pool is to get, and the result of comparing it with the mirror
+// objects.
 type target struct {
 	config string
 	// with is what it was last compared with, differs whether it differed, since when.
@@ -25,9 +25,9 @@ type target struct {
 // of them to change, and may have others to do.
 const rendersWithin = time.Minute
 
-// compareTargets tells of pools that are to get something else than what is asked for. That comes
-// before any node has it, and whoever has it done: webhooks see mirror objects, and not all else that MCO
-// renders from.
+// compareTargets reports pools that are to get something else than the mirror objects ask for, before any
+// node has it, and whatever its cause: webhooks see mirror objects, and not all else that MCO renders
+// from.
 func (r *run) compareTargets(now time.Time) {
 	if r.set == nil || r.options.Differs == nil {
 		return

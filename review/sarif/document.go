@@ -1,7 +1,7 @@
 package sarif
 
 // The parts of SARIF 2.1.0 that are written. github.com/owenrumney/go-sarif has them all, and writes null or
-// an empty list for what is left out.
+// an empty list for omitted ones.
 
 type log struct {
 	Schema  string `json:"$schema"`

@@ -62,7 +62,7 @@ func (p *locator) locationsOf(f policy.Finding) []location {
 
 func (p *locator) positionsOf(f policy.Finding) []change.Position {
 	if s := f.Statement; s != nil {
-		source, _, _ := strings.Cut(s.Scope, " ") // what is wrong with a mirror names it after the source
+		source, _, _ := strings.Cut(s.Scope, " ") // a fault of a mirror names it after the source
 		if found := p.Find(source, s.Objects...); source != "" && len(found) > 0 {
 			return found
 		}

@@ -121,6 +121,6 @@ spec:
 // ConfigHeader is how a configuration file begins.
 const ConfigHeader = "apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\n"
 
-// WatchLimit bounds how long a test waits for what is to happen. A machine that is short of time
-// may take long to start an API server, and client-go to try again after that.
+// WatchLimit bounds how long a test waits for an event. A machine that is short of time may take long
+// to start an API server, and client-go to try again after that.
 const WatchLimit = 5 * time.Minute

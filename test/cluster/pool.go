@@ -111,7 +111,7 @@ func tryLock(file string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// borrow opens the cluster of a kubeconfig, with a copy of that in dir, and notes what is in it.
+// borrow opens the cluster of a kubeconfig, with a copy of that in dir, and notes its contents.
 func borrow(kubeconfig, dir string, lock *os.File) (*Cluster, error) {
 	assets, err := Assets()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 )
 
-// Restartable is an Option for a cluster whose API server is killed and started again. Its port is
-// one that the system gives nobody meanwhile, as it may do with those that envtest chooses.
+// Restartable is an Option for a cluster whose API server is killed and started again. Its port is one
+// that the system does not give away meanwhile, as it may do with those that envtest chooses.
 func Restartable(c *envtest.ControlPlane) {
 	addresses, err := ports.Free("127.0.0.1", 1)
 	if err != nil {

@@ -37,7 +37,7 @@ type panel struct {
 	unit    unit
 	stacked bool    // of a graph
 	steps   []step  // of a number: its colour from a value on, in ascending order
-	words   []word  // of a number: what is shown instead of a value
+	words   []word  // of a number: shown instead of a value
 	columns []field // of a table, besides the values of the queries
 	queries []query
 }

@@ -63,7 +63,7 @@ func (s *stage) platformUnsigned(ctx context.Context) error {
 	return s.refused(ctx, "platform.yaml", "apply", "SignatureMissing", "required by ClusterImagePolicy openshift")
 }
 
-// platformInTime copies what is missing with the guard's own command.
+// platformInTime copies missing images with the guard's own command.
 func (s *stage) platformInTime(ctx context.Context) error {
 	out, exit := s.types(ctx, "sync", "platform.yaml")
 	if exit != 0 {

@@ -2,6 +2,6 @@
 // a real API server that a guard keeps from storing changes, because it was killed, was never
 // started, has the certificate of another CA, or refuses what it should not.
 //
-// What a test plays is who else acts in a cluster: the service CA, the kubelet, OLM, Argo CD and
-// Flux, as far as they make and delete webhook configurations.
+// A test plays the others that act on webhook configurations in a cluster: the service CA, the kubelet,
+// OLM, Argo CD and Flux.
 package emergency

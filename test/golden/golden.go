@@ -1,4 +1,4 @@
-// Package golden holds what is written to files with what was written before, which -update writes anew.
+// Package golden compares output with that of before, in files that -update writes anew.
 package golden
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Update is set if what is compared is to be written instead.
+// Update is set if outputs are to be written instead of compared.
 var Update = flag.Bool("update", false, "write what tests compare with: files in testdata, and what documents show")
 
 // File holds got to a file.

@@ -37,8 +37,8 @@ const (
 	often    = 20 * time.Millisecond
 )
 
-// PullSecret is the global one, with which every cluster is installed. What is asked without it
-// proves nothing of nodes.
+// PullSecret is the global one, with which every cluster is installed. Answers without it prove nothing
+// about nodes.
 const PullSecret = `
 ---
 apiVersion: v1
@@ -112,7 +112,7 @@ current-context: test
 	return path, os.Rename(next, path)
 }
 
-// FreeAddress returns an address on loopback on which nobody listens.
+// FreeAddress returns an unused address on loopback.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	addresses, err := ports.Free("127.0.0.1", 1)

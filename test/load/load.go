@@ -32,7 +32,7 @@ const (
 // Resource is that of the changes.
 var Resource = schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "imagetagmirrorsets"}
 
-// A Change is a mirror for a source of which the cluster runs an image.
+// A Change is a mirror for a source whose image the cluster runs.
 type Change struct{ source, image, mirror, mirrored string }
 
 var (
@@ -131,8 +131,8 @@ func AwaitGuarded(t testing.TB, api dynamic.Interface) {
 // restart of all replicas.
 const MaxWait = 6 * time.Minute
 
-// Await waits for what another process does, of which there is no event: until is returns nil. It
-// ends the test after MaxWait, and if something else has failed.
+// Await waits until is returns nil, where another process acts without an event. It ends the test after
+// MaxWait, and if something else has failed.
 func Await(t testing.TB, what string, is func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), MaxWait)
@@ -275,8 +275,8 @@ func (l *load) notePauses() (end func()) {
 	}
 }
 
-// forgive takes out the changes without a verdict that were under way while this machine stood still: whoever
-// waited for an answer may have given up meanwhile. It returns how many.
+// forgive takes out the changes without a verdict that were under way while this machine stood still: their
+// senders may have given up meanwhile. It returns how many.
 func (l *load) forgive() int {
 	before := len(l.withoutVerdict)
 	l.withoutVerdict = slices.DeleteFunc(l.withoutVerdict, func(u unanswered) bool { return slices.ContainsFunc(l.pauses, u.overlaps) })

@@ -34,7 +34,7 @@ type Step struct {
 // typed begins a block that shows commands, of programs that the manual uses.
 var typed = regexp.MustCompile(`^(\$ |#|[A-Z_]+=\S+ |(mirrorset-guard|make|oc|kubectl|skopeo|oras|curl|openssl|go|git|cd|for|export|podman|helm|argocd|opm|flux|tkn|krew|cosign|sed|if|while)\b)`)
 
-// IsTyped reports whether a block shows what is typed into a shell.
+// IsTyped reports whether a block shows commands typed into a shell.
 func (b Block) IsTyped() bool {
 	switch b.Language {
 	case "sh", "shell", "bash", "console":
@@ -71,8 +71,8 @@ func (b Block) Steps() []Step {
 	return steps
 }
 
-// Commands returns the commands of a block that shows what is typed, in its steps and all that the
-// shell would run for them.
+// Commands returns the commands of a block for which IsTyped holds, in its steps and all that the shell
+// would run for them.
 func (b Block) Commands() ([]Command, error) {
 	var all []Command
 	for _, step := range b.Steps() {
@@ -104,7 +104,7 @@ func parse(page string, line int, script string) ([]Command, error) {
 	return commands, nil
 }
 
-// literal returns a word as a program would get it, as far as that is known without running it.
+// literal returns a word as a program would get it, by the parts known without running it.
 func literal(script string, w *syntax.Word) string {
 	var b strings.Builder
 	var add func([]syntax.WordPart)

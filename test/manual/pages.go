@@ -1,8 +1,8 @@
-// Package manual reads the Markdown of this repository as its readers do: what is shown in blocks of
-// code, which commands are typed there and in the text, and where links lead. Its tests, and those of
-// the command, hold the manual to what is true.
+// Package manual reads the Markdown of this repository as its readers do: its blocks of code, the
+// commands typed there and in the text, and where links lead. Its tests, and those of the command, hold
+// the manual to the facts.
 //
-// Each block of code is run, checked or marked, and a block of which nothing is known is a mistake:
+// Each block of code is run, checked or marked, and any other is a mistake:
 //
 //	<!-- run: WORLD -->        before a block: its commands are run in a world of testdata, and what
 //	                           they write is compared with what the block shows. A line "..." stands
@@ -71,7 +71,7 @@ type Block struct {
 	Reason string
 }
 
-// Pages reads all Markdown of the repository whose top is root, but for what is not tracked.
+// Pages reads all Markdown of the repository whose top is root, except in hidden, built and test folders.
 func Pages(root string) ([]Page, error) {
 	var pages []Page
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -142,7 +142,7 @@ func (p *Page) add(n ast.Node, source []byte) {
 	}
 }
 
-// mark is a comment that says what is done with the block after it.
+// mark is a comment that says how the block after it is tested.
 var mark = regexp.MustCompile(`^<!-- (?:run: ([^;]+?))?(?:; )?(?:not run: (.+?))? -->\s*$`)
 
 // markAll is a comment that says so for all blocks of a page that have no mark.

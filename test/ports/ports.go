@@ -20,8 +20,8 @@ var (
 	given = map[int]bool{}
 )
 
-// Free returns n addresses of a host of this machine ("127.0.0.1") on which nobody listens. A
-// process gets each port only once.
+// Free returns n unused addresses of a host of this machine ("127.0.0.1"). A process gets each port
+// only once.
 func Free(host string, n int) ([]string, error) {
 	mu.Lock()
 	defer mu.Unlock()

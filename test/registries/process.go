@@ -34,7 +34,7 @@ type Process struct {
 	done chan struct{}
 }
 
-// StartHere starts a registry in this process, in plain HTTP. It says what is missing in
+// StartHere starts a registry in this process, in plain HTTP. It reports missing manifests in
 // distribution's words.
 func StartHere() *Process {
 	own := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true))

@@ -128,7 +128,7 @@ func (s *Stage) pushImage(t testing.TB, group *errgroup.Group, i int, name strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	index = mutate.IndexMediaType(index, types.DockerManifestList) // old versions of skopeo convert what is mixed
+	index = mutate.IndexMediaType(index, types.DockerManifestList) // old versions of skopeo convert mixed types
 	hash, err := index.Digest()
 	if err != nil {
 		t.Fatal(err)

@@ -48,15 +48,15 @@ type Stage struct {
 
 	mu   sync.Mutex
 	gone map[string]bool
-	// altered replaces a text in what is served under a path.
+	// altered replaces a text in the answer under a path.
 	altered map[string][2]string
 	// refused is the status that everything is answered with, 0 for none.
 	refused int
 	asked   []string
 }
 
-// A Part is something of the image Name that can be taken away: What is "image", "child", "layer" or "signature". Path is
-// the end of the path of requests for it.
+// A Part of the image Name can be taken away: What says "image", "child", "layer" or "signature". Path is the end of the
+// path of requests for it.
 type Part struct{ What, Name, Path string }
 
 // Mirrored puts a release of n images on a registry that is a mirror.
@@ -89,7 +89,7 @@ func newStage(t testing.TB) *Stage {
 	return s
 }
 
-// over serves what next does, but for what is hidden or altered.
+// over serves the answers of next, except hidden and altered ones.
 func (s *Stage) over(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hidden, altered, refused := s.noted(r)
@@ -110,7 +110,7 @@ func (s *Stage) over(next http.Handler) http.Handler {
 	})
 }
 
-// noted notes a request, and returns what is to become of it.
+// noted notes a request, and returns how to answer it.
 func (s *Stage) noted(r *http.Request) (hidden bool, altered []string, refused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Stage) Refuse(status int) {
 	s.refused = status
 }
 
-// Alter replaces a text in what is served under a path.
+// Alter replaces a text in the answer under a path.
 func (s *Stage) Alter(path, old, by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

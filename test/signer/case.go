@@ -25,7 +25,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
-// A Case is an image with its signatures, and what is required of them.
+// A Case is an image with its signatures, and the requirement for them.
 type Case struct {
 	Root        string // one of Roots
 	Reference   string
@@ -54,7 +54,7 @@ type Signers struct {
 	keys         []crypto.Signer
 	rekor, other *ecdsa.PrivateKey
 	fulcio, pki  issuing
-	strange      issuing // whom nobody trusts
+	strange      issuing // which no case trusts
 }
 
 // An issuing is an authority that issues certificates.
@@ -211,7 +211,7 @@ func signWith(key crypto.Signer, payload []byte) []byte {
 	return must(key.Sign(rand.Reader, message, hash))
 }
 
-// payload returns what is signed.
+// payload returns the signed bytes.
 func (c *Case) payload() []byte {
 	sum, d := c.Digest(), c.draws
 	named := pick(d, "name", c.Reference, c.Reference, c.Reference, "quay.example.com/team/app:v1", "quay.example.com/team/app:v2", "mirror.example.com/app:v1", "mirror.example.com/team/app:v1", "mirror.example.com:v1", "mirror.example.com@"+sum, "mirror.example.com/team/app@"+sum)

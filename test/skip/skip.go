@@ -32,8 +32,8 @@ func Part(t testing.TB, reason any) {
 	t.Log(reason)
 }
 
-// Integration reports whether tests may start what is not theirs: control planes, registries,
-// the guard as a program. It is so in make integration and in the campaigns, not in make test.
+// Integration reports whether tests may start other programs: control planes, registries, the guard. It
+// is so in make integration and in the campaigns, not in make test.
 func Integration() bool { return os.Getenv(integration) != "" }
 
 // UnlessIntegration leaves a test to make integration, which runs it. NO_SKIP does not matter there.

@@ -4,5 +4,5 @@
 // get, and lets skopeo and containers/image itself pull. The guard must say "can be
 // pulled" if and only if they pull, and name the place they pull from.
 //
-// docs/truth.md says what is compared, which differences remain and why.
+// docs/truth.md lists the compared answers, which differences remain and why.
 package truth

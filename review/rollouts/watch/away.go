@@ -22,8 +22,8 @@ type away struct {
 	lasted time.Duration // the last time
 }
 
-// look reports whether the API server is away, by what is followed of pools and nodes, and
-// what is to be said of it.
+// look reports whether the API server is away, by the sources of pools and nodes, and the events about
+// it.
 func (a *away) look(sources []follow.Status, now time.Time) (is bool, events []progress.Event) {
 	i := slices.IndexFunc(sources, func(s follow.Status) bool {
 		return (s.Name == workloads.Nodes || s.Name == poolSource) && s.IsReadable() && (s.Err != nil || s.Stale)
@@ -46,7 +46,7 @@ func (a *away) look(sources []follow.Status, now time.Time) (is bool, events []p
 
 const poolSource = "machineconfigpools.machineconfiguration.openshift.io"
 
-// why says what is the matter, without the address of the request.
+// why says why it does not answer, without the address of the request.
 func (a *away) why() string {
 	return cmp.Or(world.Words(a.err), "nothing has been heard of it")
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// Options say what is waited for, and who sees it.
+// Options say what to wait for, and who sees it.
 type Options struct {
 	// Goal is what every node is to have. Its Pools are those that count, all if there are none.
 	Goal       status.Goal
@@ -165,7 +165,7 @@ func (w *Watcher) interrupted(ctx context.Context, err error) error {
 	return fmt.Errorf("%w; it is not known what is still missing", cause)
 }
 
-// look takes in what is new.
+// look takes in changes.
 func (w *Watcher) look(ctx context.Context, now time.Time) error {
 	if is, events := w.away.look(w.inventory.Sources(), now); is || len(events) > 0 {
 		if err := w.Print(events); is || err != nil {

@@ -34,8 +34,7 @@ type Question struct {
 	Decide *Decide  `json:"decide,omitempty"`
 	Update *Update  `json:"update,omitempty"`
 	Render *Objects `json:"render,omitempty"`
-	// Read has the Ignition configuration of a MachineConfig, of which Rendered gets the
-	// files.
+	// Read has the Ignition configuration of a MachineConfig; Rendered gets its files.
 	Read json.RawMessage `json:"read,omitempty"`
 }
 

@@ -46,7 +46,7 @@ const LingerLabel = "stage/lingers"
 // mcoNamespace is that of MCO's pods.
 const mcoNamespace = "openshift-machine-config-operator"
 
-// change changes what is known of a node.
+// change changes the state of a node.
 func (n *Nodes) change(name string, to func(*state)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -204,7 +204,7 @@ func (n *Nodes) pull(ctx context.Context, node string, c corev1.Container) error
 	return n.report(ctx, node)
 }
 
-// podStatus is what a kubelet says of a pod whose images are there, or one of which is not.
+// podStatus is what a kubelet says of a pod whose images are there, or one whose image is not.
 func podStatus(pod *corev1.Pod, failed *pullError) corev1.PodStatus {
 	status, now, ready := pod.Status, metav1.Now(), corev1.ConditionTrue
 	status.StartTime, status.ContainerStatuses = &now, nil

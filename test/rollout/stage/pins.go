@@ -64,7 +64,7 @@ func (n *Nodes) pinOn(ctx context.Context, node string, pool mcfgv1.MachineConfi
 	return err
 }
 
-// forget has a node try sets again of which it could not tell.
+// forget has a node try sets again whose state it could not tell.
 func (n *Nodes) forget(node string, sets []mcfgv1.MachineConfigNodeStatusPinnedImageSet) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -31,8 +31,8 @@ func (r Rest) Finished() bool { return len(r.Waiting) == 0 && len(r.Stalled) == 
 // in between, before its drain counts as stalled. The drain controller tries again every 5 s.
 const refusals = 2
 
-// quiet is how long nodes have to be left alone that no pool chooses: a few of the node
-// controller's delays, after each of which it looks again.
+// quiet is how long nodes have to be left alone that no pool chooses: a few of the node controller's
+// delays: it looks again after each.
 const quiet = 3 * time.Second
 
 // Await waits until nothing more happens. It is for after a change that gives every pool
@@ -128,9 +128,9 @@ func (n *Nodes) waitingIn(pool string, rest Rest) int {
 	return waiting
 }
 
-// mayTakeMore reports whether a pool of which nodes wait may take one of them, by what its
-// controller last counted (getAllCandidateMachines in MCO's pkg/controller/node/node_controller.go).
-// Then it does so, however long that takes on a busy machine.
+// mayTakeMore reports whether a pool with waiting nodes may take one of them, by the last counts of its
+// controller (getAllCandidateMachines in MCO's pkg/controller/node/node_controller.go). Then it does
+// so, however long that takes on a busy machine.
 func mayTakeMore(p mcfgv1.MachineConfigPool, waiting int) bool {
 	degraded, most := int(p.Status.DegradedMachineCount), 1
 	if p.Spec.MaxUnavailable != nil {

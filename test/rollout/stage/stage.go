@@ -1,7 +1,7 @@
 // Package stage starts the controllers that a rollout goes through, each as it is: those of
 // the Machine Config Operator that make a MachineConfig of mirror objects, update one node
-// after the other and drain it, and Kubernetes' scheduler and controllers for what is
-// evicted, on the API server of test/cluster.
+// after the other and drain it, and Kubernetes' scheduler and controllers for evicted pods, on the API
+// server of test/cluster.
 //
 //	s := stage.New(t, stage.Setup{})
 //	nodes := s.AddNodes(ctx, registries, stage.Node{Name: "worker-1", Roles: []string{"worker"}})

@@ -14,7 +14,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/machine-config-operator/pkg/apihelpers"
 	ctrlcommon "github.com/openshift/machine-config-operator/pkg/controller/common"
-	_ "github.com/openshift/machine-config-operator/pkg/daemon" // has what is linked
+	_ "github.com/openshift/machine-config-operator/pkg/daemon" // has the linked functions
 )
 
 //go:linkname isDrainRequiredForNodeDisruptionActions github.com/openshift/machine-config-operator/pkg/daemon.isDrainRequiredForNodeDisruptionActions

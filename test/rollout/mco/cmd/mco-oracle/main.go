@@ -31,8 +31,7 @@ type question struct {
 	Decide *decide           `json:"decide,omitempty"`
 	Update *update           `json:"update,omitempty"`
 	Render *decision.Objects `json:"render,omitempty"`
-	// Read has the Ignition configuration of a MachineConfig, of which Rendered gets the
-	// files.
+	// Read has the Ignition configuration of a MachineConfig; Rendered gets its files.
 	Read json.RawMessage `json:"read,omitempty"`
 }
 
@@ -129,7 +128,7 @@ func run(in io.Reader, out io.Writer, templates string) error {
 		if err := answers.Encode(reply(q, templates)); err != nil {
 			return err
 		}
-		if lines.Buffered() == 0 { // whoever asks may wait for this answer
+		if lines.Buffered() == 0 { // the caller may wait for this answer
 			if err := buffered.Flush(); err != nil {
 				return err
 			}
