@@ -51,7 +51,8 @@ func (r Record) isAdded(e mirrors.Entry) bool {
 }
 
 // twins returns the mirror objects of the other kind, each with the name of one that the change adds, that would serve
-// images which that covers, and which are all pulled the way that it does not serve. What such an object in force has stays.
+// images which that covers, and which are all pulled the way that it does not serve. Such an object in force keeps its
+// entries.
 func (r Record) twins() []mirrors.Object {
 	entries := map[string][]mirrors.Entry{}
 	var objects []mirrors.Object

@@ -9,8 +9,8 @@
 // variants by feature set in that version; if one gets them, use that of the set
 // Default.
 //
-// An update is judged beside the object that it replaces, as an API server does since
-// Kubernetes 1.30: what was invalid before and is not touched may stay.
+// An update is judged beside the object that it replaces, as an API server does since Kubernetes 1.30:
+// unchanged fields that were invalid before may stay.
 package crd
 
 import (

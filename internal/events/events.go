@@ -24,7 +24,7 @@ import (
 // no other.
 const Namespace = metav1.NamespaceDefault
 
-// What the API server takes (k8s.io/kubernetes/pkg/apis/core/validation/events.go), in bytes.
+// The limits of the API server (k8s.io/kubernetes/pkg/apis/core/validation/events.go), in bytes.
 const (
 	maxNote     = 1024
 	maxInstance = 128

@@ -70,7 +70,7 @@ func New(path string, most int64) *File { return &File{path: path, most: most, r
 func (f *File) Read() ([]byte, error) {
 	if f.pending != nil {
 		select {
-		case <-f.pending.done: // what it read is from before
+		case <-f.pending.done: // it read an earlier state
 		default:
 			return nil, f.hangs()
 		}

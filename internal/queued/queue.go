@@ -184,7 +184,7 @@ func (q *Queue) first(ctx context.Context) []byte {
 		select {
 		case <-q.wake:
 		case <-ctx.Done():
-			return q.peek() // what came in the meantime
+			return q.peek() // a line that came in the meantime
 		}
 	}
 }

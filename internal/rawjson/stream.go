@@ -132,7 +132,7 @@ func (s *Stream) read() error {
 		return s.err
 	}
 	if cap(s.buffer)-len(s.buffer) == 0 {
-		// What was given out makes room. If that is less than half, the value that comes next is large.
+		// The values given out make room. If that is less than half, the value that comes next is large.
 		into := s.buffer[:0]
 		if len(s.text) > cap(s.buffer)/2 || cap(s.buffer) == 0 {
 			into = make([]byte, 0, max(minBuffer, 2*cap(s.buffer)))

@@ -86,9 +86,9 @@ func (c *Inventory) podsListed() bool {
 func (s *source) isExcused() bool { return s.isOptional || s.isConfigMap || s.kind == "" }
 
 // Notes lists what the inventory lacks: a line for the sources that fail or are stale, one for each
-// that has never been read, and one for those that may not be read. What the cluster does
-// not serve is not a gap, and only in Sources: hardly any cluster has HyperShift, and
-// saying so with each answer would teach people to ignore warnings.
+// that has never been read, and one for those that may not be read. A kind that the cluster does not
+// serve is no gap, and only in Sources: hardly any cluster has HyperShift, and saying so with each
+// answer would teach people to ignore warnings.
 func (c *Inventory) Notes() []string {
 	notes, forbidden := c.applied.notes(), []string(nil)
 	var stale []follow.Status

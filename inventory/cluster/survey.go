@@ -35,9 +35,9 @@ import (
 //
 // It lists periodically instead of watching. A cluster with 200 kinds would need 200 watches, mostly
 // for objects that never name an image, and each watch would begin by sending all objects of its kind;
-// a guess that is some minutes old does little harm, since what runs for such an object is a pod, which
-// is followed. Objects are decoded one at a time, so that the memory which a survey takes depends on
-// the largest object, not on the longest list.
+// a guess that is some minutes old does little harm, since such an object runs as pods, which are
+// followed. Objects are decoded one at a time, so that the memory which a survey takes depends on the
+// largest object, not on the longest list.
 type survey struct {
 	list     func(context.Context, follow.Listing, func(*unstructured.Unstructured)) error
 	served   func() ([]*metav1.APIResourceList, error)

@@ -15,7 +15,7 @@ import (
 const configMapsOf = "/api/v1/namespaces/%s/configmaps"
 
 // UpdateConfig reads from the API server the ConfigMaps that an update depends on, and the FeatureGate. They are not followed, as no
-// review depends on them. What the user may not read is Unread.
+// review depends on them. Those that the user may not read are Unread.
 func (c *Inventory) UpdateConfig(ctx context.Context) (*objects.UpdateConfig, error) {
 	u := new(objects.UpdateConfig)
 	var unread []string

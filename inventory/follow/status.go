@@ -136,8 +136,8 @@ func (h *health) failed(err error) {
 // forbidden takes a refusal and reports whether it says that the source may not be
 // read. That is never so of one that could be read: an API server that starts or
 // is being configured refuses for a moment what it grants afterwards, and to forget
-// all images for that would admit anything. What never could be read is asked for
-// again for the same reason, until the refusal has lasted for as long as lasts.
+// all images for that would admit anything. For the same reason, a source that was never read is asked
+// for again until the refusal has lasted for as long as lasts.
 func (h *health) forbidden(err error, lasts time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -54,8 +54,8 @@ func (h *Holder) addDockerfile(object map[string]any, field, text string, before
 
 // A dockerfile finds the images that FROM lines name, as OpenShift's builds read them
 // (openshift/builder, pkg/build/builder/common.go, addBuildParameters; openshift/imagebuilder,
-// dispatchers.go). What depends on the architecture of the build ("$TARGETARCH") is left out,
-// and so is what no builder could parse.
+// dispatchers.go). It leaves out names that depend on the architecture of the build ("$TARGETARCH"),
+// and those that no builder could parse.
 type dockerfile struct {
 	given map[string]string // the arguments that the strategy gives
 	// others are the names that stand for image sources of the build (spec.source.images[].as).
@@ -68,8 +68,8 @@ type dockerfile struct {
 }
 
 // maxInDockerfile is how many images of one Dockerfile are read, each once. In 1 MiB may be 70,000, for 28 MiB of memory: no object names
-// as many in fewer bytes. A build that names more is not known in full, for which a gap of the inventory would let any tenant have
-// all changes refused; what a build cannot pull refuses none.
+// as many in fewer bytes. A build that names more is not known in full; a gap of the inventory for it would let any tenant have
+// all changes refused, while an image that a build cannot pull refuses none.
 const maxInDockerfile = 1000
 
 func (d *dockerfile) images(text string) []string {

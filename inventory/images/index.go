@@ -100,8 +100,8 @@ func (x *Index) Delete(kind, namespace, name string) {
 	x.put(Holder{Kind: kind, Namespace: namespace, Name: name})
 }
 
-// Reads says whether pod templates of objects of a kind are read. What such an object keeps
-// for a rollback is History then.
+// Reads says whether pod templates of objects of a kind are read. Images that such an object keeps for
+// a rollback are History then.
 func (x *Index) Reads(kind schema.GroupKind, read bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

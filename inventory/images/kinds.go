@@ -37,7 +37,7 @@ var unsearchedGroups = map[string]bool{
 	// Catalogues: packages that could be installed, and images in the registry already.
 	"packages.operators.coreos.com": true, "template.openshift.io": true, "image.openshift.io": true,
 	"samples.operator.openshift.io": true,
-	// What other clusters pull.
+	// Images that other clusters pull.
 	"work.open-cluster-management.io": true,
 	// Mirror configuration and signatures: names of places, not of images.
 	"mirrorset-guard.io": true,

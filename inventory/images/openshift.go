@@ -104,8 +104,8 @@ var customKinds = []CustomKind{
 		Large: true,
 	},
 	{
-		// What MCO renders is merged from the other MachineConfigs and the
-		// ControllerConfig, so that the current images are named there as well.
+		// MCO merges it from the other MachineConfigs and the ControllerConfig, which name the current
+		// images as well.
 		Resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs"),
 		Kind:     "MachineConfig",
 		fields:   referenced("spec.osImageURL", "spec.baseOSExtensionsContainerImage"),
@@ -186,10 +186,9 @@ var customKinds = []CustomKind{
 		// The first item of a tag is what it means today.
 		Resource: resourceOf("image.openshift.io", "v1", "imagestreams"),
 		Kind:     "ImageStream",
-		// A tag is a catalogue entry: no node pulls for it. What uses it has the image
-		// in its own template or build. The samples alone name hundreds of images that
-		// a disconnected cluster never mirrors. What pulls for tags all the same is in
-		// followedTags.
+		// A tag is a catalogue entry: no node pulls for it. Its users have the image in their own
+		// template or build. The samples alone name hundreds of images that a disconnected cluster
+		// never mirrors. The pulls for tags that happen all the same are in followedTags.
 		fields: history("spec.tags[].from", "status.tags[].items[].dockerImageReference"),
 	},
 	{
@@ -202,7 +201,7 @@ var customKinds = []CustomKind{
 		tags:       true, // a build pulls what the tag stands for when it begins
 	},
 	{
-		// What a tag stood for when the build began is in the Build.
+		// The Build has the image that a tag stood for when the build began.
 		Resource: resourceOf("build.openshift.io", "v1", "builds"),
 		Kind:     "Build",
 		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",

@@ -30,9 +30,8 @@ const (
 const resolveNames = "alpha.image.policy.openshift.io/resolve-names"
 
 // lookupOf returns how the plugin treats the images of an object, given the annotations of
-// its pods. The plugin leaves objects with a controller alone: what a controller copies
-// from an admitted template is taken as it is (ImagePolicyPlugin, admit; since OpenShift
-// 4.9).
+// its pods. The plugin leaves objects with a controller alone: it takes copies of an admitted template
+// as they are (ImagePolicyPlugin, admit; since OpenShift 4.9).
 func lookupOf(o metav1.Object, ofPods map[string]string) (l Lookup, copied bool) {
 	l, copied = LookupLocal, metav1.GetControllerOf(o) != nil
 	if o.GetAnnotations()[resolveNames] == "*" || ofPods[resolveNames] == "*" {
@@ -142,8 +141,8 @@ func (s *Stream) equal(other *Stream) bool {
 //
 // The plugin looks at a template once, when it is admitted. A template that is stored
 // with a short name was admitted before there was such a stream, and its pods pull what
-// the name says. Nothing in the template tells it from one that has never been admitted,
-// as in a folder of manifests; but what a controller has copied from it does.
+// the name says. Nothing in the template tells it from one that has never been admitted, as in a folder
+// of manifests; but the copies that a controller has made of it do.
 type localNames struct {
 	streams map[objectKey]*Stream
 	holders map[string]map[changedObject]Holder // by namespace

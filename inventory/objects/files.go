@@ -13,8 +13,8 @@ import (
 const RoleLabel = "machineconfiguration.openshift.io/role"
 
 // filesIn returns the files of a MachineConfig that say where nodes pull from and what they
-// require of images, other than those that MCO generates or merges from others. What cannot be decoded is left out, as
-// nodes of that role could not start with it.
+// require of images, other than those that MCO generates or merges from others. It leaves out undecodable files, as
+// nodes of that role could not start with them.
 func filesIn(mc machineConfig) []mirrors.File {
 	name := mc.Metadata.Name
 	if IsGenerated(name) {

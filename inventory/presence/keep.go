@@ -109,8 +109,7 @@ func (k *keeper) byWeight() []string {
 	})
 }
 
-// collect schedules what the topics name, up to the bound. What was scheduled before
-// keeps its time.
+// collect schedules what the topics name, up to the bound. Locations scheduled before keep their time.
 func (k *keeper) collect(now time.Time) {
 	due := make(map[mirrors.Location]time.Time, len(k.due))
 	for _, name := range k.byWeight() {
@@ -137,10 +136,10 @@ func (k *keeper) learned(m *memo, life time.Duration, regular bool) {
 
 // refreshAfter returns the time after which a fact is looked up again. A good one is
 // looked up at a random time before it expires; otherwise facts learned within one
-// second would be looked up within one second forever. What was not due when it was learned, such as
-// all locations at the start, is looked up again when it would have been if it had been
-// kept for long. So at any time, as many are looked up each second as at any other, and there is no
-// long while after the start in which a loss goes unnoticed.
+// second would be looked up within one second forever. A fact learned before it was due, as all are at
+// the start, is looked up again as if it had been kept for long. So at any time, as many are looked up
+// each second as at any other, and there is no long while after the start in which a loss goes
+// unnoticed.
 func refreshAfter(ref string, f *policy.Fact, life time.Duration, regular bool) time.Duration {
 	good := isGood(f) && !mayImprove(ref, f)
 	switch {

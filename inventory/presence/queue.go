@@ -240,7 +240,7 @@ func (s *Store) forget(j *job) {
 	}
 	delete(s.jobs, j.location)
 	if len(s.jobs) == 0 {
-		s.jobs = map[mirrors.Location]*job{} // what was large does not shrink
+		s.jobs = map[mirrors.Location]*job{} // a large map does not shrink
 	}
 }
 

@@ -328,8 +328,8 @@ func (s *Store) basis() basis {
 	return basis{generation: s.prober.Generation(), platforms: s.prober.Platforms()}
 }
 
-// carries reports whether m still counts: what was found for some platforms says nothing
-// about the platform of a new node.
+// carries reports whether m still counts: a fact for some platforms says nothing about the platform of
+// a new node.
 func (b basis) carries(m *memo) bool {
 	f := m.fact
 	switch {

@@ -93,7 +93,7 @@ func denied(host string, r response, cred credential) *failure {
 	f := &failure{presence: policy.Denied, status: r.status, trouble: policy.Trouble{Cause: policy.RefusedEntry, Entry: cred.entry}}
 	switch {
 	case cred.helper:
-		f.presence, f.trouble.Cause = policy.Unreachable, policy.HelperEntry // what the nodes have is not known
+		f.presence, f.trouble.Cause = policy.Unreachable, policy.HelperEntry // the nodes' credentials are not known
 		f.detail = fmt.Sprintf("%s answers %d; nodes ask a credential helper for it, which only they can run", host, r.status)
 	case cred.anonymous() && cred.entry != "":
 		f.trouble.Cause = policy.EmptyEntry
@@ -134,7 +134,7 @@ func chooseChallenge(header http.Header) challenge {
 
 // parseChallenge reads one WWW-Authenticate header: a scheme and its parameters,
 // their names in lower case. Like containers/image (docker/wwwauthenticate.go), and
-// unlike RFC 9110, it knows one challenge a header. What cannot be read ends it.
+// unlike RFC 9110, it knows one challenge a header. An unreadable part ends it.
 func parseChallenge(value string) (scheme string, params map[string]string) {
 	scheme, rest := cutToken(strings.TrimLeft(value, spaces))
 	params = map[string]string{}

@@ -41,8 +41,8 @@ type Options struct {
 	// AllowLoopback permits registries at loopback addresses. Other addresses that mean
 	// something only from where the guard runs are always refused.
 	AllowLoopback bool
-	// Proxy returns the proxy for a request; nil means http.ProxyFromEnvironment. What a
-	// proxy resolves, it can reach.
+	// Proxy returns the proxy for a request; nil means http.ProxyFromEnvironment. A proxy can reach the
+	// names that it resolves.
 	Proxy Proxy
 	// PerRegistry bounds the requests under way to one registry; 0 means
 	// limits.RequestsPerRegistry. There are fewer where a registry is slow or refuses.
@@ -214,8 +214,8 @@ func samePool(a, b *x509.CertPool) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)
 }
 
-// Generation counts the changes of credentials and trust. What was found in an earlier
-// generation may be different now.
+// Generation counts the changes of credentials and trust. Facts of an earlier generation may be
+// different now.
 func (c *Client) Generation() uint64 { return c.current().number }
 
 // Close ends the requests under way, and waits for them. It may be called twice.

@@ -21,7 +21,7 @@ func (c *Client) Files(roots *x509.CertPool) *Files {
 	return &Files{t}
 }
 
-// ErrUntrusted is the error of a server whose certificate is by none of the CAs. What to do about it depends on whom they stand for.
+// ErrUntrusted is the error of a server whose certificate is by none of the CAs. The remedy depends on whom they stand for.
 var ErrUntrusted = errors.New("its certificate is of an unknown authority")
 
 // Get reads the file at address, and at most limit bytes of it: cut says that it has more. The error is one that Reason

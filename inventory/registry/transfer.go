@@ -70,7 +70,7 @@ func (t *transfer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {
-		req.Body.Close() // what it says does not matter, as it was not read to its end
+		req.Body.Close() // its error does not matter, as it was not read to its end
 	}
 }
 
@@ -280,7 +280,7 @@ func (r *transferred) send(out *http.Request, what string, cred credential) (*ht
 		return resp, nil, nil
 	}
 	defer resp.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxOther)) // what was read of it says enough
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxOther)) // a part of it says enough
 	return nil, r.refusal(response{status: resp.StatusCode, header: resp.Header, body: said}, cred), nil
 }
 

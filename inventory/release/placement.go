@@ -39,7 +39,7 @@ func documents(ctx context.Context, manifest []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// note notes the images that a manifest names. What cannot be made out runs anywhere.
+// note notes the images that a manifest names. Images of an unclear manifest count as running anywhere.
 func (p placement) note(ctx context.Context, manifest []byte) {
 	if !bytes.Contains(manifest, roles) {
 		enter(p.elsewhere, manifest)

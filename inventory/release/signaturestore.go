@@ -54,8 +54,8 @@ func (s SignatureStore) Signatures(ctx context.Context, digest string, take func
 	return missed
 }
 
-// MaxSignature bounds a signature: what containers/image and CVO allow for (library-go, pkg/verify/store/sigstore). maxSignatures is how many
-// CVO asks a store for.
+// MaxSignature bounds a signature, as containers/image and CVO do (library-go, pkg/verify/store/sigstore). maxSignatures is how
+// many CVO asks a store for.
 const (
 	MaxSignature  = 50 << 10
 	maxSignatures = 9

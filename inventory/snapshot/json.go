@@ -135,7 +135,7 @@ func (s *jsonSplitter) emit(p part) error {
 	return nil
 }
 
-// failed yields an error. What comes after it is lost.
+// failed yields an error. The rest of the text is lost.
 func (s *jsonSplitter) failed(err error) {
 	if errors.Is(err, errStopped) {
 		return

@@ -199,7 +199,7 @@ func (r *reader) stream(stream io.Reader, name string) {
 	r.documents(buffered, name)
 }
 
-// What the formats begin with (RFC 1952, 2.3.1; POSIX.1-1988, ustar).
+// The beginnings of the formats (RFC 1952, 2.3.1; POSIX.1-1988, ustar).
 const (
 	gzipMagic      = "\x1f\x8b"
 	tarMagic       = "ustar"

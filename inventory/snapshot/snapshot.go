@@ -7,10 +7,9 @@
 // Objects are taken by the same code as from a live cluster, so that the
 // answers are the same.
 //
-// A dump is seldom perfect. What cannot be read is a Problem with its place,
-// and the rest is read all the same; whether an answer may rest on it is for
-// the caller to decide. What a dump does not hold cannot be known: there are
-// no credentials or presence facts in it, and images of objects that were not
+// A dump is seldom perfect. An unreadable part is a Problem with its place, and the rest is read all
+// the same; whether an answer may rest on it is for the caller to decide. A dump cannot tell what it
+// leaves out: there are no credentials or presence facts in it, and images of objects that were not
 // dumped are missing without a trace.
 package snapshot
 
@@ -189,8 +188,8 @@ func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
 	}, nil
 }
 
-// podsListed returns Cluster.PodsListed: what Write has written says itself what it lacks; else the dump has to have
-// a pod of the namespace, as it may be of a few.
+// podsListed returns Cluster.PodsListed: a dump of Write says itself what it lacks; any other has to have a pod of
+// the namespace, as it may be of a few.
 func (s *Snapshot) podsListed(images policy.Images) func(string) bool {
 	if s.written && !slices.Contains(s.unknown, workloads.Pods) {
 		return policy.InEveryNamespace

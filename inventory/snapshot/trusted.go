@@ -88,8 +88,7 @@ func (w *writer) updates(u *objects.UpdateConfig, trusted trust.Settings) {
 	}
 }
 
-// trusted writes the ConfigMaps that nodes read CAs from. What else is in openshift-config
-// is left out.
+// trusted writes the ConfigMaps that nodes read CAs from. It leaves out all others of openshift-config.
 func (w *writer) trusted(settings trust.Settings) {
 	for _, name := range trust.BundleNames(settings) {
 		for _, cm := range settings.ConfigMaps {

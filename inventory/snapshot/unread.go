@@ -22,9 +22,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// What could not be read may be a part of the answer. Where it is a mirror object, the configuration in force is not known: Mirrors
-// fails. Where it names images it is a Gap. What could be any object is lost: Mirrors fails, and so does Images. What a rollout
-// depends on is then in Rollout().Unknown. All else (a list of numbers, an event) is only a Problem.
+// An unread part may matter to the answer. If it is a mirror object, the configuration in force is not known: Mirrors fails. If
+// it names images it is a Gap. If it could be any object it is lost: Mirrors fails, and so does Images; Rollout().Unknown then
+// has all that a rollout depends on. All else (a list of numbers, an event) is only a Problem.
 
 // lost notes that something which could be any object could not be read, and returns why.
 func (r *reader) lost(err error) error {

@@ -59,10 +59,10 @@ type Source interface {
 // answer can depend on and nothing else: no secret, no environment, no
 // annotation but the Machine Config Operator's, and what oc apply has set of the registry lists
 // before. Of ConfigMaps for updates, it holds those that the user may read. The objects that name images are
-// not in it; their names stand with the images, in a kind of its own. Nor are pods: what a
-// rollout depends on of them is there in another kind. So are the rendered configs that pools
-// and nodes name: registries.conf and the files beside it as they are, and of all other files
-// whether they are the same in several configs.
+// not in it; their names stand with the images, in a kind of its own. Nor are pods: the parts that a rollout
+// depends on are there in another kind. So are the rendered configs that pools and nodes name:
+// registries.conf and the files beside it as they are, and of all other files whether they are the same in
+// several configs.
 //
 // Of the gaps of source, readers of the dump are told.
 func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settings) error {

@@ -68,7 +68,7 @@ func (s *splitter) line(l onedoc.Line) {
 		s.rest = append(s.rest, line...)
 	case isText && column == s.column && isDash:
 		s.endItem()
-		line[column] = ' ' // what follows the dash is a document of its own
+		line[column] = ' ' // the rest is a document of its own
 		s.current = append(s.current, line...)
 	case isText && column <= s.column:
 		s.endItem()

@@ -89,8 +89,8 @@ type attachmentsEntry struct {
 	Use *bool `json:"use-sigstore-attachments,omitempty"`
 }
 
-// newAttachments merges files, by path, as nodes do. What two of them say of one scope is an
-// error there, and ends every pull.
+// newAttachments merges files, by path, as nodes do. Two entries for one scope are an error there, and
+// end every pull.
 func newAttachments(files map[string][]byte) attachments {
 	a := attachments{scopes: map[string]bool{}, wildcards: map[string]bool{}}
 	from := map[string]string{}

@@ -246,8 +246,8 @@ func (e Edit) Subject() string {
 	return fmt.Sprintf("%s together with %s, admitted a moment ago,", subjectOf(e.steps), text.Cut(strings.Join(names, ", "), maxSubjectRunes))
 }
 
-// maxSubjectRunes is as long as one name of an object may be (a DNS subdomain): what was
-// admitted before need not be named in full.
+// maxSubjectRunes is as long as one name of an object may be (a DNS subdomain): edits admitted before
+// need not be named in full.
 const maxSubjectRunes = 253
 
 func subjectOf(steps []step) string {

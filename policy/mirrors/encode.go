@@ -60,8 +60,8 @@ func (p step) encodedObject() (json.RawMessage, error) {
 	return json.Marshal(o)
 }
 
-// UnmarshalJSON implements json.Unmarshaler for what MarshalJSON writes. What it does not know
-// is an error: an Edit must not be judged by half.
+// UnmarshalJSON implements json.Unmarshaler for what MarshalJSON writes. Unknown fields are an error:
+// an Edit must not be judged by half.
 func (e *Edit) UnmarshalJSON(data []byte) error {
 	var steps []encodedStep
 	if err := strictjson.Unmarshal(data, &steps); err != nil {

@@ -3,8 +3,8 @@
 //
 // It reproduces what the Machine Config Operator (MCO) writes to registries.conf and what
 // CRI-O reads back from it, by calling the same code: runtime-utils generates the
-// configuration, containers/image rewrites the references. What upstream keeps private is
-// restated here, and held to it by differential tests:
+// configuration, containers/image rewrites the references. Private code of upstream is restated here,
+// and held to it by differential tests:
 //
 //   - of MCO: the validation (validate.go), the effect of the registry lists
 //     (lists.go), contradictions of image policies (imagepolicy.go, policymirrors.go) and the
@@ -84,7 +84,7 @@ type PullSource struct {
 	// sources of a candidate.
 	Trust *Trust
 	// Candidate counts the references that a short name may stand for, from 0. Each
-	// is a pull of its own: what ends one is not the end of the next.
+	// is a pull of its own: the end of one is not that of the next.
 	Candidate int
 }
 

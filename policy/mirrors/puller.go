@@ -38,7 +38,7 @@ var OtherPullers = []Puller{Builds, Imports, PullThrough}
 var buildSearch = []string{"registry.redhat.io", "registry.access.redhat.com", "quay.io", "docker.io"}
 
 // ResolveFor computes the routes that s, the objects in the API, gives pullers other than nodes. The
-// error, if any, is a *Rejection: what s says to them cannot be computed.
+// error, if any, is a *Rejection: their routes cannot be computed.
 func ResolveFor(p Puller, s Set) (*Table, error) {
 	if reasons := tooMuch(s.Entries()); len(reasons) > 0 {
 		return nil, rejection(reasons)

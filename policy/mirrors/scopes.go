@@ -16,8 +16,8 @@ type ChangedScopes struct {
 	// references that no entry covers differently.
 	Everything bool
 	// Scopes, sorted, cover the repositories whose routes may differ: a host, a repository, a
-	// namespace of repositories, or "*.example.com". What none of them covers has the
-	// same route in both tables.
+	// namespace of repositories, or "*.example.com". Other repositories have the same route in both
+	// tables.
 	Scopes []string
 }
 

@@ -11,13 +11,12 @@ import (
 // MaxEncoded is how many bytes a configuration may take in MachineConfig
 // 99-<pool>-generated-registries, as MCO encodes it.
 //
-// What MCO renders for a pool is that MachineConfig merged with all others, and must not
-// exceed 1,572,864 bytes (MaxMachineConfigSize in its pkg/controller/common, etcd's own
-// limit for a request): above it the pool degrades, and no MachineConfig at all reaches its
-// nodes. How much the others take is not known here. The templates for a
-// control plane node come to 276 kB before they are encoded, 368 kB at most afterwards
-// (templates/master and templates/common at 7ff337a4), so 512 KiB for those and for what an
-// administrator adds is not generous.
+// MCO merges that MachineConfig with all others of a pool, and the result must not exceed 1,572,864
+// bytes (MaxMachineConfigSize in its pkg/controller/common, etcd's own limit for a request): above it
+// the pool degrades, and no MachineConfig at all reaches its nodes. How much the others take is not
+// known here. The templates for a control plane node come to 276 kB before they are encoded, 368 kB at
+// most afterwards (templates/master and templates/common at 7ff337a4), so 512 KiB for those and for
+// what an administrator adds is not generous.
 const MaxEncoded = 1 << 20
 
 // tooLarge says by how much the files of b exceed MaxEncoded.

@@ -60,7 +60,7 @@ type Decision struct {
 // the rules do not ask.
 type Spared string
 
-// What spares a node the drain.
+// The reasons to spare a node the drain.
 const (
 	// SparedSingleNode: there is no other node that pods could go to (drainRequired,
 	// drain.go:27).

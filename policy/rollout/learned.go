@@ -19,8 +19,7 @@ type NodeUpdate struct {
 	Began, Ended time.Time
 }
 
-// leastLearned is how many nodes have to have been timed: what fewer took says little about
-// the others.
+// leastLearned is how many nodes have to have been timed: fewer say little about the others.
 const leastLearned = 3
 
 // LearnedDrain returns how long the nodes of a pool took, each, in the last rollout that

@@ -11,7 +11,7 @@ import (
 
 // String returns the forecast in one line, as the end of a sentence about the change:
 // "drains and reloads CRI-O on 3 + 9 nodes, one at a time, 45 to 135 minutes; pool gpu is
-// paused". What holds a pool up is in it; pools that the change does not reach are not.
+// paused". It names hold-ups of pools, but no pools that the change does not reach.
 func (f Forecast) String() string {
 	if f.Hosted {
 		return "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered"

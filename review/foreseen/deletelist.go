@@ -13,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A DeleteList says what will be deleted at registries: what oc-mirror delete --generate writes as
-// delete-images.yaml, or references.
+// A DeleteList lists the images to be deleted at registries, as oc-mirror delete --generate writes them
+// to delete-images.yaml, or as references.
 type DeleteList struct {
 	name  string
 	items []item

@@ -361,8 +361,8 @@ func (j *judgement) tell(d *Deletion) {
 // maxItems is how many items a remedy names.
 const maxItems = 5
 
-// notes are remarks on the deletion as a whole. What garbage collection does was seen of distribution 2.8.2
-// and 3.1.2.
+// notes are remarks on the deletion as a whole. Garbage collection was observed in distribution 2.8.2 and
+// 3.1.2.
 func (j *judgement) notes(d Deletion, foreseen policy.Facts, alike [][2]string) []string {
 	var notes []string
 	if d.Elsewhere == len(j.list.items) {

@@ -65,8 +65,8 @@ func (d Deletion) elsewhere() string {
 	return text.Plural(d.Elsewhere, "item is", "items are") + " in repositories from which no node of this cluster pulls."
 }
 
-// Report returns the answer for people: what would break in full, and then what nodes would miss at one
-// place and find at another.
+// Report returns the answer for people: the breakages in full, and then the images that nodes would
+// miss at one place and find at another.
 func (d Deletion) Report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", d.subject(), d.answer())

@@ -9,8 +9,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Mapping says what a mirroring that has not been done would copy, and where: what oc-mirror --dry-run
-// writes as mapping.txt, and oc image mirror -f reads. It is immutable.
+// A Mapping lists the copies of a mirroring that has not been done, as oc-mirror --dry-run writes them
+// to mapping.txt, and oc image mirror -f reads them. It is immutable.
 type Mapping struct {
 	name  string
 	lines int
@@ -132,7 +132,7 @@ func (m *Mapping) put(c *copies, version string, from origin) error {
 	return nil
 }
 
-// from returns where what will be at version of a repository comes from; false if nothing is copied there.
+// from returns the origin of the copy to version of a repository; false if nothing is copied there.
 func (m *Mapping) from(c *copies, version string) (origin, bool) {
 	number, ok := c.byTag[version]
 	if digest, by := strings.CutPrefix(version, "@"); by {

@@ -190,8 +190,8 @@ const maxDetail = 400
 // maxTagged is how many sources by tag are read for the digests behind them.
 const maxTagged = 1000
 
-// tagged returns where digests come from that reach the mirror only under a tag, as what it stands for
-// or as a part of that.
+// tagged returns the origins of digests that reach the mirror only under a tag, as its image or as a
+// part of that.
 func (r mirrored) tagged(ctx context.Context, open []mirrors.Location, ask ask) map[mirrors.Location]origin {
 	asked := map[mirrors.Location]bool{}
 	var places []mirrors.Location

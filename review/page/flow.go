@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxSources and maxPlaces bound the picture; what has fewer images is drawn as one.
+	// maxSources and maxPlaces bound the picture; those with fewer images are drawn as one.
 	maxSources, maxPlaces = 12, 18
 	// The picture, in its own units.
 	flowWidth                        = 1040

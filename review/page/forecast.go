@@ -172,7 +172,7 @@ func newCourse(title string, c *v1alpha1.Course, partial bool) *courseView {
 			v.Frames = append(v.Frames, frame{Number: len(c.Steps) + 1, Step: v1alpha1.Step{Pool: s.Pool, Node: s.Node, Drained: true}, Kind: "bad", Stall: s})
 		}
 	}
-	// What ends a course comes last.
+	// The end of a course comes last.
 	if v.Before = len(v.Frames) - maxFrames; v.Before > 0 {
 		v.Frames = v.Frames[v.Before:]
 	}

@@ -159,7 +159,7 @@ type part struct {
 	empty    bool
 }
 
-// sections renders parts, without those that are empty. What there is no room for says so.
+// sections renders parts, without those that are empty. A section without room says so.
 func sections(parts ...part) ([]section, error) {
 	var all []section
 	room := MaxBytes - spare - len(style) - len(script)

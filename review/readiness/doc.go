@@ -7,5 +7,5 @@
 //
 // Images are judged by the engine that reviews changes (policy.NewPulls), as if they ran already: by the
 // configuration in force, and by that which the release brings, as it may require signatures that today's does
-// not. What could not be determined is UNKNOWN, and never READY.
+// not. An undetermined fact makes the verdict UNKNOWN, never READY.
 package readiness

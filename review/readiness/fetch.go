@@ -83,7 +83,7 @@ func (r route) whyNot() string {
 }
 
 // read reads the payload from where nodes of the control plane would take the release image; nil if there is no such
-// place, or if what it has is not whole: the verdict says so.
+// place, or if it lacks a part of the image: the verdict says so.
 func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 	at, fact, ok := j.route(ctx, releaseImage(j.Image)).served()
 	if !ok {

@@ -44,7 +44,7 @@ type World struct {
 	Carrier  Carrier
 	// Payload remembers what was read of the release image; nil for a caller that asks once.
 	Payload *LastPayload
-	// Stores asks signature stores. Nil not to: what they say then stays unknown. It is for commands, and only if their user wants
+	// Stores asks signature stores. Nil not to: their answers then stay unknown. It is for commands, and only if their user wants
 	// it: CVO may ask stores, and nodes do not; and a store that this machine reaches need not be one that CVO does.
 	Stores *Stores
 	// Flags are those by which a command was told of the cluster, for the commands that it prints: " --from dump.yaml". "" for none.
@@ -419,7 +419,7 @@ func (j *judging) problems(plans []policy.Plan) {
 			AboutConfiguration, Unknown, what, []string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
 		})
 	}
-	for _, g := range plans[0].Gaps { // what nodes have does not depend on what the release brings
+	for _, g := range plans[0].Gaps { // those about nodes do not depend on the release
 		if g.Kind == policy.NodeKind {
 			continue // as above
 		}

@@ -138,9 +138,9 @@ func (r *reading) run(ctx context.Context, read func(context.Context) (*release.
 	r.lasts = r.holds(errors.Is(ctx.Err(), context.DeadlineExceeded))
 }
 
-// holds reports whether what has been read counts for later calls, and sets until when. Reading it again would not tell
-// more if all of it was read, or if what could not be read is what a digest names. Other errors are those of a registry, and of
-// today. Where timed out is set, the reading had no time for all layers, and its next would not either.
+// holds reports whether what has been read counts for later calls, and sets until when. Reading it again would not tell more if
+// all of it was read, or if a digest names the unreadable part. Other errors are those of a registry, and of today. Where timed
+// out is set, the reading had no time for all layers, and its next would not either.
 func (r *reading) holds(timedOut bool) bool {
 	unread := r.err
 	if unread == nil {

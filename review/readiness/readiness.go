@@ -95,7 +95,7 @@ type Problem struct {
 	Detail []string
 }
 
-// What a Problem is about.
+// The subjects of Problems.
 const (
 	AboutConfiguration = "the configuration"
 	AboutImage         = "the release image"

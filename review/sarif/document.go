@@ -55,7 +55,7 @@ type notification struct {
 	Message message `json:"message"`
 }
 
-// properties are ours: what was reviewed, and the verdict.
+// properties are ours: the subject of the review, and the verdict.
 type properties struct {
 	Subject string `json:"subject"`
 	Allowed bool   `json:"allowed"`

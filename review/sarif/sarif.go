@@ -3,9 +3,9 @@
 //
 //	err := sarif.Write(w, record, change, "v0.1.0")
 //
-// A finding about the configuration stands at what it is about; one about an image, at the source that
-// decides where nodes pull it from. What no line of the change is responsible for stands where the change
-// begins, since a result without a location is not shown.
+// A finding about the configuration stands at its subject; one about an image, at the source that decides
+// where nodes pull it from. A finding that no line of the change explains stands where the change begins,
+// since a result without a location is not shown.
 package sarif
 
 import (
@@ -87,7 +87,7 @@ func defaultLevel(text string) string {
 	return "warning"
 }
 
-// levelOf returns the level of a finding. What the mode admits stops nobody.
+// levelOf returns the level of a finding. A finding that the mode admits is no error.
 func levelOf(s policy.Severity, waived bool) string {
 	switch {
 	case s == policy.Info:

@@ -34,7 +34,7 @@ func (d dumpedCAs) CAs(_ context.Context, name string) (map[string]string, error
 	return cas, nil
 }
 
-// A proposer is a review.Trust: what it proposes is asked for by a Store.
+// A proposer is a review.Trust whose proposals ask through a Store.
 type proposer struct {
 	caSource
 	store *presence.Store

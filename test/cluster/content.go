@@ -31,7 +31,8 @@ type object struct {
 	held            bool // by finalizers
 }
 
-// own are resources whose objects the API server makes and deletes by itself. What mayGo ends by itself.
+// own are resources whose objects the API server makes and deletes by itself. mayGo's end by
+// themselves.
 var (
 	own   = []string{"componentstatuses", "ipaddresses", "apiservices"}
 	mayGo = []string{"events", "leases", "endpoints", "endpointslices"}
@@ -96,7 +97,7 @@ func (c content) restore(ctx context.Context, config *rest.Config) error {
 				left = append(left, fmt.Sprintf("%s %s/%s", o.resource.Resource, o.namespace, o.name))
 			}
 		}
-		// What reviews deletions goes first, and namespaces, which take nothing else, and CRDs last.
+		// Reviewers of deletions go first, and namespaces, which take nothing else, and CRDs last.
 		slices.SortFunc(came, func(a, b object) int { return rank(a) - rank(b) })
 		for uid, o := range c {
 			is, there := now[uid]

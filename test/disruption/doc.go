@@ -2,7 +2,7 @@
 // its replicas are restarted, drained and given new certificates, under load; and that a start
 // of everything at once, in any order, admits nothing wrong and needs no hand.
 //
-// The API server, the guard and the registry are real processes. What a test plays is what a
-// cluster does around them: the kubelet's probes, signals and mounted secret, and a Service
-// whose endpoints follow readiness with a lag.
+// The API server, the guard and the registry are real processes. A test plays the cluster around them:
+// the kubelet's probes, signals and mounted secret, and a Service whose endpoints follow readiness with
+// a lag.
 package disruption

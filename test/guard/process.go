@@ -133,8 +133,8 @@ type Process struct {
 	err   error
 }
 
-// Tail returns the end of a log, without the ends of long lines: what a test says of its failure is
-// to be found beside it.
+// Tail returns the end of a log, without the ends of long lines: a test's own words about its failure
+// have to stand out beside it.
 func Tail(log []byte) string {
 	const maxLines, maxLine = 12, 300
 	lines := slices.Collect(strings.Lines(string(log)))
@@ -278,8 +278,7 @@ func (p *Process) Value(name, label string) float64 {
 	return -1
 }
 
-// Eventually waits until ok is true. What it waits for happens in another process, so it
-// polls.
+// Eventually waits until ok is true. It polls, as ok depends on another process.
 func (p *Process) Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(often)

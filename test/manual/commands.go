@@ -13,8 +13,8 @@ type Command struct {
 	// Page and Line are where it stands.
 	Page string
 	Line int
-	// Words are the program and its arguments. What the shell would put in their place is left as it
-	// is written ("$(oc whoami -t)"), and the commands in there are commands of their own.
+	// Words are the program and its arguments. Expansions of the shell are left as they are written
+	// ("$(oc whoami -t)"), and the commands in there are commands of their own.
 	Words []string
 }
 

@@ -9,8 +9,8 @@ import (
 // override is the code of an override, which is for one user of one cluster.
 var override = regexp.MustCompile(`/override: "[0-9a-f]{8}:`)
 
-// FindIn reports the lines of a block that do not stand in a transcript, one after the other. What
-// begins and ends them there, as an indentation, makes no difference; a line "..." stands for any.
+// FindIn reports the lines of a block that do not stand in a transcript, one after the other. Text
+// around them there, as an indentation, makes no difference; a line "..." stands for any.
 func (b Block) FindIn(transcript string) error {
 	const code = `/override: "CODE:`
 	transcript = override.ReplaceAllString(transcript, code)

@@ -141,7 +141,7 @@ func (f *Front) Set(key string, b Behaviour) {
 	f.behaviour[key] = b
 }
 
-// Reset makes everything honest again. What was pushed stays.
+// Reset makes everything honest again. Pushed images stay.
 func (f *Front) Reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

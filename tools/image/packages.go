@@ -87,8 +87,8 @@ func (j *job) kustomize(ctx context.Context, folder string) ([]byte, error) {
 	return output, nil
 }
 
-// packageIndex returns an image of files for every platform. No program is in it, but what pulls it looks
-// for its own platform all the same.
+// packageIndex returns an image of files for every platform. No program is in it, but its pullers look
+// for their own platform all the same.
 func (j *job) packageIndex(work, name string, files map[string][]byte, labels map[string]string) (v1.ImageIndex, error) {
 	dir := filepath.Join(work, "root", name)
 	if err := writeFiles(dir, files); err != nil {
@@ -148,7 +148,7 @@ func (j *job) runPackages(ctx context.Context, work string) error {
 	return j.pushPackages(ctx, p)
 }
 
-// lookFor refuses an image that its registry does not have: what would install it could not be installed.
+// lookFor refuses an image that its registry does not have: its packages could not be installed.
 func (j *job) lookFor(ctx context.Context, digest v1.Hash) error {
 	_, err := remote.Head(j.image.Digest(digest.String()), remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	var refused *transport.Error

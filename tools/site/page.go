@@ -84,7 +84,7 @@ func newPage(file string, source []byte) (*page, error) {
 	return p, nil
 }
 
-// refuseHTML: what would be left out has to be a comment.
+// refuseHTML refuses HTML other than comments, as it would be left out.
 func (p *page) refuseHTML() error {
 	return ast.Walk(p.document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		var html []byte

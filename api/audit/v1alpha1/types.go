@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 )
 
-// What every line says of itself.
+// The version and kind of every line.
 const (
 	// APIVersion is the version of the schema. Fields are added without a new version; none
 	// changes its meaning or goes away.

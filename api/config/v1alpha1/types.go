@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
 )
 
-// What a configuration file begins with.
+// The beginning of a configuration file.
 const (
 	APIVersion = "config.mirrorset-guard.io/v1alpha1"
 	Kind       = "GuardConfiguration"

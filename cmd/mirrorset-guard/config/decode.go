@@ -40,7 +40,7 @@ func Parse(text []byte) (Configuration, error) {
 		return Configuration{}, err
 	}
 	mistakes := wrongVersion(fields)
-	if len(mistakes) > 0 { // what its fields mean is not known
+	if len(mistakes) > 0 { // the meaning of its fields is not known
 		return Configuration{}, &Error{Mistakes: mistakes}
 	}
 	if fields["updates"] == false { // as YAML 1.1 reads off

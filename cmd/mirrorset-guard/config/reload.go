@@ -80,7 +80,7 @@ type Reloader struct {
 	file    *mounted.File
 
 	// Of Run, as is all but err:
-	text       []byte // what was read last
+	text       []byte // the last one read
 	textErr    error  // why that is not in force
 	unreported *Outcome
 

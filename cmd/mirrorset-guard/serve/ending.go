@@ -14,8 +14,8 @@ const (
 	// maxExtension is how much longer than --shutdown-delay a replica waits for that. With
 	// shutdownTimeout it leaves room in terminationGracePeriodSeconds.
 	maxExtension = 10 * time.Second
-	// endTime is how long the guard waits for what still runs when it has stopped listening. What
-	// hangs in a file system cannot be called off, and must not keep the process from ending.
+	// endTime is how long the guard waits for what still runs when it has stopped listening. A call
+	// that hangs in a file system cannot be called off, and must not keep the process from ending.
 	endTime = 5 * time.Second
 )
 

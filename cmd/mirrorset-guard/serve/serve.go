@@ -147,7 +147,7 @@ type guard struct {
 	standing   *standing.Verifier
 	events     clienteventsv1.EventsGetter
 
-	unreviewed *standing.Unreviewed // what has changed without a review
+	unreviewed *standing.Unreviewed // reports changes without a review
 	follower   *rollouts.Follower
 	updates    *updates.Watcher
 	payload    *readiness.LastPayload

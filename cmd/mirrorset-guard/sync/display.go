@@ -30,7 +30,7 @@ type display struct {
 
 	mu      sync.Mutex
 	planned bool
-	open    []skip // what could not be looked up
+	open    []skip // those that could not be looked up
 	begun   []*copying.Job
 	started time.Time
 	total   int64
@@ -272,7 +272,7 @@ func (d *display) end(interrupted bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.bar != nil {
-		_ = d.bar.Clear() // what there is to say is said below
+		_ = d.bar.Clear() // the summary follows below
 		d.bar = nil
 	}
 	d.terminal = false

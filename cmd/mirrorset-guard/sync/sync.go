@@ -291,7 +291,7 @@ func (s *syncing) judge(ctx context.Context) (answer, error) {
 	defer cancel()
 	found, err := s.subject(ctx)
 	if cli.Interrupted(ctx) != nil {
-		return answer{}, errInterrupted // what was not asked by then is no reason for a verdict
+		return answer{}, errInterrupted // no verdict rests on questions that were not asked
 	}
 	return found, err
 }

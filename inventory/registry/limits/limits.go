@@ -46,8 +46,8 @@ const (
 	// QuayRequestsPerSecond stays below the 500 requests a second over one HTTP/2
 	// connection (burst 50) beyond which quay.io answers 429, as it publishes.
 	QuayRequestsPerSecond = 450
-	// RequestBurst is how many requests a rate lets through at once after a pause: what
-	// Quay lets through at once even over HTTP/1.1.
+	// RequestBurst is how many requests a rate lets through at once after a pause, as Quay does even
+	// over HTTP/1.1.
 	RequestBurst = 10
 
 	// TokensAtOnce bounds the tokens that are fetched at a time for one credential at one

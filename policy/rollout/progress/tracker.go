@@ -100,8 +100,8 @@ func (t *Tracker) ended(now time.Time) []Event {
 	return []Event{{Time: now, Type: Ended, Message: "No pool has a rollout under way any more."}}
 }
 
-// Blind takes out of account a time before now in which nothing could be seen of the cluster: what did
-// not move meanwhile has not stalled for it.
+// Blind takes out of account a time before now in which nothing could be seen of the cluster: it does
+// not count towards a stall.
 func (t *Tracker) Blind(d time.Duration) {
 	for _, p := range t.pools {
 		p.moved, p.diagnosed = p.moved.Add(d), p.diagnosed.Add(d)

@@ -143,7 +143,7 @@ func (p *placement) tally(c *counter, domain, by int32) {
 // obstruction is the reason why a pod cannot go to a node, "" for none.
 type obstruction string
 
-// What keeps pods from nodes.
+// The obstructions that keep pods from nodes.
 const (
 	notSelected   obstruction = "its node selector, node affinity or volumes"
 	tainted       obstruction = "taints"

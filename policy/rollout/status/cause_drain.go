@@ -203,7 +203,7 @@ func (d *diagnosis) beside(h *HoldUp, r refusal) (last []Remedy) {
 	return last
 }
 
-// explained is how many pods of a budget are explained: what keeps one keeps most.
+// explained is how many pods of a budget are explained: most have the same cause.
 const explained = 3
 
 // rank puts the surest cause first.

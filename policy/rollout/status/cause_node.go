@@ -30,7 +30,7 @@ var nodeCauses = []func(*diagnosis, *Pool, *Node) bool{
 	(*diagnosis).daemonDown,
 	// A daemon that lacks a config is degraded, or never asks for a drain.
 	(*diagnosis).configMissing,
-	// After an hour the daemon gives up on a drain, and says no more than that. What refuses the
+	// After an hour the daemon gives up on a drain, and says no more than that. The refusal of
 	// evictions is nearer to the cause.
 	(*diagnosis).drainRefused,
 	// These two are the last words of a daemon, or that there are none: a node is in one of these states.

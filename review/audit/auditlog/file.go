@@ -79,7 +79,7 @@ func endsWhole(f *os.File) (bool, error) {
 // Write implements io.Writer.
 func (f *file) Write(line []byte) (int, error) {
 	if now, err := os.Stat(f.logger.Filename); f.known != nil && (err != nil || !os.SameFile(now, f.known)) {
-		_ = f.logger.Close() // what was written there is out of reach
+		_ = f.logger.Close() // its lines are out of reach
 	}
 	n, err := f.stream.Write(line)
 	f.known = nil

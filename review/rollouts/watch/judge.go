@@ -17,7 +17,7 @@ type Outcome struct {
 	message string // a sentence
 }
 
-// missed returns the outcome that what was waited for does not come.
+// missed returns the outcome of a wait in vain.
 func missed(format string, args ...any) *Outcome {
 	return &Outcome{false, fmt.Sprintf(format, args...) + "; mirrorset-guard rollout diagnose says what can be done"}
 }
@@ -26,7 +26,7 @@ func missed(format string, args ...any) *Outcome {
 const (
 	Away    progress.Type = "Unreachable" // the API server
 	Back    progress.Type = "Reachable"   // again
-	Reached progress.Type = "Reached"     // what was waited for
+	Reached progress.Type = "Reached"     // the goal
 	Missed  progress.Type = "Missed"
 )
 

@@ -49,7 +49,7 @@ type Watcher struct {
 	reader    *rollouts.Reader
 	tracker   *progress.Tracker
 
-	seen   [2]uint64 // what ProgressChanges and MirrorChanges were when it looked last
+	seen   [2]uint64 // ProgressChanges and MirrorChanges at the last look
 	looked time.Time
 	reach  status.Reach
 	noSet  error // why the mirror objects could not be read
@@ -216,13 +216,13 @@ func (w *Watcher) observe(ctx context.Context, now time.Time) ([]progress.Event,
 	sight.Mirrors, w.noSet = w.reader.Mirrors(ctx, in.Cluster, now)
 	events := w.tracker.Observe(sight)
 	reach := w.reachOf(sight)
-	if reach.Reached { // what has changed in this moment counts too
+	if reach.Reached { // changes of this moment count too
 		w.reader.Forget()
 		sight.Mirrors, w.noSet = w.reader.Mirrors(ctx, in.Cluster, now)
 		reach = w.reachOf(sight)
 	}
 	if err := context.Cause(ctx); err != nil {
-		return nil, err // what was known before is said, not that this could not be read to its end
+		return nil, err // the last state is said, not that this could not be read to its end
 	}
 	w.reach = reach
 	w.begun = true

@@ -162,8 +162,8 @@ func (d decision) reboots() bool {
 	return false
 }
 
-// reboot takes a node down for as long as its controller needs to notice. What still runs on
-// it, pods of DaemonSets, goes on without a word: nothing that is compared here needs it.
+// reboot takes a node down for as long as its controller needs to notice. Pods of DaemonSets, which
+// still run on it, go on without a word: nothing that is compared here needs them.
 func (n *Nodes) reboot(ctx context.Context, name, config string) error {
 	for _, down := range []bool{true, false} {
 		n.mu.Lock()

@@ -57,8 +57,8 @@ func (n *Nodes) change(name string, to func(*state)) {
 	to(s)
 }
 
-// ChangeFile changes a file on a node behind the back of the daemon. What the rendered config has
-// repairs it.
+// ChangeFile changes a file on a node behind the back of the daemon. Writing the contents of the
+// rendered config repairs it.
 func (n *Nodes) ChangeFile(name, path string, content []byte) {
 	n.change(name, func(s *state) {
 		if s.files == nil {

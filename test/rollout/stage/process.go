@@ -43,8 +43,8 @@ func startProgram(t testing.TB, path string, args ...string) {
 	})
 }
 
-// Begin runs a program that is to be stopped. What it says, but for what goes elsewhere, is in a log
-// in a folder.
+// Begin runs a program that is to be stopped. Its output, unless it goes elsewhere, is in a log in a
+// folder.
 func Begin(dir string, cmd *exec.Cmd) (*Process, error) {
 	name := filepath.Base(cmd.Path)
 	p := &Process{name: name, log: filepath.Join(dir, name+".log"), cmd: cmd, Ended: make(chan struct{})}

@@ -199,7 +199,7 @@ func layConfiguration(pod objects.Object) error {
 }
 
 // webhookDefinitions returns the webhooks of the base. OLM uses their names for those of the webhooks and, with
-// more behind them, of a configuration for each. What a definition cannot say must not be in the base.
+// more behind them, of a configuration for each. The base must not have more than a definition can say.
 func webhookDefinitions(base objects.All) ([]any, error) {
 	configuration, err := base.Find("ValidatingWebhookConfiguration", name)
 	if err != nil {

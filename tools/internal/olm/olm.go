@@ -83,7 +83,7 @@ func labels() map[string]string {
 }
 
 // others returns the objects that OLM creates as they are, in its own namespace whichever they name. It
-// makes the account and the rights of the CSV itself. What it cannot make is left out:
+// makes the account and the rights of the CSV itself. Kinds that it cannot make are left out:
 //
 //   - the dashboard, which OpenShift's console looks for in openshift-config-managed
 //   - the NetworkPolicy, a kind that OLM knows since OpenShift 4.20

@@ -9,8 +9,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// Tables and lists are written in lines of at most tableWidth characters: what fits a
-// terminal, a ticket and a printed page. The text below a heading is indented by margin.
+// Tables and lists are written in lines of at most tableWidth characters, which fit a terminal, a
+// ticket and a printed page. The text below a heading is indented by margin.
 const (
 	TableWidth = 100
 	Margin     = 2

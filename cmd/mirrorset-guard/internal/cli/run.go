@@ -41,7 +41,7 @@ func Interrupted(ctx context.Context) error {
 // it was called by decides whether it is a plugin of kubectl or oc. The tests start it with their own
 // streams.
 func Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer, commands ...*cobra.Command) int {
-	// What a registry answers, and names in a dump, are strangers' words.
+	// Answers of registries, and names in a dump, are strangers' words.
 	stderr = text.Writer(stderr)
 	called, err := callBy(argv[0])
 	if err != nil {

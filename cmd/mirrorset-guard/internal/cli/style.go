@@ -79,7 +79,7 @@ var paints = []struct {
 	{regexp.MustCompile(`^ +(because) `), []string{yellow}},
 }
 
-// Paint returns text with colours: what it says stays, letter by letter.
+// Paint returns text with colours, and changes no letter.
 func (s Style) Paint(text string) string {
 	if !s.colours {
 		return text
