@@ -20,7 +20,7 @@ type Explainer struct {
 	Namespace string
 	// Images are those that were added, in the order asked.
 	Images []ImageRoutes
-	// Facts are what is known of their places; nil if nothing was looked up.
+	// Facts are those about their places; nil if nothing was looked up.
 	Facts policy.Facts
 }
 

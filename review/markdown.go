@@ -37,8 +37,8 @@ func (r Record) WriteMarkdown(w io.Writer) error {
 }
 
 // A Comment is an answer as GitHub Flavored Markdown, to be put into a merge request: the verdict, a
-// table of findings, and what is behind each, folded. What users of the cluster may choose, such as the
-// names of images, is in code spans and code blocks, where it means nothing.
+// table of findings, and the details of each, folded. Texts that users of the cluster may choose, such
+// as the names of images, are in code spans and code blocks, where they mean nothing.
 type Comment struct {
 	// Outcome is the verdict in a word or two, and Subject what it is about.
 	Outcome, Subject string
@@ -125,10 +125,10 @@ func writeWithin(b *strings.Builder, limit int, s string) bool {
 // html escapes what HTML has a meaning for, and what a Markdown reader looks for within it.
 var html = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "&#96;", "\\", "&#92;", "*", "&#42;", "_", "&#95;", "[", "&#91;", "]", "&#93;", "@", "@<!-- -->", "~", "&#126;", "|", "&#124;")
 
-// escape returns s as text of one line without any meaning to Markdown. An @ mentions nobody.
+// escape returns s as text of one line without any meaning to Markdown. An @ notifies no user.
 func escape(s string) string { return html.Replace(text.Cut(text.Line(s), maxCell)) }
 
-// cell returns what is Markdown already for a cell of a table.
+// cell returns a text that is Markdown already for a cell of a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 // code returns s as a code span, "" for "".

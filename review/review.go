@@ -39,9 +39,9 @@ type Inventory interface {
 
 // Registries provides what a review has to know about registries.
 type Registries interface {
-	// Presence returns what is known about the locations by the time ctx ends,
-	// looking up what is not known or too old. The first ones are the most
-	// important. It does not fail: what could not be found out is Unknown.
+	// Presence returns the facts about the locations by the time ctx ends, looking up those that are
+	// missing or too old. The first ones are the most important. It does not fail: a location without
+	// an answer is Unknown.
 	Presence(context.Context, []mirrors.Location) policy.Facts
 	// Recall is like Presence, but also returns misses that are no longer fresh and signatures
 	// to which others may have been added, marked as Recalled. They are good enough to find out what
@@ -224,8 +224,8 @@ type Coming struct {
 	Notes []string
 }
 
-// PlanDeletion returns the plan of deleting something at registries under the configuration in force, if the cluster
-// will pull what is coming: see policy.NewDeletion.
+// PlanDeletion returns the plan of deleting something at registries under the configuration in force, for a cluster
+// that will pull the images of coming: see policy.NewDeletion.
 func (r *Reviewer) PlanDeletion(ctx context.Context, coming Coming, concerned func(*mirrors.Route) bool) (policy.Plan, error) {
 	now, err := r.read(ctx)
 	if err != nil {
@@ -398,8 +398,8 @@ type NextLookups func(policy.Facts) []mirrors.Location
 // is none.
 type renewal struct {
 	decisive NextLookups
-	// since is when the review began, or a moment before: what was learned after that, by another review
-	// perhaps, is an answer to whoever asks for this one.
+	// since is when the review began, or a moment before: a fact learned after that, by another review
+	// perhaps, is an answer to this one.
 	since time.Time
 }
 
@@ -440,7 +440,7 @@ func (r *Reviewer) AskAgain(ctx context.Context, plan policy.Plan, doubtful []po
 	return facts
 }
 
-// LookUpParts does what LookUp does for several functions at once, none of which waits for the answers to another.
+// LookUpParts is LookUp for several functions at once: none waits for the answers to another.
 func (r *Reviewer) LookUpParts(ctx context.Context, parts []NextLookups) (policy.Facts, []mirrors.Location) {
 	facts, asked := make([]policy.Facts, len(parts)), make([][]mirrors.Location, len(parts))
 	failed := make([]error, len(parts))

@@ -20,8 +20,8 @@ const (
 // A Loop makes one round after another for a purpose that is verified again and again. Errors and panics are
 // logged, and the next round may do better: no fault in a round may keep reviews from being answered.
 type Loop struct {
-	// Steady rounds are every apart, as far as they take no time; others are up to a quarter more or less,
-	// so that replicas and purposes do not ask all at once.
+	// Steady rounds come every after the end of the one before; others up to a quarter sooner or later, so
+	// that replicas and purposes do not ask all at once.
 	Steady bool
 
 	every time.Duration
@@ -83,7 +83,7 @@ func pause(ctx context.Context, d time.Duration, soon <-chan struct{}) bool {
 // halfway through a restart.
 const confirmations = 2
 
-// A Trial tells what is to be reported from what one round alone has found. S is a state of what rounds look at.
+// A Trial keeps a finding of one round alone from being reported. S is the state that rounds find.
 type Trial[S comparable] struct {
 	Reported S // last; the zero value if nothing was
 	Found    S // by the latest round that has found something

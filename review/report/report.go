@@ -104,8 +104,8 @@ type News struct {
 	Done func()
 }
 
-// MaxAtOnce bounds the reports of one call of Pass. Whoever calls again reports the rest, if it is
-// still true.
+// MaxAtOnce bounds the reports of one call of Pass. The next call reports the rest, if it is still
+// true.
 const MaxAtOnce = 20
 
 // An Outlet is the way that news take: a Reporter, within a Budget, and a log.
@@ -119,8 +119,8 @@ type Outlet struct {
 	Log logr.Logger
 }
 
-// Pass passes news on, as far as budgets go, and ends with ctx: another process may be the leader by
-// then. What is not passed on is not Done.
+// Pass passes news on, within their budgets, and ends with ctx: another process may be the leader by
+// then. News not passed on is not Done.
 func (o Outlet) Pass(ctx context.Context, news iter.Seq[News]) error {
 	var errs []error
 	passed := 0
