@@ -188,7 +188,7 @@ var customKinds = []CustomKind{
 		Kind:     "ImageStream",
 		// A tag is a catalogue entry: no node pulls for it. Its users have the image in their own
 		// template or build. The samples alone name hundreds of images that a disconnected cluster
-		// never mirrors. The pulls for tags that happen all the same are in followedTags.
+		// never mirrors. The exceptions are in followedTags.
 		fields: history("spec.tags[].from", "status.tags[].items[].dockerImageReference"),
 	},
 	{

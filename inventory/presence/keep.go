@@ -136,10 +136,10 @@ func (k *keeper) learned(m *memo, life time.Duration, regular bool) {
 
 // refreshAfter returns the time after which a fact is looked up again. A good one is
 // looked up at a random time before it expires; otherwise facts learned within one
-// second would be looked up within one second forever. A fact learned before it was due, as all are at
-// the start, is looked up again as if it had been kept for long. So at any time, as many are looked up
-// each second as at any other, and there is no long while after the start in which a loss goes
-// unnoticed.
+// second would be looked up within one second forever. A fact learned while no lookup was due, as all
+// are at the start, is looked up again as if it had been kept for long. So at any time, as many are
+// looked up each second as at any other, and there is no long while after the start in which a loss
+// goes unnoticed.
 func refreshAfter(ref string, f *policy.Fact, life time.Duration, regular bool) time.Duration {
 	good := isGood(f) && !mayImprove(ref, f)
 	switch {

@@ -15,7 +15,7 @@ import (
 type Proposal struct {
 	store  *Store
 	own    *Store         // its Locations have no ProposedTrust; nil if nothing can be proposed
-	prober ProposedProber // own's
+	prober ProposedProber // that of own
 }
 
 // Proposed returns a Proposal that trusts hostRoots, by the host or host and port that a
