@@ -62,7 +62,7 @@ func (p Program) In(text string) string {
 }
 
 // named matches a command of this program in a text.
-var named = regexp.MustCompile(`\b` + ownName + ` (check|sync|explain|render|inventory|snapshot|rollout|config|serve|version)\b`)
+var named = regexp.MustCompile(`\b` + ownName + ` (check|plan|pin|release|deletion|keep|sync|explain|render|inventory|snapshot|rollout|config|serve|version)\b`)
 
 // words puts p's name into what cmd and the commands below it say of themselves.
 func (p Program) words(cmd *cobra.Command) {
