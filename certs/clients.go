@@ -57,8 +57,8 @@ func (c *Clients) read() ([][]byte, *x509.CertPool, error) {
 }
 
 // TLSConfig returns a configuration like another one, by which clients are asked for a certificate of
-// these CAs. Who has none, or another, is connected all the same, and is for Verify: so they can be
-// told why they are turned away, and counted.
+// these CAs. Clients with none, or another, are connected all the same, and left to Verify: so they can
+// be told why they are turned away, and counted.
 func (c *Clients) TLSConfig(of *tls.Config) *tls.Config {
 	config, inner := of.Clone(), of.GetConfigForClient
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

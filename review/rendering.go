@@ -13,9 +13,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Render renders the configuration before and after a change. That MCO rejects the one before
-// is an error only if needsBefore is set, so that a change that repairs an invalid
-// configuration can be rendered.
+// Render renders the configuration before and after a change. A rejection of the one before by MCO is
+// an error only if needsBefore is set, so that a change that repairs an invalid configuration can be
+// rendered.
 //
 // applied returns what MCO last wrote for the nodes; its error says why that is not known.
 func Render(change policy.Change, needsBefore bool, applied func() (*mirrors.Applied, error)) (*v1alpha1.Rendering, error) {

@@ -63,8 +63,8 @@ func (r *reader) read(p *configv1.TLSSecurityProfile) {
 	}
 }
 
-// builtIn takes a profile of the API. That Go lacks some of the ciphers of Old is not a problem:
-// the API leaves it to each program to reduce the list, which was not written by hand.
+// builtIn takes a profile of the API. Ciphers of Old that Go lacks are not a problem: the API leaves it
+// to each program to reduce the list, which was not written by hand.
 func (r *reader) builtIn(name configv1.TLSProfileType) {
 	spec := configv1.TLSProfiles[name]
 	r.profile.Name = string(name)

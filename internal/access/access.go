@@ -61,8 +61,8 @@ type filter struct {
 	log            logr.Logger
 }
 
-// New returns h behind the authorization of the cluster that config leads to. Who may get one of resources
-// may get its path, the key.
+// New returns h behind the authorization of the cluster that config leads to. A client that may get one of
+// resources may get its path, the key.
 func New(config *rest.Config, h http.Handler, resources map[string]Resource, log logr.Logger) (http.Handler, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {

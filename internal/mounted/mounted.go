@@ -62,7 +62,7 @@ type reading struct {
 	err   error
 }
 
-// New returns the File at path. Of a larger one than most bytes no more is read than shows that.
+// New returns the File at path. It reads at most one byte more than most.
 func New(path string, most int64) *File { return &File{path: path, most: most, read: read} }
 
 // Read returns what the file holds now: most+1 bytes if it holds more than most. The error names

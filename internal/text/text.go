@@ -58,8 +58,8 @@ func Lines(s string) string {
 	}, s)
 }
 
-// IsPrintable reports whether r is a character that a terminal shows and does nothing else
-// with. Of white space, only the space is.
+// IsPrintable reports whether r is a character that a terminal shows and does nothing else with. The
+// only such white space is the space.
 func IsPrintable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
 
 // JSON returns JSON data with all characters escaped that do not print; they can only occur

@@ -102,7 +102,7 @@ func (c *counter) Remove(namespace, name string) {
 	c.count(false)
 }
 
-// Replace implements follow.Sink. That something is still lacking is not a change.
+// Replace implements follow.Sink. A lasting lack is not a change.
 func (c *counter) Replace(all []*follow.Object, lacking error) {
 	if c.Sink != nil {
 		c.Sink.Replace(all, lacking)

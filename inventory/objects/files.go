@@ -38,8 +38,8 @@ func IsGenerated(name string) bool {
 	return strings.HasPrefix(name, RenderedPrefix) || strings.HasPrefix(name, "99-") && strings.HasSuffix(name, "-generated-registries")
 }
 
-// FilesOf is DecodeFiles for a MachineConfig that has been decoded. Of its files, which may
-// be a megabyte, only those are converted that matter.
+// FilesOf is DecodeFiles for a MachineConfig that has been decoded. It converts only the files that
+// matter, as all may be a megabyte.
 func FilesOf(u *unstructured.Unstructured) []mirrors.File {
 	var mc machineConfig
 	mc.Metadata.Name, mc.Metadata.Labels = u.GetName(), u.GetLabels()

@@ -38,9 +38,8 @@ type renderedConfig struct {
 	} `json:"spec"`
 }
 
-// DecodeRendered reads a MachineConfig, as JSON, that MCO rendered for a pool. Of files that
-// do not say where nodes pull from, and of units, it keeps a hash. The error names the file
-// that cannot be read.
+// DecodeRendered reads a MachineConfig, as JSON, that MCO rendered for a pool. It keeps a hash of
+// units, and of files that do not say where nodes pull from. The error names the unreadable file.
 func DecodeRendered(data []byte) (*rollout.Rendered, error) {
 	var mc renderedConfig
 	if err := json.Unmarshal(data, &mc); err != nil {

@@ -58,13 +58,13 @@ type Source interface {
 // an object on each line, the same for the same knowledge, and holds what an
 // answer can depend on and nothing else: no secret, no environment, no
 // annotation but the Machine Config Operator's, and what oc apply has set of the registry lists
-// before. Of ConfigMaps for updates, it holds those that the user may read. The objects that name images are
-// not in it; their names stand with the images, in a kind of its own. Nor are pods: the parts that a rollout
+// before. It holds the ConfigMaps for updates that the user may read. The objects that name images are not
+// in it; their names stand with the images, in a kind of its own. Nor are pods: the parts that a rollout
 // depends on are there in another kind. So are the rendered configs that pools and nodes name:
-// registries.conf and the files beside it as they are, and of all other files whether they are the same in
-// several configs.
+// registries.conf and the files beside it as they are, and for all other files whether they are the same
+// in several configs.
 //
-// Of the gaps of source, readers of the dump are told.
+// Readers of the dump are told of the gaps of source.
 func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settings) error {
 	gaps := source.Gaps() // before the images, as they have it
 	set, err := source.Mirrors(ctx)

@@ -105,9 +105,9 @@ func failing(pod *corev1.Pod) (reason, container, detail string) {
 	return reason, container, detail
 }
 
-// detailOf returns what the kubelet says of a container that waits for its image, a ConfigMap or
-// a Secret. Of any other it is the exit code alone: the rest may be the log of the container, or
-// its arguments.
+// detailOf returns what the kubelet says of a container that waits for its image, a ConfigMap or a
+// Secret. For any other it is the exit code alone: the rest may be the log of the container, or its
+// arguments.
 func detailOf(s *corev1.ContainerStatus) string {
 	if w := s.State.Waiting; rollout.IsPullFailure(w.Reason) || w.Reason == "CreateContainerConfigError" {
 		return text.OneLine(userInfo.ReplaceAllString(w.Message, "//"), maxDetail)
@@ -239,9 +239,9 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	return noneIfEmpty(requests)
 }
 
-// affinityOf returns the affinity of a pod. That of a DaemonSet's pod to its own node is
-// left out: the pod is there and goes nowhere else, and no two pods of a DaemonSet would
-// share their spec (ReplaceDaemonSetPodNodeNameNodeAffinity in
+// affinityOf returns the affinity of a pod. It leaves out that of a DaemonSet's pod to its own node:
+// the pod is there and goes nowhere else, and no two pods of a DaemonSet would share their spec
+// (ReplaceDaemonSetPodNodeNameNodeAffinity in
 // k8s.io/kubernetes/pkg/controller/daemon/util/daemonset_util.go).
 func affinityOf(pod *corev1.Pod) *corev1.Affinity {
 	a := pod.Spec.Affinity

@@ -83,9 +83,9 @@ func IsDropIn(file string) bool {
 }
 
 // filesOf returns the files on the nodes of a pool that MCO does not generate, in the order
-// in which they are read: registries.conf, then all others by name. Of several for one
-// path, that of the last MachineConfig by name counts, the generated one included
-// (MergeMachineConfigs in MCO's pkg/controller/common/helpers.go).
+// in which they are read: registries.conf, then all others by name. Where several have one path, that
+// of the last MachineConfig by name counts, the generated one included (MergeMachineConfigs in MCO's
+// pkg/controller/common/helpers.go).
 func (s Set) filesOf(pool string) []File {
 	generated := "99-" + workerPool + "-generated-registries"
 	if pool == masterPool {

@@ -69,8 +69,8 @@ func buildTable(s Set) (*Table, error) {
 // registry/imagestreamimport/rest.go, Create; importer/importer.go, getPullSources and blockedRegistry).
 // They use the generator that MCO uses, and what comes of it in a way of their own:
 //
-//   - Its error is logged, and what it has made so far counts: all mirrors of all objects. That they contradict each
-//     other is none; it fails for a wildcard source over an entry of the registry lists only, from where on such
+//   - Its error is logged, and what it has made so far counts: all mirrors of all objects. A contradiction among
+//     them is no error; it fails only for a wildcard source over an entry of the registry lists, from where on such
 //     entries inherit no mirrors.
 //   - Wildcards do not count: the prefix of an entry is replaced by its location, which a wildcard has not.
 //   - The source is asked after the mirrors whatever the policy says: nothing looks at Blocked, but for an

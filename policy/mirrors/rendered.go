@@ -36,8 +36,8 @@ const (
 // controller). Two Sets that differ in them are a rollout, even where no route differs: an
 // entry that comes to nothing makes MCO rewrite its base file in another format.
 //
-// To be compared with what Rendered returns for another Set, not with files from a cluster:
-// the version of the libraries decides which empty settings are written out.
+// Compare them with those of another Set, not with files from a cluster: the version of the libraries
+// decides which empty settings are written out.
 //
 // s must be one that Resolve accepts.
 func Rendered(s Set) (map[string][]byte, error) {

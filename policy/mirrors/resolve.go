@@ -503,7 +503,7 @@ func Compare(from, to *Table, image, namespace string) (before, after Route, cha
 	if isQualified(image) {
 		return unlessEqual(from.route(refs, namespace), to.route(refs, namespace))
 	}
-	// Of a short name, the tables may differ in their search registries.
+	// For a short name, the tables may differ in their search registries.
 	if before, err = from.parsedRoute(image, namespace); err != nil {
 		before = Route{Err: err}
 	}

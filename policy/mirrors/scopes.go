@@ -99,7 +99,7 @@ func newScopes(set map[string]bool) scopes {
 }
 
 // mayCoverPlaceOf reports whether a reference that r covers may lead to a place that one
-// of s covers. That of the reference itself does not count.
+// of s covers. The reference's own place does not count.
 func (s scopes) mayCoverPlaceOf(r *sysregistriesv2.Registry) bool {
 	if len(s.sorted)+len(s.wildcards) == 0 {
 		return false

@@ -65,8 +65,8 @@ func readConf(file []byte) (conf sysregistriesv2.V2RegistriesConf, err error) {
 	return conf, nil
 }
 
-// byScope returns the registries by the key that MCO compares them by (drain.go:215). Of
-// several with one key the last counts.
+// byScope returns the registries by the key that MCO compares them by (drain.go:215). The last of
+// several with one key counts.
 func byScope(registries []sysregistriesv2.Registry) map[string]sysregistriesv2.Registry {
 	scopes := make(map[string]sysregistriesv2.Registry, len(registries))
 	for _, r := range registries {

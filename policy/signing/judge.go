@@ -251,8 +251,8 @@ func IdentityFor(image, signed string) string {
 }
 
 // isRepoDigestOrExact restates matchRepoDigestOrExactReferenceValues: a signature has to carry
-// a tag or a digest. Of an image by tag, it has to be the same reference; of one by digest,
-// the digest is compared with that of the payload.
+// a tag or a digest. For an image by tag, it has to be the same reference; for one by digest, the
+// digest is compared with that of the payload.
 func isRepoDigestOrExact(intended, signed reference.Named) bool {
 	if reference.IsNameOnly(signed) {
 		return false

@@ -79,9 +79,8 @@ func (t *root) isSignedByRekor(e logEntry, timestamp []byte) bool {
 	return slices.ContainsFunc(t.rekor, func(key *ecdsa.PublicKey) bool { return ecdsa.VerifyASN1(key, sum[:], timestamp) })
 }
 
-// canonical returns e in the form of RFC 8785, which is what Rekor signs. Of a logID with
-// characters beyond those of a hexadecimal number it would be something else; no such entry
-// verifies then.
+// canonical returns e in the form of RFC 8785, which is what Rekor signs. A logID with characters
+// beyond those of a hexadecimal number comes out otherwise, and no such entry verifies.
 func (e logEntry) canonical() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"body":"` + base64.StdEncoding.EncodeToString(e.body))

@@ -130,8 +130,8 @@ func placesOf(origins map[mirrors.Location]origin) []mirrors.Location {
 	})
 }
 
-// at returns where to ask for the source of a copy to l. Of a registry that nodes trust blindly, or by
-// other CAs, the same is not known of the source.
+// at returns where to ask for the source of a copy to l. The trust of nodes in l's registry, blind or
+// by other CAs, need not hold for the source's.
 func (o origin) at(l mirrors.Location) mirrors.Location {
 	return mirrors.Location{Ref: o.String(), Depth: l.Depth}
 }

@@ -17,7 +17,7 @@ import (
 // Wants returns which images of the release the nodes of each pool are to hold before the update. That is all but those of
 // the nodes' system, which MCO's daemon does not take from where CRI-O keeps pinned images. An image that the release runs on the
 // control plane is left out for pools of other nodes, if none of these runs the one of that name of today's release, which may be nil
-// if it is not known. Of most images, operators decide where they run, which is not written in a release.
+// if it is not known. Operators decide where most images run; a release does not say it.
 func (r *Readiness) Wants(cluster rollout.Cluster, today *release.Payload) []pins.Want {
 	var wants []pins.Want
 	for _, pool := range cluster.Members().Pools {

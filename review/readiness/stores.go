@@ -61,7 +61,7 @@ func (j *judging) stores() []store {
 }
 
 const (
-	// maxStores is how many a ClusterVersion may name. Of ConfigMap release-verification, no more are asked either.
+	// maxStores is how many a ClusterVersion may name, and how many of ConfigMap release-verification are asked.
 	maxStores = 32
 	// storesAtOnce is how many are asked at a time: CVO asks all, seldom more than two.
 	storesAtOnce = 8

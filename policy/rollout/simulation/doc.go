@@ -23,8 +23,8 @@
 //
 // MCO: the order of nodes, how many at once, pools side by side, arbiters after masters; a node
 // is cordoned, drained, updated and uncordoned. A drain leaves pods of DaemonSets and static
-// ones alone, and forces all others, so that pods without a controller are gone. Of pods that
-// come to a node while it is drained, as they tolerate the cordon, it waits for none.
+// ones alone, and forces all others, so that pods without a controller are gone. It does not wait for
+// pods that come to a node while it is drained, as they tolerate the cordon.
 //
 // The eviction API and the disruption controller: see rollout.Budget. The scheduler: everything that
 // keeps a pod from a node, but for limits on volumes. Pods push out others of lower priority where

@@ -113,7 +113,7 @@ func (im *images) pins(p imagePull, n int32) bool {
 
 // spares reports whether a pod surely starts on a node without a question to a registry, as a PinnedImageSet holds the image. Where
 // kubelets verify credentials, one may have pulled the image with those of a former pod before it was pinned: a pod
-// that brings some has to have run there. Of pods that bring none, only those count that are there today.
+// that brings some has to have run there. Pods that bring none count only if they are there today.
 func (im *images) spares(p imagePull, n int32) bool {
 	if !im.pins(p, n) || p.policy == corev1.PullAlways {
 		return false

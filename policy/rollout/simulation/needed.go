@@ -23,8 +23,8 @@ type Needed struct {
 
 // Needs returns what would have to be on the nodes of each pool so that no drain of any of its nodes needs a
 // registry, sorted by pool and image: the images of all pods that drains evict and that are made again, for each pool
-// on whose nodes those may run. Pods of DaemonSets and static ones stay where their images are. Of Input only
-// the Cluster and Stop count; pools that no rollout takes, as they are paused or degraded, count too.
+// on whose nodes those may run. Pods of DaemonSets and static ones stay where their images are. Input needs only the
+// Cluster and Stop; pools that no rollout takes, as they are paused or degraded, count too.
 func Needs(in Input) []Needed {
 	in.Pull = nil
 	in.Forecast = in.Cluster.Members()

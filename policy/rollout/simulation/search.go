@@ -72,7 +72,7 @@ func (s *search) settle(n int32) {
 
 // find returns the node that is preferred among those where a pod can go. A pessimist takes
 // one where it does not start, if there is one, and otherwise, for a pod that a budget may hold, the
-// one that is drained next; everybody else one where it starts. Of many nodes, not all are looked at
+// one that is drained next; everybody else one where it starts. It does not look at all of many nodes
 // for that.
 func (s *search) find(of *podClass) int32 {
 	c := s.of(of.eligible)

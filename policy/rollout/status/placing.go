@@ -168,8 +168,8 @@ func (p *placing) obstacle(n *corev1.Node) obstacle {
 	return obstacle{}
 }
 
-// byRequests is about CPU, memory and the like. Of the pods that hold it the first is named that does not
-// end, or the largest.
+// byRequests is about CPU, memory and the like. It names the first pod holding them that does not end, or
+// else the largest.
 func (p *placing) byRequests(n *corev1.Node, there []*rollout.Pod) obstacle {
 	for name, wanted := range p.pod.Spec.Requests {
 		all, ok := n.Status.Allocatable[name]
