@@ -143,6 +143,17 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		machineNodes(dyn, &c.machineNodes),
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)
+	c.keepAlso(o)
+	c.choose(o, kube, dyn)
+	c.pending.Store(int64(len(c.sources)))
+	for _, s := range c.sources {
+		c.connect(s, o)
+	}
+	return c
+}
+
+// keepAlso has sources keep what is not images.
+func (c *Inventory) keepAlso(o Options) {
 	for _, s := range c.sources {
 		switch s.Name {
 		case workloads.Pods:
@@ -173,6 +184,10 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 			s.AlsoKeep(trimRendered, &c.rendered)
 		}
 	}
+}
+
+// choose leaves out the sources that o does without, and adds those that it asks for.
+func (c *Inventory) choose(o Options, kube kubernetes.Interface, dyn dynamic.Interface) {
 	if o.OnlyRollout {
 		c.sources = slices.DeleteFunc(c.sources, func(s *source) bool { return !c.isOfRollout(s) })
 	}
@@ -189,27 +204,27 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	if o.OnUnreviewed != nil {
 		c.sources = append(c.sources, definitions(dyn, o.OnUnreviewed)...)
 	}
-	c.pending.Store(int64(len(c.sources)))
-	for _, s := range c.sources {
-		if o.ForgoesForbidden && s.IsAnswer == nil {
-			s.IsAnswer, s.Retry = apierrors.IsForbidden, &follow.RetryNowAndThen
-		}
-		if s.isOptional && reader.client != nil {
-			s.Client = follow.IfServed(s.Client, func(ctx context.Context) (bool, error) {
-				return reader.servesAny(ctx, schema.ParseGroupResource(s.Name))
-			})
-		}
-		s.StaleAfter, s.ForbiddenAfter = o.StaleAfter, o.ForbiddenAfter
-		s.OnSync = func() {
-			c.noteTemplates(s)
-			c.sourceSynced()
-		}
-		s.OnServedChange = func(lacking error) {
-			c.noteTemplates(s)
-			c.logServedChange(s.Name, lacking)
-		}
+}
+
+// connect has s tell c of itself.
+func (c *Inventory) connect(s *source, o Options) {
+	if o.ForgoesForbidden && s.IsAnswer == nil {
+		s.IsAnswer, s.Retry = apierrors.IsForbidden, &follow.RetryNowAndThen
 	}
-	return c
+	if s.isOptional && c.mirrors.client != nil {
+		s.Client = follow.IfServed(s.Client, func(ctx context.Context) (bool, error) {
+			return c.mirrors.servesAny(ctx, schema.ParseGroupResource(s.Name))
+		})
+	}
+	s.StaleAfter, s.ForbiddenAfter = o.StaleAfter, o.ForbiddenAfter
+	s.OnSync = func() {
+		c.noteTemplates(s)
+		c.sourceSynced()
+	}
+	s.OnServedChange = func(lacking error) {
+		c.noteTemplates(s)
+		c.logServedChange(s.Name, lacking)
+	}
 }
 
 // unlimited returns a copy of cfg without a limit on requests. client-go's

@@ -92,25 +92,10 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 	}
 	out.files(set.Files)
 	through := source.RolloutObjects()
-	for _, n := range through.Nodes {
-		out.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
-	}
-	for _, p := range through.Pools {
-		out.object(mcfgv1.GroupVersion.WithKind("MachineConfigPool"), p)
-	}
-	for _, b := range through.Budgets {
-		out.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
-	}
+	out.nodes(through)
 	out.configuration(source.Proxy(), through)
 	out.updates(updates, trusted)
-	lacks := lacking{
-		Resources: append([]string{}, slices.Sorted(slices.Values(through.Unknown))...), Quotas: true,
-		SignaturesUnread: updates.SignaturesUnread, Unread: each.Of(gaps, func(g policy.Gap) unreadPart { return unreadPart(g) }),
-	}
-	if lacks.SignaturesUnread == noUpdateConfig { // which readers say by themselves
-		lacks.SignaturesUnread = ""
-	}
-	out.object(lackingKind, lacks)
+	out.lacks(through.Unknown, updates.SignaturesUnread, gaps)
 	out.rollout(through)
 	if err := out.contents(ctx, source, through.Cluster()); err != nil {
 		return err
@@ -128,6 +113,30 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 		return out.err
 	}
 	return out.to.Flush()
+}
+
+// nodes writes nodes, and what decides which of them are drained when.
+func (w *writer) nodes(through workloads.Objects) {
+	for _, n := range through.Nodes {
+		w.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
+	}
+	for _, p := range through.Pools {
+		w.object(mcfgv1.GroupVersion.WithKind("MachineConfigPool"), p)
+	}
+	for _, b := range through.Budgets {
+		w.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
+	}
+}
+
+// lacks writes what the dump does not have.
+func (w *writer) lacks(resources []string, signaturesUnread string, gaps []policy.Gap) {
+	if signaturesUnread == noUpdateConfig { // which readers say by themselves
+		signaturesUnread = ""
+	}
+	w.object(lackingKind, lacking{
+		Resources: append([]string{}, slices.Sorted(slices.Values(resources))...), Quotas: true,
+		SignaturesUnread: signaturesUnread, Unread: each.Of(gaps, func(g policy.Gap) unreadPart { return unreadPart(g) }),
+	})
 }
 
 // A writer writes the items of a list. It does nothing after an error.

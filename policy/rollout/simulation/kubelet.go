@@ -150,6 +150,27 @@ func (w *cluster) addImages() {
 		answers: map[pullKey]rollout.Pull{}, templates: map[ownerKey][]imagePull{},
 	}
 	w.images = im
+	im.addPulls()
+	for n := range w.nodes {
+		im.addListed(n)
+		if w.ask(20) {
+			return
+		}
+	}
+	im.pin(w.in.Cluster.Held())
+	for i := range w.pods {
+		if p := &w.pods[i]; p.node >= 0 && p.Started {
+			im.startAll(p.podClass, p.node)
+		}
+	}
+	for _, p := range w.ending {
+		im.startAll(p.podClass, p.node)
+	}
+}
+
+// addPulls enters what pods and templates pull.
+func (im *images) addPulls() {
+	w := im.w
 	var users []credential // of images, their first
 	pullOf := func(c rollout.Container, namespace string, with credential) imagePull {
 		id, ok := im.ids[c.Image]
@@ -184,34 +205,25 @@ func (w *cluster) addImages() {
 			im.templates[owner] = append(im.templates[owner], pullOf(c, p.Namespace, credentialOf(p.podClass)))
 		}
 	}
-	for n := range w.nodes {
-		listed := w.nodes[n].Status.Images
-		im.cut[n] = len(listed) >= listedImages
-		im.verifies[n] = verifiesCredentials(w.nodes[n].Node)
-		for _, image := range listed {
-			for _, name := range image.Names {
-				im.hold(name, int32(n))
-				im.hold(strings.TrimSuffix(name, ":latest"), int32(n))
-			}
-		}
-		if w.ask(20) {
-			return
-		}
-	}
-	im.pin(w.in.Cluster.Held())
-	for i := range w.pods {
-		p := &w.pods[i]
-		if p.node < 0 || !p.Started {
-			continue
-		}
-		for _, pull := range p.podClass.pulls {
-			im.started(im.held, pull, p.node)
+}
+
+// addListed enters what node n lists.
+func (im *images) addListed(n int) {
+	node := im.w.nodes[n]
+	im.cut[n] = len(node.Status.Images) >= listedImages
+	im.verifies[n] = verifiesCredentials(node.Node)
+	for _, image := range node.Status.Images {
+		for _, name := range image.Names {
+			im.hold(name, int32(n))
+			im.hold(strings.TrimSuffix(name, ":latest"), int32(n))
 		}
 	}
-	for _, p := range w.ending {
-		for _, pull := range p.podClass.pulls {
-			im.started(im.held, pull, p.node)
-		}
+}
+
+// startAll notes that node has the images of pods of a class that run there.
+func (im *images) startAll(class *podClass, node int32) {
+	for _, pull := range class.pulls {
+		im.started(im.held, pull, node)
 	}
 }
 

@@ -1,0 +1,233 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// manifests returns those of j in the order in which they are put: what is attached, the parts of an index,
+// and the image.
+func (j *Job) manifests() []*manifest {
+	var all []*manifest
+	for _, m := range j.attached {
+		all = append(all, m.all()...)
+	}
+	return append(all, j.image.all()...)
+}
+
+// survey reads what is to be copied, from the first place that has it, and what the mirror has of it.
+func (c *Copier) survey(ctx context.Context, j *Job) error {
+	var err error
+	if j.to, err = c.at(ctx, j.To, true); err != nil {
+		return err
+	}
+	j.Registry = j.to.repo.RegistryStr()
+	var ahead sync.WaitGroup
+	ahead.Go(func() { j.to.list(ctx) })
+	defer ahead.Wait()
+	var failed []error
+	for _, l := range j.From {
+		if j.from, err = c.at(ctx, l, false); err == nil {
+			err = j.readFrom(ctx, l, &c.options)
+		}
+		if err == nil {
+			return c.surveyMirror(ctx, j)
+		}
+		failed = append(failed, fmt.Errorf("%s: %s", l.Ref, registry.Reason(err)))
+	}
+	return errors.Join(failed...)
+}
+
+func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) error {
+	r := &reader{j.from, &quota{}}
+	var known attachments
+	var ahead sync.WaitGroup
+	if of, err := v1.NewHash(j.Copy.Digest); err == nil {
+		ahead.Go(func() { known = r.attachedTo(ctx, of) }) // while the manifest is read
+	}
+	image, err := j.readImage(ctx, r)
+	ahead.Wait()
+	if err != nil {
+		return err
+	}
+	attached, notes, err := r.attached(ctx, image.all(), known)
+	if err != nil {
+		return err
+	}
+	j.image, j.attached, j.Notes, j.origin, j.Digest, j.read = image, attached, notes, l, image.digest.String(), r.quota
+	return nil
+}
+
+// readImage reads the image by its tag, which then is known to name it still, or else by its digest.
+func (j *Job) readImage(ctx context.Context, r *reader) (*manifest, error) {
+	_, byTag := r.ref.(name.Tag)
+	if byTag || j.Copy.Digest == "" {
+		m, err := r.read(ctx, r.ref)
+		switch {
+		case err == nil && (j.Copy.Digest == "" || m.digest.String() == j.Copy.Digest):
+			j.asked = time.Now()
+			return m, nil
+		case err != nil && (j.Copy.Digest == "" || !registry.IsAbsent(err)):
+			return nil, err
+		}
+	}
+	return r.read(ctx, r.repo.Digest(j.Copy.Digest))
+}
+
+// surveyMirror finds out what the mirror has of j.
+func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
+	if err := c.addSignatures(ctx, j); err != nil {
+		return err
+	}
+	looks := c.looks(j)
+	j.leaveUnreadable(looks)
+	err := eachOf(ctx, j.manifests(), func(ctx context.Context, m *manifest) (err error) {
+		m.there, err = j.has(ctx, m)
+		return err
+	})
+	if err == nil {
+		err = eachOf(ctx, j.manifests(), func(ctx context.Context, m *manifest) error { return c.surveyBlobsOf(ctx, j, m) })
+	}
+	if err == nil && (!j.image.there || c.options.MoveTags) {
+		err = c.stopsNobody(ctx, j, looks)
+	}
+	if err != nil {
+		return errors.New(registry.Reason(err)) // which names the registry: the library's words before it are no help
+	}
+	return nil
+}
+
+// eachOf does something for each of what a registry is asked about, until that fails for one.
+func eachOf[T any](ctx context.Context, all []T, do func(context.Context, T) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	for _, one := range all {
+		group.Go(func() error { return do(ctx, one) })
+	}
+	return group.Wait()
+}
+
+// addSignatures adds those that nodes accept and that are at other places than the image.
+func (c *Copier) addSignatures(ctx context.Context, j *Job) error {
+	for _, a := range j.Attachments {
+		tag, ok := tagOf(a.To)
+		if !ok || slices.ContainsFunc(j.attached, func(m *manifest) bool { return m.tag == tag }) {
+			continue
+		}
+		from, err := c.at(ctx, a.From, false)
+		if err != nil {
+			return err
+		}
+		m, err := (&reader{place: from, quota: j.read}).read(ctx, from.ref)
+		if err != nil {
+			return fmt.Errorf("its signature at %s could not be read: %s", a.From.Ref, registry.Reason(err))
+		}
+		m.tag, m.elsewhere = tag, &from
+		j.attached = append(j.attached, m)
+	}
+	return nil
+}
+
+func tagOf(l mirrors.Location) (string, bool) {
+	tag, err := name.NewTag(l.Ref, name.WithDefaultTag(""))
+	return tag.TagStr(), err == nil && tag.TagStr() != ""
+}
+
+// surveyBlobsOf finds out which blobs of a manifest the mirror has. Registries take no manifest without its blobs, and may lose some: as long as the
+// mirror lacks the image, nodes get it elsewhere, and with it they would stop there.
+func (c *Copier) surveyBlobsOf(ctx context.Context, j *Job, m *manifest) error {
+	if !m.there || j.unsure() {
+		return c.surveyBlobs(ctx, j, m.blobs)
+	}
+	for _, b := range m.blobs {
+		c.blobs.note(j.to.repo, b.digest)
+	}
+	return nil
+}
+
+// unsure reports whether that the mirror has a manifest is no proof that it has its blobs.
+func (j *Job) unsure() bool { return j.Partial || !j.image.there }
+
+// surveyBlobs finds out which of blobs the mirror has. A repository without a tag may have some, which came before
+// an interruption. If it has not the config of the first image, which is among the first blobs to come, it is not asked for
+// others, and what of them is there is found out when they are sent.
+func (c *Copier) surveyBlobs(ctx context.Context, j *Job, blobs []blob) (err error) {
+	if len(blobs) == 0 {
+		return nil
+	}
+	if j.to.isMissing(ctx) {
+		j.to.blobSample.Do(func() {
+			var held bool
+			held, err = c.blobs.ask(ctx, j.to, blobs[len(blobs)-1].digest, j.unsure()) // which is where blobsOf puts the config
+			j.to.noBlobs = !held && err == nil
+		})
+		if err != nil || j.to.noBlobs {
+			return err
+		}
+	}
+	return eachOf(ctx, blobs, func(ctx context.Context, b blob) error {
+		_, err := c.blobs.ask(ctx, j.to, b.digest, j.unsure())
+		return err
+	})
+}
+
+// has reports whether the mirror has a manifest, under the tag that it is to have.
+func (j *Job) has(ctx context.Context, m *manifest) (bool, error) {
+	var ref name.Reference = j.to.repo.Digest(m.digest.String())
+	switch _, byTag := j.to.ref.(name.Tag); {
+	case m.tag != "":
+		ref = j.to.repo.Tag(m.tag)
+	case m == j.image && byTag:
+		ref = j.to.ref
+	}
+	if tag, byTag := ref.(name.Tag); j.to.isMissing(ctx) || byTag && j.to.lacks(ctx, tag.TagStr()) {
+		return false, nil
+	}
+	digest, err := j.digestAt(ctx, ref)
+	return digest == m.digest, err
+}
+
+// digestAt returns the digest of what the mirror has under a reference; the zero value for nothing.
+func (j *Job) digestAt(ctx context.Context, ref name.Reference) (v1.Hash, error) {
+	digest, err := digestOf(ctx, j.to.endpoint, ref)
+	if registry.IsAbsent(err) {
+		return v1.Hash{}, nil
+	}
+	return digest, err
+}
+
+// taggedNow returns the digest that a tag of the mirror names now, the zero value for none. A list that lacks it is believed for a while, and
+// that there is none is no list.
+func (c *Copier) taggedNow(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, error) {
+	if time.Since(j.to.listed) < c.recently && j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx) {
+		return v1.Hash{}, nil
+	}
+	return j.digestAt(ctx, tag)
+}
+
+// digestOf asks for the digest of a manifest alone, and where the registry does not say, for the manifest.
+func digestOf(ctx context.Context, at *endpoint, ref name.Reference) (v1.Hash, error) {
+	head, err := at.puller.Head(ctx, ref)
+	if err == nil {
+		return head.Digest, nil
+	}
+	if registry.IsAbsent(err) || registry.Status(err) != 0 {
+		return v1.Hash{}, err
+	}
+	got, err := at.puller.Get(ctx, ref)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	return got.Digest, nil
+}
