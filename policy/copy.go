@@ -156,7 +156,7 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	if a.brief {
 		return nil
 	}
-	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: plain(to), ToSource: !a.isMirror(to)}
+	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: to.Bare(), ToSource: !a.isMirror(to)}
 	c.From, c.Digest, c.Found = a.origins(to)
 	c.Moves = a.holdsAnother(to, c.Digest)
 	c.Partial = a.isPartial(to)
@@ -205,7 +205,7 @@ func (a *assessment) isMirror(l mirrors.Location) bool {
 func (a *assessment) origins(but mirrors.Location) (from []mirrors.Location, digest string, found bool) {
 	for _, whole := range []bool{true, false} {
 		for _, at := range slices.Concat(a.oldRoute.open(), a.newRoute.open()) {
-			l, f := plain(at.Location), at.fact
+			l, f := at.Location.Bare(), at.fact
 			if f.Presence != Present || mirrors.SamePlace(at.Ref, but.Ref) || f.isWhole() != whole || slices.Contains(from, l) || len(from) > 0 && f.Digest != digest {
 				continue
 			}
@@ -216,15 +216,10 @@ func (a *assessment) origins(but mirrors.Location) (from []mirrors.Location, dig
 	case len(from) > 0:
 		return from, digest, true
 	case n > 0:
-		return []mirrors.Location{plain(a.After.Sources[n-1].Location)}, "", false // containers/image puts the source last
+		return []mirrors.Location{a.After.Sources[n-1].Location.Bare()}, "", false // containers/image puts the source last
 	default:
 		return []mirrors.Location{{Ref: a.Image.Ref}}, "", false
 	}
-}
-
-// plain returns l without what only lookups need.
-func plain(l mirrors.Location) mirrors.Location {
-	return mirrors.Location{Ref: l.Ref, Insecure: l.Insecure}
 }
 
 // copySignatures returns the copy of the signatures of each instance to at from where nodes accept
@@ -245,10 +240,10 @@ func (a *assessment) copySignatures(at place) *Copy {
 		from, ok := a.signedElsewhere(at, s.Instance)
 		switch {
 		case ok:
-			c.Attachments = append(c.Attachments, AttachmentCopy{plain(from), plain(s.at)})
+			c.Attachments = append(c.Attachments, AttachmentCopy{from.Bare(), s.at.Bare()})
 			continue
 		case s.unreadable && at.Trust == nil:
-			c.Obstacle = "remove what " + host(at.Ref) + " serves under " + s.at.Ref
+			c.Obstacle = "remove what " + at.Host() + " serves under " + s.at.Ref
 		default:
 			c.Obstacle = fmt.Sprintf("sign it for nodes, under the tag %s, or mirror it with a tool that copies such signatures (oc-mirror v2 does since 4.21)", tagOf(s.at))
 		}

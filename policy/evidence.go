@@ -209,7 +209,7 @@ func (s step) isAtSource() bool {
 	at := s.source()
 	for _, other := range s.route.Sources[s.k:] { // containers/image puts the source last
 		if !other.Mirror && other.Candidate == at.Candidate {
-			return host(other.Ref) == host(at.Ref)
+			return other.Host() == at.Host()
 		}
 	}
 	return false

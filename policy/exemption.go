@@ -291,21 +291,13 @@ func (p ImagePattern) Matches(ref string) bool {
 		return false
 	}
 	if suffix, ok := strings.CutPrefix(string(p), "*"); ok {
-		host, _, _ := strings.Cut(name, "/")
-		host, _, _ = strings.Cut(host, ":")
+		host, _, _ := strings.Cut(mirrors.HostOf(name), ":")
 		return strings.HasSuffix(host, suffix)
 	}
 	scope := string(p)
-	if !isVersioned(scope) {
+	if !mirrors.IsVersioned(scope) {
 		return mirrors.IsBelow(name, scope) || strings.HasPrefix(mirrors.OneSpelling(name)+"/", mirrors.OneSpelling(scope)+"/")
 	}
 	wantName, wantVersion, ok := mirrors.Canonical(scope)
 	return ok && version == wantVersion && mirrors.SamePlace(name, wantName)
-}
-
-// isVersioned reports whether scope has a tag or a digest. A colon in the host stands before
-// a port.
-func isVersioned(scope string) bool {
-	_, path, _ := strings.Cut(scope, "/")
-	return strings.ContainsAny(path, ":@")
 }

@@ -115,7 +115,7 @@ func (k *knowledge) knowsPlatforms() bool { return len(k.platforms) > 0 && k.pla
 
 // find is what an honest prober learns about a location.
 func (k *knowledge) find(l mirrors.Location) Fact {
-	at := k.places[host(l.Ref)]
+	at := k.places[l.Host()]
 	f := Fact{Presence: at.presence, AsNodes: true}
 	switch {
 	case at.presence == Unreachable || at.presence == Denied:
@@ -231,7 +231,7 @@ func losses() []loss {
 		{"the pull secret, and registries want one", func(k *knowledge) {
 			k.answer = func(l mirrors.Location, f Fact) Fact {
 				f.AsNodes = false
-				if host(l.Ref) != "quay.io" {
+				if l.Host() != "quay.io" {
 					f = Fact{Presence: Denied}
 				}
 				return f
@@ -305,7 +305,7 @@ func losses() []loss {
 		} {
 			all = append(all, loss{h + " " + name, func(k *knowledge) {
 				k.answer = func(l mirrors.Location, f Fact) Fact {
-					if host(l.Ref) == h {
+					if l.Host() == h {
 						return instead
 					}
 					return f

@@ -73,7 +73,7 @@ func TestPinnedAndRerouted(t *testing.T) {
 			p := shallower(newPlan(c, known, Settings{}))
 			found := Facts{}
 			for _, l := range p.Locations() {
-				found[l] = &Fact{Presence: said[host(l.Ref)], AsNodes: true}
+				found[l] = &Fact{Presence: said[l.Host()], AsNodes: true}
 			}
 			return p.Decide(found)
 		}

@@ -127,7 +127,7 @@ func TestAsPulled(t *testing.T) {
 			for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 				for _, l := range lookups {
 					facts[l] = &Fact{Presence: Absent, AsNodes: true}
-					if host(l.Ref) == "quay.io" {
+					if l.Host() == "quay.io" {
 						facts[l] = &Fact{Presence: Present, AsNodes: true, Digest: sumA, MediaType: "application/vnd.oci.image.manifest.v1+json", Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sumA)}}}
 					}
 				}

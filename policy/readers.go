@@ -104,7 +104,7 @@ func (c *Copy) Looks(digest string, runs []Instance, parts []string) (looks []Lo
 
 // At returns the tag that nodes ask for.
 func (l *Look) At() mirrors.Location {
-	at, _ := plain(l.by.Location).Signatures(l.Instance.Digest)
+	at, _ := l.by.Location.Bare().Signatures(l.Instance.Digest)
 	return at
 }
 

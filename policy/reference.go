@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"strings"
-
 	"github.com/containers/image/v5/docker/reference"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -34,11 +32,4 @@ func repository(ref string) string {
 		return ref
 	}
 	return parsed.Name()
-}
-
-// host returns the registry that a reference names. For a short name, which
-// names none, it returns something that is no host.
-func host(ref string) string {
-	h, _, _ := strings.Cut(ref, "/")
-	return h
 }

@@ -13,7 +13,7 @@ func contentMismatch(a *assessment) (Finding, bool) {
 				Severity: severity,
 				Reason:   "a place on its new route answers with something else, and nodes would stop there",
 				Detail:   a.places(),
-				Remedy:   []string{"remove or repair what " + host(at.Ref) + " serves under " + at.Ref},
+				Remedy:   []string{"remove or repair what " + at.Host() + " serves under " + at.Ref},
 			}, true
 		}
 	}

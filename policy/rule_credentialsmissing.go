@@ -1,6 +1,10 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
 
 // CredentialsMissing: the mirrors answer 401 or 403 to the credentials that nodes have. For a
 // mirror on a different host than the source these are only those of the global pull secret;
@@ -32,7 +36,7 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	if owner, ok := a.ownPullSecret(); ok {
-		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not send them to %s", owner, host(denied)))
+		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not send them to %s", owner, mirrors.HostOf(denied)))
 	}
 	return f, true
 }

@@ -16,7 +16,7 @@ func mirrorInCluster(p Plan, _ Facts) []Finding {
 	told := map[string]bool{}
 	for _, e := range p.Added {
 		for _, m := range e.Mirrors {
-			h := host(m)
+			h := mirrors.HostOf(m)
 			if told[h] || !inCluster(h) {
 				continue
 			}

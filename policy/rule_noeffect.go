@@ -27,7 +27,7 @@ func noEffect(p Plan, _ Facts) []Finding {
 	}
 	for _, e := range p.Added {
 		why, remedy := idle(e)
-		if host(e.Source) == hubAPI && p.coverage(e).images == 0 {
+		if mirrors.HostOf(e.Source) == hubAPI && p.coverage(e).images == 0 {
 			why, remedy = "no image in use names this registry; it is the API of docker.io, and nodes go by the name in the image", "write docker.io"
 		}
 		if why != "" {
@@ -84,7 +84,7 @@ const hubAPI = "registry-1.docker.io"
 
 // idle says why nodes would not notice an entry, "" if they may.
 func idle(e mirrors.Entry) (why, remedy string) {
-	h := host(e.Source)
+	h := mirrors.HostOf(e.Source)
 	switch {
 	case !e.HasMirror() && len(e.Mirrors) > 0:
 		return "its only mirror is the source itself, so that the generator drops it, and its mirrorSourcePolicy too", "name another place as the mirror, or remove the entry"

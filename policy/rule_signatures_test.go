@@ -246,7 +246,7 @@ func TestSignedIndexes(t *testing.T) {
 		} {
 			plan := newPlan(change, Cluster{Images: NewImages(Image{ref, []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}), Nodes: nodesOf(twoPlatforms)}, Settings{})
 			answer := func(l mirrors.Location) *Fact {
-				at := host(l.Ref)
+				at := l.Host()
 				f := &Fact{Presence: Present, AsNodes: true}
 				switch {
 				case at != row.mirror && at != row.source, l.Depth == mirrors.DepthReferrers:
@@ -286,7 +286,7 @@ func TestSignedIndexes(t *testing.T) {
 				want := map[string]string{row.mirror: "accepted", row.source: "accepted"}
 				want[row.unsigned] = "missing"
 				for _, s := range SignaturesAt(place, found) {
-					if at := host(place.Ref); s.State != want[at] {
+					if at := place.Host(); s.State != want[at] {
 						t.Errorf("%s, %+v: signatures at %s are %s: %s", ref, row, at, s.State, s.Detail)
 					}
 				}

@@ -51,7 +51,7 @@ func (a *assessment) help(f *Fact, ref string) string {
 		t = *f.Trouble
 	}
 	if t.Server == "" {
-		t.Server = host(ref)
+		t.Server = mirrors.HostOf(ref)
 	}
 	switch t.Cause {
 	case Silent:
@@ -121,7 +121,7 @@ func credentialsFor(f *Fact, ref string) string {
 			return fmt.Sprintf("renew the entry %q of %s, or widen its rights; %s", entry, pullSecret, only)
 		}
 	}
-	return fmt.Sprintf("add credentials for %s to %s; %s", host(ref), pullSecret, only)
+	return fmt.Sprintf("add credentials for %s to %s; %s", mirrors.HostOf(ref), pullSecret, only)
 }
 
 // longerEntry returns the next longer key than entry for a repository, "" if there is none.

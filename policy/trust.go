@@ -35,7 +35,7 @@ func (c Change) retrusted() map[string]bool {
 // withProposedTrust returns r with its places at one of hosts marked, and whether there are
 // any. At insecure places certificates do not matter.
 func withProposedTrust(r mirrors.Route, hosts map[string]bool) (mirrors.Route, bool) {
-	concerned := func(s mirrors.PullSource) bool { return s.Tried() && !s.Insecure && hosts[host(s.Ref)] }
+	concerned := func(s mirrors.PullSource) bool { return s.Tried() && !s.Insecure && hosts[s.Host()] }
 	if !slices.ContainsFunc(r.Sources, concerned) {
 		return r, false
 	}

@@ -30,7 +30,7 @@ func randomWorld(rng *rand.Rand) world {
 		said[h] = []Presence{Present, Present, Absent, Absent, Denied, Unreachable, Unreachable, Mismatch}[rng.IntN(8)]
 	}
 	for _, l := range shallow(w.change, []Image{w.image}, Settings{}).Locations() {
-		w.facts[l] = &Fact{Presence: said[host(l.Ref)], AsNodes: true}
+		w.facts[l] = &Fact{Presence: said[l.Host()], AsNodes: true}
 	}
 	return w
 }

@@ -72,7 +72,7 @@ func (c Comment) Write(w io.Writer) error {
 		}
 	}
 	if c.Fold != "" {
-		writeWithin(&b, maxComment, fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n</details>\n", html.Replace(c.Fold), block(strings.Join(c.Folded, "\n"))))
+		writeWithin(&b, maxComment, fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n</details>\n", text.Markdown(c.Fold), block(strings.Join(c.Folded, "\n"))))
 	}
 	for _, f := range c.Findings {
 		if !writeWithin(&b, maxComment, folded(f)) {
@@ -110,7 +110,7 @@ func folded(f policy.Finding) string {
 	if len(f.Remedy) > 0 {
 		lines = append(append(lines, "", "To do:"), f.Remedy...)
 	}
-	return fmt.Sprintf("\n<details><summary>%s: <code>%s</code></summary>\n\n%s\n</details>\n", f.Rule, html.Replace(text.Cut(text.Line(about), maxCell)), block(strings.Join(lines, "\n")))
+	return fmt.Sprintf("\n<details><summary>%s: <code>%s</code></summary>\n\n%s\n</details>\n", f.Rule, escape(about), block(strings.Join(lines, "\n")))
 }
 
 // writeWithin writes s if b has at most limit bytes then, and reports whether it did.
@@ -122,42 +122,14 @@ func writeWithin(b *strings.Builder, limit int, s string) bool {
 	return true
 }
 
-// html escapes what HTML has a meaning for, and what a Markdown reader looks for within it.
-var html = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "&#96;", "\\", "&#92;", "*", "&#42;", "_", "&#95;", "[", "&#91;", "]", "&#93;", "@", "@<!-- -->", "~", "&#126;", "|", "&#124;")
-
-// escape returns s as text of one line without any meaning to Markdown. An @ notifies no user.
-func escape(s string) string { return html.Replace(text.Cut(text.Line(s), maxCell)) }
+// escape returns as much of s as has room in a cell, as text.
+func escape(s string) string { return text.Markdown(text.Cut(text.Line(s), maxCell)) }
 
 // cell returns a text that is Markdown already for a cell of a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
-// code returns s as a code span, "" for "".
-func code(s string) string {
-	if s = text.Cut(text.Line(s), maxCell); s == "" {
-		return ""
-	}
-	fence := strings.Repeat("`", longestRun(s)+1)
-	return fence + " " + s + " " + fence
-}
+// code returns as much of s as has room in a cell, as a code span.
+func code(s string) string { return text.Code(text.Cut(text.Line(s), maxCell)) }
 
-// block returns s as a code block.
-func block(s string) string {
-	s = text.Cut(text.Lines(s), maxFold)
-	fence := strings.Repeat("`", max(3, longestRun(s)+1))
-	return fence + "text\n" + s + "\n" + fence + "\n"
-}
-
-// longestRun is the length of the longest run of backticks in s: a fence that is longer is not ended
-// by s.
-func longestRun(s string) int {
-	longest, run := 0, 0
-	for _, r := range s {
-		if r != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
-}
+// block returns as much of s as has room, as a code block.
+func block(s string) string { return text.Block(text.Cut(text.Lines(s), maxFold)) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
@@ -35,7 +36,7 @@ func reference(t *testing.T) string {
 	var b strings.Builder
 	for i := 0; i < len(types); i++ { // which grows
 		of := types[i]
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n", of.Name(), capital(isA.ReplaceAllString(comments[of.Name()], "")))
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n", of.Name(), text.Capital(isA.ReplaceAllString(comments[of.Name()], "")))
 		_, isDocument := of.FieldByName("APIVersion")
 		var names []string // of fields that share a line, with their types
 		comment := ""      // about the first of them
@@ -98,8 +99,6 @@ func inJSON(of reflect.Type, comment string) string {
 	}
 	return comment
 }
-
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // typeComments returns the comments of all types and their fields.
 func typeComments(t *testing.T) map[string]string {

@@ -26,6 +26,12 @@ func Plural(n int, one, many string) string {
 	return Number(n) + " " + many
 }
 
+// Capital returns s with its first letter, of ASCII, as a capital.
+func Capital(s string) string {
+	first := min(1, len(s))
+	return strings.ToUpper(s[:first]) + s[first:]
+}
+
 // Names joins at most limit of names, and counts the others: "a, b and 3 more". It is ""
 // if there are none.
 func Names(names []string, limit int) string {

@@ -179,8 +179,7 @@ func (s *Store) queue(l mirrors.Location) *queue {
 }
 
 func keyOf(l mirrors.Location) queueKey {
-	host, _, _ := strings.Cut(l.Ref, "/")
-	return queueKey{host, l.Insecure}
+	return queueKey{l.Host(), l.Insecure}
 }
 
 func (s *Store) markReady(q *queue) {

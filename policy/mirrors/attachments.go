@@ -110,7 +110,7 @@ func newAttachments(files map[string][]byte) attachments {
 				continue // a wider scope may say
 			}
 			putScope(scope, *entry.Use, a.scopes, a.wildcards)
-			a.versioned = a.versioned || isVersionedScope(scope)
+			a.versioned = a.versioned || IsVersioned(scope)
 		}
 	}
 	return a

@@ -12,7 +12,7 @@ import (
 // 443, or 80 where it says insecure, and the integrated registry is always allowed.
 func (s Set) RefusesImport(ref string) bool {
 	repository, _, ok := Canonical(ref)
-	name, _, _ := strings.Cut(repository, "/")
+	name := HostOf(repository)
 	if len(s.ImportFrom) == 0 || !ok || strings.HasSuffix(name, ".svc:5000") {
 		return false
 	}

@@ -91,6 +91,12 @@ type PullSource struct {
 // maxTag is the longest that a tag may be (reference.TagRegexp).
 const maxTag = 128
 
+// Host returns the registry there, as written.
+func (l Location) Host() string { return HostOf(l.Ref) }
+
+// Bare returns l without what only lookups need.
+func (l Location) Bare() Location { return Location{Ref: l.Ref, Insecure: l.Insecure} }
+
 // Signatures returns where nodes look for the signatures of the manifest with a digest that they
 // have got at l: under a tag in the same repository (containers/image docker/docker_client.go,
 // sigstoreAttachmentTag). It returns false if there is no such tag.

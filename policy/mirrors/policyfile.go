@@ -296,7 +296,7 @@ func (p policyFile) rules(ofCluster, ofNamespace map[string][]string, refused st
 		}
 		makers := slices.Concat(ofCluster[scope], ofNamespace[scope])
 		putScope(scope, newScopeRule(scope, wanted, makers, fmt.Sprintf("blockedRegistries of Image cluster names %s", scope)), rules.scopes, rules.wildcards)
-		rules.versioned = rules.versioned || isVersionedScope(scope)
+		rules.versioned = rules.versioned || IsVersioned(scope)
 	}
 	rest, ok := docker[""]
 	if !ok {

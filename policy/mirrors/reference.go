@@ -6,6 +6,28 @@ import "strings"
 // "@" stands nowhere else in a reference.
 func ByDigest(ref string) bool { return strings.Contains(ref, "@") }
 
+// HostOf returns the registry that a reference names, as written. For a short name, which names none, it returns
+// something that is no host.
+func HostOf(ref string) string {
+	host, _, _ := strings.Cut(ref, "/")
+	return host
+}
+
+// RepositoryOf returns a reference as written, without its tag and digest.
+func RepositoryOf(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
+		ref = ref[:i]
+	}
+	return ref
+}
+
+// IsVersioned reports whether a scope names one image by its tag or digest. A colon in the host stands before a port.
+func IsVersioned(scope string) bool {
+	_, path, _ := strings.Cut(scope, "/")
+	return strings.ContainsAny(path, ":@")
+}
+
 // IsBelow reports whether scope covers ref, both as written: ref goes on where a part of its
 // name ends (containers/image, sysregistriesv2.refMatchingPrefix).
 func IsBelow(ref, scope string) bool {

@@ -161,13 +161,6 @@ func putScope[V any](scope string, value V, scopes, wildcards map[string]V) {
 	scopes[scope] = value
 }
 
-// isVersionedScope reports whether scope names one image by its tag or digest. A colon in the host
-// stands before a port.
-func isVersionedScope(scope string) bool {
-	_, path, _ := strings.Cut(scope, "/")
-	return strings.ContainsAny(path, ":@")
-}
-
 // OwnPolicies returns the namespaces, sorted, whose pods may pull an image under another
 // signature policy than others; none in most clusters.
 func (t *Table) OwnPolicies() []string {

@@ -140,7 +140,7 @@ func (d *deleted) addDigest(digest string, number int) {
 func (l *DeleteList) registries() []string {
 	var hosts []string
 	for repository := range l.at {
-		hosts = append(hosts, registryOf(repository))
+		hosts = append(hosts, mirrors.HostOf(repository))
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)

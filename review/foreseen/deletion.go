@@ -100,7 +100,7 @@ func (l *DeleteList) elsewhere(p policy.Plan) (n int, alike [][2]string) {
 	for i := range p.Reroutes {
 		for _, at := range p.Reroutes[i].After.Open() {
 			repository, _ := split(at)
-			asked[repository], registries[registryOf(repository)] = true, true
+			asked[repository], registries[mirrors.HostOf(repository)] = true, true
 		}
 	}
 	for _, it := range l.items {
@@ -109,7 +109,7 @@ func (l *DeleteList) elsewhere(p policy.Plan) (n int, alike [][2]string) {
 			continue
 		}
 		n++
-		if other := registryOf(repository); !registries[other] {
+		if other := mirrors.HostOf(repository); !registries[other] {
 			others[other] = true
 		}
 	}

@@ -105,9 +105,3 @@ func parseRef(s string) (ref, error) {
 }
 
 const dockerTransport = "docker://"
-
-// registryOf returns the registry of a repository.
-func registryOf(repository string) string {
-	registry, _, _ := strings.Cut(repository, "/")
-	return registry
-}

@@ -253,7 +253,7 @@ func (r *reviewPage) filters() []filter {
 	var all []filter
 	for _, name := range []string{"result", "namespace", "rule", "registry"} {
 		if sorted := sortedKeys(values[name]); len(sorted) > 0 {
-			all = append(all, filter{Name: name, Label: capital(name), Values: sorted[:min(len(sorted), maxOptions)]})
+			all = append(all, filter{Name: name, Label: text.Capital(name), Values: sorted[:min(len(sorted), maxOptions)]})
 		}
 	}
 	return all

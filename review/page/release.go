@@ -68,7 +68,7 @@ func (r *releasePage) sentence() string {
 	said := map[string]string{"good": "is ready", "bad": "is not ready", "unknown": "is not known to be ready"}[r.state.kind]
 	title := r.title()
 	if r.Version == "" {
-		return fmt.Sprintf("%s %s: which images it consists of is not known, as its release image could not be read.", capital(title), said)
+		return fmt.Sprintf("%s %s: which images it consists of is not known, as its release image could not be read.", text.Capital(title), said)
 	}
 	c := r.Counts
 	parts := []string{fmt.Sprintf("%s of %s can be pulled by all nodes that need them", text.Number(c.Ready), text.Count(c.Images, "image"))}
@@ -156,15 +156,10 @@ func (r *releasePage) whole() wholeList {
 	}
 	l.Cards = append(l.Cards, signature)
 	for _, p := range r.Problems[:len(r.Problems)-l.Left] {
-		l.Cards = append(l.Cards, newWholeCard(capital(p.About), p.State, p.Reason, p.Detail))
+		l.Cards = append(l.Cards, newWholeCard(text.Capital(p.About), p.State, p.Reason, p.Detail))
 	}
 	slices.SortStableFunc(l.Cards, func(a, b wholeCard) int { return cmp.Compare(kindOrder[a.Kind], kindOrder[b.Kind]) })
 	return l
-}
-
-func capital(s string) string {
-	first := min(1, len(s))
-	return strings.ToUpper(s[:first]) + s[first:]
 }
 
 func newWholeCard(what, state, reason string, detail []string) wholeCard {

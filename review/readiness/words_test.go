@@ -20,6 +20,7 @@ func TestOnlySource(t *testing.T) {
 	}
 	r := &Readiness{Version: "4.21.3", asked: "4.21.3", Choice: Choice{Version: "4.21.3"}, Record: review.Record{Verdict: policy.Verdict{Findings: []policy.Finding{f}}}}
 	r.Images = []Image{{Image: release.Image{Name: "etcd", Ref: ref}, State: NotReady, Findings: []policy.Finding{f}}, {Image: release.Image{Name: "cli"}, State: Ready}}
+	r.Notes = []string{"@team `x` <b>\n*"}
 	if got, want := r.Summary(), "2 of 2 images can be pulled by all nodes that need them (1 only from the source, which mirrors are to stand in for)."; got != want || r.Count(NotReady) != 1 {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -27,7 +28,7 @@ func TestOnlySource(t *testing.T) {
 	if err := r.WriteMarkdown(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"etcd: " + ref, "- ImageMissing: no mirror", "- " + at + ": answers 404", "To copy what is missing (1 image):", "- mirrorset-guard sync --release 4.21.3", "- skopeo copy "} {
+	for _, want := range []string{"etcd: ` " + ref + " `", "- ImageMissing: no mirror", "- m.example.com/ocp@<!-- -->sha256:aaa: answers 404", "To copy what is missing (1 image):", "- ` mirrorset-guard sync --release 4.21.3 `", "- ` skopeo copy ", "Note: @<!-- -->team &#96;x&#96; &lt;b&gt; &#42;\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, b.String())
 		}

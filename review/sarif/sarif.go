@@ -68,16 +68,14 @@ func ruleList() []descriptor {
 	var all []descriptor
 	for _, id := range policy.RuleIDs() {
 		t := policy.TextOf(id)
-		help := fmt.Sprintf("%s.\n\nSeverity: %s. Settings may weaken it: severities in the configuration file.", capital(t.Says), t.Severity)
+		help := fmt.Sprintf("%s.\n\nSeverity: %s. Settings may weaken it: severities in the configuration file.", text.Capital(t.Says), t.Severity)
 		all = append(all, descriptor{
-			ID: id, Name: id, Short: message{capital(t.Says) + "."}, Help: message{help}, HelpURI: rules + strings.ToLower(id),
+			ID: id, Name: id, Short: message{text.Capital(t.Says) + "."}, Help: message{help}, HelpURI: rules + strings.ToLower(id),
 			Default: configuration{defaultLevel(t.Severity)},
 		})
 	}
 	return all
 }
-
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // defaultLevel returns the level of a rule whose severity is text.
 func defaultLevel(text string) string {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -257,8 +256,7 @@ func (d *display) tellPlan(w io.Writer, e v1alpha1.SyncEvent) {
 func byRegistry(open []skip) []string {
 	counts := map[string]int{}
 	for _, k := range open {
-		registry, _, _ := strings.Cut(k.copied.To.Ref, "/")
-		counts[registry]++
+		counts[k.copied.To.Host()]++
 	}
 	return each.Of(slices.Sorted(maps.Keys(counts)), func(registry string) string {
 		return text.Count(counts[registry], "image") + " could not be looked up at " + text.Line(registry)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -400,8 +399,7 @@ func (s *syncing) choose(found answer) (wanted []policy.Copy, skipped []skip) {
 	}
 	for _, u := range found.open {
 		if !s.leavesOut(u.Image) {
-			registry, _, _ := strings.Cut(u.At.Ref, "/")
-			skipped = append(skipped, skip{policy.Copy{Image: u.Image, To: u.At}, "it could not be looked up at " + registry + ": " + u.Why, true})
+			skipped = append(skipped, skip{policy.Copy{Image: u.Image, To: u.At}, "it could not be looked up at " + u.At.Host() + ": " + u.Why, true})
 		}
 	}
 	return wanted, skipped

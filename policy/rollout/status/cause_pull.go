@@ -51,7 +51,7 @@ func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 	}
 	remedies = append(remedies, d.signRemedies(route)...)
 	for _, l := range route.open() {
-		switch host, _, _ := strings.Cut(l.Ref, "/"); d.answer(l) {
+		switch host := l.Host(); d.answer(l) {
 		case policy.Denied:
 			remedies = append(remedies, act("oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE",
 				"gives all nodes the credentials in FILE, which has to have all old ones as they are, and those for "+host+", by a longer path where there is an entry; no node is drained"))
@@ -102,7 +102,7 @@ func (d *diagnosis) source(image string, route path) PlaceAsked {
 // isOf reports whether a reference has the name and the tag or digest of an image, whatever its registry
 // and namespace.
 func isOf(image, ref string) bool {
-	return strings.TrimPrefix(image, repositoryOf(image)) == strings.TrimPrefix(ref, repositoryOf(ref)) && image[strings.LastIndexByte(repositoryOf(image), '/')+1:] == ref[strings.LastIndexByte(repositoryOf(ref), '/')+1:]
+	return strings.TrimPrefix(image, mirrors.RepositoryOf(image)) == strings.TrimPrefix(ref, mirrors.RepositoryOf(ref)) && image[strings.LastIndexByte(mirrors.RepositoryOf(image), '/')+1:] == ref[strings.LastIndexByte(mirrors.RepositoryOf(ref), '/')+1:]
 }
 
 // runsOn returns a node on which a pod runs that has an image, "" for none.

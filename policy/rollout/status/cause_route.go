@@ -294,9 +294,9 @@ func (d *diagnosis) refusedBy(l PlaceAsked) lostPlace {
 		return lost
 	}
 	lost.by = "allowedRegistries of Image cluster does not list it now"
-	lost.command = patchImage(operation{"add", "/spec/registrySources/allowedRegistries/-", repositoryOf(l.Ref)})
+	lost.command = patchImage(operation{"add", "/spec/registrySources/allowedRegistries/-", mirrors.RepositoryOf(l.Ref)})
 	after := d.set
-	after.Registries.AllowedRegistries = append(slices.Clone(allowed), repositoryOf(l.Ref))
+	after.Registries.AllowedRegistries = append(slices.Clone(allowed), mirrors.RepositoryOf(l.Ref))
 	lost.after = &after
 	return lost
 }
@@ -304,11 +304,11 @@ func (d *diagnosis) refusedBy(l PlaceAsked) lostPlace {
 // removed is about a mirror to which no object leads any more.
 func (d *diagnosis) removed(l PlaceAsked, before path, image string) lostPlace {
 	lost := lostPlace{PlaceAsked: l, by: fmt.Sprintf("the mirror object that had this mirror of %s has been deleted or changed since", before.Entry)}
-	source, mirror := before.Entry, repositoryOf(l.Ref)
-	if rest, ok := strings.CutPrefix(repositoryOf(image), source); ok && strings.HasSuffix(mirror, rest) {
+	source, mirror := before.Entry, mirrors.RepositoryOf(l.Ref)
+	if rest, ok := strings.CutPrefix(mirrors.RepositoryOf(image), source); ok && strings.HasSuffix(mirror, rest) {
 		mirror = strings.TrimSuffix(mirror, rest)
 	} else {
-		source = repositoryOf(image)
+		source = mirrors.RepositoryOf(image)
 	}
 	policy := configv1.AllowContactingSource
 	if before.SourceBlocked() {
@@ -356,13 +356,4 @@ func patchImage(operations ...operation) string {
 		return ""
 	}
 	return "oc patch image.config.openshift.io cluster --type=json -p " + arg(string(data))
-}
-
-// repositoryOf returns a reference without its tag and digest.
-func repositoryOf(ref string) string {
-	ref, _, _ = strings.Cut(ref, "@")
-	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
-		ref = ref[:i]
-	}
-	return ref
 }
