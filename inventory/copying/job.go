@@ -359,18 +359,22 @@ func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
 	attaching := lock.(*sync.Mutex) //nolint:forcetypeassert // nothing else is in there
 	attaching.Lock()
 	defer attaching.Unlock()
-	there, err := j.digestAt(ctx, j.to.repo.Tag(m.tag))
+	tag := j.to.repo.Tag(m.tag)
+	there, err := c.named(ctx, j, tag)
 	switch {
+	case errors.Is(err, errHidden):
+		j.note("the tag %s is not set: %v", m.tag, err)
 	case err != nil:
 		return err
 	case there != v1.Hash{} && there != m.digest && !c.options.MoveTags:
 		j.note("the mirror has something else under the tag %s, which --move-tags replaces", m.tag)
-		if j.image.there {
-			return nil
-		}
-		return c.stopsNobody(ctx, j, c.looks(j))
+	default:
+		return j.put(ctx, m, tag)
 	}
-	return j.put(ctx, m, j.to.repo.Tag(m.tag))
+	if j.image.there {
+		return nil
+	}
+	return c.stopsNobody(ctx, j, c.looks(j))
 }
 
 func (j *Job) note(format string, args ...any) {

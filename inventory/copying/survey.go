@@ -213,7 +213,29 @@ func (c *Copier) taggedNow(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, 
 	if time.Since(j.to.listed) < c.recently && j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx) {
 		return v1.Hash{}, nil
 	}
-	return j.digestAt(ctx, tag)
+	return c.named(ctx, j, tag)
+}
+
+var errHidden = errors.New("what it names is not known, as the mirror says that there is no such repository, and has it; --move-tags sets it")
+
+// named asks for the digest that a tag of the mirror names. That there is no such repository is no answer, errHidden, where the mirror says
+// something else of the image.
+func (c *Copier) named(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, error) {
+	noRepository := func(ref name.Reference) bool {
+		_, err := j.to.puller.Get(ctx, ref)
+		return registry.SaysNoRepository(err)
+	}
+	got, err := j.to.puller.Get(ctx, tag) // an answer to HEAD has no reason
+	switch {
+	case err == nil:
+		return got.Digest, nil
+	case !registry.IsAbsent(err):
+		return v1.Hash{}, err
+	case registry.SaysNoRepository(err) && !c.options.MoveTags &&
+		!noRepository(j.to.repo.Digest(j.image.digest.String())) && noRepository(tag): // unless it has come to be meanwhile
+		return v1.Hash{}, errHidden
+	}
+	return v1.Hash{}, nil
 }
 
 // digestOf asks for the digest of a manifest alone, and where the registry does not say, for the manifest.

@@ -399,6 +399,12 @@ func IsAbsent(err error) bool {
 	return errors.As(err, &f) && f.presence == policy.Absent || errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
 }
 
+// SaysNoRepository reports whether err, from a library over a Transfer, is the answer that there is no such repository.
+func SaysNoRepository(err error) bool {
+	var answer *ggcr.Error
+	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && len(answer.Errors) > 0 && answer.Errors[0].Code == ggcr.NameUnknownErrorCode
+}
+
 // Status returns the status of the answer that err, from a library over a Transfer, is about; 0 if it is about none.
 func Status(err error) int {
 	var f *failure
