@@ -25,6 +25,8 @@ import (
 // A Plan lists the images to be copied for a change.
 type Plan struct {
 	Copies []Copy
+	// Left are those that are not to be made, with what Obstacles or Unknown says of them.
+	Left []Copy
 	// Obstacles say what is to be done instead of a copy, or before one.
 	Obstacles []string
 	// Notes are remarks on the plan as a whole.
@@ -49,8 +51,8 @@ type Copy struct {
 	Signatures []policy.AttachmentCopy
 	// Signed is set if nodes require signatures of what is at To.
 	Signed bool
-	// Keeps is set if To has other signatures of it than From, which stay.
-	Keeps bool
+	// NotByOCMirror says why it is not for oc-mirror, which copies signatures in its own way; "" if it is.
+	NotByOCMirror string
 }
 
 // Make returns what is to be copied for the change of record: what is missing, or all that its images
@@ -79,16 +81,20 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 			}
 		}
 		s := standing{c, facts}
-		if obstacle := s.obstacle(); obstacle != "" {
+		obstacle, unknown := s.obstacle(), ""
+		if obstacle == "" {
+			unknown = s.unknown()
+		}
+		if obstacle == "" && unknown == "" {
+			obstacle = s.stops()
+		}
+		if obstacle != "" {
 			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": "+obstacle)
-			continue
-		}
-		if unknown := s.unknown(); unknown != "" {
+		} else if unknown != "" {
 			plan.Unknown = append(plan.Unknown, unknown)
-			continue
 		}
-		if stops := s.stops(); stops != "" {
-			plan.Obstacles = append(plan.Obstacles, c.Image.Ref+": "+stops)
+		if obstacle != "" || unknown != "" {
+			plan.Left = append(plan.Left, Copy{Image: c.Image, To: c.To})
 			continue
 		}
 		if !c.Found && facts.At(manifestAt(c)).Presence != policy.Present {
@@ -97,15 +103,27 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 				plan.Unknown = append(plan.Unknown, "signatures of "+c.Image.Ref)
 			}
 		}
-		signatures, kept := s.takeSignatures()
+		signatures, kept, unreadable := s.takeSignatures()
 		for _, tag := range kept {
 			plan.Obstacles = append(plan.Obstacles, "signatures of "+c.Image.Ref+": there is something else at "+tag.Ref+" than at their origin, or it could not be read")
 		}
 		from, tag := s.byDigest()
-		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures, Signed: c.Signed(), Keeps: len(kept) > 0})
+		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures, Signed: c.Signed(), NotByOCMirror: notByOCMirror(len(kept) > 0, unreadable)})
 	}
 	slices.Sort(plan.Unknown)
 	return plan
+}
+
+// notByOCMirror returns Copy.NotByOCMirror, by what takeSignatures returned.
+func notByOCMirror(keeps, unreadable bool) string {
+	switch {
+	case keeps:
+		return "oc-mirror would replace its signatures there"
+	case unreadable:
+		return "nodes and oc-mirror cannot read what is under a tag of signatures where it comes from"
+	default:
+		return ""
+	}
 }
 
 func plain(l mirrors.Location) mirrors.Location {

@@ -55,16 +55,17 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 	set := imageSet{Kind: "ImageSetConfiguration", APIVersion: "mirror.openshift.io/v2alpha1"}
 	var elsewhere []string
 	release, unknown := 0, false
-	keeps := slices.ContainsFunc(p.Copies, func(c Copy) bool { return c.Keeps })
+	apart := slices.DeleteFunc(slices.Clone(p.Copies), func(c Copy) bool { return c.NotByOCMirror == "" })
+	whole := !slices.ContainsFunc(append(apart, p.Left...), func(c Copy) bool { return p.isOfRelease(c, targetOf(c, destination)) })
 	for _, c := range p.Copies {
-		target, below := strings.CutPrefix(repositoryOf(c.To), destination+"/")
+		target := targetOf(c, destination)
 		switch {
-		case destination == "" || !below:
+		case target == "":
 			elsewhere = append(elsewhere, c.To.Ref+", as a run of oc-mirror has one destination; see plan -o mapping.")
-		case c.Keeps:
-			elsewhere = append(elsewhere, c.To.Ref+", as oc-mirror would replace its signatures there; see plan -o sh.")
+		case c.NotByOCMirror != "":
+			elsewhere = append(elsewhere, c.To.Ref+", as "+c.NotByOCMirror+"; see plan -o sh.")
 		case p.isOfRelease(c, target):
-			if p.Release.Architecture != "" && !keeps {
+			if p.Release.Architecture != "" && whole {
 				release++
 				continue
 			}
@@ -98,6 +99,15 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 		return
 	}
 	b.Write(data) //nolint:errcheck // Flush reports it
+}
+
+// targetOf returns the repository of a copy below a destination, "" if it is not there.
+func targetOf(c Copy, destination string) string {
+	target, below := strings.CutPrefix(repositoryOf(c.To), destination+"/")
+	if destination == "" || !below {
+		return ""
+	}
+	return target
 }
 
 // sayImageSet says what the configuration cannot express.

@@ -45,6 +45,8 @@ func TestImageSet(t *testing.T) {
 	desired.Architecture = configv1.ClusterVersionArchitectureMulti
 	multi := on("amd64")
 	of := func(copies ...Copy) Plan { return Plan{Copies: copies, Release: release} }
+	part := ofRelease(release)
+	part.Left = []Copy{copyOf("quay.io/openshift-release-dev/ocp-v4.0-art-dev"+anyDigest, "m.example.com/ocp/openshift/release"+anyDigest, "ClusterVersion", "version")}
 	old := copyOf("quay.io/openshift-release-dev/ocp-v4.0-art-dev"+anyDigest, "m.example.com/ocp/openshift/release"+anyDigest, "ClusterVersion", "version")
 	old.Image.Consumers[0].Use = policy.History
 	for _, tt := range []struct {
@@ -70,6 +72,7 @@ func TestImageSet(t *testing.T) {
 		{"a release for which architecture is not known", ofRelease(mixed), []string{
 			"# Not expressed: release 4.22.3 by platform, as it is not known for which architecture it is", "  additionalImages:\n  - name: quay.io/openshift-release-dev/ocp-release" + anyDigest + "\n",
 		}},
+		{"a release of which an image is to be left", part, []string{"mirror:\n  additionalImages:\n  - name: quay.io/openshift-release-dev/ocp-release" + anyDigest + "\n"}},
 		{"a release at another place", of(copyOf("quay.io/openshift-release-dev/ocp-release"+anyDigest, "m.example.com/releases"+anyDigest, "ClusterVersion", "version")), []string{
 			"    targetRepo: releases\n",
 		}},

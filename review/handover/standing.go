@@ -148,14 +148,16 @@ func (s standing) stops() string {
 	return ""
 }
 
-// takeSignatures returns those to be copied, and the tags of others at the mirror, which stay. For copies after it, those that it
-// takes are at the mirror: images of several sources may share a place there, and a part with it, whose signatures are not the same.
-func (s standing) takeSignatures() (copies []policy.AttachmentCopy, kept []mirrors.Location) {
+// takeSignatures returns those to be copied, the tags of others at the mirror, which stay, and whether some cannot be read. For copies
+// after it, those that it takes are at the mirror: images of several sources may share a place there, and a part with it, whose
+// signatures are not the same.
+func (s standing) takeSignatures() (copies []policy.AttachmentCopy, kept []mirrors.Location, unreadable bool) {
 	for _, digest := range s.signed() {
 		from, to, ok := s.signaturesOf(digest)
 		found, there := s.facts.At(from), s.at(to)
 		switch {
 		case !ok || found.Presence != policy.Present:
+			unreadable = unreadable || found.Presence == policy.Mismatch || found.Presence == policy.Incomplete
 		case there.Presence == policy.Absent, there.Presence == policy.Present && there.Digest == found.Digest:
 			copies = append(copies, policy.AttachmentCopy{From: plain(from), To: plain(to)})
 			s.facts[to] = found
@@ -163,7 +165,7 @@ func (s standing) takeSignatures() (copies []policy.AttachmentCopy, kept []mirro
 			kept = append(kept, plain(to))
 		}
 	}
-	return copies, kept
+	return copies, kept, unreadable
 }
 
 // byDigest returns the place to copy from by its digest, if that is known, and the tag that it has.
