@@ -380,7 +380,11 @@ func TestTokenServers(t *testing.T) {
 				w.WriteHeader(tc.status)
 				fmt.Fprint(w, tc.body)
 			})))
-			wantFact(t, probe(t, newTestClient(t, s), tagged()), policy.Unreachable, tc.detail)
+			got := probe(t, newTestClient(t, s), tagged())
+			wantFact(t, got, policy.Unreachable, tc.detail)
+			if got.Trouble == nil || got.Trouble.Server != "" {
+				t.Errorf("it is the registry itself: %+v", got.Trouble)
+			}
 		})
 	}
 }
