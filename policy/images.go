@@ -100,16 +100,6 @@ func (x Images) touched(d mirrors.ChangedScopes) iter.Seq[Image] {
 	}
 }
 
-// hasNamed reports whether a scope covers the name of an image.
-func (x Images) hasNamed(scope string) bool {
-	for _, s := range x.spans([]string{scope})[1:] { // the first is of those without a key
-		if !x.in(s, func(Image) bool { return false }) {
-			return true
-		}
-	}
-	return false
-}
-
 // A span is a range of keys: from is the first in it, to the first after it.
 type span struct{ from, to string }
 

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"strings"
+
 	"github.com/containers/image/v5/docker/reference"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -32,4 +34,13 @@ func repository(ref string) string {
 		return ref
 	}
 	return parsed.Name()
+}
+
+// hostname returns a host without its port.
+func hostname(host string) string {
+	if address, _, ok := strings.Cut(host, "]"); ok {
+		return strings.TrimPrefix(address, "[")
+	}
+	name, _, _ := strings.Cut(host, ":")
+	return strings.ToLower(name)
 }

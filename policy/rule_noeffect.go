@@ -38,15 +38,12 @@ func noEffect(p Plan, _ Facts) []Finding {
 	findings = append(findings, unserved(uses)...)
 	near := p.misnamed(uses)
 	for _, u := range uses {
-		if names := near[u.Source]; !u.covers && len(names) > 0 {
+		if names := near.Of(u.Source); !u.covers && len(names) > 0 {
 			say(statementOf(u.Entry), fmt.Sprintf("no image in use is below %s, but below %s", u.Source, text.Names(names, maxNear)), "correct the source, if that is what is meant")
 		}
 	}
 	return findings
 }
-
-// maxNear is how many names that may have been meant are told.
-const maxNear = 3
 
 // unserved tells of each object of uses whose entries cover images that are all pulled the other way.
 func unserved(uses []*entryUse) []Finding {

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,8 +142,8 @@ func TestSignaturesDecide(t *testing.T) {
 		}()), good, "deny SignatureRejected"},
 		{"a policy for the mirror's own name asks for nothing of what is pulled by another", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, "warn NoEffect"},
 		{"but has nodes look there, and stop where they may not", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 present", "m.local/x sumA denied"}, "deny SignatureUnreadable, warn NoEffect"},
-		{"a policy of another namespace has nodes look there, too", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA mismatch"}, "deny SignatureRejected"},
-		{"and asks for nothing", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, ""},
+		{"a policy of another namespace has nodes look there, too", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA mismatch"}, "deny SignatureRejected, warn NoEffect"},
+		{"and asks for nothing", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, "warn NoEffect"},
 		{"a policy of this namespace does", withPolicies(mirror), withPolicies(mirror, signedIn("shop", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, "deny SignatureMissing"},
 		{"inside that of the cluster it is skipped", mirrored, withPolicies(signed, mirror, signedIn("shop", "other", "quay.io/x")), nil, "nothing"},
 	} {
@@ -292,5 +294,70 @@ func TestSignedIndexes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestIdlePolicies: of a policy that is said to require nothing, no image in use needs a signature that it does not need without, in
+// its namespace.
+func TestIdlePolicies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(45, 4))
+	scopes := []configv1.ImageScope{"quay.io", "*.io", "quay.io/x", "quay.io/x/y", "quay.io/x/y:1", "quay.io/z", "docker.io/library/nginx", "docker.io/nginx", "m.local/x"}
+	refs := []string{"quay.io/x/y:1", "quay.io/x/y@" + sumA, "quay.io/x:1", "other.io/x:1", "nginx:1"}
+	several := func() (some []configv1.ImageScope) {
+		for range rng.IntN(4) {
+			some = append(some, scopes[rng.IntN(len(scopes))])
+		}
+		return some
+	}
+	idle, useful := 0, 0
+	for range 3000 {
+		policyOf := func(name string) mirrors.Object {
+			o := signedBy([]signer.Key{release, "other"}[rng.IntN(2)], several()...)
+			if rng.IntN(2) == 0 {
+				o = signedIn([]string{"shop", "bank"}[rng.IntN(2)], release, several()...)
+			}
+			o.SetName(name)
+			return o
+		}
+		var before mirrors.Set
+		for _, name := range []string{"a", "b"}[:rng.IntN(3)] {
+			before = mirrors.Put(policyOf(name)).Apply(before)
+		}
+		if rng.IntN(3) == 0 {
+			before.Registries.AllowedRegistries = []string{"quay.io", "docker.io", "other.io", "m.local", "*.io", "quay.io/x/y"}
+		}
+		added := policyOf("new")
+		after := mirrors.Put(added).Apply(before)
+		var images []Image
+		for _, ref := range refs[:1+rng.IntN(len(refs))] {
+			images = append(images, Image{ref, []Consumer{{Kind: "Deployment", Namespace: []string{"shop", "bank"}[rng.IntN(2)], Name: "cart", Container: "app"}}})
+		}
+		p := shallow(Change{before, after}, images, Settings{})
+		was, is := p.routes[0].before, p.routes[0].after
+		if was == nil || is == nil {
+			continue
+		}
+		more := false
+		for _, img := range images {
+			namespace := img.Consumers[0].Namespace
+			candidates, _ := is.Candidates(img.Ref)
+			for _, ref := range candidates {
+				old, _ := was.Requirement(ref, namespace)
+				now, _ := is.Requirement(ref, namespace)
+				more = more || !now.IsMetBy(old)
+			}
+		}
+		uses := p.scopeUses()[added]
+		requires := slices.ContainsFunc(uses, func(u *scopeUse) bool { return u.requires })
+		if requires {
+			useful++
+			continue
+		}
+		if idle++; more || len(idlePolicies(p)) == 0 {
+			t.Fatalf("%v of %s over %v: more is required: %t\n%v", uses, mirrors.NameOf(added), images, more, idlePolicies(p))
+		}
+	}
+	if idle < 500 || useful < 500 {
+		t.Errorf("%d policies require nothing, and %d something", idle, useful)
 	}
 }

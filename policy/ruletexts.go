@@ -111,7 +111,7 @@ var ruleTexts = map[string]RuleText{
 	},
 	NoEffect: {
 		"warn",
-		"an entry or an object that does nothing: it can never match, serves tags where images in use are pulled by digest, or digests where they are pulled by tag, or has a name that images in use have elsewhere",
+		"an entry or an object that does nothing: it can never match, serves tags where images in use are pulled by digest, or digests where they are pulled by tag, or has a name that images in use have elsewhere; or an image policy that requires nothing of any image in use: nothing is below its scopes, they are names of mirrors, or others go before them",
 	},
 	BroadSource: {
 		"warn",

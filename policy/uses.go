@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -108,45 +107,21 @@ func scopesOver(ref string) iter.Seq[string] {
 	}
 }
 
-// misnamed returns, by source, what images in use are below that have its last names elsewhere, and no mirror: what its
-// author may have meant. Where an object covers something, as those that tools write for what is yet to come, two
-// last names have to be the same, or the host and one. Tenants name images, and strangers send changes: what is compared, and
-// returned, is bounded.
-func (p Plan) misnamed(uses []*entryUse) map[string][]string {
-	unused, useful := map[string][]*entryUse{}, map[mirrors.Object]bool{}
+// misnamed returns what images in use are below that has the last names of sources which nothing uses, and no mirror: what
+// their author may have meant. Where an object covers something, as those that tools write for what is yet to come, more of a name has
+// to be the same.
+func (p Plan) misnamed(uses []*entryUse) *NearMisses {
+	useful, near := map[mirrors.Object]bool{}, &NearMisses{}
 	for _, u := range uses {
-		switch i := strings.LastIndexByte(u.Source, '/'); {
-		case u.covers:
-			useful[u.Object] = true
-		case i > 0 && !isOfOCMirror(u.Object) && len(unused[u.Source[i:]]) < maxAlike:
-			unused[u.Source[i:]] = append(unused[u.Source[i:]], u)
+		useful[u.Object] = useful[u.Object] || u.covers
+	}
+	for _, u := range uses {
+		if !u.covers && !isOfOCMirror(u.Object) {
+			near.Want(u.Source, useful[u.Object])
 		}
 	}
-	if len(unused) == 0 {
-		return nil
-	}
-	near := map[string][]string{}
-	for img := range p.known.Images.All() {
-		meant := sync.OnceValue(func() bool { return p.isInUse(img) && p.isUnmirrored(img) })
-		for scope := range scopesOver(img.Ref) {
-			last := max(strings.LastIndexByte(scope, '/'), 0)
-			for _, u := range unused[scope[last:]] {
-				if len(near[u.Source]) < maxNear && (!useful[u.Object] || isNear(u.Source, scope)) && !slices.Contains(near[u.Source], scope) && meant() {
-					near[u.Source] = append(near[u.Source], scope)
-				}
-			}
-		}
-	}
+	near.lookAt(p.known.Images, func(img Image) bool { return p.isInUse(img) && p.isUnmirrored(img) })
 	return near
-}
-
-// maxAlike is how many entries of one last name are compared with what images in use are below.
-const maxAlike = 16
-
-// isNear reports whether two scopes that have the last name in common have the host in common, or the last two names.
-func isNear(a, b string) bool {
-	x, y := strings.Split(a, "/"), strings.Split(b, "/")
-	return x[0] == y[0] || len(x) > 2 && len(y) > 2 && x[len(x)-2] == y[len(y)-2]
 }
 
 func (p Plan) isUnmirrored(img Image) bool {

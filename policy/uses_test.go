@@ -41,7 +41,7 @@ func TestMisnamed(t *testing.T) {
 				o.Spec.ImageTagMirrors = append(o.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: s, Mirrors: []configv1.ImageMirror{"m.local/x"}})
 			}
 			p := shallow(Change{set(), set(o)}, known, Settings{})
-			if got := p.misnamed(p.uses())[tt.sources[0]]; !slices.Equal(slices.Sorted(slices.Values(got)), tt.want) {
+			if got := p.misnamed(p.uses()).Of(tt.sources[0]); !slices.Equal(slices.Sorted(slices.Values(got)), tt.want) {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})

@@ -252,6 +252,14 @@ func (t *Table) ruleFor(name, ref, namespace string) scopeRule {
 	return rule
 }
 
+// Requirement returns what nodes require of the signatures of a reference that Candidates returned, for a pod of a namespace,
+// nil for nothing, and why they refuse to run it, "" if they may.
+func (t *Table) Requirement(ref, namespace string) (required *Trust, refused string) {
+	name, _ := cutRepository(ref)
+	rule := t.ruleFor(name, ref, namespace)
+	return rule.trust, rule.refused
+}
+
 // cutRepository splits a reference that nodes ask for into its repository and its version.
 func cutRepository(ref string) (name, version string) {
 	if name, _, digested := strings.Cut(ref, "@"); digested {

@@ -59,7 +59,13 @@ type Needed struct {
 // nodes pull from there as if a change had taken it away.
 func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList, coming review.Coming) (Deletion, error) {
 	start := time.Now()
-	plan, err := r.PlanDeletion(ctx, coming, list.concerns)
+	near := nearRepositories(list.at)
+	plan, err := r.PlanDeletion(ctx, coming, func(route *mirrors.Route) bool {
+		for _, l := range route.Open() {
+			lookAtPlace(near, l)
+		}
+		return list.concerns(route)
+	})
 	if err != nil {
 		return Deletion{}, err
 	}
@@ -75,7 +81,7 @@ func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList, coming rev
 	j.tell(&d)
 	var alike [][2]string
 	d.Elsewhere, alike = list.elsewhere(plan)
-	d.Notes = slices.Concat(coming.Notes, r.Inventory.Notes(), r.Registries.Notes(), j.notes(d, foreseen, alike))
+	d.Notes = slices.Concat(coming.Notes, r.Inventory.Notes(), r.Registries.Notes(), j.notes(d, foreseen, alike, meant(near, list.at)))
 	d.Took = time.Since(start)
 	return d, nil
 }
@@ -363,10 +369,13 @@ const maxItems = 5
 
 // notes are remarks on the deletion as a whole. Garbage collection was observed in distribution 2.8.2 and
 // 3.1.2.
-func (j *judgement) notes(d Deletion, foreseen policy.Facts, alike [][2]string) []string {
+func (j *judgement) notes(d Deletion, foreseen policy.Facts, alike [][2]string, meant string) []string {
 	var notes []string
 	if d.Elsewhere == len(j.list.items) {
 		notes = append(notes, fmt.Sprintf("no node of this cluster pulls from any repository of the list, which is of %s: is it the list of another mirror, or of another name of this one?", text.Names(j.list.registries(), maxItems)))
+		if meant != "" {
+			notes = append(notes, "nodes pull from "+meant)
+		}
 	}
 	if len(alike) > 0 {
 		names := each.Of(alike, func(a [2]string) string { return a[0] + " as " + a[1] })

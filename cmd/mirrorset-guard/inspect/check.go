@@ -95,7 +95,11 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *review.Record) error {
 	record.Notes = slices.Concat(record.Notes, c.Notes, record.Change.OCMirrorNotes())
 	if counts := record.Verdict.Counts; c.mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
-		record.Notes = append(record.Notes, "nothing is assumed: no image is missing at a place to which "+o.assume+" copies it")
+		note := "nothing is assumed: no image is missing at a place to which " + o.assume + " copies it"
+		if meant := c.mapping.Meant(record); meant != "" {
+			note += "; images are missing at " + meant
+		}
+		record.Notes = append(record.Notes, note)
 	}
 	if !record.Verdict.Allowed {
 		return nil

@@ -158,6 +158,7 @@ func TestAssume(t *testing.T) {
 		{"everything is copied", all, cli.ExitAdmitted, "it reroutes 3 of 3 images, all assumed"},
 		{"a tag is not copied", all[1:], cli.ExitDenied, "ImageMissing: no mirror on its new route has the image; only the source has it"},
 		{"signatures are left behind", all[:3], cli.ExitDenied, "SignatureMissing: nodes require a signature of it, and where they would pull it there is none"},
+		{"copied to a name that nothing has", []string{"quay.io/shop/cart:v1=" + house + "/b/shop/cart:v1"}, cli.ExitDenied, "copies it; images are missing at " + house + "/a/b/shop/cart (not " + house + "/b/shop/cart)"},
 		{"only a part of an index", []string{all[0], strings.Replace(all[1], h.pay, h.payAMD, 1), all[2], all[3]}, cli.ExitDenied, "quay.io/shop/pay@" + h.pay},
 	} {
 		if got := h.check(t, tt.lines); got.Code != tt.code || !strings.Contains(got.Out, tt.want) {
@@ -279,6 +280,7 @@ func TestDeletes(t *testing.T) {
 		}},
 		{"the list of another mirror", deleteItems("other.example.com/a/b/shop/cart:v1"), cli.ExitAdmitted, []string{
 			"no node of this cluster pulls from any repository of the list, which is of other.example.com: is it the list of another mirror",
+			"Note: nodes pull from " + house + "/a/b/shop/cart (not other.example.com/a/b/shop/cart)",
 		}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
