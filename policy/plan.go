@@ -36,6 +36,11 @@ type Cluster struct {
 	OtherCredentials func(ref string) bool
 	// Rollout is what a rollout goes through; nil if it is not known.
 	Rollout *rollout.Cluster
+	// RunsHere says by which object a host, without a port, leads to what runs on this cluster ("Route quay/registry"); "" for none
+	// that is known. It may be nil.
+	RunsHere func(host string) string
+	// ExposedUnread are the resources of which such objects could not be read.
+	ExposedUnread []string
 	// Current are the rendered configs that nodes have (rollout.Cluster.CurrentConfigs).
 	Current []CurrentConfig
 

@@ -4,36 +4,56 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // MirrorInCluster: a mirror runs on the very cluster that is about to pull from it, and to
 // drain. A node that comes up while the mirror's own pod has nowhere to run cannot pull
-// anything, the mirror's image included. Such a mirror is recognized by its name: a service
-// (.svc), or the default route of the internal registry.
+// anything, the mirror's image included. Such a mirror is recognized by its name, that of a service
+// (.svc) or of the default route of the internal registry, and by the objects that lead to what runs on the cluster: Routes,
+// the domains of routers, load balancers. Where a setting makes this a denial and such objects could not be read, any mirror may be one.
 func mirrorInCluster(p Plan, _ Facts) []Finding {
 	var findings []Finding
 	told := map[string]bool{}
 	for _, e := range p.Added {
 		for _, m := range e.Mirrors {
 			h := mirrors.HostOf(m)
-			if told[h] || !inCluster(h) {
+			if told[h] {
 				continue
 			}
 			told[h] = true
-			findings = append(findings, Finding{
+			f := Finding{
 				Severity: Warn, Statement: statementOf(e),
 				Reason: fmt.Sprintf("the mirror %s runs on this cluster, and is down when it is needed most", h),
 				Detail: []string{mirrors.NameOf(e.Object) + ", source " + e.Source},
 				Remedy: []string{"use a registry outside of the cluster, at least for the platform's own images"},
-			})
+			}
+			switch by, known := p.leadsHere(hostname(h)); {
+			case by != "":
+				f.Detail = append(f.Detail, by+" leads there")
+			case !known:
+				f.Reason = fmt.Sprintf("whether the mirror %s runs on this cluster is not known: %s could not be read", h, text.Names(p.known.ExposedUnread, maxNamed))
+				f.Remedy = []string{"let the guard read them"}
+			case !inCluster(hostname(h)):
+				continue
+			}
+			findings = append(findings, f)
 		}
 	}
 	return findings
 }
 
-func inCluster(host string) bool {
-	name, _, _ := strings.Cut(host, ":")
+// leadsHere returns the object by which a host leads to what runs on this cluster, "" for none, and whether it matters that
+// others could not be read.
+func (p Plan) leadsHere(host string) (by string, known bool) {
+	if p.known.RunsHere != nil {
+		by = p.known.RunsHere(host)
+	}
+	return by, len(p.known.ExposedUnread) == 0 || inCluster(host) || !p.settings.denies(MirrorInCluster)
+}
+
+func inCluster(name string) bool {
 	return strings.HasSuffix(name, ".svc") || strings.HasSuffix(name, ".svc.cluster.local") ||
 		strings.HasPrefix(name, "default-route-openshift-image-registry.")
 }

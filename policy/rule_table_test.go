@@ -146,3 +146,28 @@ func TestOtherCredentials(t *testing.T) {
 		}
 	}
 }
+
+// TestMirrorInCluster: what leads to the cluster itself is told; where that is a denial by setting, what could not be read is, too.
+func TestMirrorInCluster(t *testing.T) {
+	runsHere := func(host string) string { return map[string]string{"m.local": "Route quay/registry"}[host] }
+	for _, tt := range []struct {
+		reason string
+		mirror configv1.ImageMirror
+		unread []string
+		set    Severity
+		want   string
+	}{
+		{"a Route", "m.local:443/x", nil, Warn, "warn MirrorInCluster"},
+		{"somewhere else", "n.local/x", nil, Warn, ""},
+		{"the same, and Routes could not be read", "n.local/x", []string{"routes"}, Warn, ""},
+		{"a denial by setting", "m.local/x", nil, Deny, "deny MirrorInCluster"},
+		{"which nothing that was read calls for", "n.local/x", nil, Deny, ""},
+		{"and what was not read may", "n.local/x", []string{"routes"}, Deny, "deny MirrorInCluster"},
+	} {
+		known := Cluster{Images: NewImages(Image{tag, running}), RunsHere: runsHere, ExposedUnread: tt.unread}
+		p := shallower(newPlan(Change{set(), set(itms("a", "quay.io/x", allow, tt.mirror))}, known, severities(MirrorInCluster, tt.set)))
+		if got := summary(p.Decide(facts(string(tt.mirror) + ":1 present"))); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.reason, got, tt.want)
+		}
+	}
+}

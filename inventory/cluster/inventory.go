@@ -86,6 +86,7 @@ type Inventory struct {
 	volumes       table[*corev1.PersistentVolume]
 	drainOverride table[bool] // workloads.DrainOverride, if there is one
 	configuration configuration
+	exposed       exposed
 	mirrors       mirrorReader
 	applied       appliedReader
 	files         table[[]mirrors.File]
@@ -142,7 +143,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		namespaces(kube, &c.namespaces), quotas(kube, &c.quotas), volumes(kube, &c.volumes), c.drainSource,
 		machineNodes(dyn, &c.machineNodes),
 	})
-	c.sources = append(c.sources, c.configuration.sources(dyn)...)
+	c.sources = slices.Concat(c.sources, c.configuration.sources(dyn), c.exposed.sources(kube, dyn))
 	c.keepAlso(o)
 	c.choose(o, kube, dyn)
 	c.pending.Store(int64(len(c.sources)))
@@ -339,6 +340,8 @@ func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
 		known.PodsListed = policy.InEveryNamespace
 	}
 	known.Nodes, known.EndingNamespaces, known.Rollout = c.Nodes(), c.EndingNamespaces(), &through
+	exposed, unread := c.Exposed()
+	known.RunsHere, known.ExposedUnread = objects.RunsHere(exposed), unread
 	return known, nil
 }
 

@@ -64,6 +64,9 @@ func noCustom() dynamic.Interface {
 		resourceOf("config.openshift.io", "v1", "images"):                                 "ImageList",
 		resourceOf("config.openshift.io", "v1", "proxies"):                                "ProxyList",
 		resourceOf("config.openshift.io", "v1", "infrastructures"):                        "InfrastructureList",
+		resourceOf("config.openshift.io", "v1", "ingresses"):                              "IngressList",
+		resourceOf("operator.openshift.io", "v1", "ingresscontrollers"):                   "IngressControllerList",
+		resourceOf("route.openshift.io", "v1", "routes"):                                  "RouteList",
 		resourceOf("config.openshift.io", "v1", "clusteroperators"):                       "ClusterOperatorList",
 	}
 	for _, k := range images.CustomKinds() {

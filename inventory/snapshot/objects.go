@@ -11,6 +11,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	imagev1 "github.com/openshift/api/image/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	routev1 "github.com/openshift/api/route/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -383,15 +385,20 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
 	{Group: configv1.GroupName, Kind: "FeatureGate"}:                        (*reader).featureGate,
 
-	quotaKind.GroupKind():          (*reader).quota,
-	volumeKind.GroupKind():         (*reader).volume,
-	machineNodeKind.GroupKind():    (*reader).machineNode,
-	infrastructureKind.GroupKind(): (*reader).infrastructure,
-	podSetKind.GroupKind():         (*reader).podSet,
-	podControllerKind.GroupKind():  (*reader).podController,
-	lackingKind.GroupKind():        (*reader).lacking,
-	renderedKind.GroupKind():       (*reader).renderedConfig,
-	contentKind.GroupKind():        (*reader).writtenContent,
+	{Kind: "Service"}:                                        exposing("Service", objects.ServiceHosts),
+	{Group: routev1.GroupName, Kind: "Route"}:                exposing("Route", objects.RouteHosts),
+	{Group: configv1.GroupName, Kind: "Ingress"}:             exposing("Ingress", objects.IngressHosts),
+	{Group: operatorv1.GroupName, Kind: "IngressController"}: exposing("IngressController", objects.RouterHosts),
+	exposedKind.GroupKind():                                  (*reader).exposedObject,
+	quotaKind.GroupKind():                                    (*reader).quota,
+	volumeKind.GroupKind():                                   (*reader).volume,
+	machineNodeKind.GroupKind():                              (*reader).machineNode,
+	infrastructureKind.GroupKind():                           (*reader).infrastructure,
+	podSetKind.GroupKind():                                   (*reader).podSet,
+	podControllerKind.GroupKind():                            (*reader).podController,
+	lackingKind.GroupKind():                                  (*reader).lacking,
+	renderedKind.GroupKind():                                 (*reader).renderedConfig,
+	contentKind.GroupKind():                                  (*reader).writtenContent,
 }
 
 func (r *reader) other(kind schema.GroupKind, data []byte) error {

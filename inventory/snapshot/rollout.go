@@ -75,6 +75,8 @@ type lacking struct {
 	Quotas bool `json:"quotas,omitempty"`
 	// SignaturesUnread says why there may be more signatures of releases than the dump has.
 	SignaturesUnread string `json:"signaturesUnread,omitempty"`
+	// ExposedUnread are the resources of which its source could not read what exposes the cluster.
+	ExposedUnread []string `json:"exposedUnread,omitempty"`
 	// Unread are the other parts of the cluster that its source did not know.
 	Unread []unreadPart `json:"unread,omitempty"`
 }
@@ -204,6 +206,7 @@ func (r *reader) lacking(data []byte) error {
 	}
 	r.written = true
 	r.noQuotas = r.noQuotas || o.Quotas
+	r.exposedUnread = append(r.exposedUnread, o.ExposedUnread...)
 	r.signaturesWhy = cmp.Or(r.signaturesWhy, o.SignaturesUnread)
 	for _, part := range o.Unread {
 		gap := policy.Gap(part)

@@ -72,6 +72,8 @@ type Snapshot struct {
 	signaturesWhy string                            // why there may be more signatures of releases, if who wrote the dump says so
 	override      bool                              // whether workloads.DrainOverride is there
 	written       bool                              // whether Write has written it, or a part of it
+	exposed       map[string][]string               // objects.Exposed, by Object
+	exposedUnread []string                          // what whoever wrote the dump could not read of them
 	pullSecret    []byte
 	notApplied    error          // why set has no Applied, though the dump has its MachineConfig
 	objects       int            // that were understood, whether they name images or not
@@ -183,9 +185,19 @@ func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
 		return policy.Cluster{}, err
 	}
 	through := s.Rollout()
+	exposed, unread := s.Exposed()
 	return policy.Cluster{
+		RunsHere: objects.RunsHere(exposed), ExposedUnread: unread,
 		Images: images, Gaps: s.gaps, PodsListed: s.podsListed(images), Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
 	}, nil
+}
+
+// Exposed implements Source.
+func (s *Snapshot) Exposed() (all []objects.Exposed, unread []string) {
+	for _, object := range slices.Sorted(maps.Keys(s.exposed)) {
+		all = append(all, objects.Exposed{Object: object, Hosts: s.exposed[object]})
+	}
+	return all, s.exposedUnread
 }
 
 // podsListed returns Cluster.PodsListed: a dump of Write says itself what it lacks; any other has to have a pod of

@@ -43,6 +43,9 @@ type Source interface {
 	Proxy() *configv1.Proxy
 	// UpdateConfig returns the ConfigMaps that an update depends on.
 	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
+	// Exposed returns the objects by which what runs on the cluster is reached from outside, and the resources of which they could not
+	// be read.
+	Exposed() (all []objects.Exposed, unread []string)
 	// Gaps returns the parts that are out of date or could not be read.
 	Gaps() []policy.Gap
 	// RolloutObjects returns the objects that say what a rollout goes through. They must not be
@@ -95,7 +98,11 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 	out.nodes(through)
 	out.configuration(source.Proxy(), through)
 	out.updates(updates, trusted)
-	out.lacks(through.Unknown, updates.SignaturesUnread, gaps)
+	exposed, unread := source.Exposed()
+	for _, e := range exposed {
+		out.object(exposedKind, e)
+	}
+	out.lacks(through.Unknown, unread, updates.SignaturesUnread, gaps)
 	out.rollout(through)
 	if err := out.contents(ctx, source, through.Cluster()); err != nil {
 		return err
@@ -129,12 +136,12 @@ func (w *writer) nodes(through workloads.Objects) {
 }
 
 // lacks writes what the dump does not have.
-func (w *writer) lacks(resources []string, signaturesUnread string, gaps []policy.Gap) {
+func (w *writer) lacks(resources, exposed []string, signaturesUnread string, gaps []policy.Gap) {
 	if signaturesUnread == noUpdateConfig { // which readers say by themselves
 		signaturesUnread = ""
 	}
 	w.object(lackingKind, lacking{
-		Resources: append([]string{}, slices.Sorted(slices.Values(resources))...), Quotas: true,
+		Resources: append([]string{}, slices.Sorted(slices.Values(resources))...), Quotas: true, ExposedUnread: exposed,
 		SignaturesUnread: signaturesUnread, Unread: each.Of(gaps, func(g policy.Gap) unreadPart { return unreadPart(g) }),
 	})
 }

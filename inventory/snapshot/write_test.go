@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	_ "embed"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
@@ -16,8 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -86,6 +89,11 @@ func trustsTheCertificate(s *Snapshot) bool {
 	return got != nil && got.Equal(want)
 }
 
+func exposedIn(s *Snapshot) string {
+	all, _ := s.Exposed()
+	return strings.Join(each.Of(all, func(e objects.Exposed) string { return fmt.Sprint(e.Object, " ", e.Hosts) }), "; ")
+}
+
 // What has been written says the same as what it was written from.
 func TestWriteAndRead(t *testing.T) {
 	before, err := ReadFrom(strings.NewReader(writeInput), "f")
@@ -118,6 +126,7 @@ func TestWriteAndRead(t *testing.T) {
 		"version":    cmp.Diff(before.RolloutObjects().Version, after.RolloutObjects().Version),
 		"payload":    cmp.Diff("quay.io/release@sha256:bb", set2.Payload),
 		"pools":      cmp.Diff(before.RolloutObjects().Pools, after.RolloutObjects().Pools),
+		"exposed":    cmp.Diff(exposedIn(before), exposedIn(after)) + cmp.Diff("Ingress cluster [*.apps.example.com]; Route quay/registry [registry.example.com]; Service quay/lb [192.0.2.7]", exposedIn(after)),
 		"trust":      cmp.Diff([]bool{true, true}, []bool{trustsTheCertificate(before), trustsTheCertificate(after)}),
 	} {
 		if diff != "" {

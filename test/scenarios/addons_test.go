@@ -20,6 +20,7 @@ func addOns() []*apiextensionsv1.CustomResourceDefinition {
 		{"virtualmachines", "kubevirt.io", "v1", "VirtualMachine"},
 		{"tasks", "tekton.dev", "v1", "Task"},
 		{"widgets", "example.com", "v1", "Widget"},
+		{"routes", "route.openshift.io", "v1", "Route"},
 		{"clusteroperators", "config.openshift.io", "v1", "ClusterOperator"},
 	} {
 		scope := apiextensionsv1.NamespaceScoped

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -286,6 +287,7 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	w.waitForImages(t, s)
 	w.waitForRollout(t, s)
 	w.waitForTrust(t, s)
+	w.waitForExposed(t, s)
 }
 
 // deletion is what nobody can apply.
@@ -305,6 +307,23 @@ func (w *world) beginDeletions(t *testing.T, s *Scenario) {
 		if len(o.Finalizers) > 0 { // a namespace has one of its own
 			t.Cleanup(func() { w.stage.release(context.WithoutCancel(t.Context()), t, []string{document}) })
 		}
+	}
+}
+
+// waitForExposed waits until what leads to the cluster is what the story says.
+func (w *world) waitForExposed(t *testing.T, s *Scenario) {
+	t.Helper()
+	want, _ := s.dump(t).Exposed()
+	deadline := time.Now().Add(maxWait)
+	for {
+		got, unread := w.images.Exposed()
+		if len(unread) == 0 && cmp.Equal(got, want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v and not %v, without %q", got, want, unread)
+		}
+		time.Sleep(5 * time.Millisecond) // as below
 	}
 }
 

@@ -1,0 +1,110 @@
+package objects
+
+import (
+	"net/netip"
+	"strings"
+	"sync"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	routev1 "github.com/openshift/api/route/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Exposed is what is kept of an object by which what runs on the cluster is reached from outside. Routes of many clusters have
+// keys in them: all but names and addresses is dropped where it is read.
+type Exposed struct {
+	// Object is its kind and name: "Route quay/registry".
+	Object string `json:"object"`
+	// Hosts are names without a port, "*." in front of those below which all are, and addresses.
+	Hosts []string `json:"hosts"`
+}
+
+// RouteHosts returns the hosts of a Route. The API server makes Routes of Ingresses as well.
+func RouteHosts(r *routev1.Route) []string {
+	hosts := []string{r.Spec.Host}
+	for _, i := range r.Status.Ingress {
+		hosts = append(hosts, i.Host)
+	}
+	return compact(hosts)
+}
+
+// IngressHosts returns the domains below which the routers of the cluster serve all names.
+func IngressHosts(i *configv1.Ingress) []string {
+	return compact([]string{below(i.Spec.Domain), below(i.Spec.AppsDomain)})
+}
+
+// RouterHosts returns the domain of a router.
+func RouterHosts(c *operatorv1.IngressController) []string {
+	return compact([]string{below(c.Spec.Domain), below(c.Status.Domain)})
+}
+
+// ServiceHosts returns the names and addresses of the load balancer of a Service.
+func ServiceHosts(s *corev1.Service) []string {
+	var hosts []string
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		hosts = append(hosts, i.Hostname, i.IP)
+	}
+	return compact(hosts)
+}
+
+func below(domain string) string {
+	if domain == "" {
+		return ""
+	}
+	return "*." + domain
+}
+
+// compact returns copies of hosts in one spelling, each once.
+func compact(hosts []string) []string {
+	var all []string
+	known := map[string]bool{"": true}
+	for _, h := range hosts {
+		if h = oneHost(h); !known[h] && len(h) <= maxHost {
+			known[h] = true
+			all = append(all, strings.Clone(h))
+		}
+	}
+	return all
+}
+
+// maxHost is the length of a name in DNS.
+const maxHost = 255
+
+func oneHost(host string) string {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address.Unmap().String()
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// RunsHere returns policy.Cluster.RunsHere by all that is exposed.
+func RunsHere(all []Exposed) func(host string) string {
+	byHost := sync.OnceValue(func() map[string]string {
+		of := map[string]string{}
+		for _, e := range all {
+			for _, h := range e.Hosts {
+				if _, known := of[h]; !known {
+					of[h] = e.Object
+				}
+			}
+		}
+		return of
+	})
+	return func(host string) string {
+		host = oneHost(host)
+		if by := byHost()[host]; by != "" {
+			return by
+		}
+		for {
+			_, domain, more := strings.Cut(host, ".")
+			if !more {
+				return ""
+			}
+			if by := byHost()["*."+domain]; by != "" {
+				return by
+			}
+			host = domain
+		}
+	}
+}
