@@ -39,7 +39,6 @@ func (c Change) brought(r resolution, known *Cluster, s *Settings) (reroutes []R
 	if r.after == nil {
 		return nil, nil
 	}
-	never := neverContact(c.After)
 	for _, ref := range slices.Sorted(maps.Keys(known.brought)) {
 		img := known.Images.find(ref)
 		parts := r.byPolicy(img, r.ownPolicies())
@@ -50,7 +49,7 @@ func (c Change) brought(r resolution, known *Cluster, s *Settings) (reroutes []R
 				break
 			}
 			reroutes = append(reroutes, Reroute{
-				Image: s.asPulled(parts[namespace], &route, known), Namespace: namespace, BeforeUnknown: true, brought: true, pinned: known.pins[ref], After: route, Never: never[route.Entry],
+				Image: s.asPulled(parts[namespace], &route, known), Namespace: namespace, BeforeUnknown: true, brought: true, pinned: known.pins[ref], After: route,
 			})
 		}
 	}

@@ -166,10 +166,10 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 			c.Readers = c.Readers.with(s)
 		}
 	}
-	met := slices.IndexFunc(a.meetings, func(met meeting) bool { return mirrors.SamePlace(met.at.Ref, to.Ref) })
+	met := slices.IndexFunc(a.rarely().meetings, func(met meeting) bool { return mirrors.SamePlace(met.at.Ref, to.Ref) })
 	switch {
 	case met >= 0:
-		c.Obstacle = fmt.Sprintf("%s: at %s nodes look for %s, too", ownPlace, to.Ref, text.Names(each.Of(a.meetings[met].others, func(i Image) string { return i.Ref }), maxConsumers))
+		c.Obstacle = fmt.Sprintf("%s: at %s nodes look for %s, too", ownPlace, to.Ref, text.Names(each.Of(a.rarely().meetings[met].others, func(i Image) string { return i.Ref }), maxConsumers))
 	case mirrors.SamePlace(c.From[0].Ref, to.Ref) && a.brought:
 		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
 	case mirrors.SamePlace(c.From[0].Ref, to.Ref):

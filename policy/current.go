@@ -77,12 +77,13 @@ func currentRoutes(current []*CurrentConfig, image, namespace string, byObjects 
 // otherRoutes returns the routes that nodes may take today beside Before.
 func (r *Reroute) otherRoutes() []*mirrors.Route {
 	var routes []*mirrors.Route
-	for i := range r.Maybe {
-		routes = append(routes, &r.Maybe[i])
+	rare := r.rarely()
+	for i := range rare.maybe {
+		routes = append(routes, &rare.maybe[i])
 	}
-	for i := range r.current {
-		if r.current[i].by.Routes != nil {
-			routes = append(routes, &r.current[i].route)
+	for i := range rare.current {
+		if rare.current[i].by.Routes != nil {
+			routes = append(routes, &rare.current[i].route)
 		}
 	}
 	return routes
@@ -95,11 +96,11 @@ func (a *assessment) outcomeToday() Outcome {
 	if a.BeforeUnknown {
 		return Unsure
 	}
-	for i := range a.current {
-		if a.current[i].by.Routes == nil {
+	for _, c := range a.rarely().current {
+		if c.by.Routes == nil {
 			return Unsure
 		}
-		if today := a.weigh(&a.current[i].route, a.found, true); today.pull(false) != outcome {
+		if today := a.weigh(&c.route, a.found, true); today.pull(false) != outcome {
 			return Unsure
 		}
 	}
@@ -111,11 +112,11 @@ func (a *assessment) today(holds func(*weighedRoute) bool) proof {
 	if a.BeforeUnknown || !holds(&a.oldRoute) {
 		return proof{}
 	}
-	for i := range a.current {
-		if a.current[i].by.Routes == nil {
+	for _, c := range a.rarely().current {
+		if c.by.Routes == nil {
 			return proof{}
 		}
-		if today := a.weigh(&a.current[i].route, a.found, true); !holds(&today) {
+		if today := a.weigh(&c.route, a.found, true); !holds(&today) {
 			return proof{}
 		}
 	}
@@ -124,8 +125,10 @@ func (a *assessment) today(holds func(*weighedRoute) bool) proof {
 
 // byObjects returns a as if all nodes had what the objects in force say.
 func (a *assessment) byObjects() *assessment {
-	b, r := *a, *a.Reroute
-	r.current, b.Reroute = nil, &r
+	b, r, rare := *a, *a.Reroute, a.rarely()
+	rare.current = nil
+	r.setRare(rare)
+	b.Reroute = &r
 	return &b
 }
 
@@ -133,14 +136,14 @@ func (a *assessment) byObjects() *assessment {
 // what they have, and what helps if that was not read.
 func (a *assessment) tellCurrent(f *Finding) {
 	var lines, remedies []string
-	for i := range a.current {
-		by := a.current[i].by
+	for _, c := range a.rarely().current {
+		by := c.by
 		line := fmt.Sprintf("nodes of %s do not have the objects in force yet, but MachineConfig %s", poolOr(by.Pool), by.Name)
 		if by.Routes == nil {
 			line += ", which was not read"
 			remedies = append(remedies, fmt.Sprintf("let the guard read MachineConfig %s, or add it to the dump: it shows whether nodes get the image today", by.Name))
 		} else {
-			line += ", by which they look for it at " + cmp.Or(strings.Join(refsOf(a.current[i].route.Open()), ", then "), "no place")
+			line += ", by which they look for it at " + cmp.Or(strings.Join(refsOf(c.route.Open()), ", then "), "no place")
 		}
 		lines = append(lines, line)
 	}

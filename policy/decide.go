@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -22,10 +23,13 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(), RequiresNone: p.requiresNone(), OnlyPins: p.change.onlyPins(),
 		Standing: p.standing, Partial: len(p.Gaps) > 0 || p.site.isUnknown(),
 	}
-	images := p.byImage()
-	brief := len(images) > n
+	images := 0
+	for range p.byImage() {
+		images++
+	}
+	brief := images > n
 	reasons := map[string]string{} // of 100,000 images it is mostly the same
-	for _, reroutes := range images {
+	for reroutes := range p.byImage() {
 		seen, findings := s.worst(reroutes, facts, brief)
 		v.Counts.Rerouted++
 		v.Results = append(v.Results, v.Counts.add(seen, findings))
@@ -43,7 +47,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 			f.Reason = reasons[f.Reason]
 		}
 		if v.Findings == nil && len(findings) > 0 {
-			v.Findings = make([]Finding, 0, len(images)+roomForPlan) // more room is made by copying what there is
+			v.Findings = make([]Finding, 0, images+roomForPlan) // more room is made by copying what there is
 		}
 		v.Findings = append(doubled(v.Findings, len(findings)), findings...)
 	}
@@ -53,7 +57,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 	}
 	v.conclude(*s)
 	if brief {
-		s.detail(v.Findings[:min(n, len(v.Findings))], images, facts)
+		s.detail(v.Findings[:min(n, len(v.Findings))], p.byImage(), facts)
 	}
 	return v
 }
@@ -65,14 +69,14 @@ const roomForPlan = 16
 var inForce = strings.NewReplacer("its new route", "its route", "the new route", "its route")
 
 // detail gives findings the Detail and Remedy that they have when images are judged again.
-func (s *Settings) detail(findings []Finding, images [][]Reroute, facts Facts) {
+func (s *Settings) detail(findings []Finding, images iter.Seq[[]Reroute], facts Facts) {
 	of := map[string][]*Finding{}
 	for i := range findings {
 		if f := &findings[i]; f.Image.Ref != "" && f.Detail == nil && f.Remedy == nil {
 			of[f.Image.Ref] = append(of[f.Image.Ref], f)
 		}
 	}
-	for _, reroutes := range images {
+	for reroutes := range images {
 		brief := of[reroutes[0].Image.Ref]
 		if brief == nil {
 			continue
@@ -136,7 +140,7 @@ func (s *Settings) judge(a *assessment) []Finding {
 			f.Remedy = append(f.Copy.Commands(), f.Remedy...)
 		}
 		f = s.forReroute(a.Reroute).settle(f, false)
-		if f.Severity == Deny && len(a.current) > 0 {
+		if f.Severity == Deny && len(a.rarely().current) > 0 {
 			g, _ := r.check(a.byObjects())
 			g.Rule, g.Image = f.Rule, f.Image
 			if s.forReroute(a.Reroute).settle(g, false).Severity != Deny {

@@ -153,7 +153,7 @@ func (p *Plan) raiseDepths(least mirrors.Depth) {
 func (p Plan) DecideDeletion(today, after Facts, takes func(*mirrors.PullSource) bool) []Finding {
 	s := &p.settings
 	var findings []Finding
-	for _, reroutes := range p.byImage() {
+	for reroutes := range p.byImage() {
 		var worst []Finding
 		most := -1
 		for i := range reroutes {

@@ -238,7 +238,7 @@ func (a *assessment) failsToday() proof {
 	if !a.BeforeUnknown {
 		return a.today(fails)
 	}
-	return proof{!a.protected && len(a.running()) == 0 && a.after == Fails && len(a.Maybe) > 0 && !slices.ContainsFunc(a.otherRoutes(), func(route *mirrors.Route) bool {
+	return proof{!a.protected && len(a.running()) == 0 && a.after == Fails && len(a.rarely().maybe) > 0 && !slices.ContainsFunc(a.otherRoutes(), func(route *mirrors.Route) bool {
 		maybe := a.weigh(route, a.found, true)
 		return !fails(&maybe)
 	})}

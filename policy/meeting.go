@@ -41,8 +41,10 @@ func (p *Plan) setMeetings() {
 		return
 	}
 	for i := range p.Reroutes {
-		if p.Reroutes[i].Puller == mirrors.Nodes {
-			p.Reroutes[i].meetings = m.forReroute(&p.Reroutes[i])
+		if r := &p.Reroutes[i]; r.Puller == mirrors.Nodes {
+			rare := r.rarely()
+			rare.meetings = m.forReroute(r)
+			r.setRare(rare)
 		}
 	}
 }

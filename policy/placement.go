@@ -55,14 +55,15 @@ func platformOf(n *corev1.Node) string {
 // busy without end.
 const maxPlacements = 1000
 
-// A nodeSite holds the platforms of the nodes on which pods may run. It is safe for concurrent use.
+// A nodeSite holds the platforms of the nodes on which pods may run, and what a change does that is the same for all. It is safe for concurrent use.
 type nodeSite struct {
 	nodes     []*corev1.Node
 	platforms []string // of all nodes
 	// podsListed reports whether all pods of a namespace are known, so that what none of them has run did not run lately.
 	podsListed func(namespace string) bool
-	insecure   []string // insecureRegistries after the change
-	unknown    bool     // whether there are nodes, or may be, of which the platforms are not known
+	insecure   []string            // insecureRegistries after the change
+	never      map[string][]string // the objects behind NeverContactSource after the change, by source
+	unknown    bool                // whether there are nodes, or may be, of which the platforms are not known
 
 	mu    sync.Mutex
 	known map[*Placement][]string

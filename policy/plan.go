@@ -134,7 +134,7 @@ func (o Outline) Plan() Plan {
 		known: &known, site: siteOf(&known),
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
-	p.site.insecure = c.After.Registries.InsecureRegistries
+	p.site.insecure, p.site.never = c.After.Registries.InsecureRegistries, neverContact(c.After)
 	for k, variant := range o.variants {
 		on, r := c.at(variant.Set.Pool), o.resolved[k]
 		p.BeforeUnknown = p.BeforeUnknown || r.before == nil
@@ -177,7 +177,7 @@ func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
 // a registry whose CAs change; and those that no node can parse.
 func (c Change) reroutes(r resolution, known *Cluster, current []*CurrentConfig, s *Settings, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
 	differing := sync.OnceValue(func() []*CurrentConfig { return r.differing(current) })
-	maker := rerouteMaker{r, known, differing, s, neverContact(c.After), c.retrusted()}
+	maker := rerouteMaker{r, known, differing, s, c.retrusted()}
 	own := r.ownPolicies()
 	most := known.Images.Len()
 	if len(maker.hosts) > 0 {
@@ -222,8 +222,7 @@ type rerouteMaker struct {
 	known    *Cluster
 	current  func() []*CurrentConfig
 	settings *Settings
-	never    map[string][]string // the objects behind NeverContactSource, by source
-	hosts    map[string]bool     // whose CAs change
+	hosts    map[string]bool // whose CAs change
 }
 
 // reroute returns the Reroute of img for pods of a namespace, and whether the change alters
@@ -240,11 +239,9 @@ func (m *rerouteMaker) reroute(img Image, namespace string) (Reroute, bool, erro
 	if !changed && !concerned {
 		return Reroute{}, false, nil
 	}
-	reroute := Reroute{Image: m.settings.asPulled(img, &to, m.known), Namespace: namespace, Before: from, After: to, BeforeUnknown: m.before == nil, Never: m.never[to.Entry]}
-	if changed && from.Entry != "" && to.Entry != from.Entry && m.after.Has(from.Entry) {
-		reroute.HiddenBy = to.Entry
-	}
-	reroute.Maybe, reroute.current = m.maybe(img.Ref, namespace), currentRoutes(m.current(), img.Ref, namespace, from)
+	reroute := Reroute{Image: m.settings.asPulled(img, &to, m.known), Namespace: namespace, Before: from, After: to, BeforeUnknown: m.before == nil}
+	reroute.hidden = changed && from.Entry != "" && to.Entry != from.Entry && m.after.Has(from.Entry)
+	reroute.setRare(rarity{maybe: m.maybe(img.Ref, namespace), current: currentRoutes(m.current(), img.Ref, namespace, from)})
 	if m.known.OtherCredentials != nil {
 		reroute.OtherCredentials = m.known.OtherCredentials(img.Ref)
 	}
@@ -286,7 +283,7 @@ func (p *Plan) addReroutes(reroutes []Reroute, malformed []Image, pools []string
 	for _, reroute := range reroutes {
 		same := slices.IndexFunc(known[reroute.Image.Ref], func(i int) bool {
 			return p.Reroutes[i].Namespace == reroute.Namespace && p.Reroutes[i].brought == reroute.brought && p.Reroutes[i].Before.Equal(reroute.Before) && p.Reroutes[i].After.Equal(reroute.After) &&
-				slices.EqualFunc(p.Reroutes[i].current, reroute.current, currentRoute.equal)
+				slices.EqualFunc(p.Reroutes[i].rarely().current, reroute.rarely().current, currentRoute.equal)
 		})
 		if same >= 0 {
 			if of := &p.Reroutes[known[reroute.Image.Ref][same]].Pools; len(*of) > 0 {

@@ -1,22 +1,24 @@
 package policy
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
 
 // byImage groups the reroutes by image. An image has several where the nodes of some pools
 // take another route.
-func (p Plan) byImage() [][]Reroute {
-	groups := make([][]Reroute, 0, len(p.Reroutes))
-	for i := range p.Reroutes {
-		if n := len(groups); n > 0 && groups[n-1][0].Image.Ref == p.Reroutes[i].Image.Ref {
-			groups[n-1] = p.Reroutes[i-len(groups[n-1]) : i+1]
-			continue
+func (p Plan) byImage() iter.Seq[[]Reroute] {
+	return func(yield func([]Reroute) bool) {
+		for i, end := 0, 0; i < len(p.Reroutes); i = end {
+			for end = i + 1; end < len(p.Reroutes) && p.Reroutes[end].Image.Ref == p.Reroutes[i].Image.Ref; {
+				end++
+			}
+			if !yield(p.Reroutes[i:end]) {
+				return
+			}
 		}
-		groups = append(groups, p.Reroutes[i:i+1])
 	}
-	return groups
 }
 
 // worst judges the reroutes of one image and returns the worst result: a denial, or else the

@@ -2,7 +2,7 @@ package policy
 
 import "github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 
-// A Reroute is an image whose route a change alters.
+// A Reroute is an image whose route a change alters. There may be 100,000: what few have is in rare.
 type Reroute struct {
 	Image Image
 	// Puller is who takes the routes. Each Reroute of an image is of the consumers of one.
@@ -21,15 +21,14 @@ type Reroute struct {
 	brought bool
 	// pinned is set, in addition, if it does so by PinnedImageSets.
 	pinned bool
+	// hidden is set if After.Entry covers the image instead of a wider entry, that of Before, which is still there.
+	hidden bool
 	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
 	// whether the image is protected; and what is known of the nodes, and who reads signatures at the places of all reroutes.
 	platforms, onePlatform bool
 	protected              bool
 	site                   *nodeSite
 	readers                Readers
-	// Maybe are routes that nodes may take today, where BeforeUnknown: by the objects in force, and
-	// by none at all.
-	Maybe []mirrors.Route
 	// Namespace is that of all consumers of Image here, where nodes hold its pods to a signature
 	// policy of their own; "" for all others. Each Reroute of an image is of other consumers
 	// then.
@@ -37,15 +36,42 @@ type Reroute struct {
 	// Pools are the MachineConfigPools whose nodes take these routes, where others take
 	// others; none if all nodes do. Each Reroute of an image is of other pools then.
 	Pools []string
-	// HiddenBy is the scope of the narrower entry that covers the image after the
-	// change instead of a wider one that is still there; "" if there is none.
-	HiddenBy string
-	// Never are the objects that make the source of the entry After.Entry
-	// NeverContactSource, by name ("ImageTagMirrorSet apps").
-	Never []string
 
+	rare *rarity // nil for none
+}
+
+// A rarity holds the fields that few reroutes have.
+type rarity struct {
+	// maybe are routes that nodes may take today, where BeforeUnknown: by the objects in force, and
+	// by none at all.
+	maybe []mirrors.Route
 	// current are the routes that nodes take today by what they have, where these are not Before.
 	current []currentRoute
 	// meetings are the places of After where nodes look for other images too.
 	meetings []meeting
+}
+
+// never returns the objects that make the source of After.Entry NeverContactSource ("ImageTagMirrorSet apps"), if nodes
+// get to know that by the change.
+func (r *Reroute) never() []string {
+	if r.site == nil || r.settled || r.Puller != mirrors.Nodes {
+		return nil
+	}
+	return r.site.never[r.After.Entry]
+}
+
+// rarely returns what few reroutes have, as far as r does.
+func (r *Reroute) rarely() rarity {
+	if r.rare == nil {
+		return rarity{}
+	}
+	return *r.rare
+}
+
+// setRare sets what rarely returns.
+func (r *Reroute) setRare(rare rarity) {
+	if r.rare = nil; len(rare.maybe)+len(rare.current)+len(rare.meetings) > 0 {
+		some := rare // else rare would be on the heap in any case
+		r.rare = &some
+	}
 }

@@ -134,7 +134,7 @@ func (a *assessment) shared(met meeting, fact *Fact, served bool) (Finding, bool
 // meetingAt returns where nodes look for other images too: at the place that serves the image or, where
 // that is not known, at one that may.
 func (a *assessment) meetingAt(l mirrors.Location, served bool) (meeting, bool) {
-	for _, met := range a.meetings {
+	for _, met := range a.rarely().meetings {
 		if served && mirrors.SamePlace(met.at.Ref, l.Ref) || !served && a.mayServe(met.at) {
 			return met, true
 		}

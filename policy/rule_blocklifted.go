@@ -8,13 +8,13 @@ import "fmt"
 // source that was closed for all of quay.io. That breaks no pull, but those who closed
 // the source will want to know.
 func blockLifted(a *assessment) (Finding, bool) {
-	if a.HiddenBy == "" || a.After.Err != nil || !a.Before.SourceBlocked() || a.After.SourceBlocked() {
+	if !a.hidden || a.After.Err != nil || !a.Before.SourceBlocked() || a.After.SourceBlocked() {
 		return Finding{}, false
 	}
 	return Finding{
 		Severity: Warn,
-		Reason:   fmt.Sprintf("the narrower source %s lifts the block of %s: nodes may contact the source again", a.HiddenBy, a.Before.Entry),
+		Reason:   fmt.Sprintf("the narrower source %s lifts the block of %s: nodes may contact the source again", a.After.Entry, a.Before.Entry),
 		Detail:   a.places(),
-		Remedy:   []string{fmt.Sprintf("set NeverContactSource for %s too, once a mirror serves it", a.HiddenBy)},
+		Remedy:   []string{fmt.Sprintf("set NeverContactSource for %s too, once a mirror serves it", a.After.Entry)},
 	}, true
 }

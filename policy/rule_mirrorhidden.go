@@ -16,7 +16,7 @@ import (
 // It denies where the image is then not (or not verifiably) on its route, and
 // warns where it still is.
 func mirrorHidden(a *assessment) (Finding, bool) {
-	if a.HiddenBy == "" || a.After.Err != nil {
+	if !a.hidden || a.After.Err != nil {
 		return Finding{}, false
 	}
 	lost := a.lostMirrors()
@@ -25,10 +25,10 @@ func mirrorHidden(a *assessment) (Finding, bool) {
 	}
 	f := Finding{
 		Severity: Warn,
-		Reason:   fmt.Sprintf("the narrower source %s takes away its mirror from %s", a.HiddenBy, a.Before.Entry),
+		Reason:   fmt.Sprintf("the narrower source %s takes away its mirror from %s", a.After.Entry, a.Before.Entry),
 		Detail:   append([]string{"loses " + text.ShortDigest(lost[0].Ref) + ": " + describe(a.found.At(lost[0]))}, a.places()...),
 		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
-			a.HiddenBy, kindFor(a.Image.Ref), a.Before.Entry, pullType(a.Image.Ref))},
+			a.After.Entry, kindFor(a.Image.Ref), a.Before.Entry, pullType(a.Image.Ref))},
 	}
 	if !a.after.Found() {
 		f.Severity = a.unlessBroken()

@@ -29,10 +29,10 @@ func noRoute(a *assessment) (Finding, bool) {
 		Detail:   a.places(),
 		Remedy:   []string{"let nodes contact the source, or a mirror of it"},
 	}
-	if len(a.Never) > 0 && !a.hasMirror() {
+	if never := a.never(); len(never) > 0 && !a.hasMirror() {
 		f.Reason = fmt.Sprintf("NeverContactSource blocks pulls by %s too, and they have no mirror there", pullType(a.Image.Ref))
 		f.Remedy = []string{fmt.Sprintf("use AllowContactingSource in %s, or give %s mirrors in %s first",
-			strings.Join(a.Never, " and "), a.After.Entry, kindFor(a.Image.Ref))}
+			strings.Join(never, " and "), a.After.Entry, kindFor(a.Image.Ref))}
 	}
 	return f, true
 }

@@ -25,8 +25,14 @@ type renewal struct {
 	since time.Time
 }
 
+// mostAsked are as many as are kept fresh (presence.Options.MaxKept).
+const mostAsked = 50_000
+
 func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, next NextLookups, again renewal) Record {
 	facts, asked := r.lookUp(ctx, registries, next, again)
+	if len(asked) > mostAsked {
+		asked = slices.Clone(asked[:mostAsked]) // without the memory of the rest
+	}
 	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: r.decide(plan, facts), Notes: r.notes()}
 }
 

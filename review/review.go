@@ -105,7 +105,7 @@ type Record struct {
 	Read  time.Time
 	Plan  policy.Plan
 	Facts policy.Facts
-	// Asked are the locations that were looked up, the most important first: those to keep
+	// Asked are the locations that were looked up, the most important first, 50,000 at most: those to keep
 	// fresh where the same change may be reviewed again.
 	Asked   []mirrors.Location
 	Verdict policy.Verdict

@@ -2,7 +2,6 @@ package presence
 
 import (
 	"cmp"
-	"container/list"
 	"reflect"
 	"time"
 
@@ -15,36 +14,42 @@ import (
 type memory struct {
 	most  int
 	facts map[mirrors.Location]*memo
-	byAge *list.List // of *memo, the oldest in front
+	ends  memo // of a ring: the oldest comes after it, the youngest before
 }
 
 // A memo is a fact with what determines how long it counts. It does not change once it is in
-// a memory.
+// a memory, but for its neighbours by age.
 type memo struct {
 	location   mirrors.Location
 	fact       *policy.Fact
 	learned    time.Time
 	generation uint64
-	age        *list.Element // in memory.byAge
+	older      *memo
+	younger    *memo
 }
 
 func newMemory(most int) *memory {
-	return &memory{most: most, facts: map[mirrors.Location]*memo{}, byAge: list.New()}
+	m := &memory{most: most, facts: map[mirrors.Location]*memo{}}
+	m.ends.older, m.ends.younger = &m.ends, &m.ends
+	return m
 }
+
+// leave takes m out of its ring.
+func (m *memo) leave() { m.older.younger, m.younger.older = m.younger, m.older }
 
 // put remembers learned instead of what was known about its location, whose reference must be no
 // part of a larger object: it would keep that in memory.
 func (m *memory) put(learned memo) {
 	if known := m.facts[learned.location]; known != nil {
-		learned.location, learned.age = known.location, known.age
-		learned.age.Value = &learned
-		m.byAge.MoveToBack(learned.age)
-	} else {
-		learned.age = m.byAge.PushBack(&learned)
+		learned.location = known.location
+		known.leave()
 	}
+	learned.older, learned.younger = m.ends.older, &m.ends
+	learned.older.younger, m.ends.older = &learned, &learned
 	m.facts[learned.location] = &learned
-	for m.byAge.Len() > m.most {
-		oldest := m.byAge.Remove(m.byAge.Front()).(*memo)
+	for len(m.facts) > m.most {
+		oldest := m.ends.younger
+		oldest.leave()
 		delete(m.facts, oldest.location)
 	}
 }

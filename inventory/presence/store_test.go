@@ -314,7 +314,11 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 100 {
 		s.Presence(t.Context(), []mirrors.Location{{Ref: fmt.Sprintf("h.io/a@%d", i)}})
 	}
-	if n := len(s.memory.facts); n != 10 || s.memory.byAge.Len() != 10 {
+	inRing := 0
+	for m := s.memory.ends.younger; m != &s.memory.ends; m = m.younger {
+		inRing++
+	}
+	if n := len(s.memory.facts); n != 10 || inRing != 10 {
 		t.Errorf("%d facts are kept, want 10", n)
 	}
 	s.Presence(t.Context(), []mirrors.Location{{Ref: "h.io/a@99"}})

@@ -36,7 +36,7 @@ func newLocator(r review.Record, c Change) *locator {
 	for i := range r.Plan.Reroutes {
 		reroute := &r.Plan.Reroutes[i]
 		scopes := p.scopes[reroute.Image.Ref]
-		for _, scope := range []string{reroute.After.Entry, reroute.HiddenBy, reroute.Before.Entry} {
+		for _, scope := range []string{reroute.After.Entry, reroute.Before.Entry} {
 			if scope != "" && !slices.Contains(scopes, scope) {
 				scopes = append(scopes, scope)
 			}

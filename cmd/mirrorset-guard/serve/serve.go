@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -190,7 +189,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	reviewer := g.world.Reviewer()
-	reviewer.SettingsNow, reviewer.Limiter, reviewer.InForce = g.currentSettings, review.NewLimiter(runtime.GOMAXPROCS(0)), new(review.InForce)
+	reviewer.SettingsNow, reviewer.Limiter, reviewer.InForce = g.currentSettings, review.NewLimiter(memory.Processors()), new(review.InForce)
 	if err := g.prepareStanding(cluster, reviewer); err != nil {
 		return nil, err
 	}
