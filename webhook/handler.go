@@ -59,6 +59,7 @@ type Handler struct {
 	metrics   *metrics
 	once      sync.Once
 	strangers strangersBudget
+	dryRuns   dryRuns
 }
 
 var _ admission.Handler = (*Handler)(nil)

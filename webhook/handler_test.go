@@ -8,7 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -703,4 +706,72 @@ func TestDryRuns(t *testing.T) {
 			t.Error("without one, nobody is asked")
 		}
 	}
+}
+
+// TestDryRunsAtOnce: of dry runs that are the same one is judged, as long as it is under way, and shared as of now. Anything
+// else, anybody else and whoever comes later has a review of his own.
+func TestDryRunsAtOnce(t *testing.T) {
+	object := func(was, is string) func(*admission.Request) {
+		return func(r *admission.Request) { r.Object = rawText(strings.Replace(string(r.Object.Raw), was, is, 1)) }
+	}
+	for what, tt := range map[string]struct {
+		second  func(*admission.Request)
+		after   time.Duration
+		reviews int32
+	}{
+		"the same":                   {func(r *admission.Request) { r.UID = "another" }, 0, 1},
+		"a creation's own uid":       {object(`"name":"apps"`, `"name":"apps","uid":"another"`), 0, 1},
+		"another user":               {func(r *admission.Request) { r.UserInfo.Username = "bob" }, 0, 2},
+		"another group":              {func(r *admission.Request) { r.UserInfo.Groups = []string{"on-call"} }, 0, 2},
+		"another spec":               {object("quay.io/new", "quay.io/other"), 0, 2},
+		"no dry run":                 {func(r *admission.Request) { r.DryRun = nil }, 0, 2},
+		"once misses may be too old": {func(*admission.Request) {}, DryRunMisses, 2},
+		"the first gives up":         {func(*admission.Request) {}, -1, 2},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := &slowReviewer{}
+				h := &Handler{Options: Options{Reviewer: slow}}
+				first := dryRun(creation(tagMirrorSet("apps", "quay.io/new")))
+				second := first
+				tt.second(&second)
+				ctx, leave := context.WithCancel(quiet(t))
+				var all sync.WaitGroup
+				all.Go(func() { h.Handle(ctx, first) })
+				time.Sleep(tt.after)
+				synctest.Wait()
+				all.Go(func() {
+					if !h.Handle(quiet(t), second).Allowed {
+						t.Error("the second is refused")
+					}
+				})
+				synctest.Wait()
+				if tt.after < 0 {
+					leave()
+				}
+				all.Wait()
+				leave()
+				if slow.reviews.Load() != tt.reviews || tt.reviews == 1 && slow.renewed.Load() != 1 || len(h.dryRuns.under) > 0 {
+					t.Errorf("%d reviews, %d renewed, %d left", slow.reviews.Load(), slow.renewed.Load(), len(h.dryRuns.under))
+				}
+			})
+		})
+	}
+}
+
+// A slowReviewer admits everything, and counts.
+type slowReviewer struct{ reviews, renewed atomic.Int32 }
+
+func (s *slowReviewer) Review(ctx context.Context, _ mirrors.Edit, _ policy.Requester) (review.Record, error) {
+	s.reviews.Add(1)
+	select {
+	case <-time.After(2 * DryRunMisses):
+	case <-ctx.Done():
+	}
+	return review.Record{Verdict: policy.Verdict{Allowed: true}}, ctx.Err()
+}
+
+func (s *slowReviewer) Renew(_ context.Context, _ mirrors.Edit, _ policy.Requester, r review.Record) (review.Record, error) {
+	s.renewed.Add(1)
+	return r, nil
 }

@@ -176,6 +176,9 @@ func (j *judgement) admits(ctx context.Context, r review.Record) bool {
 func (j *judgement) askAlone(ctx context.Context) (review.Record, error) {
 	ctx, cancel := j.o.keepBack(ctx)
 	defer cancel()
+	if j.request.isDryRun() {
+		return j.reviewDryRun(ctx, j.reviewer(), j.request, j.edit, j.request.requester())
+	}
 	return j.reviewer().Review(ctx, j.edit, j.request.requester())
 }
 

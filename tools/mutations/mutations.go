@@ -20,6 +20,10 @@ var mutations = []mutation{
 	{"labels are counted before they are decoded", "webhook/request.go", "if len(m.labels) == maxLabels {", "if false {", "./webhook", "TestHugeReviews"},
 	{"plans of many images are made one at a time", "review/limiter.go", "l == nil || images <= fewImages", "l == nil || images > 0", "./review", "TestWideReviews"},
 	{"plans of fewer share what one of many takes", "review/limiter.go", "of, n, spared := l.some, int64(images)", "of, n, spared := l.some, int64(1)", "./review", "TestWideReviews"},
+	{"the same dry run is not judged twice at once", "webhook/dryruns.go", "other != nil && own.mayShare(other)", "false", "./webhook", "TestDryRunsAtOnce"},
+	{"a dry run is shared by one user alone", "webhook/dryruns.go", "m.override, r.UserInfo, known", "m.override, known", "./webhook", "TestDryRunsAtOnce"},
+	{"a dry run is shared while its misses count", "webhook/dryruns.go", "r.began.Sub(other.began) < DryRunMisses", "true", "./webhook", "TestDryRunsAtOnce"},
+	{"a dry run that is shared is judged as of now", "webhook/dryruns.go", "if err != nil || !shared {", "if err != nil || shared {", "./webhook", "TestDryRunsAtOnce"},
 	// 2: forged reviews change nothing
 	{"an override is reported once it is in force", "webhook/override.go", "c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }", "c.Confirms = func(mirrors.Set) bool { return true }\n\to.announcement.stored(true)", "./webhook", "TestForgedOverride"},
 	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == \"\" || o.GetUID() == r.put.uid", "return o == nil || o.GetUID() != \"-\"", "./webhook", "TestForgedOverride|TestSlowedDown"},
