@@ -22,6 +22,8 @@ const (
 	maxBody = 8 << 20
 	// smallBody is several times what the review of a mirror set has that a person writes.
 	smallBody = 64 << 10
+	// likelyBody has come of a body that is likely to come as a whole: one that trickles takes no more memory.
+	likelyBody = 512 << 10
 	// leastBody is the least size that a review counts with, for its memory besides the body.
 	leastBody = 16 << 10
 	// maxSmall and maxLarge bound the bodies of all reviews under way of either kind of sender, the small
@@ -170,13 +172,17 @@ func (in *incoming) read(most int, until func(came int) time.Time) (whole bool, 
 
 // rest reads the rest of a body that is announced to be so large, a negative number if it is not.
 func (in *incoming) rest(size int64) error {
-	if more := int(size) - len(in.text); more > 0 {
-		in.text = slices.Grow(in.text, more) // so that nothing is copied; there is one such body at a time
+	start, before := time.Now(), len(in.text)
+	until := func(int) time.Time {
+		return start.Add(pause + time.Duration(len(in.text)-before)*time.Second/pace)
 	}
-	start := time.Now()
-	_, err := in.read(maxBody+1, func(came int) time.Time {
-		return start.Add(pause + time.Duration(came)*time.Second/pace)
-	})
+	whole, err := in.read(likelyBody, until)
+	if err == nil && !whole {
+		if more := int(size) - len(in.text); more > 0 {
+			in.text = slices.Grow(in.text, more) // so that not much is copied
+		}
+		_, err = in.read(maxBody+1, until)
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return errSlow
 	}
