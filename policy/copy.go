@@ -205,7 +205,7 @@ func (a *assessment) isMirror(l mirrors.Location) bool {
 func (a *assessment) origins(but mirrors.Location) (from []mirrors.Location, digest string, found bool) {
 	for _, whole := range []bool{true, false} {
 		for _, at := range slices.Concat(a.oldRoute.open(), a.newRoute.open()) {
-			l, f := at.Location.Bare(), at.fact
+			l, f := at.Bare(), at.fact
 			if f.Presence != Present || mirrors.SamePlace(at.Ref, but.Ref) || f.isWhole() != whole || slices.Contains(from, l) || len(from) > 0 && f.Digest != digest {
 				continue
 			}
@@ -216,7 +216,7 @@ func (a *assessment) origins(but mirrors.Location) (from []mirrors.Location, dig
 	case len(from) > 0:
 		return from, digest, true
 	case n > 0:
-		return []mirrors.Location{a.After.Sources[n-1].Location.Bare()}, "", false // containers/image puts the source last
+		return []mirrors.Location{a.After.Sources[n-1].Bare()}, "", false // containers/image puts the source last
 	default:
 		return []mirrors.Location{{Ref: a.Image.Ref}}, "", false
 	}

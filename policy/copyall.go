@@ -55,7 +55,7 @@ func (p Plan) Undetermined(facts Facts) []Undetermined {
 		places := a.newRoute.mirrors()
 		at := places[max(0, slices.IndexFunc(places, func(at place) bool { return at.fact.isUndetermined() }))]
 		seen[a.Image.Ref] = true
-		open = append(open, Undetermined{a.Image, at.Location.Bare(), describe(at.fact)})
+		open = append(open, Undetermined{a.Image, at.Bare(), describe(at.fact)})
 	}
 	return open
 }

@@ -162,7 +162,6 @@ func (f Facts) At(l mirrors.Location) *Fact {
 	return &notAsked
 }
 
-// on returns what is known about the sources of a route, in their order.
 // HasUnknown reports whether something was asked for that is not known yet.
 func (f Facts) HasUnknown() bool {
 	for _, fact := range f {
