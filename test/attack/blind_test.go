@@ -72,6 +72,41 @@ func testBlind(t *testing.T, s *stage) {
 	s.hand(t, "", "delete", "pod", "late", "-n", "shop", "--now")
 }
 
+// testDeadImage: an image that never ran, which a tenant names in whatever way, decides about nobody else's change.
+func testDeadImage(t *testing.T, s *stage) {
+	s.push(t, "quay.io/dead/cart:v1")
+	s.push(t, "mirror.example.com/dead/cart:v1")
+	known := s.guards[0].Value("mirrorset_guard_inventory_images", "")
+	container := func(secret, image string) string {
+		return fmt.Sprintf("{imagePullSecrets: [{name: %s}], restartPolicy: RESTART, containers: [{name: c, image: \"quay.io/dead/%s:v1\"}]}", secret, image)
+	}
+	objects := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: idle}}", "{apiVersion: v1, kind: Secret, metadata: {name: junk, namespace: idle}, type: kubernetes.io/dockerconfigjson, stringData: {.dockerconfigjson: '{\"auths\": {\"quay.io\": {\"auth\": \"eDp4\"}}}'}}"}
+	for _, secret := range []string{"missing", "junk"} {
+		for kind, of := range map[string]string{
+			"Pod": "v1 spec: POD", "PodTemplate": "v1 template: {spec: POD}", "ReplicaSet": "apps/v1 spec: {replicas: 0, SELECTOR}", "Deployment": "apps/v1 spec: {replicas: 0, SELECTOR}", "StatefulSet": "apps/v1 spec: {replicas: 0, serviceName: x, SELECTOR}",
+			"DaemonSet": "apps/v1 spec: {SELECTOR}", "Job": "batch/v1 spec: {suspend: true, template: {spec: POD}}", "CronJob": "batch/v1 spec: {schedule: '@yearly', suspend: true, jobTemplate: {spec: {template: {spec: POD}}}}",
+		} {
+			version, spec, _ := strings.Cut(of, " ")
+			restart := "Always"
+			if version == "batch/v1" {
+				restart = "Never"
+			}
+			spec = strings.ReplaceAll(spec, "SELECTOR", "selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: POD}")
+			spec = strings.ReplaceAll(strings.ReplaceAll(spec, "POD", container(secret, strings.ToLower(kind)+"-"+secret)), "RESTART", restart)
+			objects = append(objects, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: idle}, %s}", version, kind, secret, spec))
+		}
+	}
+	s.hand(t, strings.Join(objects, "\n---\n"), "create", "-f", "-")
+	for _, g := range s.guards {
+		g.Eventually(t, "it knows of the images", func() bool { return int(g.Value("mirrorset_guard_inventory_images", "")-known) >= len(objects)-2 })
+	}
+	alice := s.as(t, "alice")
+	insist(t, func() error {
+		return alice.dryRun(t.Context(), tagSet("dead", "quay.io/dead", "mirror.example.com/dead"))
+	})
+	s.hand(t, strings.Join(objects[1:], "\n---\n"), "delete", "-f", "-", "--wait=false")
+}
+
 // testBlips: connections that are cut twice a second do not cost others' changes more than a second.
 func testBlips(t *testing.T, s *stage) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(campaign.Times(6, 60))*time.Second)

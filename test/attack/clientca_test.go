@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -20,6 +21,9 @@ import (
 // TestClientCA: with --client-ca only the API server is answered, which has a client certificate by its
 // AdmissionConfiguration; the file may be exchanged for one that has another CA.
 func TestClientCA(t *testing.T) {
+	if !campaign.On() { // which measures times
+		t.Parallel()
+	}
 	dir := t.TempDir()
 	clients, others := filepath.Join(dir, "clients"), filepath.Join(dir, "others")
 	for _, folder := range []string{clients, others} {

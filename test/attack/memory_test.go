@@ -79,7 +79,7 @@ func testMemory(t *testing.T, s *stage) {
 			meanwhile := make(chan *sample, 1)
 			go func() { meanwhile <- s.others(ctx, t, "alice") }()
 			var all sync.WaitGroup
-			const timeout = 30 * time.Second
+			timeout := time.Duration(campaign.Times(10, 30)) * time.Second // strangers wait for as long
 			var answered, late, none atomic.Int64
 			start, slots := time.Now(), make(chan struct{}, attack.atOnce)
 			for i := range attack.atOnce * campaign.Times(1, 3) {

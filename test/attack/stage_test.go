@@ -193,13 +193,19 @@ var hosts = []string{"quay.io", "mirror.example.com"}
 
 func (s *stage) start(t *testing.T, binary string, flags ...string) *guard {
 	t.Helper()
+	return s.startIn(t, nil, binary, flags...)
+}
+
+// startIn is start with variables of the environment.
+func (s *stage) startIn(t *testing.T, env []string, binary string, flags ...string) *guard {
+	t.Helper()
 	throughWire := *s.cluster
 	throughWire.Config = s.wire.Config
 	args := []string{"--kubeconfig", process.Kubeconfig(t, &throughWire, s.dir), "--tls-dir", filepath.Join(s.dir, "tls"), "--registry-ca", s.registryCA()}
 	for _, host := range hosts {
 		args = append(args, "--resolve", host+"="+s.front.Addr(host))
 	}
-	p := process.Start(t, binary, append(args, flags...)...)
+	p := process.StartIn(t, env, binary, append(args, flags...)...)
 	return &guard{p, p.Proxy(s.ca)}
 }
 
