@@ -3,7 +3,6 @@ package standing
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -19,17 +18,12 @@ func reachability(r review.Record) map[string]bool {
 	for k := range r.Plan.Reroutes {
 		for _, l := range r.Plan.Reroutes[k].After.Mirrors() {
 			if f, known := r.Facts[l]; known && f.Presence != policy.Unknown {
-				host := hostOf(l)
+				host := mirrors.HostOf(mirrors.OneSpelling(l.Ref))
 				answers[host] = answers[host] || f.Presence != policy.Unreachable
 			}
 		}
 	}
 	return answers
-}
-
-func hostOf(l mirrors.Location) string {
-	host, _, _ := strings.Cut(mirrors.OneSpelling(l.Ref), "/")
-	return host
 }
 
 // tellReachability logs each registry whose state is not the one that is noted in known, and

@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
@@ -28,7 +27,7 @@ func TestReachability(t *testing.T) {
 	}
 	at := func(host string, presences ...policy.Presence) {
 		for l, f := range record.Facts {
-			if hostOf(l) == host && len(presences) > 0 {
+			if l.Host() == host && len(presences) > 0 {
 				f.Presence, presences = presences[0], presences[1:]
 			}
 		}
@@ -50,9 +49,6 @@ func TestReachability(t *testing.T) {
 		if got := reachability(record); !maps.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.reason, got, tt.want)
 		}
-	}
-	if got := hostOf(mirrors.Location{Ref: "mirror.example.com:5000/a/b:1"}); got != "mirror.example.com:5000" {
-		t.Errorf("host %q", got)
 	}
 }
 
