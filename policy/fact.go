@@ -172,6 +172,7 @@ func (f Facts) HasUnknown() bool {
 	return false
 }
 
+// on returns what is known about the sources of a route, in their order.
 func (f Facts) on(r *mirrors.Route) []*Fact {
 	facts := make([]*Fact, len(r.Sources))
 	f.fill(facts, r)

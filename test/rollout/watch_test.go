@@ -103,14 +103,3 @@ func (w *watching) soFar() []progress.Event {
 		})
 	}
 }
-
-// nodesThat returns the nodes of events of a type, in their order.
-func nodesThat(told []progress.Event, kind progress.Type) []string {
-	var nodes []string
-	for _, e := range told {
-		if e.Type == kind {
-			nodes = append(nodes, e.Node)
-		}
-	}
-	return nodes
-}
