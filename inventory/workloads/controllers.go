@@ -20,7 +20,7 @@ import (
 func StatefulSet(s *appsv1.StatefulSet) rollout.Controller {
 	c := rollout.Controller{
 		Namespace: s.Namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: s.Name},
-		Parallel: s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement, Owned: rollout.OwnerOf(s) != nil,
+		Parallel: s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement, Maker: rollout.NameOf(rollout.OwnerOf(s)),
 	}
 	if o := s.Spec.Ordinals; o != nil {
 		c.First = o.Start
@@ -43,8 +43,8 @@ func isUpdated(s *appsv1.StatefulSet) bool {
 func FailingController(o runtime.Object) *rollout.Controller {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
-		if rollout.OwnerOf(o) != nil {
-			return &rollout.Controller{Namespace: o.Namespace, Owner: rollout.Owner{Kind: "Deployment", Name: o.Name}, Owned: true}
+		if maker := rollout.NameOf(rollout.OwnerOf(o)); maker != "" {
+			return &rollout.Controller{Namespace: o.Namespace, Owner: rollout.Owner{Kind: "Deployment", Name: o.Name}, Maker: maker}
 		}
 	case *appsv1.ReplicaSet:
 		for _, c := range o.Status.Conditions {
@@ -78,7 +78,7 @@ type controller struct {
 	Owner     owner  `json:"owner"`
 	Parallel  bool   `json:"parallel,omitempty"`
 	First     int32  `json:"first,omitempty"`
-	Owned     bool   `json:"owned,omitempty"`
+	Maker     string `json:"maker,omitempty"`
 	Failure   string `json:"failure,omitempty"`
 
 	Template []container `json:"template,omitempty"`
@@ -87,7 +87,7 @@ type controller struct {
 // EncodeController returns a controller as a dump has it, in JSON.
 func EncodeController(c rollout.Controller) any {
 	template := each.Of(c.Template, func(c rollout.Container) container { return container(c) })
-	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Owned, c.Failure, template}
+	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Maker, c.Failure, template}
 }
 
 // DecodeController reads what EncodeController wrote.
@@ -100,7 +100,7 @@ func DecodeController(data []byte) (rollout.Controller, error) {
 		return rollout.Controller{}, errors.New("a controller without a name")
 	}
 	template := each.Of(c.Template, func(c container) rollout.Container { return rollout.Container(c) })
-	return rollout.Controller{Namespace: c.Namespace, Owner: rollout.Owner(c.Owner), Parallel: c.Parallel, First: c.First, Owned: c.Owned, Failure: c.Failure, Template: template}, nil
+	return rollout.Controller{Namespace: c.Namespace, Owner: rollout.Owner(c.Owner), Parallel: c.Parallel, First: c.First, Maker: c.Maker, Failure: c.Failure, Template: template}, nil
 }
 
 // CompareControllers compares controllers by namespace, kind and name.

@@ -53,12 +53,33 @@ func OwnerOf(o metav1.Object) *metav1.OwnerReference {
 	return &owners[0]
 }
 
-// Maker is the owner of b in words ("CephCluster data"), "" for none.
-func (b Budget) Maker() string {
-	if o := OwnerOf(b); o != nil {
-		return text.Line(o.Kind + " " + o.Name) // a budget's author may write any kind
+// NameOf names an owner in words ("CephCluster data"), "" for none.
+func NameOf(o *metav1.OwnerReference) string {
+	if o == nil {
+		return ""
 	}
-	return ""
+	return text.Line(o.Kind + " " + o.Name) // an author may write any kind
+}
+
+// Owner is that of b. A budget of routers belongs to their Deployment, and an IngressController makes both
+// (cluster-ingress-operator, pkg/operator/controller/ingress/poddisruptionbudget.go).
+func (b Budget) Owner() *metav1.OwnerReference {
+	o := OwnerOf(b)
+	if o != nil && o.Kind == "Deployment" && b.Namespace == "openshift-ingress" {
+		if name, ok := strings.CutPrefix(o.Name, "router-"); ok {
+			return &metav1.OwnerReference{APIVersion: "operator.openshift.io/v1", Kind: "IngressController", Name: name}
+		}
+	}
+	return o
+}
+
+// Maker is the owner of b in words, "" for none. No Deployment makes budgets: what makes it does.
+func (b Budget) Maker() string {
+	o := b.Owner()
+	if o != nil && strings.HasPrefix(o.APIVersion, "apps/") {
+		return "what makes " + NameOf(o)
+	}
+	return NameOf(o)
 }
 
 // Beside returns the unready pods outside of b that may be why its owner lets none of its own go (Rook: maxUnavailable 0 for

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // Pod is what a rollout depends on in a pod that has not ended, or is being deleted.
@@ -81,6 +83,49 @@ func (p *Pod) FailingImage() string {
 // Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
 type Owner struct{ Kind, Name string }
 
+// PodTemplateHash is the label by which a Deployment tells the pods of its ReplicaSets apart.
+const PodTemplateHash = "pod-template-hash"
+
+// Workload is what makes p, as people name it: its Owner, or the Deployment behind a ReplicaSet, which is named after it and the hash of
+// its template.
+func (p *Pod) Workload() Owner {
+	if p.Owner.Kind == "ReplicaSet" && p.Spec != nil {
+		if hash := p.Spec.Labels[PodTemplateHash]; hash != "" && strings.HasSuffix(p.Owner.Name, "-"+hash) {
+			return Owner{"Deployment", strings.TrimSuffix(p.Owner.Name, "-"+hash)}
+		}
+	}
+	return p.Owner
+}
+
+// Makers are the objects behind controllers of pods, by namespace and controller.
+type Makers map[string]map[Owner]string
+
+// NewMakers returns those of controllers.
+func NewMakers(controllers []Controller) Makers {
+	m := Makers{}
+	for _, c := range controllers {
+		if c.Maker == "" {
+			continue
+		}
+		if m[c.Namespace] == nil {
+			m[c.Namespace] = map[Owner]string{}
+		}
+		m[c.Namespace][c.Owner] = c.Maker
+	}
+	return m
+}
+
+// Of says in words which object says how many pods like p there are, where an operator makes them by it; "" for none. Where the owner
+// of a pod is of no kind of Kubernetes' own (StrimziPodSet), it is that.
+func (m Makers) Of(p *Pod) string {
+	switch w := p.Workload(); w.Kind {
+	case "", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "Node":
+		return m[p.Namespace][w]
+	default:
+		return text.Line(w.Kind + " " + w.Name)
+	}
+}
+
 // Controller says how a controller creates pods.
 type Controller struct {
 	Namespace string
@@ -93,8 +138,8 @@ type Controller struct {
 	// Template are the containers of the pods that a StatefulSet makes from now on, if they may differ from those of the pods that are
 	// there: by updateStrategy OnDelete, or while an update is under way.
 	Template []Container
-	// Owned says that it has an owner itself, which takes changes of others back.
-	Owned bool
+	// Maker is what owns it in turn, in words ("Kafka main"), and takes changes of others back; "" for none.
+	Maker string
 	// Failure is why a ReplicaSet or ReplicationController could not make its last pod (condition
 	// ReplicaFailure), "" if it could; cut.
 	Failure string

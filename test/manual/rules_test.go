@@ -47,7 +47,7 @@ var advices = map[string]advice{
 	policy.PinnedImageMissing:  {"Mirror the image, or take it out of the set. A set needs a label that a pool's machineConfigSelector asks for, images by digest, and at most 500 of them; a pool takes 100 sets.", "What a set has named before, for the same pool, is never in the way of a change to it."},
 	policy.RolloutStalls:       {"Make the image pullable by its new route before nodes are drained, or give the budget room. `mirrorset-guard check --simulate` shows the rollout step by step.", ""},
 	policy.DrainLosesPod:       {"Mirror the image again, or copy it back to where its route leads. It is lost today; the drain only makes it felt.", ""},
-	policy.DrainBlocked:        {"Scale the workload up, or relax its budget for the time of the rollout. Leave a budget that has an owner to that.", ""},
+	policy.DrainBlocked:        {"Scale the workload up, or relax its budget for the time of the rollout. Leave a budget or a workload that has an owner to that.", ""},
 	policy.RolloutBusy:         {"Wait for the rollout that is under way (`mirrorset-guard rollout watch`), or repair the pool first.", ""},
 	policy.RescueMissing:       {"Copy the image to the mirror, with the command of the finding, or with `mirrorset-guard sync --rescue`. `mirrorset-guard inventory --rescue` lists all such images.", ""},
 	policy.BuildFails:          {"Copy the image to the mirror, with the command of the finding, or start the build from another.", "Builds that nobody starts any more are found in BuildConfigs: delete those. With `deny`, a change waits for every image that a build names."},

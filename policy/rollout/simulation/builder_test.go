@@ -248,7 +248,7 @@ func makeBudget(words string) *policyv1.PodDisruptionBudget {
 }
 
 // A scene is a cluster in lines: "pool ...", "node ...", "KIND N1,N2 SPEC" (pods, with KIND of
-// their owner, "bare" for none; "OrderedReady" and "Parallel" are StatefulSets that are known, and
+// their owner, "bare" for none; "OrderedReady" and "Parallel" are StatefulSets that are known, "owned" is one of an operator, and
 // "StatefulSet" is one that is not; "refused" is a ReplicaSet that could not make its last pod), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
 // lines that follow, "enforce LEVEL VERSION" of pod security, "quota NAME RESOURCE=USED/HARD", where USED may be "?". Images are pulled by their
 // name: one with "new-fails" in it fails after the change, "old-fails" before it, "fails" by
@@ -313,11 +313,13 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 				c.Controllers = append(c.Controllers, rollout.Controller{
 					Namespace: namespace, Owner: rollout.Owner{Kind: kind, Name: app}, Failure: "the pod is forbidden",
 				})
-			case "OrderedReady", "Parallel":
+			case "OrderedReady", "Parallel", "owned":
 				app, _, _ := strings.Cut(spec, " ")
-				c.Controllers = append(c.Controllers, rollout.Controller{
-					Namespace: namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: app}, Parallel: kind == "Parallel",
-				})
+				made := rollout.Controller{Namespace: namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: app}, Parallel: kind != "OrderedReady"}
+				if kind == "owned" {
+					made.Maker = "Store data"
+				}
+				c.Controllers = append(c.Controllers, made)
 				kind = "StatefulSet"
 			}
 			for _, p := range makePods(kind, spec, strings.Split(at, ",")...) {

@@ -36,6 +36,7 @@ type cluster struct {
 	ends        map[endKey]bool
 	routes      map[*nodeSet][]int32
 	mobile      *mobileDemand
+	makers      rollout.Makers
 	sinceAsked  int
 	stopped     bool
 }

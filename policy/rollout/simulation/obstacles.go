@@ -65,7 +65,27 @@ func (o *Obstacle) with(w *cluster, i int32) {
 	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].Name) {
 		o.Nodes = append(o.Nodes, w.nodes[p.node].Name)
 	}
-	o.Router = o.Router || p.Namespace == "openshift-ingress" && strings.HasPrefix(p.Name, "router-")
+	o.Router = o.Router || isRouter(p)
+}
+
+func isRouter(p *pod) bool {
+	return p.Namespace == "openshift-ingress" && strings.HasPrefix(p.Name, "router-")
+}
+
+// order has the object by which an operator makes a pod do what helps, where there is one: the operator takes back what others do.
+func (w *cluster) order(i int32, what string) string {
+	if w.makers == nil {
+		w.makers = rollout.NewMakers(w.in.Cluster.Controllers)
+	}
+	p := &w.pods[i]
+	switch maker := w.makers.Of(p.Pod); {
+	case isRouter(p):
+		return "have their IngressController " + what
+	case maker != "":
+		return "have " + maker + " " + what
+	default:
+		return what
+	}
 }
 
 // budgetObstacles are those that budgets make.
@@ -134,7 +154,9 @@ func (w *cluster) noEviction(b *budget, refused []int32, ready int) Obstacle {
 		o.Why, o.Help = b.never, "change the budget"
 	case b.most <= b.desired:
 		o.Why = b.asksForAll()
-		o.Help = "run more replicas, or let the budget allow one to be unavailable"
+		if o.Help = w.order(refused[0], "run more replicas"); !o.Router {
+			o.Help += ", or let the budget allow one to be unavailable"
+		}
 	default:
 		o.Why = fmt.Sprintf("%s of %s %s ready, and %s to be", text.Number(ready), text.Count(len(b.pods), "pod"), isAre(ready), text.Plural(b.desired, "has", "have"))
 		o.Help = "see to the pods that are not ready: " + text.Names(w.notReady(b), namesShown)
@@ -145,7 +167,7 @@ func (w *cluster) noEviction(b *budget, refused []int32, ready int) Obstacle {
 
 // leftToOwner leaves a budget that is owned to its owner: it says what that may wait for.
 func (w *cluster) leftToOwner(o Obstacle, b *budget) Obstacle {
-	if b.Maker() == "" {
+	if b.Maker() == "" || o.Router { // of a router's, its IngressController lifts nothing
 		return o
 	}
 	o.Help = "see to " + b.Maker() + ", which made the budget, and lifts it by itself"
@@ -187,7 +209,7 @@ func (w *cluster) oneByOne(b *budget, running []int32, ready int) []Obstacle {
 	if most <= allowed || b.AlwaysSparesUnready() && allowed <= 0 {
 		return nil
 	}
-	o := Obstacle{Kind: OneByOne, Budgets: []string{b.name()}, Help: "spread the replicas over more nodes"}
+	o := Obstacle{Kind: OneByOne, Budgets: []string{b.name()}, Help: w.order(running[0], "spread the replicas over more nodes")}
 	for _, i := range running {
 		if perNode[w.pods[i].node] > allowed {
 			o.with(w, i)
@@ -224,7 +246,7 @@ func (w *cluster) immovable() []Obstacle {
 		}
 		key := p.Namespace + "/" + p.Owner.Kind + "/" + p.Owner.Name + "/" + why
 		if byOwner[key] == nil {
-			byOwner[key] = &Obstacle{Kind: CannotMove, Why: why, Help: helpToMove(why)}
+			byOwner[key] = &Obstacle{Kind: CannotMove, Why: why, Help: w.helpToMove(pod, why)}
 			for _, b := range s.budgets {
 				byOwner[key].Budgets = append(byOwner[key].Budgets, b.name())
 			}
@@ -282,10 +304,10 @@ func (w *cluster) onlyOn(at *placement, s *podClass, own int32) string {
 	}
 }
 
-func helpToMove(why string) string {
+func (w *cluster) helpToMove(i int32, why string) string {
 	switch {
 	case strings.Contains(why, string(portTaken)), strings.Contains(why, string(antiAffinity)):
-		return "run fewer replicas than there are nodes for them, or add a node"
+		return w.order(i, "run fewer replicas than there are nodes for them") + ", or add a node"
 	case strings.Contains(why, string(noRoom)):
 		return "make room on another node"
 	default:

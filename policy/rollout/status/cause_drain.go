@@ -216,7 +216,11 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	if r.budget == "" {
 		return nil
 	}
-	remedies := []Remedy{look(in(pod.Namespace)+"get pdb "+arg(r.budget)+" -o yaml", "shows the budget: more replicas, or a budget that allows one disruption, let the drain go on")}
+	more := "more replicas"
+	if maker := d.makers.Of(pod); maker != "" {
+		more += ", which " + maker + " is to make"
+	}
+	remedies := []Remedy{look(in(pod.Namespace)+"get pdb "+arg(r.budget)+" -o yaml", "shows the budget: "+more+", or a budget that allows one disruption, let the drain go on")}
 	if len(r.owned) > 0 {
 		remedies = each.Of(r.owned, askOwnerOf)
 	}
@@ -232,7 +236,7 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	case r.unworkable && len(r.owned) == 0:
 		return append(remedies, d.counting(pod, r))
 	}
-	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !d.isOwned(pod) && !r.of.NeverHasRoom() {
+	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && d.makers.Of(pod) == "" && !r.of.NeverHasRoom() {
 		remedies = append(remedies, more)
 	}
 	if fewer := oneFewer(pod, r, cause); fewer.Command != "" && cause != CauseBudgetFull && cause != CauseImageNotPulled {
@@ -248,9 +252,12 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 // askOwnerOf shows what the owner of a budget waits for. The owner alone may change or bypass the budget: it may be all that
 // keeps data within reach.
 func askOwnerOf(b rollout.Budget) Remedy {
-	o := rollout.OwnerOf(b)
+	o, namespace := b.Owner(), b.Namespace
+	if o.Kind == "IngressController" {
+		namespace = "openshift-ingress-operator"
+	}
 	kind := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind().String()
-	return look(in(b.Namespace)+"describe "+arg(strings.ToLower(kind))+" "+arg(o.Name), "shows what "+b.Maker()+" waits for; it lets the drain go on when that is there")
+	return look(in(namespace)+"describe "+arg(strings.ToLower(kind))+" "+arg(o.Name), "shows what "+rollout.NameOf(o)+" waits for; it lets the drain go on when that is there")
 }
 
 // counting has the budget count existing pods and lets one go; it lets all bare pods go, which

@@ -189,7 +189,7 @@ func (d *diagnosis) kept(w *explanation, p *rollout.Pod) {
 // app's own rollout has not come further. An app of an operator is that one's to roll out.
 func (d *diagnosis) isOtherRevision(p *rollout.Pod) bool {
 	owner := ownerOf(p)
-	return owner != "" && !d.isOwned(p) && slices.ContainsFunc(d.of[p.Namespace], func(other *rollout.Pod) bool {
+	return owner != "" && d.makers.Of(p) == "" && slices.ContainsFunc(d.of[p.Namespace], func(other *rollout.Pod) bool {
 		return other.Ready && !other.Deleted && ownerOf(other) == owner && revisionOf(other) != revisionOf(p)
 	})
 }
@@ -199,10 +199,10 @@ func revisionOf(p *rollout.Pod) string {
 	if p.Spec == nil {
 		return ""
 	}
-	return cmp.Or(p.Spec.Labels[podTemplateHash], p.Spec.Labels[revisionHash])
+	return cmp.Or(p.Spec.Labels[rollout.PodTemplateHash], p.Spec.Labels[revisionHash])
 }
 
-const podTemplateHash, revisionHash = "pod-template-hash", "controller-revision-hash"
+const revisionHash = "controller-revision-hash"
 
 // undo takes an app back to the version that others of its pods have.
 func undo(p *rollout.Pod, why string) Remedy {
@@ -244,28 +244,14 @@ func (d *diagnosis) failing(p *rollout.Pod) explanation {
 }
 
 // ownerOf returns what makes a pod, as commands name it ("deployment/cart"), "" for what has no
-// versions. A ReplicaSet is named after its Deployment and the hash of its template.
+// versions.
 func ownerOf(p *rollout.Pod) string {
-	switch p.Owner.Kind {
-	case "StatefulSet", "DaemonSet":
-		return strings.ToLower(p.Owner.Kind) + "/" + arg(p.Owner.Name)
-	case "ReplicaSet":
-		if p.Spec == nil || p.Spec.Labels[podTemplateHash] == "" {
-			return ""
-		}
-		if name, ok := strings.CutSuffix(p.Owner.Name, "-"+p.Spec.Labels[podTemplateHash]); ok {
-			return "deployment/" + arg(name)
-		}
+	switch w := p.Workload(); w.Kind {
+	case "StatefulSet", "DaemonSet", "Deployment":
+		return strings.ToLower(w.Kind) + "/" + arg(w.Name)
+	default:
+		return ""
 	}
-	return ""
-}
-
-// isOwned reports whether an operator makes what makes a pod, and would take back what others change of it.
-func (d *diagnosis) isOwned(p *rollout.Pod) bool {
-	owner := ownerOf(p)
-	return slices.ContainsFunc(d.Cluster.Controllers, func(c rollout.Controller) bool {
-		return c.Owned && c.Namespace == p.Namespace && strings.ToLower(c.Kind)+"/"+arg(c.Name) == owner
-	})
 }
 
 // isRouter reports whether a pod is of an IngressController, which is its administrator's to scale.

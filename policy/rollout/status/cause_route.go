@@ -145,7 +145,7 @@ func labelsOf(p *rollout.Pod) string {
 	var pairs []string
 	for key, value := range p.Spec.Labels {
 		switch {
-		case key == podTemplateHash, key == revisionHash, key == "apps.kubernetes.io/pod-index", key == "statefulset.kubernetes.io/pod-name":
+		case key == rollout.PodTemplateHash, key == revisionHash, key == "apps.kubernetes.io/pod-index", key == "statefulset.kubernetes.io/pod-name":
 		case strings.HasPrefix(key, "topology.kubernetes.io/"): // those of its node (KEP-4742)
 		default:
 			pairs = append(pairs, key+"="+value)

@@ -164,7 +164,7 @@ func TestCauses(t *testing.T) {
 		}, "failing=CrashLoopBackOff"), CauseBudgetFull, "CephCluster data made budget cart, and changes or deletes it by itself\npod shop/2 on b does not start", ""},
 		{"an app that an operator counts", deadlock(func(in *Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
-			in.Cluster.Controllers = []rollout.Controller{{Namespace: "shop", Owner: rollout.Owner{Kind: "Deployment", Name: "cart"}, Owned: true}}
+			in.Cluster.Controllers = []rollout.Controller{{Namespace: "shop", Owner: rollout.Owner{Kind: "Deployment", Name: "cart"}, Maker: "Shop main"}}
 			byDeployment(in)
 		}), CauseBudgetFull, "it leaves no room for a drain", "oc -n shop delete pod 1"},
 		{"the routers of OpenShift", deadlock(func(in *Input) {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // Diagnose says why the nodes and pools of a cluster do not move, by its objects and in.Evidence.
 // Set is the mirror configuration in force.
 func Diagnose(in Input, set mirrors.Set) Diagnosis {
 	s, notes := of(in)
-	d := diagnosis{Input: in, set: set, budgets: newBudgets(in.Cluster.Budgets), refusals: map[string]int{}}
+	d := diagnosis{Input: in, set: set, budgets: newBudgets(in.Cluster.Budgets), makers: rollout.NewMakers(in.Cluster.Controllers), refusals: map[string]int{}}
 	d.lookup = newLookup(&d.Input)
 	d.HoldUps = []HoldUp{}
 	d.sort(notes)
@@ -40,6 +41,7 @@ type diagnosis struct {
 	rejected   error // why MCO rejects set
 	pools      []Pool
 	budgets    budgets
+	makers     rollout.Makers
 	refusals   map[string]int // the hold-ups about budgets
 	began      time.Time      // when the drain began that is looked at, the zero Time if that is not known
 	placings   int            // how many pods were placed to explain why they are not
