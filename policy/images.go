@@ -78,6 +78,16 @@ func (x Images) All() iter.Seq[Image] {
 	}
 }
 
+// with returns x with one more image.
+func (x Images) with(img Image) Images {
+	index := ImageIndex{others: x.others}
+	if x.ordered != nil {
+		index.ordered = x.ordered.Copy()
+	}
+	index.Put(img)
+	return index.Images()
+}
+
 // ByReference returns all images, sorted by reference.
 func (x Images) ByReference() []Image {
 	images := slices.AppendSeq(make([]Image, 0, x.Len()), x.All())

@@ -114,6 +114,7 @@ func NewOutline(c Change, known Cluster, s Settings) Outline {
 	for _, variant := range o.variants {
 		o.resolved = append(o.resolved, c.at(variant.Set.Pool).resolve(inForce, !s.denies(RejectedByMCO)))
 	}
+	o.known.Images = o.withUnnamed()
 	return o
 }
 

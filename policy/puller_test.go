@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	configv1 "github.com/openshift/api/config/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -156,6 +158,50 @@ func TestIsRescue(t *testing.T) {
 	} {
 		if got := test.image.IsRescue(); got != test.want {
 			t.Errorf("%s: got %t", test.reason, got)
+		}
+	}
+}
+
+// TestUnnamed: what no object names, and commands start, warns where a change cuts it off, and only there.
+func TestUnnamed(t *testing.T) {
+	const tools, gather = "registry.redhat.io/rhel9/support-tools:latest", "registry.redhat.io/openshift4/ose-must-gather:latest"
+	release := Image{"quay.io/release@y", []Consumer{gathering}}
+	onlyTools := release
+	onlyTools.Consumers = []Consumer{{Kind: "ImageStream", Namespace: "openshift", Name: "tools", Container: gathering.Container, Use: History}}
+	to := func(policy configv1.MirrorSourcePolicy) Change {
+		return Change{Before: set(), After: set(itms("a", "registry.redhat.io", policy, "m.local"))}
+	}
+	blocked := Change{Before: set(), After: set()}
+	blocked.After.Registries.BlockedRegistries = []string{"registry.redhat.io"}
+	for _, test := range []struct {
+		reason string
+		change Change
+		images []Image
+		facts  Facts
+		want   string
+	}{
+		{"the source is not asked any more, and the mirror lacks it", to(never), []Image{release}, facts(tools+" present", "m.local/rhel9/support-tools:latest absent"), "warn RescueMissing"},
+		{"nor is it known what the mirror has", to(never), []Image{release}, facts(tools + " present"), "warn RescueMissing"},
+		{"nor anything else", to(never), []Image{release}, facts(), "warn RescueMissing"},
+		{"the mirror has it", to(never), []Image{release}, facts(tools+" present", "m.local/rhel9/support-tools:latest present"), ""},
+		{"the source is asked next, as before", to(allow), []Image{release}, facts(tools+" present", "m.local/rhel9/support-tools:latest absent"), ""},
+		{"it is as unknown as before", to(allow), []Image{release}, facts(), ""},
+		{"it was not there before", to(never), []Image{release}, facts(tools+" absent", "m.local/rhel9/support-tools:latest absent"), ""},
+		{"the mirror that has it goes, and the source is out of reach", Change{Before: to(allow).After, After: set()}, []Image{release}, facts(tools+" unreachable", "m.local/rhel9/support-tools:latest present"), "warn RescueMissing"},
+		{"or holds it", Change{Before: to(allow).After, After: set()}, []Image{release}, facts(tools+" present", "m.local/rhel9/support-tools:latest present"), ""},
+		{"the registry is blocked", blocked, []Image{release}, facts(tools + " present"), "warn RescueMissing add its registry to allowedRegistries, or remove it from blockedRegistries"},
+		{"something names it", to(never), []Image{release, {"m.local/support-tools:1", []Consumer{deployed}}}, facts(tools + " present"), ""},
+		{"nothing shows that the cluster is one of OpenShift", to(never), []Image{{"quay.io/x:1", []Consumer{deployed}}}, facts(tools + " present"), ""},
+		{"must-gather is not imported", to(never), []Image{onlyTools}, facts(tools+" absent", "m.local/rhel9/support-tools:latest absent", gather+" present"), "warn RescueMissing"},
+	} {
+		v := shallow(test.change, test.images, Settings{}).Decide(test.facts)
+		findings := only(v.Findings, func(f *Finding) bool { return f.Rule == RescueMissing })
+		got := summary(Verdict{Findings: findings})
+		if strings.Contains(test.want, "Registries") {
+			got += " " + strings.Join(findings[0].Remedy, "; ")
+		}
+		if got != test.want {
+			t.Errorf("%s: got %q, want %q", test.reason, got, test.want)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (c Consumer) isRescue() bool {
 		return c.Use != History
 	case c.Kind == "ImageStream":
 		past := !c.isTag() && !strings.Contains(c.Container, ".items[0].")
-		return c.Namespace == "openshift" && slices.Contains(rescueStreams, c.Name) && !past
+		return c.isRescueStream(rescueStreams) && !past
 	case c.Kind == "ClusterServiceVersion", c.Kind == "ClusterOperator":
 		return namesMustGather(c.Container)
 	default:
@@ -49,17 +49,81 @@ func (c Consumer) isRescue() bool {
 	}
 }
 
-// SupportTools is the image that toolbox starts on a node unless a file there says otherwise, and oc debug node where
-// ImageStream openshift/tools cannot be resolved (openshift/oc, pkg/cli/debug/debug.go, approximatePodTemplateForObject).
-const SupportTools = "registry.redhat.io/rhel9/support-tools:latest"
+// An Unnamed is an image of the rescue set that commands start by a default of their own, though no object names it.
+type Unnamed struct {
+	// Ref is the image, Starts says which command starts it, as a clause, and command is its name.
+	Ref, Starts, command string
+	isLacking            func(Images) bool
+}
 
-// LacksSupportTools reports whether a cluster, by its images one of OpenShift, has nothing that names SupportTools or a copy of it.
-func LacksSupportTools(images []Image) bool {
-	return slices.ContainsFunc(images, func(i Image) bool {
-		return slices.ContainsFunc(i.Consumers, func(c Consumer) bool {
-			return c.Kind == "ImageStream" && c.Namespace == "openshift" && slices.Contains(rescueStreams, c.Name)
+// unnamed are what toolbox starts on a node unless a file there says otherwise, and oc debug node where ImageStream openshift/tools cannot be
+// resolved (openshift/oc, pkg/cli/debug/debug.go, approximatePodTemplateForObject); and what oc adm must-gather starts where
+// ImageStream openshift/must-gather cannot be (pkg/cli/admin/mustgather/mustgather.go, completeImages).
+var unnamed = []Unnamed{
+	{"registry.redhat.io/rhel9/support-tools:latest", "toolbox starts on a node, and oc debug where ImageStream openshift/tools is not imported", "toolbox", func(x Images) bool {
+		isNamed := x.any(func(i Image) bool { return repositoryBase(i.Ref) == "support-tools" })
+		return !isNamed && x.any(func(i Image) bool { return slices.ContainsFunc(i.Consumers, Consumer.isOfOpenShift) })
+	}},
+	{"registry.redhat.io/openshift4/ose-must-gather:latest", "oc adm must-gather starts, as ImageStream openshift/must-gather is not imported", "oc adm must-gather", func(x Images) bool {
+		streams := func(only ...string) func(Image) bool {
+			return func(i Image) bool {
+				return slices.ContainsFunc(i.Consumers, func(c Consumer) bool { return c.isRescueStream(only) })
+			}
+		}
+		return !x.any(streams("must-gather")) && x.any(streams(rescueStreams...))
+	}},
+}
+
+// Unnamed returns those that x lacks: none where nothing shows that x are the images of a cluster of OpenShift.
+func (x Images) Unnamed() []Unnamed {
+	return slices.DeleteFunc(slices.Clone(unnamed), func(u Unnamed) bool { return !u.isLacking(x) })
+}
+
+// any reports whether is holds for an image.
+func (x Images) any(is func(Image) bool) bool {
+	for img := range x.All() {
+		if is(img) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOfOpenShift reports whether c is one that only clusters of OpenShift have.
+func (c Consumer) isOfOpenShift() bool {
+	return c.Kind == "ClusterVersion" || c.isRescueStream(rescueStreams)
+}
+
+func (c Consumer) isRescueStream(names []string) bool {
+	return c.Kind == "ImageStream" && c.Namespace == "openshift" && slices.Contains(names, c.Name)
+}
+
+const commandKind = "command"
+
+// withUnnamed returns the images of the cluster with the Unnamed that the change reroutes.
+func (o Outline) withUnnamed() Images {
+	x := o.known.Images
+	for _, u := range unnamed {
+		reroutes := slices.ContainsFunc(o.resolved, func(r resolution) bool {
+			if r.after == nil {
+				return false
+			}
+			_, _, changed, err := r.compare(u.Ref, "")
+			return err == nil && changed
 		})
-	}) && !slices.ContainsFunc(images, func(i Image) bool { return repositoryBase(i.Ref) == "support-tools" })
+		if !reroutes || !u.isLacking(x) {
+			continue
+		}
+		x = x.with(Image{Ref: u.Ref, Consumers: []Consumer{{Kind: commandKind, Name: u.command, Use: History}}})
+	}
+	return x
+}
+
+// cutsOff reports whether the change takes away an image that no object names. That a mirror lacks one is none of its doing: the source
+// is asked next, as before. That it was out of reach before, too, has to be proved.
+func (a *assessment) cutsOff() bool {
+	worse := a.after == Fails || a.after == Unsure && a.outcomeToday().Found() || a.After.SourceBlocked()
+	return !a.failsToday().holds && (worse || a.After.Err != nil || a.After.Refused != "")
 }
 
 // isRescueName reports whether the repository of an image is called like those of support's tools.
@@ -89,6 +153,8 @@ func onlyRescue(img Image) bool { return onlyHistory(img) && img.IsRescue() }
 func rescueMissing(a *assessment) (Finding, bool) {
 	reason := ""
 	switch {
+	case slices.ContainsFunc(a.Image.Consumers, func(c Consumer) bool { return c.Kind == commandKind }) && !a.cutsOff():
+		return Finding{}, false
 	case a.After.Err != nil, a.After.Refused != "", a.after == Fails:
 		reason = "nodes could not pull it on the day it is needed"
 	case a.after == Unsure:
@@ -99,6 +165,12 @@ func rescueMissing(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{Severity: Warn, Reason: reason, Detail: a.places()}
+	for _, cause := range []func(*assessment) (Finding, bool){rewriteError, noRoute, signatureMissing, signatureRejected, signatureUnreadable, contentMismatch} {
+		if found, ok := cause(a); ok { // with the remedy
+			found.Severity, found.Reason = Warn, reason+": "+found.Reason
+			return found, true
+		}
+	}
 	if a.absentSomewhere() && a.newRoute.hasOpenMirror() {
 		f.Copy = a.copyToMirror()
 		return f, true

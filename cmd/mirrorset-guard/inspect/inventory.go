@@ -62,9 +62,10 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 	}
 	all := images.ByReference()
 	selected := o.selection.Of(all)
-	if o.selection.Rescue && policy.LacksSupportTools(all) {
-		fmt.Fprintf(io.Err, "Note: nothing names %s, which toolbox starts on a node, and oc debug where ImageStream openshift/tools is not imported. "+
-			"Where nodes look for it: mirrorset-guard explain %[1]s --probe\n", policy.SupportTools)
+	if o.selection.Rescue {
+		for _, u := range images.Unnamed() {
+			fmt.Fprintf(io.Err, "Note: nothing names %s, which %s. Where nodes look for it: mirrorset-guard explain %[1]s --probe\n", u.Ref, u.Starts)
+		}
 	}
 	for _, t := range targets {
 		if err := t.Print(ctx, io.Out, func(w stdio.Writer) error { return o.print(io, w, t.Output, selected) }); err != nil {

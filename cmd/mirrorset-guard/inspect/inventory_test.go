@@ -93,7 +93,7 @@ func TestInventoryRescueNote(t *testing.T) {
 		{"other images are listed", stream("must-gather"), nil, ""},
 		{"a pod names it", stream("must-gather") + pod("registry.redhat.io/rhel9/support-tools"), []string{"--rescue"}, ""},
 		{"a pod names a copy", stream("must-gather") + pod("mirror.example.com/rhel9/support-tools:2"), []string{"--rescue"}, ""},
-		{"a name that goes on", stream("tools") + pod("quay.io/shop/support-tools/web:1"), []string{"--rescue"}, note},
+		{"a name that goes on", stream("must-gather") + pod("quay.io/shop/support-tools/web:1"), []string{"--rescue"}, note},
 		{"none at all", pod("quay.io/shop/cart:1"), []string{"--rescue"}, "mirrorset-guard: nothing names any such image\n"},
 		{"a tenant's image that is called so, in no cluster of OpenShift", pod("quay.io/shop/must-gather:1"), []string{"--rescue"}, "mirrorset-guard: nothing names any such image\n"},
 	} {
