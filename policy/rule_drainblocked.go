@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
@@ -14,17 +16,18 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	if f.Simulation == nil {
 		return nil
 	}
-	var detail []string
+	obstacles, told := obstacleLines(f.Simulation.Obstacles)
+	var detail, others []string
 	for _, stall := range f.Simulation.Worst.Stalls {
-		if !stall.ByImage {
+		switch {
+		case stall.ByImage:
+		case len(detail) == 0:
 			detail = append(detail, stall.String())
+		case stall.Why == "" || len(stall.Budgets) != 1 || !told[stall.Budgets[0]]: // else the line of the obstacle says it, and what would help
+			others = append(others, stall.String())
 		}
 	}
-	for _, o := range f.Simulation.Obstacles {
-		if !isHarmless(o) {
-			detail = append(detail, o.String())
-		}
-	}
+	detail = slices.Concat(detail, obstacles, others)
 	if len(detail) == 0 {
 		return nil
 	}
@@ -37,6 +40,38 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	}}
 }
 
+// obstacleLines tells of obstacles, of budgets for which the same helps in one line, and returns the budgets told of.
+func obstacleLines(obstacles []simulation.Obstacle) (lines []string, told map[string]bool) {
+	alike, first := map[string][]string{}, map[string]simulation.Obstacle{}
+	var keys []string
+	told = map[string]bool{}
+	for _, o := range obstacles {
+		if isHarmless(o) {
+			continue
+		}
+		for _, b := range o.Budgets {
+			told[b] = true
+		}
+		key := string(o.Kind) + "\n" + o.Why + "\n" + o.Help
+		if len(o.Budgets) != 1 {
+			key += "\n" + strings.Join(o.Budgets, " ")
+		}
+		if _, known := first[key]; !known {
+			first[key], keys = o, append(keys, key)
+			continue
+		}
+		alike[key] = append(alike[key], strings.Join(o.Budgets, " and "))
+	}
+	for _, key := range keys {
+		line := first[key].String()
+		if names := alike[key]; len(names) > 0 {
+			line += "; likewise " + text.Plural(len(names), "budget", "budgets") + ": " + text.Names(names, maxConsumers)
+		}
+		lines = append(lines, line)
+	}
+	return lines, told
+}
+
 // simulate is what shows more of a rollout than a finding.
 const simulate = "mirrorset-guard check -f FILE --simulate shows each step, and what would help"
 
@@ -47,4 +82,4 @@ func isHarmless(o simulation.Obstacle) bool {
 }
 
 // maxObstacles is how many lines a finding has.
-const maxObstacles = 20
+const maxObstacles = 8

@@ -13,7 +13,7 @@ import (
 // idlePolicies is NoEffect for scopes of image policies that require nothing of any image in use, signed or not: nodes look a scope
 // up by the name in the reference, which is not that of a mirror, and only one scope counts for an image.
 func idlePolicies(p Plan) []Finding {
-	var findings []Finding
+	var idles []idle
 	uses := p.scopeUses()
 	if uses == nil {
 		return nil
@@ -22,26 +22,27 @@ func idlePolicies(p Plan) []Finding {
 	for _, o := range differing(p.change.After.Policies, p.change.Before.Policies) {
 		_, remaps := mirrors.ScopesOf(o)
 		say := func(reason, remedy string, detail ...string) {
-			findings = append(findings, Finding{Severity: Warn, Reason: reason, Detail: append([]string{mirrors.NameOf(o)}, detail...), Remedy: []string{remedy}})
+			f := Finding{Severity: Warn, Reason: reason, Detail: append([]string{mirrors.NameOf(o)}, detail...), Remedy: []string{remedy}}
+			idles = append(idles, idle{f, mirrors.NameOf(o) + ": " + remedy})
 		}
 		useful, unused := false, []string{}
 		for _, u := range uses[o] {
 			mirror, source := mirrorNamed(u.scope, p.change.After.Entries())
-			idle := fmt.Sprintf("the scope %s requires nothing of any image in use%s", u.scope, u.where())
+			nothing := fmt.Sprintf("the scope %s requires nothing of any image in use%s", u.scope, u.where())
 			switch {
 			case u.requires:
 				useful = true
 			case u.covers > 0:
-				say(idle+": "+u.instead, u.remedy(), fmt.Sprintf("%s below it, as %s", text.Count(u.covers, "image"), u.ref))
+				say(nothing+": "+u.instead, u.remedy(), fmt.Sprintf("%s below it, as %s", text.Count(u.covers, "image"), u.ref))
 			case source != "":
 				remedy := "write the scope " + source
 				if remaps {
 					remedy += ", without RemapIdentity"
 				}
-				say(idle+": nodes look it up by the name in the reference, and it is that of a mirror", remedy, fmt.Sprintf("%s is a mirror of %s", mirror, source))
+				say(nothing+": nodes look it up by the name in the reference, and it is that of a mirror", remedy, fmt.Sprintf("%s is a mirror of %s", mirror, source))
 			case len(near.Of(unversioned(u.scope))) > 0:
 				names := near.Of(unversioned(u.scope))
-				say(fmt.Sprintf("%s: they are below %s", idle, text.Names(names, maxNear)), "write the scope "+names[0]+", or what else is meant")
+				say(fmt.Sprintf("%s: they are below %s", nothing, text.Names(names, maxNear)), "write the scope "+names[0]+", or what else is meant")
 			default:
 				unused = append(unused, u.scope)
 			}
@@ -54,7 +55,7 @@ func idlePolicies(p Plan) []Finding {
 				"write a scope by the names in references, unless it is for images to come")
 		}
 	}
-	return findings
+	return folded(idles, "scope", "scopes", "require nothing of any image in use", "write the scopes by the names in references")
 }
 
 // A scopeUse is the use that the cluster makes of a scope of an image policy which the change adds.

@@ -49,7 +49,7 @@ func (p Plan) uses() []*entryUse {
 	var uses []*entryUse
 	bySource := map[string][]*entryUse{}
 	for _, e := range p.Added {
-		if why, _ := idle(e); why == "" {
+		if why, _ := whyIdle(e); why == "" {
 			// With NeverContactSource it blocks what it does not serve, which NoRoute tells.
 			u := &entryUse{Entry: e, served: e.Policy == configv1.NeverContactSource, covers: strings.HasPrefix(e.Source, "*.")}
 			uses, bySource[e.Source] = append(uses, u), append(bySource[e.Source], u)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -168,5 +169,14 @@ func (r *Reader) notesInside() (notes []string) {
 	if len(r.leftOut) > 0 {
 		notes = append(notes, text.Names(r.leftOut, maxBroughtBy))
 	}
-	return append(notes, r.unjudged...)
+	at := map[string][]string{} // where, by what is not judged
+	var whats []string
+	for _, line := range r.unjudged {
+		where, what, _ := strings.Cut(line, ": ")
+		if at[what] == nil {
+			whats = append(whats, what)
+		}
+		at[what] = append(at[what], where)
+	}
+	return append(notes, each.Of(whats, func(what string) string { return text.Names(at[what], maxBroughtBy) + ": " + what })...)
 }
