@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -23,16 +25,22 @@ func (s *nodeSite) runOnWindows(consumers []Consumer) bool {
 	})
 }
 
+// RunOnWindows reports whether there are pods among consumers that of nodes only those with Windows may run.
+func RunOnWindows(consumers []Consumer, nodes []*corev1.Node) bool {
+	return siteOf(&Cluster{Nodes: nodes}).runOnWindows(consumers)
+}
+
 func (s *nodeSite) hasWindows() bool { return s != nil && slices.ContainsFunc(s.platforms, isWindows) }
 
 func isWindows(platform string) bool { return strings.HasPrefix(platform, windows+"/") }
 
 const hostedClusterKind = "HostedCluster"
 
-// ElsewhereNotes says for which nodes a change of mirrors was not judged, as they get theirs by other rules than the Machine
+// ElsewhereNotes says for which nodes a change of mirrors, or what is in force, was not judged, as they get theirs by other rules than the Machine
 // Config Operator's.
 func (p Plan) ElsewhereNotes() []string {
-	if (mirrors.Set{Objects: p.change.Before.Objects}).Equal(mirrors.Set{Objects: p.change.After.Objects}) {
+	keeps := (mirrors.Set{Objects: p.change.Before.Objects}).Equal(mirrors.Set{Objects: p.change.After.Objects})
+	if p.standing && len(p.entries) == 0 || !p.standing && keeps {
 		return nil
 	}
 	onWindows, hosted := 0, map[string]bool{}

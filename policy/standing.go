@@ -112,6 +112,8 @@ func (s *Settings) standing(a *assessment) Standing {
 	findings := s.judge(a)
 	loss := slices.IndexFunc(findings, isLoss)
 	switch {
+	case a.site.runOnWindows(a.Image.Consumers): // nodes ask other places
+		return Standing{Outcome: Unsure}
 	case a.mirrors == Unsure, loss >= 0 && a.mirrors.Found() && a.awaited():
 		return Standing{Outcome: Unsure}
 	case loss >= 0:

@@ -172,3 +172,17 @@ func TestNeverAnswers(t *testing.T) {
 		t.Errorf("where none could be asked %q, else %q", never, later)
 	}
 }
+
+// TestStandingOfWindows: what only Windows nodes run is neither held nor lost by mirrors that they do not ask, and a note says so.
+func TestStandingOfWindows(t *testing.T) {
+	image := Image{"quay.io/x:1", []Consumer{{Kind: "Pod", Namespace: "win", Name: "iis", Placement: &Placement{OS: windows}}}}
+	p := NewStanding(set(itms("apps", "quay.io", never, "m.local")), Cluster{Images: NewImages(image), Nodes: nodesOf([]string{"linux/amd64", "windows/amd64"})}, Settings{})
+	for _, presence := range []string{"present", "absent"} {
+		if s := p.Standings(facts("m.local/x:1 " + presence)); len(s) != 1 || s[0].Outcome != Unsure {
+			t.Errorf("%s: got %+v", presence, s)
+		}
+	}
+	if notes := p.ElsewhereNotes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "not verified: Windows nodes, which run 1 image: ") {
+		t.Errorf("notes %q", notes)
+	}
+}

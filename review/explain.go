@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -33,7 +35,23 @@ type ImageRoutes struct {
 	// Elsewhere are other namespaces whose pods may pull it under another signature policy,
 	// before or after.
 	Elsewhere []string
+	// OnWindows is set if pods that only nodes with Windows may run use it: they do not follow the routes.
+	OnWindows bool
 }
+
+// Notes say for which pods the routes are others.
+func (i ImageRoutes) Notes() (notes []string) {
+	if len(i.Elsewhere) > 0 {
+		notes = append(notes, fmt.Sprintf("an ImagePolicy makes it differ for pods of %s; see --namespace", text.Names(i.Elsewhere, maxNamespaces)))
+	}
+	if i.OnWindows {
+		notes = append(notes, "not for Windows nodes: the Windows Machine Config Operator gives them mirrors by rules of its own, for whole registries")
+	}
+	return notes
+}
+
+// maxNamespaces is how many namespaces a note names.
+const maxNamespaces = 4
 
 // NewExplainer resolves both configurations. The error says which of them no node would
 // get, or is too large to be judged.
@@ -86,8 +104,8 @@ func (e *Explainer) Add(images []string) []error {
 	return malformed
 }
 
-// Use enters the consumers of the images that were added, which are among those of images.
-func (e *Explainer) Use(images policy.Images) {
+// Use enters the consumers of the images that were added, which are among those of images, and run on nodes.
+func (e *Explainer) Use(images policy.Images, nodes []*corev1.Node) {
 	wanted := map[string][]int{}
 	for i := range e.Images {
 		e.Images[i].Consumers = []policy.Consumer{}
@@ -97,6 +115,7 @@ func (e *Explainer) Use(images policy.Images) {
 	for _, img := range images.ByReference() {
 		for _, i := range wanted[e.spelled(img.Ref)] {
 			e.Images[i].Consumers = append(e.Images[i].Consumers, img.Consumers...)
+			e.Images[i].OnWindows = e.Images[i].OnWindows || policy.RunOnWindows(img.Consumers, nodes)
 		}
 	}
 }
@@ -162,7 +181,7 @@ func (e *Explainer) Lookups() []mirrors.Location {
 func (e *Explainer) Document() v1alpha1.Explanation {
 	doc := v1alpha1.Explanation{APIVersion: v1alpha1.APIVersion, Kind: "Explanation", Images: []v1alpha1.Explained{}}
 	for _, img := range e.Images {
-		explained := v1alpha1.Explained{Image: img.Image, Before: RouteDocument(img.Before, e.Facts), After: RouteDocument(img.After, e.Facts)}
+		explained := v1alpha1.Explained{Image: img.Image, Before: RouteDocument(img.Before, e.Facts), After: RouteDocument(img.After, e.Facts), Notes: img.Notes()}
 		if img.Consumers != nil {
 			explained.Consumers = ConsumerDocuments(policy.Image{Ref: img.Image, Consumers: img.Consumers})
 		}

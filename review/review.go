@@ -208,6 +208,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	}
 	plan := policy.NewStanding(now.set, now.cluster, r.settings())
 	record := r.judge(ctx, r.Registries, plan, plan.StandingLookups, renewal{})
+	record.Notes = append(record.Notes, plan.ElsewhereNotes()...)
 	record.Change, record.Read = policy.Change{Before: now.set, After: now.set}, start
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil

@@ -15,4 +15,6 @@ type Explained struct {
 	// Consumers are what uses the image; absent where the images of the cluster were not read, which
 	// explain does with --probe, of a dump, and for a page.
 	Consumers []Consumer `json:"users,omitzero"`
+	// Notes say for which pods the routes are others.
+	Notes []string `json:"notes,omitempty"`
 }

@@ -55,6 +55,7 @@ type explainedView struct {
 	Known       bool
 	Used        []userRow
 	Users, More int
+	Notes       []string
 }
 
 // A userRow is something that uses an image.
@@ -89,7 +90,7 @@ type placeView struct {
 }
 
 func newExplained(e *v1alpha1.Explained) explainedView {
-	v := explainedView{Image: e.Image, Differs: !reflect.DeepEqual(e.Before, e.After)}
+	v := explainedView{Image: e.Image, Notes: e.Notes, Differs: !reflect.DeepEqual(e.Before, e.After)}
 	if v.Differs {
 		v.Routes = []routeView{newRoute("Before the change", e.Before), newRoute("After the change", e.After)}
 	} else {

@@ -93,7 +93,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if o.whole(targets) || w.Live == nil {
 		// Of a dump of mirror objects alone, who uses an image is not known.
 		if used, err := w.Cluster.Images(ctx); err == nil {
-			e.Use(used)
+			e.Use(used, w.Cluster.Nodes())
 		}
 	}
 	if o.probe {

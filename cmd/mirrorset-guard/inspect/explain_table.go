@@ -34,15 +34,11 @@ func (e explanation) print(w io.Writer, changed bool) {
 		}
 		cli.WriteLines(w, cli.Wrapped(text.ShortDigests(img.Image), cli.TableWidth), 0)
 		e.printRoutes(w, img, changed)
-		if len(img.Elsewhere) > 0 {
-			cli.WriteLines(w, cli.Wrapped(elsewhereText(img), cli.TableWidth-cli.Margin), cli.Margin)
+		for _, note := range img.Notes() {
+			cli.WriteLines(w, cli.Wrapped("Note: "+note, cli.TableWidth-cli.Margin), cli.Margin)
 		}
 	}
 	e.printVariants(w)
-}
-
-func elsewhereText(img review.ImageRoutes) string {
-	return fmt.Sprintf("Note: an ImagePolicy makes it differ for pods of %s; see --namespace", text.Names(img.Elsewhere, maxMakers))
 }
 
 func (e explanation) printVariants(w io.Writer) {

@@ -51,8 +51,8 @@ func (e explanation) branches(img review.ImageRoutes, changed bool) []branch {
 	default:
 		all = append(all, before, after)
 	}
-	if len(img.Elsewhere) > 0 {
-		all = append(all, branch{text: elsewhereText(img)})
+	for _, note := range img.Notes() {
+		all = append(all, branch{text: "Note: " + note})
 	}
 	switch {
 	case img.Consumers == nil:
