@@ -60,7 +60,7 @@ func Written(t testing.TB, name, text string) string {
 
 // RegistryAt starts a registry that is known as example.com, and under two names below
 // that, and returns the flags that lead there.
-func RegistryAt(t *testing.T, handler http.HandlerFunc) (flags []string) {
+func RegistryAt(t testing.TB, handler http.HandlerFunc) (flags []string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.EnableHTTP2 = true
