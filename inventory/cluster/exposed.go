@@ -67,19 +67,25 @@ func (s hostSink) Replace(all []*follow.Object, err error) {
 	s.table.Replace(slices.DeleteFunc(slices.Clone(all), func(o *follow.Object) bool { return len(o.Value.([]string)) == 0 }), err)
 }
 
-// Exposed returns the objects by which what runs on the cluster is reached from outside, sorted, and the resources of which they
-// could not be read, or not lately.
-func (c *Inventory) Exposed() (all []objects.Exposed, unread []string) {
+// Exposed returns the objects by which what runs on the cluster is reached from outside, sorted.
+func (c *Inventory) Exposed() []objects.Exposed {
+	var all []objects.Exposed
 	for kind, of := range c.exposed.byKind {
 		of.each(func(key types.NamespacedName, hosts []string) {
 			all = append(all, objects.Exposed{Object: kind + " " + strings.TrimPrefix(key.String(), "/"), Hosts: hosts})
 		})
 	}
 	slices.SortFunc(all, func(a, b objects.Exposed) int { return strings.Compare(a.Object, b.Object) })
+	return all
+}
+
+// ExposedUnread returns the resources of which such objects could not be read, or not lately.
+func (c *Inventory) ExposedUnread() []string {
+	var unread []string
 	for _, s := range c.exposed.followed {
 		if status := s.Status(); !status.Synced || status.IsForbidden() || status.IsBlind() {
 			unread = append(unread, s.Name)
 		}
 	}
-	return all, unread
+	return unread
 }

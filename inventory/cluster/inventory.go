@@ -340,8 +340,7 @@ func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
 		known.PodsListed = policy.InEveryNamespace
 	}
 	known.Nodes, known.EndingNamespaces, known.Rollout = c.Nodes(), c.EndingNamespaces(), &through
-	exposed, unread := c.Exposed()
-	known.RunsHere, known.ExposedUnread = objects.RunsHere(exposed), unread
+	known.RunsHere, known.ExposedUnread = objects.RunsHere(c.Exposed), c.ExposedUnread()
 	return known, nil
 }
 

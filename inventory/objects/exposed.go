@@ -78,11 +78,12 @@ func oneHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// RunsHere returns policy.Cluster.RunsHere by all that is exposed.
-func RunsHere(all []Exposed) func(host string) string {
+// RunsHere returns policy.Cluster.RunsHere by what all returns, which is called when first asked: most changes name no mirror, and there
+// may be many Routes.
+func RunsHere(all func() []Exposed) func(host string) string {
 	byHost := sync.OnceValue(func() map[string]string {
 		of := map[string]string{}
-		for _, e := range all {
+		for _, e := range all() {
 			for _, h := range e.Hosts {
 				if _, known := of[h]; !known {
 					of[h] = e.Object

@@ -185,20 +185,23 @@ func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
 		return policy.Cluster{}, err
 	}
 	through := s.Rollout()
-	exposed, unread := s.Exposed()
 	return policy.Cluster{
-		RunsHere: objects.RunsHere(exposed), ExposedUnread: unread,
+		RunsHere: objects.RunsHere(s.Exposed), ExposedUnread: s.exposedUnread,
 		Images: images, Gaps: s.gaps, PodsListed: s.podsListed(images), Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
 	}, nil
 }
 
 // Exposed implements Source.
-func (s *Snapshot) Exposed() (all []objects.Exposed, unread []string) {
+func (s *Snapshot) Exposed() []objects.Exposed {
+	var all []objects.Exposed
 	for _, object := range slices.Sorted(maps.Keys(s.exposed)) {
 		all = append(all, objects.Exposed{Object: object, Hosts: s.exposed[object]})
 	}
-	return all, s.exposedUnread
+	return all
 }
+
+// ExposedUnread implements Source.
+func (s *Snapshot) ExposedUnread() []string { return s.exposedUnread }
 
 // podsListed returns Cluster.PodsListed: a dump of Write says itself what it lacks; any other has to have a pod of
 // the namespace, as it may be of a few.

@@ -43,9 +43,10 @@ type Source interface {
 	Proxy() *configv1.Proxy
 	// UpdateConfig returns the ConfigMaps that an update depends on.
 	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
-	// Exposed returns the objects by which what runs on the cluster is reached from outside, and the resources of which they could not
-	// be read.
-	Exposed() (all []objects.Exposed, unread []string)
+	// Exposed returns the objects by which what runs on the cluster is reached from outside, and ExposedUnread the resources of which
+	// they could not be read.
+	Exposed() []objects.Exposed
+	ExposedUnread() []string
 	// Gaps returns the parts that are out of date or could not be read.
 	Gaps() []policy.Gap
 	// RolloutObjects returns the objects that say what a rollout goes through. They must not be
@@ -98,11 +99,10 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 	out.nodes(through)
 	out.configuration(source.Proxy(), through)
 	out.updates(updates, trusted)
-	exposed, unread := source.Exposed()
-	for _, e := range exposed {
+	for _, e := range source.Exposed() {
 		out.object(exposedKind, e)
 	}
-	out.lacks(through.Unknown, unread, updates.SignaturesUnread, gaps)
+	out.lacks(through.Unknown, source.ExposedUnread(), updates.SignaturesUnread, gaps)
 	out.rollout(through)
 	if err := out.contents(ctx, source, through.Cluster()); err != nil {
 		return err

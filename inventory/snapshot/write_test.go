@@ -90,8 +90,7 @@ func trustsTheCertificate(s *Snapshot) bool {
 }
 
 func exposedIn(s *Snapshot) string {
-	all, _ := s.Exposed()
-	return strings.Join(each.Of(all, func(e objects.Exposed) string { return fmt.Sprint(e.Object, " ", e.Hosts) }), "; ")
+	return strings.Join(each.Of(s.Exposed(), func(e objects.Exposed) string { return fmt.Sprint(e.Object, " ", e.Hosts) }), "; ")
 }
 
 // What has been written says the same as what it was written from.

@@ -43,10 +43,9 @@ func tell(t *testing.T, s *Scenario) *told {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
 	dump := s.dump(t)
-	exposed, _ := dump.Exposed()
 	return &told{s, edit, policy.Change{Before: set, After: after}, policy.Cluster{
 		Images: policy.NewImages(s.Images...), PodsListed: policy.InEveryNamespace, Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set), Current: currentIn(t, dump),
-		RunsHere: objects.RunsHere(exposed),
+		RunsHere: objects.RunsHere(dump.Exposed),
 	}, dump}
 }
 

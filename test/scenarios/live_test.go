@@ -313,10 +313,10 @@ func (w *world) beginDeletions(t *testing.T, s *Scenario) {
 // waitForExposed waits until what leads to the cluster is what the story says.
 func (w *world) waitForExposed(t *testing.T, s *Scenario) {
 	t.Helper()
-	want, _ := s.dump(t).Exposed()
+	want := s.dump(t).Exposed()
 	deadline := time.Now().Add(maxWait)
 	for {
-		got, unread := w.images.Exposed()
+		got, unread := w.images.Exposed(), w.images.ExposedUnread()
 		if len(unread) == 0 && cmp.Equal(got, want) {
 			return
 		}
