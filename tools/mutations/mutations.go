@@ -23,7 +23,7 @@ var mutations = []mutation{
 	{"the same dry run is not judged twice at once", "webhook/dryruns.go", "other != nil && own.mayShare(other)", "false", "./webhook", "TestDryRunsAtOnce"},
 	{"a dry run is shared by one user alone", "webhook/dryruns.go", "m.override, r.UserInfo, known", "m.override, known", "./webhook", "TestDryRunsAtOnce"},
 	{"a dry run is shared while its misses count", "webhook/dryruns.go", "r.began.Sub(other.began) < DryRunMisses", "true", "./webhook", "TestDryRunsAtOnce"},
-	{"a dry run that is shared is judged as of now", "webhook/dryruns.go", "if err != nil || !shared {", "if err != nil || shared {", "./webhook", "TestDryRunsAtOnce"},
+	{"a dry run that is shared is judged as of now", "webhook/dryruns.go", "return by.Renew(ctx, edit, who, record)", "return record, nil", "./webhook", "TestDryRunsAtOnce"},
 	// 2: forged reviews change nothing
 	{"an override is reported once it is in force", "webhook/override.go", "c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }", "c.Confirms = func(mirrors.Set) bool { return true }\n\to.announcement.stored(true)", "./webhook", "TestForgedOverride"},
 	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == \"\" || o.GetUID() == r.put.uid", "return o == nil || o.GetUID() != \"-\"", "./webhook", "TestForgedOverride|TestSlowedDown"},
