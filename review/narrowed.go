@@ -50,9 +50,8 @@ func (r Record) isAdded(e mirrors.Entry) bool {
 	})
 }
 
-// twins returns the mirror objects of the other kind, each with the name of one that the change adds, that would serve
-// images which that covers, and which are all pulled the way that it does not serve. Such an object in force keeps its
-// entries.
+// twins returns mirror objects of the other kind for those entries of the change whose images are all pulled in the
+// way that their object does not serve, under its name. A twin in force keeps its entries.
 func (r Record) twins() []mirrors.Object {
 	entries := map[string][]mirrors.Entry{}
 	var objects []mirrors.Object
