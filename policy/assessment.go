@@ -54,8 +54,8 @@ func (a *assessment) onlySourceHolds() bool {
 	return a.newRoute.hasOpenMirror() && !a.newRoute.isAtMirror()
 }
 
-// stopsForSignatures reports whether the pull fails as a place on the new route has the image, and
-// ends it for its signatures. That is then what is wrong, whatever other places have.
+// stopsForSignatures reports whether the pull fails as a place on the new route has the image, and ends
+// it for its signatures. That is then the fault, whatever other places have.
 func (a *assessment) stopsForSignatures() bool {
 	return a.after == Fails && a.newRoute.any(false, func(f *Fact) bool {
 		return f.Presence == Unsigned || f.Presence == Missigned || f.Presence == SignaturesDenied
@@ -105,8 +105,8 @@ func (a *assessment) pending() bool {
 	return false
 }
 
-// awaited reports whether a mirror has not answered. It may have all of an image of which
-// another has only a part.
+// awaited reports whether a mirror has not answered. It may have the whole of an image, where another
+// has only a part.
 func (a *assessment) awaited() bool {
 	return a.newRoute.any(true, (*Fact).isUndetermined)
 }

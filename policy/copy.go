@@ -17,7 +17,7 @@ type Copy struct {
 	Image Image
 	// Rule is that of the Finding, and Reason its reason.
 	Rule, Reason string
-	// Rank is that of Settings.Rank: what comes first is to be copied first.
+	// Rank is that of Settings.Rank: the lowest is to be copied first.
 	Rank int
 	// From are the places that hold the image, by the facts, in the order in which nodes would find
 	// it today; all have the digest, if that is known. If no place is known to hold it, Found is not set,
@@ -36,8 +36,8 @@ type Copy struct {
 	OnlyAttachments bool
 	// Readers are those of all images of the plan.
 	Readers Readers
-	// Partial is set if To has manifests of it that name what is not there: a manifest, or blobs. That it has one of them is no proof then
-	// that it has the blobs of that.
+	// Partial is set if To has manifests of it that name missing manifests or blobs. Having one of its manifests is then no proof
+	// of having that one's blobs.
 	Partial bool
 	// Moves is set if To has another image under the tag, which a copy would replace.
 	Moves bool
@@ -84,8 +84,8 @@ func CopyArguments(flags string, from, to mirrors.Location) string {
 	return fmt.Sprintf("%s docker://%s docker://%s", flags, from.Ref, to.Ref)
 }
 
-// Copies returns what is to be copied before the images of v can be pulled, the most important first,
-// each place once. It includes what has an Obstacle, and images that only history names. A verdict in
+// Copies returns the copies to make before the images of v can be pulled, the most important first,
+// each place once. It includes those with an Obstacle, and images that only history names. A verdict in
 // brief has none for most findings.
 func (v Verdict) Copies() []Copy {
 	var copies []Copy
@@ -150,8 +150,8 @@ func (a *assessment) copyToMirror() *Copy {
 	return c
 }
 
-// copyTo returns the copy of the image to a place, with what is in its way: nodes may look for another
-// image there, too, and would get the copy.
+// copyTo returns the copy of the image to a place, with its obstacles: nodes may look for another image
+// there, too, and would get the copy.
 func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	if a.brief {
 		return nil

@@ -35,10 +35,10 @@ func (p Plan) AllCopies(v Verdict, facts Facts) (all []Copy, missing int) {
 	return all, missing
 }
 
-// An Undetermined is an image of which it could not be determined whether the mirrors on its new route have it.
+// An Undetermined is an image that the mirrors on its new route may lack: it could not be determined.
 type Undetermined struct {
 	Image Image
-	// At is the first mirror that may have it, and Why says what is known of that.
+	// At is the first mirror that may have it, and Why states the fact about that.
 	At  mirrors.Location
 	Why string
 }

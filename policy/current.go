@@ -11,10 +11,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Nodes take a change one after another, and those of a paused pool do not take it: what they have
-// is not what the objects in force say. A change is judged from what the objects say, as that is
-// where all nodes are going; but that an image cannot be pulled today is proved only if nodes do not
-// get it by what they have either.
+// Nodes take a change one after another, and those of a paused pool do not take it: they may lag behind
+// the objects in force. A change is judged from these objects, as that is where all nodes are going;
+// but that an image cannot be pulled today is proved only if nodes do not get it by what they have
+// either.
 
 // A CurrentConfig is a rendered config that nodes have; the parts that are not known are left out.
 type CurrentConfig struct {
@@ -107,7 +107,7 @@ func (a *assessment) outcomeToday() Outcome {
 	return outcome
 }
 
-// today is proof that holds is true of every route that nodes take today, all of which are known.
+// today is proof that all routes that nodes take today are known, and that holds is true of each.
 func (a *assessment) today(holds func(*weighedRoute) bool) proof {
 	if a.BeforeUnknown || !holds(&a.oldRoute) {
 		return proof{}

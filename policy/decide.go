@@ -65,7 +65,7 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 // roomForPlan is room for the findings about the change as a whole.
 const roomForPlan = 16
 
-// inForce puts what rules say of the route after a change in the words for one that stays.
+// inForce rewords findings about a new route for a route that does not change.
 var inForce = strings.NewReplacer("its new route", "its route", "the new route", "its route")
 
 // detail gives findings the Detail and Remedy that they have when images are judged again.
@@ -91,7 +91,7 @@ func (s *Settings) detail(findings []Finding, images iter.Seq[[]Reroute], facts 
 }
 
 // doubled returns s with room for n more, at least twice as much as before if there was none: append
-// adds a quarter, and so takes several times what is there in the end.
+// adds a quarter, and so allocates several times the final size in all.
 func doubled[T any](s []T, n int) []T {
 	if len(s)+n <= cap(s) {
 		return s
@@ -169,7 +169,7 @@ func (f Finding) leavesOpen() bool {
 	return f.Severity == Deny || f.Rule == PlatformMissing || f.Rule == SignatureUnreadable || f.Rule == AnotherImage
 }
 
-// add counts an image, and returns what is known of it.
+// add counts an image, and returns its Result.
 func (c *Counts) add(a *assessment, findings []Finding) Result {
 	switch {
 	case a.after == Works && !slices.ContainsFunc(findings, Finding.leavesOpen):

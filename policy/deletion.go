@@ -9,8 +9,8 @@ import (
 
 // NewDeletion returns the plan of deleting something at registries, under set, the configuration in
 // force: it has the images for whose routes concerned holds, whether mirrors or their own sources are on
-// them. The routes stay as they are; what was deleted is for facts to say. Nothing counts as broken
-// today, so that no denial is weakened by it: see DecideDeletion.
+// them. The routes stay as they are; facts tell of the deletion. Nothing counts as broken today, so that
+// no denial is weakened by it: see DecideDeletion.
 //
 // Nodes that do not have the objects in force yet pull by what they have (Cluster.Current), and so each
 // of their routes has a Reroute of its own. So have those of builds, imports and pull-through, and those by later, the
@@ -35,7 +35,7 @@ func (p Plan) HasMirror(is func(string) bool) bool {
 
 // NewPulls returns the plan of pulling all images of known under set, the configuration in force, on nodes
 // that have none of them. Nothing counts as broken today: a denial says that nodes do not get an image,
-// or that it is not known whether they do. What no node can parse has no Reroute.
+// or that it is not known whether they do. A reference that no node can parse has no Reroute.
 //
 // Nodes that do not have the objects in force yet pull by what they have, as in NewDeletion.
 func NewPulls(set mirrors.Set, known Cluster, s Settings) Plan {
@@ -147,9 +147,9 @@ func (p *Plan) raiseDepths(least mirrors.Depth) {
 // DecideDeletion returns what a deletion brings about: the findings of p, of NewDeletion, by the facts after it that are not
 // those by the facts of today. That not all of the cluster could be read, or judged, remains.
 //
-// Each route is compared with itself, as what is wrong with another one says nothing about it. A finding of today on
-// the very same route is none of the deletion only if that takes nothing from it: takes reports whether something of
-// an image is taken, or may be, from a place. An index that lacks a part today may lose another one.
+// Each route is compared with itself, as faults of another one say nothing about it. A finding of today on the very
+// same route is none of the deletion only if that takes nothing from it: takes reports whether something of an image
+// is taken, or may be, from a place. An index that lacks a part today may lose another one.
 func (p Plan) DecideDeletion(today, after Facts, takes func(*mirrors.PullSource) bool) []Finding {
 	s := &p.settings
 	var findings []Finding

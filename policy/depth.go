@@ -42,7 +42,7 @@ func (p *Plan) setDepths() {
 	p.order = p.settings.rank(p.Reroutes)
 }
 
-// setDepth is setDepths for one image. What is not rerouted is looked up as by the standing
+// setDepth is setDepths for one image. An image that is not rerouted is looked up as by the standing
 // verification, whose answers then serve.
 func (p *Plan) setDepth(r *Reroute) {
 	if depth := p.settings.depthOf(r); depth > mirrors.DepthExists {
@@ -93,8 +93,8 @@ func (r *Reroute) wantsPlatforms(l mirrors.Location, f *Fact) bool {
 	return !r.onePlatform || !r.runs(f.Digest)
 }
 
-// wantsManifest reports whether f, which says that the image is at s, leaves open what is to be known of
-// its manifest: for which platforms it is, or where signatures of its parts would be, whatever it is pulled by.
+// wantsManifest reports whether f, which says that the image is at s, leaves questions about its manifest open:
+// for which platforms it is, or where signatures of its parts would be, whatever it is pulled by.
 func (r *Reroute) wantsManifest(s *mirrors.PullSource, f *Fact) bool {
 	if r.wantsPlatforms(s.Location, f) {
 		return true

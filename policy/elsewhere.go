@@ -36,8 +36,8 @@ func isWindows(platform string) bool { return strings.HasPrefix(platform, window
 
 const hostedClusterKind = "HostedCluster"
 
-// ElsewhereNotes says for which nodes a change of mirrors, or what is in force, was not judged, as they get theirs by other rules than the Machine
-// Config Operator's.
+// ElsewhereNotes names the nodes for which a change of mirrors, or the mirrors in force, were not judged, as they get theirs by
+// other rules than the Machine Config Operator's.
 func (p Plan) ElsewhereNotes() []string {
 	keeps := (mirrors.Set{Objects: p.change.Before.Objects}).Equal(mirrors.Set{Objects: p.change.After.Objects})
 	if p.standing && len(p.entries) == 0 || !p.standing && keeps {

@@ -50,7 +50,7 @@ func (r *Reroute) weigh(route *mirrors.Route, facts Facts, before bool) weighedR
 	return weighed
 }
 
-// A step is the k-th place of a route of an image, the old or the new one.
+// A step is one place of an image's old or new route; k is its position.
 type step struct {
 	*Reroute
 	route  *mirrors.Route
@@ -95,7 +95,7 @@ func (r *Reroute) counted(s *mirrors.PullSource, f *Fact, facts Facts) *Fact {
 //   - Where CRI-O's credential provider may find credentials in a pod's namespace, 401 and
 //     403 prove nothing at any place.
 //
-// What will be deleted will be gone, whoever asks.
+// An assumed deletion counts for every puller.
 func (s step) proveAfter(f *Fact) *Fact {
 	switch {
 	case f.Presence != Denied && f.Presence != Absent, f.Assumed != "":
@@ -126,8 +126,8 @@ func (s step) proveBefore(f *Fact, facts Facts) *Fact {
 	}
 }
 
-// stillReaches reports whether nodes get as far as l on the new route as well, because all
-// places before it refuse.
+// stillReaches reports whether nodes reach l on the new route as well, because all places before it
+// refuse.
 func (r *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 	for _, s := range r.After.Sources {
 		switch p := facts.At(s.Location).Presence; {
@@ -141,7 +141,7 @@ func (r *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 	return false
 }
 
-// unproven returns f as no answer. What ends a pull ends it whether or not nodes get the image.
+// unproven returns f as no answer. A fact that ends a pull still does, whether or not nodes get the image.
 func (r *Reroute) unproven(f *Fact) *Fact {
 	unsure := *f
 	unsure.Detail = describe(f)

@@ -53,8 +53,7 @@ type Requester struct {
 	Groups []string
 }
 
-// For returns s for changes by r: exemptions of other users are gone, and what is left holds
-// for r.
+// For returns s for changes by r: exemptions of other users are gone, and the rest holds for r.
 func (s Settings) For(r Requester) Settings {
 	var exemptions []Exemption
 	for _, e := range s.Exemptions {
@@ -165,7 +164,7 @@ func (c Change) changedMirrorSets() (changed []mirrors.Object, others bool) {
 	return changed, others
 }
 
-// differing returns the objects of which others has none that is equal.
+// differing returns the objects that others lacks or has with other contents.
 func differing(objects, others []mirrors.Object) []mirrors.Object {
 	byName := make(map[string]mirrors.Object, len(others))
 	for _, o := range others {

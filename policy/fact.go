@@ -107,10 +107,10 @@ type Fact struct {
 	// the global pull secret, or none as that has none for the place. If it is not set, the
 	// guard knows less than nodes do, and no refusal proves anything.
 	AsNodes bool
-	// NoRepository is set where the registry says that there is no such repository. What is not there then says nothing of
-	// what will be once something is copied there.
+	// NoRepository is set where the registry says that there is no such repository. A miss then says nothing about the
+	// place once something is copied there.
 	NoRepository bool
-	// Never is set where asking again tells no more: what is to be copied there comes from where registries are not asked.
+	// Never is set where asking again tells no more: the copy will come from a place that cannot be asked.
 	Never bool
 	// Time is when the answer came; zero if Unknown.
 	Time time.Time
@@ -149,12 +149,12 @@ func (f *Fact) Runs() ([]Instance, bool) {
 	}
 }
 
-// Facts are what is known about locations. A location without an entry has not
-// been asked about; one with an Unknown fact has, and gave no answer in time. The facts are
-// shared, and must not be changed; none is nil.
+// Facts are the answers about locations. A location without an entry has not been asked about; one with
+// an Unknown fact has, and gave no answer in time. The facts are shared, and must not be changed; none
+// is nil.
 type Facts map[mirrors.Location]*Fact
 
-// At returns what is known about a location: an Unknown fact if it has not been asked about.
+// At returns the fact about a location: an Unknown one if it has not been asked about.
 func (f Facts) At(l mirrors.Location) *Fact {
 	if fact := f[l]; fact != nil {
 		return fact
@@ -172,7 +172,7 @@ func (f Facts) HasUnknown() bool {
 	return false
 }
 
-// on returns what is known about the sources of a route, in their order.
+// on returns the facts about the sources of a route, in their order.
 func (f Facts) on(r *mirrors.Route) []*Fact {
 	facts := make([]*Fact, len(r.Sources))
 	f.fill(facts, r)
@@ -204,7 +204,7 @@ var indexTypes = []string{
 	"application/vnd.docker.distribution.manifest.list.v2+json",
 }
 
-// isWhole reports whether nodes of every platform get an image there, by what is known.
+// isWhole reports whether nodes of every platform get an image there, by f.
 func (f *Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
 
 // isForAll is isWhole, and that it is known for which platforms nodes are.

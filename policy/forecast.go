@@ -94,8 +94,8 @@ type Forecaster struct {
 // begins with the first node seconds after a change, and drains a few in that time.
 const recently = 30 * time.Minute
 
-// Forecast returns what the change does to the nodes, given what is known of the registries;
-// nil if nothing is known of nodes, or p is not the plan of a change.
+// Forecast returns what the change does to the nodes, given the facts about registries; nil if no nodes
+// are known, or p is not the plan of a change.
 func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 	if p.rollout == nil || len(p.rollout.Nodes) == 0 || p.unjudged {
 		return nil
@@ -120,13 +120,13 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 	return f
 }
 
-// restsOn reports whether f may be another forecast with a resource that could not be read. What it says of drains is the worst
-// that may be, so that all that is read for these alone counts only where there are some.
+// restsOn reports whether f may be another forecast with a resource that could not be read. It forecasts the worst of drains,
+// so that a resource read for these alone counts only where there are some.
 func (f *Forecast) restsOn(resource string) bool {
 	switch resource {
 	case nodes, "machineconfigpools":
 		return true
-	case "machineconfigurations", "clusteroperators": // what nodes do with the files, and whether MCO is busy
+	case "machineconfigurations", "clusteroperators": // for node actions, and whether MCO is busy
 		return f.Reaches()
 	default:
 		return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Decision.Drains })

@@ -43,7 +43,7 @@ func (g Gap) IsOfNodes() bool {
 	return g.Kind == NodeKind || g.Kind == PoolKind || g.Kind == MachineConfigKind
 }
 
-// String says in a line what is not known, and why.
+// String says in a line what the gap hides, and why.
 func (g Gap) String() string {
 	if g.IsOfNodes() {
 		return g.Source + ": " + g.Detail

@@ -96,7 +96,7 @@ func (x Images) ByReference() []Image {
 }
 
 // touched returns, each once, at least the images whose routes may differ between two tables
-// that differ by d. What no node can parse is always among them, as it has no key.
+// that differ by d. References that no node can parse are always among them, as they have no key.
 func (x Images) touched(d mirrors.ChangedScopes) iter.Seq[Image] {
 	if d.Everything {
 		return x.All()
@@ -121,8 +121,8 @@ func (x Images) spans(scopes []string) []span {
 			spans = append(spans, x.hosts(suffix)...)
 			continue
 		}
-		// What a scope covers goes on with a path, a port or tag, or a digest. "0", ";"
-		// and "A" are the characters that follow "/", ":" and "@".
+		// A covered name continues the scope with a path, a port or tag, or a digest. "0", ";" and "A"
+		// are the characters that follow "/", ":" and "@".
 		spans = append(spans, span{scope, scope + "\x00"}, span{scope + "/", scope + "0"}, span{scope + ":", scope + ";"}, span{scope + "@", scope + "A"})
 	}
 	return spans

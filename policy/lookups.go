@@ -15,8 +15,8 @@ import (
 // images that no mirror holds: a good change then costs one request per image.
 func (p Plan) Lookups(facts Facts) []mirrors.Location { return p.lookupsOf(p.ranking(), facts) }
 
-// LookupParts returns functions that together name what Lookups does, each for at most most reroutes. The order is the same. What the
-// answers to one part lead to need not wait for those to the others.
+// LookupParts returns functions that together name what Lookups does, each for at most most reroutes. The order is the same.
+// Lookups that follow from one part's answers need not wait for those to the others.
 func (p Plan) LookupParts(most int) []func(Facts) []mirrors.Location {
 	var parts []func(Facts) []mirrors.Location
 	for order := range slices.Chunk(p.ranking(), most) {
@@ -74,16 +74,16 @@ func (q *lookups) askOn(r *mirrors.Route, onlyMirrors bool) {
 	}
 }
 
-// askAfterMirrors adds what is of interest about r once its mirrors have answered: the
-// platforms of a tag, and the signatures that nodes look for; the other places, old ones
-// included, where no mirror is certain to serve the image; and the platforms that the old
-// place serves, where the new one lacks some.
+// askAfterMirrors adds the further lookups of r once its mirrors have answered: the platforms of a tag,
+// and the signatures that nodes look for; the other places, old ones included, where no mirror is
+// certain to serve the image; and the platforms that the old place serves, where the new one lacks
+// some.
 func (q *lookups) askAfterMirrors(r *Reroute) {
 	if r.wantsToday() {
 		q.askOn(&r.Before, false)
 	}
 	if s, f := r.firstAnswer(q.facts); s != nil && f.Presence == Present && f.isForAll() && !s.WantsSignatures() {
-		return // as what follows would find, at more length
+		return // as the rest would find, at more length
 	}
 	if l, ok := r.openPlatforms(&r.After, q.facts); ok {
 		q.ask(l)

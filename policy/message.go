@@ -22,9 +22,8 @@ const (
 )
 
 // Message explains to the person who asked for the change why subject ("ImageTagMirrorSet
-// apps") is denied: what is wrong, with which images, what uses them, what was looked up and
-// what to do. It gives the worst findings in full and counts the others. It is "" for an
-// admission.
+// apps") is denied: the faults, the images and their users, what was looked up and what to do. It gives
+// the worst findings in full and counts the others. It is "" for an admission.
 func (v Verdict) Message(subject string) string {
 	if v.Allowed {
 		return ""
@@ -159,7 +158,7 @@ func (v Verdict) lost(denials []Finding) string {
 	}
 }
 
-// served says of how many images in force it is verified that nodes get them, and what is wrong with the others.
+// served counts the images in force that nodes verifiably get, and the others by their faults.
 func (v Verdict) served() string {
 	served, fail := v.verified(), 0
 	for _, r := range v.Results {

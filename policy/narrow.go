@@ -73,8 +73,8 @@ func (s *scope) complete(path []string) []string {
 	return scopes
 }
 
-// narrowTo returns e for a source below its own, with the mirrors where the
-// runtime looks for that part: what follows the match is added to the location.
+// narrowTo returns e for a source below its own, with the mirrors where the runtime looks for that
+// part: it adds the rest of the name to the location.
 func narrowTo(e mirrors.Entry, source string) mirrors.Entry {
 	rest := strings.TrimPrefix(source, e.Source)
 	if suffix, ok := strings.CutPrefix(e.Source, "*"); ok {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// NearMisses look for what was meant by names that nothing uses: what is used has the same last name elsewhere. Tenants
-// name images, and strangers send changes: what is compared, and found, is bounded. The zero value is ready.
+// NearMisses look for the meaning of names that nothing uses: used names with the same last part elsewhere. Tenants
+// name images, and strangers send changes: comparisons and results are bounded. The zero value is ready.
 type NearMisses struct {
 	byName map[string]*nearMiss
 	byLast map[string][]*nearMiss
@@ -22,11 +22,11 @@ type nearMiss struct {
 const (
 	// maxNear is how many names that may have been meant are told.
 	maxNear = 3
-	// maxAlike is how many names of one last part are compared with what is used.
+	// maxAlike is how many names of one last part are compared with used ones.
 	maxAlike = 16
 )
 
-// Want has Look look for what is meant by the name of a repository or a namespace. Strict asks for the last two names in
+// Want has Look look for the meaning of the name of a repository or a namespace. Strict asks for the last two names in
 // common, or for the host and one.
 func (n *NearMisses) Want(name string, strict bool) {
 	i := strings.LastIndexByte(name, '/')

@@ -4,7 +4,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An Outcome is the result of a pull, by what is known. The zero value is Unsure.
+// An Outcome is the result of a pull, by the known facts. The zero value is Unsure.
 type Outcome int
 
 const (
@@ -42,12 +42,12 @@ func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact *Fac
 type weighedRoute struct {
 	*mirrors.Route
 	facts []*Fact // in the order of the sources; none is nil
-	// signatures are what is known of those of each instance of the image at a source, by its
-	// index; nothing where nodes look for none, or would not get as far.
+	// signatures are the states of those of each instance of the image at a source, by its index;
+	// nothing where nodes look for none, or stop before.
 	signatures map[int][]signatureState
 }
 
-// A place is one that a node asks on a route, with what is proved about it.
+// A place is one that a node asks on a route, with the proven fact about it.
 type place struct {
 	*mirrors.PullSource
 	fact       *Fact

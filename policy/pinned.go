@@ -20,7 +20,7 @@ const pinnedSetKind = "PinnedImageSet"
 type pin struct{ ref, pool string }
 
 // withPins returns c as PinnedImageSets are after change: as consumers that run on the nodes of the pools
-// that take them. What a set is new to name, or to a pool, the change brings.
+// that take them. The change brings the images that a set newly names, or newly has for a pool.
 func (c Cluster) withPins(change Change) Cluster {
 	before, after := pinnedSetsOf(change.Before), pinnedSetsOf(change.After)
 	if len(before)+len(after) == 0 {
@@ -131,7 +131,7 @@ func (p *pinPlacements) pools(set *mcfgv1.PinnedImageSet) []string {
 	return names
 }
 
-// members returns the nodes that pull the images of a set, as far as pools are known.
+// members returns the nodes of known pools that pull the images of a set.
 func (p *pinPlacements) members(set *mcfgv1.PinnedImageSet, through *rollout.Cluster) []*corev1.Node {
 	var nodes []*corev1.Node
 	for _, pool := range p.all {

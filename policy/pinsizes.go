@@ -34,11 +34,10 @@ func (p *Plan) imageSize(ref string, facts Facts) (size, counted int64) {
 	return 0, 0
 }
 
-// tooLargeToPin objects to a set that the daemon of a node refuses for its size: where twice what is not on the node
-// yet is as much as its allocatable ephemeral storage less minFree (checkNodeAllocatableStorage and
-// checkImagePayloadStorage, pinned_image_set.go:437). It counts a layer that images share once, so that only the
-// largest image proves that, on a node that certainly lacks it; all that a node does not list warn. What is not known of
-// nodes or sizes proves nothing.
+// tooLargeToPin objects to a set that the daemon of a node refuses for its size: where twice the missing images take as
+// much as its allocatable ephemeral storage less minFree (checkNodeAllocatableStorage and checkImagePayloadStorage,
+// pinned_image_set.go:437). It counts a layer that images share once, so that only the largest image proves that, on a
+// node that certainly lacks it; all that a node does not list warn. Unknown nodes or sizes prove nothing.
 func (p *Plan) tooLargeToPin(set, was *mcfgv1.PinnedImageSet, nodes []*corev1.Node, facts Facts) []Finding {
 	var least *corev1.Node
 	var worst struct{ room, largest, all int64 }

@@ -63,7 +63,7 @@ type nodeSite struct {
 	podsListed func(namespace string) bool
 	insecure   []string            // insecureRegistries after the change
 	never      map[string][]string // the objects behind NeverContactSource after the change, by source
-	unknown    bool                // whether there are nodes, or may be, of which the platforms are not known
+	unknown    bool                // whether there are nodes, or may be, whose platforms are not known
 
 	mu    sync.Mutex
 	known map[*Placement][]string

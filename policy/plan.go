@@ -14,14 +14,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A Cluster holds what is known about a cluster besides its mirror configuration.
+// A Cluster holds the knowledge about a cluster besides its mirror configuration.
 type Cluster struct {
 	// Images are those that something in the cluster depends on.
 	Images Images
 	// InForce are the tables of Change.Before, which is then the configuration in force; nil
 	// if they have yet to be computed.
 	InForce *mirrors.Tables
-	// Gaps are the parts of the cluster that are not known.
+	// Gaps are the unknown parts of the cluster.
 	Gaps []Gap
 	// Nodes are those of the cluster, with their labels, taints and platforms; none if they are
 	// not known.
@@ -39,7 +39,7 @@ type Cluster struct {
 	// RunsHere says by which object a host, without a port, leads to what runs on this cluster ("Route quay/registry"); "" for none
 	// that is known. It may be nil.
 	RunsHere func(host string) string
-	// ExposedUnread are the resources of which such objects could not be read.
+	// ExposedUnread are the resources whose objects could not be read.
 	ExposedUnread []string
 	// Current are the rendered configs that nodes have (rollout.Cluster.CurrentConfigs).
 	Current []CurrentConfig
@@ -267,8 +267,8 @@ func countUpTo(most int, images iter.Seq[Image]) int {
 
 func byRef(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }
 
-// addReroutes adds the reroutes of the nodes of pools to those of other pools, if there are any. What no node can
-// parse is the same for all.
+// addReroutes adds the reroutes of the nodes of pools to those of other pools, if there are any. References that
+// no node can parse are the same for all.
 func (p *Plan) addReroutes(reroutes []Reroute, malformed []Image, pools []string) {
 	for i := range reroutes {
 		reroutes[i].Pools = pools
@@ -302,7 +302,7 @@ func (p *Plan) forgetPools() {
 	all := map[string]bool{}
 	for _, r := range p.routes {
 		if len(r.pools) == 0 {
-			return // what the nodes of a pool do beside all others is to be told
+			return // routes of single pools, beside those of all nodes, are to be told
 		}
 		for _, pool := range r.pools {
 			all[pool] = true

@@ -16,8 +16,7 @@
 // The admission webhook, the command line and the standing verifier all make
 // these calls, so they cannot disagree.
 //
-// What a change makes worse is denied. What is proved to be broken today, or to be no
-// worse afterwards, is reported, and never blocks a repair. What could not be determined
-// weakens nothing. Settings may exempt from denials, or admit what is denied; the record of an
-// answer says where they did.
+// What a change makes worse is denied. A fault proved to exist today, or to be no worse afterwards, is
+// reported, and never blocks a repair. An undetermined fact weakens nothing. Settings may exempt from
+// denials, or admit denied changes; the record of an answer says where they did.
 package policy

@@ -71,9 +71,9 @@ func (s Settings) rank(reroutes []Reroute) []int {
 // until its image is; a build or an import is tried again.
 const behindNodes = 1 << 19
 
-// Rank says how important img is: lower comes first. Consumers in protected namespaces count
-// most, in the order of the patterns; then what runs comes before what is only referenced,
-// and history and guesses come last.
+// Rank says how important img is: lower comes first. Consumers in protected namespaces count most, in
+// the order of the patterns; then running images come before referenced ones, and history and guesses
+// come last.
 func (s Settings) Rank(img Image) int {
 	best := 1 << 20
 	for _, c := range img.Consumers {

@@ -10,9 +10,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
-// Readers are the ways in which nodes look for signatures of what they pull, by the reference of the place in one spelling, each way once. The pods
-// of one namespace may be held to signatures, and those of another not, or an image by one name, and not by another: what is copied
-// for these is what the former meet there, too.
+// Readers are the ways in which nodes look for signatures of what they pull, by the reference of the place in one spelling, each
+// way once. The pods of one namespace may be held to signatures, and those of another not, or an image by one name, and not by
+// another: the former meet copies for the latter, too.
 type Readers map[string][]mirrors.PullSource
 
 // readers returns those on all routes of p, of today as well.
@@ -59,13 +59,13 @@ func (r Readers) with(s *mirrors.PullSource) Readers {
 	return more
 }
 
-// Signed reports whether nodes require signatures of the image, for any of the pods that pull what is at To: without them, a copy is
+// Signed reports whether nodes require signatures of the image, for any of the pods that pull from To: without them, a copy is
 // worse than none, as nodes stop there.
 func (c *Copy) Signed() bool {
 	return slices.ContainsFunc(c.Readers.At(c.To.Ref), func(s mirrors.PullSource) bool { return s.Trust != nil })
 }
 
-// unlooked says what to do first where nodes require signatures of what is at To and look for none there; "" if they do not.
+// unlooked says what to do first where nodes require signatures of images at To and look for none there; "" if they do not.
 func (c *Copy) unlooked() string {
 	for _, s := range c.Readers.At(c.To.Ref) {
 		if s.Trust != nil && !s.Attachments {
@@ -112,7 +112,7 @@ func (l *Look) At() mirrors.Location {
 func (l *Look) Requires() bool { return l.by.Trust != nil }
 
 // Stops says why nodes would stop at a mirror that has the image, by what was found where they look there, and what a copy brings
-// to that tag, Absent for nothing; "" if they would not. What is there stays, unless it is to be replaced.
+// to that tag, Absent for nothing; "" if they would not. Existing signatures stay, unless they are to be replaced.
 func (l *Look) Stops(there, brought *Fact, replaces bool) string {
 	tag := tagOf(l.At())
 	readable := there.Presence == Present || there.Presence == Mismatch || there.Presence == Incomplete

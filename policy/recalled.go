@@ -42,8 +42,8 @@ func (r *Reroute) restsOnRecall(facts Facts) bool {
 }
 
 // lookedAt returns the locations whose facts count for r: where more of the manifest at a place
-// is wanted, the location that was looked up for that, and where nodes look for signatures
-// of what is there.
+// is wanted, the location that was looked up for that, and where nodes look for signatures of the image
+// there.
 func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	var places []mirrors.Location
 	for _, route := range append(r.otherRoutes(), &r.After, &r.Before) {

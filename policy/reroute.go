@@ -14,17 +14,17 @@ type Reroute struct {
 	// OtherCredentials is set if nodes may have other credentials for the image, and for
 	// its mirrors, than the guard (Cluster.OtherCredentials). To be denied is no proof then.
 	OtherCredentials bool
-	// settled is set for what is no reroute: an image that the change leaves on its route, and
-	// that a drain has pulled again.
+	// settled is set for an image that the change leaves on its route, and that a drain has pulled
+	// again.
 	settled bool
-	// brought is set for what is no reroute either: an image that the change itself brings.
+	// brought is set for an image that the change itself brings, which is no reroute either.
 	brought bool
 	// pinned is set, in addition, if it does so by PinnedImageSets.
 	pinned bool
 	// hidden is set if After.Entry covers the image instead of a wider entry, that of Before, which is still there.
 	hidden bool
 	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
-	// whether the image is protected; and what is known of the nodes, and who reads signatures at the places of all reroutes.
+	// whether the image is protected; the facts about the nodes; and who reads signatures at the places of all reroutes.
 	platforms, onePlatform bool
 	protected              bool
 	site                   *nodeSite

@@ -19,18 +19,18 @@ var rescueStreams = []string{"must-gather", "tools", "cli", "network-tools"}
 // must-gather image, for oc adm must-gather --all-images.
 const MustGatherAnnotation = "operators.openshift.io/must-gather-image"
 
-// IsRescue reports whether img is one that nothing may run until it is needed to find out what is wrong, or
-// that of the guard itself, without which no mirror set can be mended.
+// IsRescue reports whether img is one that perhaps nothing runs until a fault has to be found, or that of
+// the guard itself, without which no mirror set can be mended.
 //
-// The name of an image counts only if something that no tenant writes names it: what is of the rescue set may be pinned on all nodes.
+// The name of an image counts only if something that no tenant writes names it: the rescue set may be pinned on all nodes.
 func (i Image) IsRescue() bool {
 	byName := isRescueName(i.Ref) && (len(i.Consumers) == 0 || slices.ContainsFunc(i.Consumers, Consumer.isOfCluster))
 	return byName || slices.ContainsFunc(i.Consumers, Consumer.isRescue)
 }
 
 // isOfCluster reports whether c is one that no tenant writes: it is in no namespace or in one that is protected by default,
-// or a ClusterServiceVersion, which OLM makes of catalogs that the cluster's administrators choose. A guess is none: what is
-// in no namespace may be a report on what tenants run.
+// or a ClusterServiceVersion, which OLM makes of catalogs that the cluster's administrators choose. A guess is none: an
+// object in no namespace may be a report on what tenants run.
 func (c Consumer) isOfCluster() bool {
 	return !c.Guessed && (c.Namespace == "" || c.Kind == "ClusterServiceVersion" || Settings{}.namespaceRank(c.Namespace) < len(DefaultProtected))
 }
@@ -132,7 +132,7 @@ func isRescueName(ref string) bool {
 	return base == "support-tools" || namesMustGather(base)
 }
 
-// repositoryBase returns the last part of the name of a repository, "" for what is no reference.
+// repositoryBase returns the last part of the name of a repository, "" for an invalid reference.
 func repositoryBase(ref string) string {
 	name, ok := mirrors.Repository(ref)
 	if !ok {
@@ -148,8 +148,8 @@ func namesMustGather(name string) bool {
 // onlyRescue reports whether img is of the rescue set, and nothing else needs it.
 func onlyRescue(img Image) bool { return onlyHistory(img) && img.IsRescue() }
 
-// rescueMissing is RescueMissing: nodes would not get an image of the rescue set on its new route, or nobody
-// knows. Nothing fails today. On the day it is needed there is no time to mirror it.
+// rescueMissing is RescueMissing: nodes would not get an image of the rescue set on its new route, or that
+// is unknown. Nothing fails today. On the day it is needed there is no time to mirror it.
 func rescueMissing(a *assessment) (Finding, bool) {
 	reason := ""
 	switch {

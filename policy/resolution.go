@@ -140,7 +140,7 @@ func (r *resolution) ownPolicies() []string {
 }
 
 // byPolicy divides img by those namespaces of its consumers that have signature policies of their own:
-// by the namespace, "" for all that are held to the cluster's. What may run in any namespace is held to all.
+// by the namespace, "" for all that are held to the cluster's. Those for any namespace are held to all.
 func (r *resolution) byPolicy(img Image, namespaces []string) map[string]Image {
 	parts := map[string]Image{}
 	add := func(namespace string, c Consumer) {

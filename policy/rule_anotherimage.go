@@ -10,13 +10,13 @@ import (
 )
 
 // AnotherImage: nodes may get another image than the one that is meant. A tag at a mirror is one image;
-// where two sources share the mirror, or a wildcard leads all hosts to one repository, what was
-// copied last counts for both. And a short name is whatever the first registry has of that name.
+// where two sources share the mirror, or a wildcard leads all hosts to one repository, the last copy
+// counts for both. And a short name is whatever the first registry has of that name.
 //
-// It denies where what runs would change: the place serves another digest, or it could not be asked and
+// It denies where running images would change: the place serves another digest, or it could not be asked and
 // the images that meet there run by different digests. It warns where that is not known, and where another
-// registry is searched first for what nothing runs. A place from which nodes get the image today as well is no
-// fault of the change.
+// registry is searched first for an image that does not run. A place from which nodes get the image today as
+// well is no fault of the change.
 func anotherImage(a *assessment) (Finding, bool) {
 	if mirrors.ByDigest(a.Image.Ref) || a.After.Err != nil {
 		return Finding{}, false
@@ -157,7 +157,7 @@ func (a *assessment) isAnother(fact *Fact) bool {
 	})
 }
 
-// mayDiffer reports whether it is not known that what meets is one image.
+// mayDiffer reports whether the images that meet are not known to be one.
 func (a *assessment) mayDiffer(met meeting) bool {
 	mine := a.running()
 	return len(mine) != 1 || slices.ContainsFunc(met.others, func(other Image) bool { return !slices.Equal(digestsOf(other), mine) })

@@ -8,9 +8,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// besideNodes is BuildFails, ImportFails and PullThroughFails: who pulls by mirror objects without being a node
-// would not get an image on the new route, only from the source, or nobody knows. None of it stops
-// a pod that runs, or a drain: a build that fails says so to the person who waits for it, a tag whose import
+// besideNodes is BuildFails, ImportFails and PullThroughFails: a puller that reads mirror objects without being
+// a node would not get an image on the new route, only from the source, or that is unknown. None of it stops a
+// pod that runs, or a drain: a build that fails says so to the person who waits for it, a tag whose import
 // fails keeps what it stands for, and the integrated registry keeps what it has fetched once
 // (openshift/image-registry, pullthroughmanifestservice.go, mirrorManifest). So they warn. A tag that is
 // imported on demand only is a catalogue entry, and not worth a warning.
@@ -31,7 +31,7 @@ func besideNodes(a *assessment) (Finding, bool) {
 	return f, true
 }
 
-// lackBesideNodes says what is wrong with the new route, "" if nothing is.
+// lackBesideNodes states the fault of the new route, "" if it has none.
 func (a *assessment) lackBesideNodes() string {
 	who, get := a.Puller.String(), "get"
 	if a.Puller == mirrors.PullThrough {
@@ -55,8 +55,8 @@ func (a *assessment) lackBesideNodes() string {
 	}
 }
 
-// followedAtOnce: MCO rejects the configuration, and says so nowhere; nodes keep what they have. Whoever
-// reads the objects from the API takes them as they are: see mirrors.ResolveFor.
+// followedAtOnce: MCO rejects the configuration, and says so nowhere; nodes keep what they have. Readers
+// of the objects at the API take them as they are: see mirrors.ResolveFor.
 func followedAtOnce(p Plan, _ Facts) []Finding {
 	if p.Rejected == nil || isTooMuch(p.Rejected) || !p.followsObjects() {
 		return nil

@@ -4,7 +4,7 @@ package policy
 // config or layers, as after an interrupted copy, or when a registry's disk was cleaned by
 // hand. containers/image chooses a place by the manifest (newImageSource in docker/docker_image_src.go)
 // and fails at the first missing blob (go.podman.io/image 5.39.3 is the first version that tries the
-// next place), so a later place that holds the image does not help. An index of which only a part lacks blobs is for
+// next place), so a later place that holds the image does not help. An index where only a part lacks blobs is for
 // PlatformMissing.
 func blobsMissing(a *assessment) (Finding, bool) {
 	ended, severity := a.endedAt()

@@ -9,9 +9,9 @@ import (
 // CredentialsMissing: the mirrors answer 401 or 403 to the credentials that nodes have. For a
 // mirror on a different host than the source these are only those of the global pull secret;
 // pull secrets of pods and service accounts are never used there (newImageSourceAttempt in
-// containers/image docker/docker_image_src.go), which surprises those who have set some. At the host of the source they are used, and where
-// CRIOCredentialProviderConfig matches the image they are used for mirrors too: what is denied
-// there is for the rule Unverified.
+// containers/image docker/docker_image_src.go), which surprises those who have set some. At the host of the source they are used,
+// and where CRIOCredentialProviderConfig matches the image they are used for mirrors too: a denial there is for the rule
+// Unverified.
 func credentialsMissing(a *assessment) (Finding, bool) {
 	if a.After.Err != nil || a.After.SourceBlocked() || a.absentSomewhere() || a.stopsForSignatures() {
 		return Finding{}, false
@@ -51,7 +51,7 @@ func (a *assessment) mirrorsDeny() string {
 	return credentialsFor(first.fact, first.Ref)
 }
 
-// without is what places that give nodes no image do not do: what is denied may be there.
+// without says what the places lack: the image, or (if one denied us) the image and access to it.
 func (a *assessment) without(onlyMirrors bool) string {
 	if a.newRoute.any(onlyMirrors, func(f *Fact) bool { return f.Presence == Denied }) {
 		return "has the image and lets nodes in"

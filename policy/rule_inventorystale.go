@@ -52,8 +52,7 @@ func (p Plan) gapRemedies(other string) []string {
 	return remedies
 }
 
-// gapLines says what is wrong with each gap, and how many of the rerouted images are known
-// only from there.
+// gapLines describes each gap, and says how many of the rerouted images are known only from there.
 func (p Plan) gapLines() []string {
 	lines := each.Of(p.Gaps, func(g Gap) string { return fmt.Sprintf("%s: %s", g.Source, g.Detail) })
 	lines = text.First(lines, maxGaps, "")

@@ -1,9 +1,8 @@
 package policy
 
 // NotFullySynced: after NeverContactSource (or a blocked registry) the mirrors
-// are all that is left, and no mirror is verified to hold the image. This covers
-// every image under the source, running or only referenced: what is scaled to
-// zero today is pulled tomorrow.
+// are all that is left, and no mirror is verified to hold the image. This covers every image under the
+// source, running or only referenced: a workload scaled to zero today pulls tomorrow.
 //
 // A mirror that holds it does not help if it comes after one that answers with something
 // else, and another before that could not be asked.

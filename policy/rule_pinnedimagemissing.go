@@ -65,8 +65,8 @@ func denyIf(worse bool) Severity {
 	return Warn
 }
 
-// invalidPins objects to what an API server refuses of a set, unless its definition is an older one. What is so
-// of the set as it was, nil for none, only warns.
+// invalidPins objects to what an API server refuses of a set, unless its definition is an older one. A fault
+// that the set had before (was, nil for none) only warns.
 func invalidPins(set, was *mcfgv1.PinnedImageSet) []Finding {
 	if was == nil {
 		was = &mcfgv1.PinnedImageSet{}

@@ -19,9 +19,9 @@ import (
 // for it: then either the result is not applied, or no other MachineConfig of the pool is.
 //
 // Only what the change adds denies: a reason of another kind or about something else, or
-// a party to one that is there (mirrors.Rejection.Beyond). A configuration that is invalid
-// already is reported, which lets it be repaired in steps; what else the change says is judged
-// by the other rules, as all of it is applied once the configuration is repaired.
+// a party to one that is there (mirrors.Rejection.Beyond). A configuration that is invalid already is
+// reported, which lets it be repaired in steps; the other rules judge the rest of the change, as all of
+// it is applied once the configuration is repaired.
 //
 // A setting may turn the denial into a warning. Even then no route changes; but the change is
 // judged as if MCO applied it, as the reason for the setting may be that MCO is known to
@@ -70,8 +70,8 @@ func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 	return f
 }
 
-// otherPolicy says how a source gets another policy, by objects that are applied one after another. None of them may contradict those
-// that are in force when it comes; what does, nodes get together with what ends the contradiction.
+// otherPolicy says how a source gets another policy, by objects that are applied one after another. None of them may contradict
+// those that are in force when it comes; nodes get one that does together with the end of the contradiction.
 func (p Plan) otherPolicy(source string) string {
 	wants := map[configv1.MirrorSourcePolicy]bool{}
 	for _, e := range p.Added {

@@ -2,9 +2,9 @@ package policy
 
 import "github.com/mirrorset-guard/mirrorset-guard/internal/text"
 
-// RolloutBusy: MCO is in the middle of another rollout, or cannot make one. The change is
-// rendered all the same, and nodes get it with what they wait for already; what went wrong
-// with which change is harder to tell afterwards.
+// RolloutBusy: MCO is in the middle of another rollout, or cannot make one. The change is rendered all
+// the same, and nodes get it with what they wait for already; it is harder to tell afterwards which
+// change went wrong.
 func rolloutBusy(p Plan, f *Forecast) []Finding {
 	busy := p.rollout.Busy()
 	if len(busy) == 0 || !f.Reaches() {

@@ -58,8 +58,8 @@ type rule struct {
 	puller mirrors.Puller
 }
 
-// isFor reports whether r is a rule for what a reroute is of. That for the rescue set is the only one for
-// what nothing else needs.
+// isFor reports whether r applies to reroute. RescueMissing alone applies to images that only the rescue
+// set needs.
 func (r rule) isFor(reroute *Reroute) bool {
 	return r.puller == reroute.Puller && (r.puller != mirrors.Nodes || (r.id == RescueMissing) == onlyRescue(reroute.Image))
 }
@@ -103,8 +103,8 @@ type planRule struct {
 	// unseen is set if findings stand for unknown images. As there may
 	// be protected ones among them, only RULE@protected weakens a denial.
 	unseen bool
-	// ongoing is set where a warning is about what is in force already. No setting turns it
-	// into a denial, which would block the very repair.
+	// ongoing is set where a warning is about the configuration in force. No setting turns it into a
+	// denial, which would block the very repair.
 	ongoing bool
 }
 

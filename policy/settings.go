@@ -14,16 +14,16 @@ type Settings struct {
 	// holds (or could be verified to hold) as long as its source does and may be contacted:
 	// for a migration during which the mirror is being filled.
 	AllowSourceFallback bool
-	// Blobs says of which images the config and the layers are looked up, not only the
-	// manifest. See Outline.Plan and Location.Depth of package mirrors.
+	// Blobs chooses the images whose config and layers are looked up, not only the manifest. See
+	// Outline.Plan and Location.Depth of package mirrors.
 	Blobs BlobScope
 	// Severities replace what rules say by default, by rule id. The denial of an image of a
 	// protected namespace is weakened only by an entry whose id is followed by "@protected",
 	// so that it cannot happen by mistake. The same goes for findings that stand for unknown
 	// images: InventoryStale, and Unverified of a configuration as a
 	// whole. No entry turns a warning of RejectedByMCO, or of Unverified about a
-	// configuration that is too large to be judged, into a denial: what it is about is in
-	// force already, and has to be repaired somehow.
+	// configuration that is too large to be judged, into a denial: its subject is in force already, and
+	// has to be repaired somehow.
 	Severities map[string]Severity
 	// Namespaces say which namespaces may block a change; the first pattern that matches
 	// counts. An image used only in namespaces with Warn is never denied, unless one of them

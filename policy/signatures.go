@@ -66,7 +66,7 @@ func (f *Fact) stopped(presence Presence, detail string) *Fact {
 	return &of
 }
 
-// inWords says what worst is, and of which platforms' instances it is true.
+// inWords describes worst, and names the platforms whose instances are so.
 func inWords(worst *signatureState, states []signatureState) string {
 	var platforms []string
 	for _, s := range states {

@@ -13,14 +13,14 @@ import (
 // NewStanding returns the plan of the standing verification: which images does set, the
 // configuration in force, send to mirrors? It is the plan of a change from nothing: of all that leads nodes to
 // mirrors, be it objects, files of MachineConfigs or what nodes have that lag behind, into a
-// cluster without it. So the rules for changes judge it. The entries do not count as added:
-// what there was to say about them was said when they were created.
+// cluster without it. So the rules for changes judge it. The entries do not count as added: findings about
+// them were reported when they were created.
 //
 // Where MCO rejects set, Rejected and RejectedBefore are both set, and Reroutes are those of
 // what nodes have (mirrors.Set.Applied) or, where that is not known, of what set says
 // regardless of validation, which comes closest; Gaps then has that. The verdict depends on no gap.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
-	c := Change{Before: set, After: set} // of which nothing but the routes is asked
+	c := Change{Before: set, After: set} // only its routes are asked for
 	known = known.withPins(c)
 	p := newInForce(set, &known, s)
 	p.standing = true
@@ -59,7 +59,7 @@ type Standing struct {
 	Outcome Outcome
 	// At is the mirror that serves it, where Outcome is Works.
 	At mirrors.Location
-	// Finding says what is wrong where Outcome is Fails.
+	// Finding states the fault where Outcome is Fails.
 	Finding Finding
 	// Objects are those that send the image to its mirrors, or cut it off from them,
 	// sorted by name; none where the configuration does not tell.
@@ -107,7 +107,7 @@ func (s Standing) isWorse(other Standing) bool {
 	return other.Outcome != Fails && (s.Outcome == Fails || s.Outcome == Unsure && other.Outcome == Works)
 }
 
-// standing says whether the mirrors serve what a is about and, if not, what is wrong.
+// standing says whether the mirrors serve the image of a and, if not, why.
 func (s *Settings) standing(a *assessment) Standing {
 	findings := s.judge(a)
 	loss := slices.IndexFunc(findings, isLoss)

@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Cause is why a place gives no usable answer, as far as what helps depends on it.
+// Cause is the reason why a place gives no usable answer, told apart by the remedy.
 type Cause int8
 
 // The causes. Silent is that nothing is known of an answer.
@@ -19,7 +19,7 @@ const (
 	Nameless               // the DNS does not know it
 	BehindProxy            // the proxy on the way cannot be used
 	NeverAsked             // its address means something only on the asking machine
-	Redirecting            // it redirects to where nobody may follow
+	Redirecting            // it redirects to a forbidden address
 	PlainHTTP              // it does not speak TLS
 	UnknownAuthority       // nodes do not trust what issued its certificate
 	BadCertificate         // its certificate is expired, for another name, or not to be verified
@@ -28,7 +28,7 @@ const (
 	EmptyEntry             // the entry has no credentials
 	BrokenEntry            // nodes cannot read the entry
 	RefusedEntry           // it refuses the credentials of the entry
-	HelperEntry            // what nodes have is known to a program of theirs
+	HelperEntry            // a program of the nodes knows their credentials
 )
 
 // Trouble is the Cause of a Fact, with what it is about: the server, which need not be the registry itself, and the key of
@@ -83,7 +83,7 @@ func (a *assessment) help(f *Fact, ref string) string {
 	}
 }
 
-// unanswered is help where no cause is known: of a place that answers, the image, or a part of it, is what is in doubt.
+// unanswered is help where no cause is known: if the place answers, the image, or a part of it, is in doubt.
 func unanswered(f *Fact, server string) string {
 	switch {
 	case f.Presence == Unknown, f.Presence == Unreachable:
@@ -139,8 +139,8 @@ func longerEntry(repository, entry string) string {
 	return ""
 }
 
-// fullName is what to write instead of a short name, of which the places of another candidate than that which has the image trouble:
-// "" where that is not known.
+// fullName is what to write instead of a short name where the trouble is at the places of another candidate than the one that has
+// the image: "" where that is not known.
 func (a *assessment) fullName(trouble mirrors.Location) string {
 	candidate := func(is func(k int) bool) int {
 		for k := range a.After.Sources {

@@ -107,9 +107,9 @@ func scopesOver(ref string) iter.Seq[string] {
 	}
 }
 
-// misnamed returns what images in use are below that has the last names of sources which nothing uses, and no mirror: what
-// their author may have meant. Where an object covers something, as those that tools write for what is yet to come, more of a name has
-// to be the same.
+// misnamed returns the scopes of images in use, without mirrors, that have the last names of sources which nothing uses: their
+// author may have meant these. Where an object covers something, as those that tools write in advance, more of a name has to be
+// the same.
 func (p Plan) misnamed(uses []*entryUse) *NearMisses {
 	useful, near := map[mirrors.Object]bool{}, &NearMisses{}
 	for _, u := range uses {
@@ -130,7 +130,7 @@ func (p Plan) isUnmirrored(img Image) bool {
 }
 
 // UnusedNote says how many of the entries that the change adds cover nothing that the cluster uses, "" if there
-// are none. Tools write many for what is yet to come, which is no mistake.
+// are none. Tools write many in advance, which is no mistake.
 func (p Plan) UnusedNote() string {
 	uses := p.uses()
 	unused := slices.DeleteFunc(slices.Clone(uses), func(u *entryUse) bool { return u.covers })

@@ -81,7 +81,7 @@ type Verdict struct {
 	Unjudged bool
 	// Partial is set if a part of the cluster is not known (Plan.Gaps, or platforms of nodes): not all may be verified.
 	Partial bool
-	// Standing is set if the verdict is not about a change, but about what is in force (NewStanding).
+	// Standing is set if the verdict is about the configuration in force, not a change (NewStanding).
 	Standing bool
 }
 
