@@ -113,7 +113,7 @@ func (a answer) recorded(r *request, now time.Time, took time.Duration) auditv1a
 	return record
 }
 
-// recorded returns the object of r, of which there may be no other name than that of the request.
+// recorded returns the object of r, which may have no other name than the request's.
 func (r *request) recorded(called string) auditv1alpha1.Object {
 	return auditv1alpha1.Object{
 		Group: name(r.Kind.Group), Version: name(r.Kind.Version), Kind: name(r.Kind.Kind),

@@ -27,8 +27,8 @@ const (
 	// leastBody is the least size that a review counts with, for its memory besides the body.
 	leastBody = 16 << 10
 	// maxSmall and maxLarge bound the bodies of all reviews under way of either kind of sender, the small
-	// ones and the others. What is decoded of a body takes up to a few times its size, and the garbage of
-	// it half as much again: strangers take some 170 MB with these at worst (make campaign).
+	// ones and the others. A decoded body takes up to a few times its size, and its garbage half as much
+	// again: strangers take some 170 MB with these at worst (make campaign).
 	maxSmall = 2 << 20
 	maxLarge = maxBody
 	// waitersEach and waitersAll bound the reviews that wait for room, with a small body each.
@@ -46,10 +46,10 @@ const (
 )
 
 // Bodies bound the memory of the reviews under way, by the bytes of their bodies from when they have come
-// until the answer, or to the end of a decision that comes too late for one. What is announced takes no room:
-// any body may come as far as a small one is large, which the connections that there may be bound, and then
-// large ones come one after the other. Large ones do not keep small ones waiting, nor do strangers' keep those
-// of senders with a change that was seen in force. Within each of these groups, senders take turns.
+// until the answer, or to the end of a decision that comes too late for one. An announced body takes no room:
+// any body may send as much as a small one has, bounded by the number of connections, and then large ones come
+// one after the other. Large ones do not keep small ones waiting, nor do strangers' keep those of senders with
+// a change that was seen in force. Within each of these groups, senders take turns.
 type bodies struct{ known, others room }
 
 // A room is that of a kind of sender. Who has the turn has a large body coming.
@@ -142,7 +142,7 @@ func acquire(ctx context.Context, queue *fair.Queue, room int64) error {
 	return nil
 }
 
-// An incoming is a body, as far as it has come.
+// An incoming is a body, and the part of it that has come.
 type incoming struct {
 	from     io.Reader
 	text     []byte

@@ -16,9 +16,9 @@ const (
 	// rounds up to a whole second (callHook in k8s.io/apiserver,
 	// pkg/admission/plugin/webhook/validating/dispatcher.go).
 	rounding = time.Second
-	// reserve is what is kept back from the announced timeout: the rounding, and
-	// half a second for what happens before the handler starts and after it has
-	// decided (dialling, the TLS handshake, 7 MB of body, writing the answer).
+	// reserve is kept back from the announced timeout: the rounding, and half a second for what happens
+	// before the handler starts and after it has decided (dialling, the TLS handshake, 7 MB of body,
+	// writing the answer).
 	reserve = rounding + 500*time.Millisecond
 	// minBudget is what a review gets in any case: less would not even do where
 	// all facts are known. With an announced timeout of less than 2 s the answer
@@ -36,8 +36,8 @@ func withDeadline(h http.Handler) http.Handler {
 	})
 }
 
-// budget returns how long a review may take if timeout was announced. What is
-// missing, is no duration or is not positive counts as the default.
+// budget returns how long a review may take if timeout was announced. One that is missing, invalid or
+// not positive counts as the default.
 func budget(timeout string) time.Duration {
 	d, err := time.ParseDuration(timeout)
 	if err != nil || d <= 0 {

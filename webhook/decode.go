@@ -55,9 +55,8 @@ func (r *request) proposePut() (proposal, error) {
 	return p, nil
 }
 
-// keepsSpec reports whether r is an update with the very spec that is in force, of a kind of which nothing
-// else counts. An API server
-// writes the same spec in the same way; what looks different may mean the same.
+// keepsSpec reports whether r is an update with the very spec in force, of a kind whose other parts do not
+// matter. An API server writes the same spec in the same way; different texts may mean the same.
 func (r *request) keepsSpec() bool {
 	o, err := mirrors.New(r.kind())
 	return err == nil && !mirrors.SelectsByLabels(o) && r.Operation == admissionv1.Update && !r.put.isUnread() && !r.old.isUnread() &&

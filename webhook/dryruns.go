@@ -14,14 +14,14 @@ import (
 )
 
 // dryRuns are the reviews of dry runs under way. Tools make the same dry run many times at once, and a review may
-// take much memory: whoever asks for what is being judged shares its record. Nothing is kept once it is there. The
-// zero value has none.
+// take much memory: a request for one that is being judged shares its record. Nothing is kept once that is there.
+// The zero value has none.
 type dryRuns struct {
 	mu    sync.Mutex
 	under map[dryRunKey]*dryRunReview
 }
 
-// A dryRunKey tells what is judged, and for whom, from all else.
+// A dryRunKey identifies a dry run and its requester.
 type dryRunKey [sha256.Size]byte
 
 // A dryRunReview is a review under way that others may share.

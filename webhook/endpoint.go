@@ -53,8 +53,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.write(w, http.StatusOK, answer)
 }
 
-// answer returns the answer to r, or why there will be none. What the body of r takes is free once
-// nothing is done for it any more.
+// answer returns the answer to r, or why there will be none. The room of r's body is free once no work
+// for it is left.
 func (e *endpoint) answer(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, *refusal) {
 	body, refused := e.bodies.read(w, r)
 	if refused != nil {

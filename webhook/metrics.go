@@ -94,10 +94,10 @@ func (m *metrics) countOverride(result overrideResult) {
 	}
 }
 
-// usedUp notes the part of its time that the review took which led to a and began at start. That
-// time lasts until the deadline of ctx, less what is kept back for deciding, when no registry is
-// waited for. As a review of many images keeps more back, one that left images to be looked up took
-// all it had, whenever it ended. A request that needed no review is not counted.
+// usedUp notes the part of its time that the review took which led to a and began at start. That time
+// lasts until the deadline of ctx, less the time kept back for deciding, when no registry is waited
+// for. As a review of many images keeps more back, one that left images to be looked up took all it
+// had, whenever it ended. A request that needed no review is not counted.
 func (m *metrics) usedUp(ctx context.Context, a answer, start time.Time, took time.Duration) {
 	deadline, limited := ctx.Deadline()
 	if m == nil || !limited || a.verdict == skipped || a.verdict == malformed {

@@ -95,7 +95,7 @@ var overrideResults = []overrideResult{overrideUsed, overrideUnconfirmed, overri
 const maxOverrideReason = 300
 
 // parseOverride reads the value of the annotation. A value that begins with a code counts even without
-// the colon, which lets the answer say what is missing.
+// the colon, which lets the answer name the missing part.
 func parseOverride(value string) overrideAttempt {
 	value = text.Line(value)
 	code, reason, found := strings.Cut(value, ":")
@@ -199,7 +199,7 @@ func (o *overrideCheck) judge(ctx context.Context, rejected bool) (overrideResul
 	return o.permission.result, o.permission.objection
 }
 
-// explainCode says what is wrong with the code.
+// explainCode says why the code does not count.
 func (o *overrideCheck) explainCode(rejected bool) string {
 	switch code := o.override.code; {
 	case code == "":

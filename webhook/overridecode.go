@@ -19,8 +19,8 @@ import (
 //
 //   - An update is bound to the generation that it replaces, which counts the changes of the
 //     spec (metadata.generation). So the same spec, reverted and applied again, is another
-//     change. What only alters metadata, such as adding the annotation, leaves the generation
-//     as it is.
+//     change. A change of metadata alone, such as adding the annotation, leaves the generation as it
+//     is.
 //   - A creation has no generation to replace, and no uid before it is admitted. It is bound to the
 //     time: the same object, deleted and created once more with the annotation, has the same code for
 //     a day at most.

@@ -44,15 +44,15 @@ const (
 	stepRemoveFinally
 )
 
-// The bounds of what is decoded. Labels and values are counted before there are maps and slices of
-// them: a text of 7 MB may hold two and a half million empty entries, which would take a gigabyte.
+// The bounds of decoding. Labels and values are counted before there are maps and slices of them: a
+// text of 7 MB may hold two and a half million empty entries, which would take a gigabyte.
 const (
 	// maxValues is several times what fits into a MachineConfig (mirrors.MaxEncoded).
 	maxValues = 100_000
 	maxLabels = 1_000
 )
 
-// readRequest reads req. What cannot be read is noted where it is missing.
+// readRequest reads req. An unreadable part is noted where it is missing.
 func readRequest(req admissionv1.AdmissionRequest) *request {
 	r := &request{AdmissionRequest: req, put: readManifest(req.Object.Raw), old: readManifest(req.OldObject.Raw)}
 	switch {
@@ -154,7 +154,7 @@ type manifest struct {
 	// finalizers is set if there are any; going, if the object ends without them.
 	finalizers, going bool
 
-	// err is why it cannot be read. What was read before that counts.
+	// err is why it cannot be read. The parts read before that count.
 	err error
 
 	decoded bool
@@ -433,7 +433,7 @@ func decodeRequest(value []byte) (*admissionv1.AdmissionRequest, error) {
 			req.OldObject.Raw = value
 			continue
 		default:
-			continue // what is not used
+			continue // unused
 		}
 		if err := decodeField(value, "request."+string(name), into, most); err != nil {
 			return nil, err

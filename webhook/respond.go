@@ -105,7 +105,7 @@ const maxNameRunes = 253
 func name(s string) string { return text.Cut(text.Line(s), maxNameRunes) }
 
 // logAnswer writes the one line about a: who asked for what, and how it was answered.
-// What was not reviewed is logged at verbosity 1 only.
+// A request without a review is logged at verbosity 1 only.
 func logAnswer(log logr.Logger, r *request, a answer, took time.Duration) {
 	log = log.WithValues(
 		"kind", name(r.Kind.Kind),

@@ -13,9 +13,9 @@ import (
 func isKnown(ctx context.Context) bool { return fair.ClaimantOf(ctx).Rank <= recent.RankKnown }
 
 const (
-	// strangersBytes bounds what is written for all senders that are not known in each strangersPeriod: the
-	// 50 MiB that a node keeps of a log last for an hour and a half, and a cluster whose API servers are
-	// not known yet makes fewer changes.
+	// strangersBytes bounds the records of all unknown senders in each strangersPeriod: the 50 MiB that a
+	// node keeps of a log last for an hour and a half, and a cluster whose API servers are not known yet
+	// makes fewer changes.
 	strangersBytes  = 512 << 10
 	strangersPeriod = time.Minute
 	// leastLine is what a line in the log counts.

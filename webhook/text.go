@@ -3,9 +3,8 @@ package webhook
 import "github.com/mirrorset-guard/mirrorset-guard/internal/text"
 
 // The API server's limits for warnings (k8s.io/apiserver,
-// pkg/endpoints/filters/warning.go): beyond 4,096 runes in total it cuts each to
-// 256 and drops what is left over. So many warnings, cut to that length, never
-// get there.
+// pkg/endpoints/filters/warning.go): beyond 4,096 runes in total it cuts each to 256 and drops the
+// rest. So many warnings, cut to that length, never get there.
 const (
 	maxWarningRunes = 256
 	maxWarningTotal = 4096

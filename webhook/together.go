@@ -119,9 +119,9 @@ func (j *judgement) decide(ctx context.Context, view recent.View, record review.
 	}
 }
 
-// await waits for the outcome of the changes because of which this one is refused: once they are in
-// force the refusal is final, and if they never are, there is nothing to refuse. Changes whose turn
-// is later do not get in its way meanwhile.
+// await waits for the outcome of the changes that have this one refused: once they are in force the
+// refusal is final, and if they never are, there is nothing to refuse. Changes whose turn is later do
+// not get in its way meanwhile.
 func (j *judgement) await(ctx context.Context, view recent.View) error {
 	if !j.edits().MayClaim(ctx) {
 		return errors.New("earlier changes of this sender were never stored, so this one does not wait")

@@ -6,11 +6,10 @@
 // opinion of its own: whether a change is safe is for package policy, what it
 // rests on for the Reviewer.
 //
-// What cannot be read, reviewed or answered is refused with the reason; nothing
-// that goes wrong in here admits a change, unless the mode is one that refuses
-// nothing. What changes no spec is admitted without a review, and what is refused
-// all the same if the change carries an override whose user the cluster permits
-// to (override.go).
+// A request that cannot be read, reviewed or answered is refused with the reason; no fault in here
+// admits a change, unless the mode is one that refuses nothing. A request that changes no spec is
+// admitted without a review, and a refused change if it carries an override whose user the cluster
+// permits to (override.go).
 //
 //	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer, Ready: ready})
 //	p := webhook.HTTPPort(mux, reloader.TLSConfig(nil), nil, logger)
@@ -37,14 +36,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
-// What a ValidatingWebhookConfiguration has to say to reach this package. A test
-// in package manifests holds the manifests to these values.
+// The values by which a ValidatingWebhookConfiguration reaches this package. A test in package
+// manifests holds the manifests to these values.
 const (
-	// MirrorSetsWebhook reviews what is created and updated. It fails closed: the
-	// kinds it matches are rare, and none is needed to bring the guard back.
+	// MirrorSetsWebhook reviews creations and updates. It fails closed: the kinds it matches are rare,
+	// and none is needed to bring the guard back.
 	MirrorSetsWebhook = "mirrorsets.mirrorset-guard.io"
-	// DeletionsWebhook reviews what is deleted. It fails open, because the remedy for a bad
-	// mirror set is often to delete it, which must be possible when the guard is down.
+	// DeletionsWebhook reviews deletions. It fails open, because the remedy for a bad mirror set is
+	// often to delete it, which must be possible when the guard is down.
 	DeletionsWebhook = "mirrorset-deletions.mirrorset-guard.io"
 	// Path is where AdmissionReviews are posted.
 	Path = "/validate"

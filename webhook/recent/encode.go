@@ -123,8 +123,8 @@ func decode(text string, known []entry, seals *Seals) []entry {
 	return entries
 }
 
-// A decoder decodes lists, one at a time, and remembers the last one. What it returns must not be
-// changed. It is safe for concurrent use.
+// A decoder decodes lists, one at a time, and remembers the last one. Its results must not be changed.
+// It is safe for concurrent use.
 type decoder struct {
 	mu      sync.Mutex
 	text    string

@@ -35,11 +35,10 @@ const (
 // A Lease is a store in an object of that kind, which all replicas may update and nothing else reads.
 // Its holder is the replica that admitted a change last, and excludes none of the others.
 //
-// It may be deleted, emptied or filled with garbage by any user with the right to; what such a user makes look
-// like an entry has no seal (Seals), and is garbage. So it is created
-// empty, an edit is added only by an update of the very object that was read (uid and
-// resourceVersion), and each replica follows it: the API server reports every version that there
-// was, even if it was replaced since.
+// It may be deleted, emptied or filled with garbage by any user with the right to; an entry made by such a
+// user has no seal (Seals), and is garbage. So it is created empty, an edit is added only by an update of the
+// very object that was read (uid and resourceVersion), and each replica follows it: the API server reports
+// every version that there was, even if it was replaced since.
 type Lease struct {
 	client clientcoordinationv1.LeaseInterface
 	// watching is client without a limit of time for requests.

@@ -149,7 +149,7 @@ type Edits struct {
 	senders  senders
 
 	mu       sync.Mutex
-	pending  []*pending           // what may still be stored, in the order in which it was seen
+	pending  []*pending           // may still be stored, in the order in which they were seen
 	over     map[string]time.Time // since when edits that may be in the list are not pending
 	latest   content              // of shared, as last seen
 	count    int                  // of all that were ever added to pending

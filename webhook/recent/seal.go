@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Seals tell the entries of replicas from those of others who may write the list. What makes them is a secret that
-// all replicas have, and nobody else. Nil is for a process without one, which takes entries for what they say.
+// Seals tell the entries of replicas from those of others who may write the list. They are made with a secret that
+// only the replicas have. Nil is for a process without one, which takes entries for what they say.
 //
 // Replicas may get another secret at different times, and one that starts knows the new one alone. So entries are sealed
 // with both until all have the new one, and the one before counts as long as no third has come.

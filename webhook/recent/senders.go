@@ -18,8 +18,8 @@ import (
 // not known take no more than a part of the list.
 //
 // A sender is an address, or "" for one that is authenticated otherwise. Who is known stays so: replicas
-// keep the addresses in the Lease, so that a new one does not take the API servers for strangers. Whoever may
-// write the Lease can add some, and gains no more by it than room for his reviews.
+// keep the addresses in the Lease, so that a new one does not take the API servers for strangers. A writer of
+// the Lease can add some, and gains only room for reviews by it.
 
 const (
 	// maxUnknown bounds the pending edits of all senders that are not known, freshMost those of one

@@ -340,7 +340,7 @@ func (e *Edits) announce(ctx context.Context) {
 func (e *Edits) sweep(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
-	view, err := e.readView(ctx, e.followed) // others wait for what is put back
+	view, err := e.readView(ctx, e.followed) // others wait for the edits put back
 	inForce, read := e.readStored(ctx)
 	e.Observe(inForce, read)
 	e.judgeEmptied(read)

@@ -140,7 +140,7 @@ func (e *Edits) AwaitView(ctx context.Context) (View, error) {
 	}
 }
 
-// wait waits a moment, or until ctx ends, of which it returns the error.
+// wait waits a moment, or until ctx ends, whose error it returns.
 func wait(ctx context.Context) error {
 	timer := time.NewTimer(pollInterval)
 	defer timer.Stop()
@@ -164,9 +164,9 @@ func isOlder(a, b string) bool {
 // Known reports whether v holds what was admitted, and all of it can be read.
 func (v View) Known() bool { return v.edits != nil && v.unreadable() == nil }
 
-// Fresh reports whether, to this process's knowledge, nothing was added since v; what was taken off
-// the list changes nothing. If replicas share nothing, read, the time when the configuration was
-// read, must not be long ago either.
+// Fresh reports whether, to this process's knowledge, nothing was added since v; removals from the list
+// do not matter. If replicas share nothing, read, the time when the configuration was read, must not be
+// long ago either.
 func (v View) Fresh(read time.Time) bool {
 	if !v.Known() {
 		return false
