@@ -1,5 +1,5 @@
 // Package register makes the metrics of a part of the guard, as a table: each is a name, a help text, its labels and
-// what its value comes from.
+// the source of its value.
 //
 //	var t register.Table
 //	m := &metrics{findings: t.Gauge("mirrorset_guard_findings", "What is wrong.", "rule")}

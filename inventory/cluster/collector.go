@@ -7,8 +7,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
-// Metrics returns those of the age and the size of an Inventory. Their labels are names of resources, of which
-// there is a fixed number.
+// Metrics returns those of the age and the size of an Inventory. Their labels are names of resources, a fixed
+// set.
 func (c *Inventory) Metrics() register.Sources {
 	ofSources := func(name, help string, value func(follow.Status) float64) register.Source {
 		return register.Gauge("mirrorset_guard_inventory_"+name, help, func(give register.Give) {

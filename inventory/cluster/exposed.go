@@ -79,7 +79,7 @@ func (c *Inventory) Exposed() []objects.Exposed {
 	return all
 }
 
-// ExposedUnread returns the resources of which such objects could not be read, or not lately.
+// ExposedUnread returns the resources whose objects could not be read, or not lately.
 func (c *Inventory) ExposedUnread() []string {
 	var unread []string
 	for _, s := range c.exposed.followed {

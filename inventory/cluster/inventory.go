@@ -153,7 +153,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	return c
 }
 
-// keepAlso has sources keep what is not images.
+// keepAlso has sources keep more than images.
 func (c *Inventory) keepAlso(o Options) {
 	for _, s := range c.sources {
 		switch s.Name {

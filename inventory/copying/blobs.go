@@ -39,7 +39,7 @@ type delivery struct {
 // An arrival is a blob at a repository.
 type arrival struct {
 	busy  sync.Mutex // held while the repository is asked for it, or it is being brought there
-	state blobState  // guarded by delivery.mu, so that a survey does not wait for what is under way
+	state blobState  // guarded by delivery.mu, so that a survey does not wait for transfers
 }
 
 // A blobState is the knowledge of a blob at a repository.
@@ -135,8 +135,8 @@ func (b *blobs) has(to name.Repository, digest v1.Hash) bool {
 	return d.state(d.arrival(to)) >= assumed
 }
 
-// ask asks a repository for a blob, unless that is known; if sure is set, by more than manifests. What is being brought there is not
-// there yet.
+// ask asks a repository for a blob, unless that is known; if sure is set, by more than manifests. A blob under way is not there
+// yet.
 func (b *blobs) ask(ctx context.Context, at place, digest v1.Hash, sure bool) (bool, error) {
 	d := b.delivery(at.repo, digest)
 	a := d.arrival(at.repo)

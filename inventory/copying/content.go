@@ -48,19 +48,19 @@ const (
 	maxBlobs    = 1000
 	maxAttached = 100
 	maxNesting  = 3
-	// maxManifests and maxBytes are for all manifests of an image, with what is attached to it. They are in memory
+	// maxManifests and maxBytes are for all manifests of an image, attached ones included. They are in memory
 	// until it is copied.
 	maxManifests = 1000
 	maxBytes     = 8 << 20
 )
 
-// The bounds of what is under way for one image. More would wait for the registry, and each waits in memory.
+// The bounds of requests for one image. More would wait for the registry, and each waits in memory.
 const (
 	readsAtOnce = 32
 	sendsAtOnce = 2 * blobsAtOnce // some only wait until another image has sent the blob
 )
 
-// A quota is the manifests that have been read of one image, with what is attached to it.
+// A quota counts the manifests that have been read of one image, attached ones included.
 type quota struct{ manifests, bytes atomic.Int64 }
 
 // take counts a manifest.
@@ -150,7 +150,7 @@ func blobsOf(raw []byte) ([]blob, error) {
 			return nil, fmt.Errorf("its manifest says that %s has %d bytes", d.Digest, d.Size)
 		}
 		if d.Digest.Hex == "" || slices.ContainsFunc(d.URLs, isWeb) || slices.ContainsFunc(blobs, func(b blob) bool { return b.digest == d.Digest }) {
-			continue // what nodes fetch elsewhere is in no copy
+			continue // nodes fetch it elsewhere
 		}
 		blobs = append(blobs, blob{d.Digest, d.Size})
 	}
@@ -241,8 +241,8 @@ func (m *manifest) all() []*manifest {
 	return all
 }
 
-// attachments are what is attached to a manifest: under tags of its digest, and by referring to it. Note says what could
-// not be read of the latter, which nodes do not look at.
+// attachments are the manifests attached to one: under tags of its digest, and by referring to it. Note names the unread
+// ones of the latter, which nodes do not look at.
 type attachments struct {
 	of    v1.Hash
 	found []*manifest
@@ -250,7 +250,7 @@ type attachments struct {
 	err   error
 }
 
-// attached returns what is attached to the manifests of images, of which some may be known.
+// attached returns the attachments of the manifests of images; those in known are not read again.
 func (r *reader) attached(ctx context.Context, images []*manifest, known attachments) (attached []*manifest, notes []string, err error) {
 	all := make([]attachments, len(images))
 	group, ctx := errgroup.WithContext(ctx)
@@ -294,9 +294,9 @@ func (r *reader) attachedTo(ctx context.Context, of v1.Hash) attachments {
 	return a
 }
 
-// tagged returns what is attached to a digest under its tags. For the first digest of a repository, each tag is asked
-// for, for others what the list of tags has. Some proxies list only what they have in store; if the list lacks
-// a tag that the first digest has, it is not relied on.
+// tagged returns the attachments of a digest under its tags. For the first digest of a repository, each tag is asked
+// for, for others those in the list of tags. Some proxies list only tags that they have in store; a list without a
+// tag that the first digest has is not relied on.
 func (r *reader) tagged(ctx context.Context, of v1.Hash) (found []*manifest, err error) {
 	if r.isSampled.Swap(true) {
 		r.list(ctx) // while the sample is taken
@@ -320,7 +320,7 @@ func (r *reader) tagged(ctx context.Context, of v1.Hash) (found []*manifest, err
 	return r.attachedUnder(ctx, of, suffixes)
 }
 
-// tagFor returns a digest as what is attached to it has it in its tag.
+// tagFor returns a digest as it stands in the tags of its attachments.
 func tagFor(of v1.Hash) string { return of.Algorithm + "-" + of.Hex }
 
 func (r *reader) attachedUnder(ctx context.Context, of v1.Hash, suffixes []string) ([]*manifest, error) {

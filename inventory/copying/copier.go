@@ -14,19 +14,19 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Options choose what is copied, and how.
+// Options choose the images to copy, and how.
 type Options struct {
 	// MoveTags lets tags be moved that name another image at the mirror.
 	MoveTags bool
-	// Untagged leaves what is copied by digest without a tag. By default it gets one, as some registries
-	// delete what has none: Quay after an hour.
+	// Untagged leaves an image copied by digest without a tag. By default it gets one, as some
+	// registries delete untagged images: Quay after an hour.
 	Untagged bool
 	// MaxBytes bounds the bytes of blobs that are sent to mirrors, 0 for no bound. All images are then surveyed before the first
 	// is copied; the most important come first, and those for which there is no room fail with ErrLeft.
 	MaxBytes int64
 	// Images bounds the images that are copied at once; 0 means a number that keeps two registries busy.
 	Images int
-	// On is told what happens, by one caller at a time; nil for nobody.
+	// On is told what happens, by one caller at a time; it may be nil.
 	On func(Event)
 }
 
@@ -85,7 +85,7 @@ func (c *Copier) at(ctx context.Context, l mirrors.Location, pushes bool) (place
 
 func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Registry, pushes bool) (*endpoint, error) {
 	key := remoteKey{r.RegistryStr(), l.Insecure, pushes}
-	if pushes { // what is there is known once, by whichever name; what is read may need the credentials of one name
+	if pushes { // a destination is known once, by any of its names; reading a source may need the credentials of one name
 		key.host = mirrors.OneSpelling(key.host)
 	}
 	c.mu.Lock()

@@ -50,7 +50,7 @@ func newEndpoint(ctx context.Context, r name.Registry, carrier http.RoundTripper
 	return e, err
 }
 
-// A repository is one at a registry, and what is known of all of it.
+// A repository is one at a registry, with the knowledge about it as a whole.
 type repository struct {
 	repo name.Repository
 	oras *oras.Repository
@@ -61,13 +61,13 @@ type repository struct {
 	listed      time.Time
 	sampling    sync.Once
 	isSampled   atomic.Bool // or is being sampled
-	sampled     []string    // the tags of what is attached to the first manifest
+	sampled     []string    // the tags of the first manifest's attachments
 	sampleErr   error
 	referring   sync.Once
 	noReferrers atomic.Bool // it is not asked for referrers, as its registry does not know what they are
 	blobSample  sync.Once
 	noBlobs     bool     // if missing is set, and of one image it had none
-	attaching   sync.Map // a *sync.Mutex by tag of what is attached, as images share parts and with them these tags
+	attaching   sync.Map // a *sync.Mutex by tag of an attachment, as images share parts and with them these tags
 }
 
 // repository returns the one of r at e.
@@ -131,7 +131,7 @@ func (p place) lacks(ctx context.Context, tag string) bool {
 	return p.tags != nil && !p.tags[tag]
 }
 
-// isMissing reports whether p's repository is known not to exist, as far as manifests go.
+// isMissing reports whether p's repository is known not to exist; it may have blobs all the same.
 func (p place) isMissing(ctx context.Context) bool {
 	p.list(ctx)
 	return p.missing

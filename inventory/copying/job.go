@@ -115,9 +115,9 @@ func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
 	return jobs
 }
 
-// Copy copies each of copies as soon as it is known what is to be sent for it, and the more important ones have been
-// surveyed. Planned is called once all of them are surveyed, unless ctx
-// has ended; it may read Wanted and Bytes of each, and State of those that are not Wanted, for others may be under way. What is not done when ctx ends is Open, or Failed if it was being surveyed.
+// Copy copies each of copies as soon as it and the more important ones have been surveyed. Planned is called once all of them are
+// surveyed, unless ctx has ended; it may read Wanted and Bytes of each, and State of those that are not Wanted, for others may be
+// under way. A copy not done when ctx ends is Open, or Failed if it was being surveyed.
 func (c *Copier) Copy(ctx context.Context, copies []policy.Copy, planned func([]*Job)) []*Job {
 	if c.options.MaxBytes > 0 {
 		jobs := c.Survey(ctx, copies)
@@ -174,7 +174,7 @@ func (c *Copier) surveyEach(ctx context.Context, jobs []*Job, then func(i int)) 
 	group.Wait()
 }
 
-// surveys are those that are not done yet, by the rank of what is copied.
+// surveys are those that are not done yet, by the rank of their copies.
 type surveys map[int]*sync.WaitGroup
 
 func surveysOf(copies []policy.Copy) surveys {
@@ -244,7 +244,7 @@ func (c *Copier) count(j *Job, t *tally) bool {
 	return true
 }
 
-// run copies what is Open of jobs, the first ones first, until all are done or ctx ends. What is not done then
+// run copies the Open ones of jobs, the first ones first, until all are done or ctx ends. A job not done then
 // is Open.
 func (c *Copier) run(ctx context.Context, jobs []*Job) {
 	var group sync.WaitGroup
@@ -286,7 +286,7 @@ const (
 	firstRest   = time.Second
 )
 
-// copyAgain copies j, and once more where that failed for a reason that may pass. What was sent by then is there.
+// copyAgain copies j, and once more where that failed for a reason that may pass. Parts sent by then are there.
 func (c *Copier) copyAgain(ctx context.Context, j *Job) error {
 	for attempt := 1; ; attempt++ {
 		err := c.copy(ctx, j)
@@ -345,9 +345,9 @@ func (j *Job) putParts(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// attach puts what is attached to the image. A tag that has something else stays as it is, unless tags may be moved:
-// it may be the house's own signature, or that of another image that is copied at the same time and has a part in common. Nodes
-// may then stop for it.
+// attach puts an attachment of the image. A tag that has something else stays as it is, unless tags may be moved: it may be the
+// house's own signature, or that of another image that is copied at the same time and has a part in common. Nodes may then stop
+// for it.
 func (c *Copier) attach(ctx context.Context, j *Job, m *manifest) error {
 	if err := j.putParts(ctx, m); err != nil || m.there {
 		return err

@@ -123,8 +123,8 @@ func (j *Job) brought(l *policy.Look) (*manifest, mirrors.Location) {
 	return m, from
 }
 
-// signaturesThere returns what nodes find under a tag of signatures at the mirror today. That a repository is not there says nothing of
-// what will be in it; nor does a mirror that denies all, if what is looked for is to come there.
+// signaturesThere returns what nodes find under a tag of signatures at the mirror today. A missing repository says nothing of its
+// future contents; nor does a mirror that denies all, if the signatures are to come there.
 func (c *Copier) signaturesThere(ctx context.Context, j *Job, at mirrors.Location, comes bool) policy.Fact {
 	fact := c.pull.Probe(ctx, at)
 	absent := policy.Fact{Presence: policy.Absent}

@@ -10,10 +10,10 @@ import (
 // uploads carry the requests of oras-go, which begins an upload with POST, and ends it with PUT at the location that
 // the registry names, with all of the blob. Some registries want something else:
 //
-//   - Some name another host. oras-go refuses that, as it would send its credentials there. What carries the requests sends
-//     credentials to the registry alone.
-//   - Some name a path that does not say to which repository it belongs, as Google's Artifact Registry, while what carries the requests has
-//     to know.
+//   - Some name another host. oras-go refuses that, as it would send its credentials there. The carrier of the requests
+//     sends credentials to the registry alone.
+//   - Some name a path that does not say to which repository it belongs, as Google's Artifact Registry, while the carrier of the
+//     requests has to know.
 //   - Some take a blob only with PATCH, before a PUT without it.
 //
 // So oras-go is given the place of its POST as the location, which has the real one in it. A location with another scheme or port

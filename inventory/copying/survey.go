@@ -16,7 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// manifests returns those of j in the order in which they are put: what is attached, the parts of an index,
+// manifests returns those of j in the order in which they are put: the attachments, the parts of an index,
 // and the image.
 func (j *Job) manifests() []*manifest {
 	var all []*manifest
@@ -26,7 +26,7 @@ func (j *Job) manifests() []*manifest {
 	return append(all, j.image.all()...)
 }
 
-// survey reads what is to be copied, from the first place that has it, and what the mirror has of it.
+// survey reads the manifests to copy from the first place that has them, and looks for them at the mirror.
 func (c *Copier) survey(ctx context.Context, j *Job) error {
 	var err error
 	if j.to, err = c.at(ctx, j.To, true); err != nil {

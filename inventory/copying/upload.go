@@ -63,7 +63,7 @@ func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot f
 func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) error {
 	whole := !p.inPieces.Load()
 	ahead := openAhead(layer)
-	defer func() { _ = ahead.Close() }() // what was read of it was compared with its digest
+	defer func() { _ = ahead.Close() }() // the part read was compared with its digest
 	var err error
 	if mayBeThere {
 		err = p.oras.Mount(ctx, layer.descriptor(), p.repo.RepositoryStr(), func() (io.ReadCloser, error) { return ahead, nil })
@@ -133,7 +133,7 @@ func (a *aheadReader) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (a *aheadReader) Close() error {
 	if <-a.opened; a.err != nil {
-		return nil //nolint:nilerr // what is closed is the content, and there is none
+		return nil //nolint:nilerr // there is no content to close
 	}
 	return a.content.Close()
 }

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Exposed is what is kept of an object by which what runs on the cluster is reached from outside. Routes of many clusters have
-// keys in them: all but names and addresses is dropped where it is read.
+// Exposed is the kept part of an object by which workloads of the cluster are reached from outside. Routes of many clusters
+// have keys in them: the reader drops all but names and addresses.
 type Exposed struct {
 	// Object is its kind and name: "Route quay/registry".
 	Object string `json:"object"`

@@ -75,7 +75,7 @@ type lacking struct {
 	Quotas bool `json:"quotas,omitempty"`
 	// SignaturesUnread says why there may be more signatures of releases than the dump has.
 	SignaturesUnread string `json:"signaturesUnread,omitempty"`
-	// ExposedUnread are the resources of which its source could not read what exposes the cluster.
+	// ExposedUnread are the resources that expose the cluster and that its source could not read.
 	ExposedUnread []string `json:"exposedUnread,omitempty"`
 	// Unread are the other parts of the cluster that its source did not know.
 	Unread []unreadPart `json:"unread,omitempty"`

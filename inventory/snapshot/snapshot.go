@@ -73,7 +73,7 @@ type Snapshot struct {
 	override      bool                              // whether workloads.DrainOverride is there
 	written       bool                              // whether Write has written it, or a part of it
 	exposed       map[string][]string               // objects.Exposed, by Object
-	exposedUnread []string                          // what whoever wrote the dump could not read of them
+	exposedUnread []string                          // those that the writer of the dump could not read
 	pullSecret    []byte
 	notApplied    error          // why set has no Applied, though the dump has its MachineConfig
 	objects       int            // that were understood, whether they name images or not

@@ -43,8 +43,8 @@ type Source interface {
 	Proxy() *configv1.Proxy
 	// UpdateConfig returns the ConfigMaps that an update depends on.
 	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
-	// Exposed returns the objects by which what runs on the cluster is reached from outside, and ExposedUnread the resources of which
-	// they could not be read.
+	// Exposed returns the objects by which workloads of the cluster are reached from outside, and ExposedUnread the resources
+	// whose objects could not be read.
 	Exposed() []objects.Exposed
 	ExposedUnread() []string
 	// Gaps returns the parts that are out of date or could not be read.

@@ -40,7 +40,7 @@ func runRandom(ctx context.Context, root, dir string, n int, seed uint64, folder
 		}
 	}
 	count := map[string]int{}
-	// Whoever names the seed again wants the same faults
+	// the same seed gives the same faults
 	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(all)) {
 		if n == 0 {
 			break

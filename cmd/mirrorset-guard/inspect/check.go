@@ -91,7 +91,7 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	return nil
 }
 
-// addNotes adds to record what is known of the change beside the review.
+// addNotes adds to record the facts about the change beside the review.
 func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *review.Record) error {
 	record.Notes = slices.Concat(record.Notes, c.Notes, record.Change.OCMirrorNotes())
 	if counts := record.Verdict.Counts; c.mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
@@ -105,7 +105,7 @@ func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *revie
 		return nil
 	}
 	steps := c.Reviewer
-	steps.Brought = nil // what the change brings is judged as a whole
+	steps.Brought = nil // the images that the change brings are judged as a whole
 	note, err := steps.StepNote(ctx, c.Edit, c.By)
 	if err == nil && note != "" {
 		record.Notes = append(record.Notes, note)

@@ -182,7 +182,7 @@ func printKeep(ctx context.Context, out io.Writer, targets []cli.Target, reviewe
 	}
 	for _, t := range targets {
 		if t.Format == "refs" && len(list.Unknown) > 0 {
-			continue // what is deleted beside a list that is not complete is lost
+			continue // an image missing in an incomplete list would be deleted, and lost
 		}
 		err := t.Print(ctx, out, func(w io.Writer) error {
 			switch t.Format {

@@ -48,7 +48,7 @@ func (e explanation) printVariants(w io.Writer) {
 	}
 }
 
-// otherFiles says of which nodes the routes are, where not all have the same files.
+// otherFiles names the nodes that take the routes, where not all have the same files.
 func otherFiles(variants []mirrors.Variant) string {
 	var others []string
 	for _, v := range variants[1:] {

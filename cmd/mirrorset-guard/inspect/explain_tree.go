@@ -16,13 +16,13 @@ import (
 // maxTreeConsumers is how many consumers of an image a tree names: JSON has all.
 const maxTreeConsumers = 20
 
-// A branch is a line of a tree, wrapped where it is too long, and what is below it.
+// A branch is a line of a tree, wrapped where it is too long, and the branches below it.
 type branch struct {
 	text  string
 	below []branch
 }
 
-// printTree prints the routes as trees, for a terminal: image, routes, places with what is known of them,
+// printTree prints the routes as trees, for a terminal: image, routes, places with the facts about them,
 // and who uses it.
 func (e explanation) printTree(w io.Writer, changed bool) {
 	for i, img := range e.Images {

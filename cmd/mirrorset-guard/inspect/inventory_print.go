@@ -60,7 +60,7 @@ func printImagesWide(w io.Writer, images []policy.Image) error {
 	return table.Flush()
 }
 
-// named lists what is not empty in a set, or says that there is nothing.
+// named lists the names of a set except "", or "-" for none.
 func named(set map[string]bool) string {
 	delete(set, "")
 	return cmp.Or(text.Line(strings.Join(slices.Sorted(maps.Keys(set)), ",")), "-")
@@ -85,9 +85,9 @@ func printImagesCSV(w io.Writer, images []policy.Image) error {
 }
 
 // inert keeps a spreadsheet from taking a cell for a formula, and a terminal from doing
-// anything but show it: what a person wrote as an image may be any text
-// (https://owasp.org/www-community/attacks/CSV_Injection). No reference that a node
-// could parse begins so.
+// anything but show it: an image that a person wrote may be any text
+// (https://owasp.org/www-community/attacks/CSV_Injection). No reference that a node could parse begins
+// so.
 func inert(cell string) string {
 	cell = text.Line(cell)
 	if cell != "" && strings.ContainsRune("=+-@|%", rune(cell[0])) {

@@ -63,7 +63,7 @@ func (o *pinOptions) run(ctx context.Context, streams cli.Streams) error {
 	return o.ofDrains(ctx, streams)
 }
 
-// ofDrains prints PinnedImageSets for what drains move, as far as a review finds that nodes can pull it.
+// ofDrains prints PinnedImageSets for the images that drains move and that a review finds pullable.
 func (o *pinOptions) ofDrains(ctx context.Context, streams cli.Streams) error {
 	if len(o.Change.Files) == 0 {
 		return errNoChange
@@ -160,8 +160,8 @@ func pinnable(through rollout.Cluster) error {
 	return nil
 }
 
-// maxPinReviews is how often sets are made: what a review refuses is left out of the next, which may learn that a registry has lost
-// something in the meantime.
+// maxPinReviews is how often sets are made: images that a review refuses are left out of the next, which may learn that a
+// registry has lost something in the meantime.
 const maxPinReviews = 3
 
 // printSets prints sets that a review admits, without what it refuses; the error is ErrDenied then. Without a vital image, nothing is

@@ -59,7 +59,7 @@ Exit code 0: READY. 1: NOT READY. 2: UNKNOWN, or wrong usage.`,
 	return cmd
 }
 
-// addRelease adds the flag of a release that takes the place of a change, or is judged beside what is in force.
+// addRelease adds the flag of a release to judge instead of a change, or beside the configuration in force.
 func addRelease(flags *pflag.FlagSet, release *string, does string) {
 	flags.StringVar(release, "release", "", does+": a version, next, desired, or the reference of a release image, as for the command release")
 }

@@ -74,7 +74,7 @@ func (o *renderOptions) run(ctx context.Context, io cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	set.Files = nil // what stands beside the generated file is not part of it
+	set.Files = nil // files beside the generated one are not part of it
 	proposed := policy.Change{Before: set, After: edit.Apply(set)}
 	r, err := review.Render(proposed, o.needsBefore(), func() (*mirrors.Applied, error) { return w.Cluster.Applied(ctx) })
 	if err != nil {
