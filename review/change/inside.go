@@ -169,7 +169,7 @@ func (r *Reader) notesInside() (notes []string) {
 	if len(r.leftOut) > 0 {
 		notes = append(notes, text.Names(r.leftOut, maxBroughtBy))
 	}
-	at := map[string][]string{} // where, by what is not judged
+	at := map[string][]string{} // places, by the objects that are not judged
 	var whats []string
 	for _, line := range r.unjudged {
 		where, what, _ := strings.Cut(line, ": ")

@@ -1,8 +1,8 @@
-// Package handover writes what is to be copied to mirrors for the tools that a house mirrors with:
-// oc-mirror (an ImageSetConfiguration), oc image mirror (a mapping), and sh (a script of skopeo's commands).
+// Package handover writes the copies that mirrors need for the tools that a house mirrors with: oc-mirror
+// (an ImageSetConfiguration), oc image mirror (a mapping), and sh (a script of skopeo's commands).
 //
-// What a review found missing, or all that the images of a change need, is the same value for all of
-// them (policy.Copy). What a format cannot express it says in comments; nothing is left out silently.
+// All formats write the same value (policy.Copy), be it for the images that a review found missing, or
+// for all that a change needs. Comments say what a format cannot express; nothing is left out silently.
 //
 //	plan := handover.Make(ctx, reviewer, record, true)
 //	err := plan.Write(os.Stdout, "sh")
@@ -27,14 +27,14 @@ type Plan struct {
 	Copies []Copy
 	// Left are those that are not to be made, with what Obstacles or Unknown says of them.
 	Left []Copy
-	// Obstacles say what is to be done instead of a copy, or before one.
+	// Obstacles say what to do instead of a copy, or before one.
 	Obstacles []string
 	// Notes are remarks on the plan as a whole.
 	Notes []string
 	// Unknown are images about which it could not be determined whether they are missing, or whether they
 	// have signatures.
 	Unknown []string
-	// Release is what the cluster runs; zero where that is not known.
+	// Release is the one that the cluster runs; zero where unknown.
 	Release Release
 }
 
@@ -49,14 +49,14 @@ type Copy struct {
 	// Tag is the one under which From was found, with its colon, "" for none.
 	Tag        string
 	Signatures []policy.AttachmentCopy
-	// Signed is set if nodes require signatures of what is at To.
+	// Signed is set if nodes require signatures of images at To.
 	Signed bool
 	// NotByOCMirror says why it is not for oc-mirror, which copies signatures in its own way; "" if it is.
 	NotByOCMirror string
 }
 
-// Make returns what is to be copied for the change of record: what is missing, or all that its images
-// need. It asks registries for the signatures at the places from which to copy, until ctx ends.
+// Make returns the copies for the change of record: the missing ones, or all that its images need. It
+// asks registries for the signatures at the places from which to copy, until ctx ends.
 func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing bool) Plan {
 	all, lacking := record.Plan.AllCopies(record.Verdict, record.Facts)
 	var plan Plan
@@ -130,8 +130,8 @@ func plain(l mirrors.Location) mirrors.Location {
 	return mirrors.Location{Ref: l.Ref, Insecure: l.Insecure}
 }
 
-// isPlain reports whether a reference has none but the characters of references: what a shell takes for
-// anything else has never come this far, and must not.
+// isPlain reports whether a reference has only the characters of references: a text with a meaning to a
+// shell has never come this far, and must not.
 func isPlain(ref string) bool {
 	return ref != "" && !strings.ContainsFunc(ref, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@+", r)
@@ -177,7 +177,7 @@ func (p *Plan) writeRemarks(b *bufio.Writer) {
 	}
 }
 
-// summary counts what is copied. An image that is copied by its tag and by its digest has the same signatures for both.
+// summary counts the copies. An image that is copied by its tag and by its digest has the same signatures for both.
 func (p *Plan) summary() string {
 	signatures := map[string]bool{}
 	for _, c := range p.Copies {

@@ -126,7 +126,7 @@ func (p *Plan) sayImageSet(b *bufio.Writer, release int, unknown bool, elsewhere
 }
 
 // isOfRelease reports whether mirroring the cluster's release copies c, whose repository is target below
-// the destination. What only history names may be of another one.
+// the destination. An image that only history names may be of another one.
 func (p *Plan) isOfRelease(c Copy, target string) bool {
 	return p.Release.Version != "" && p.Release.Channel != "" && (target == releaseRepository || target == releasesRepository) &&
 		mirrors.ByDigest(c.To.Ref) && c.Image.Use() != policy.History

@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// lookups returns what is not known yet of where copies come from and go to: the manifests, and then signatures at both.
+// lookups returns the unknown locations where copies come from and go to: the manifests, and then signatures at both.
 func lookups(copies []policy.Copy, known policy.Facts) []mirrors.Location {
 	var locs []mirrors.Location
 	asked := map[mirrors.Location]bool{}
@@ -41,7 +41,7 @@ func manifestAt(c *policy.Copy) mirrors.Location {
 	return at
 }
 
-// A standing is a copy, with what is known of where it comes from and goes to.
+// A standing is a copy, with the facts about where it comes from and goes to.
 type standing struct {
 	*policy.Copy
 	facts policy.Facts
@@ -58,7 +58,7 @@ func (s standing) looks() []policy.Look {
 	return s.Looks(s.digest(), runs, s.facts.At(manifestAt(s.Copy)).Children)
 }
 
-// signed returns the digests of the manifests of which nodes look for signatures somewhere, each once.
+// signed returns the digests of the manifests whose signatures nodes look for somewhere, each once.
 func (s standing) signed() (digests []string) {
 	runs, _ := s.runs()
 	for _, look := range s.looks() {
@@ -85,8 +85,8 @@ func (s standing) signaturesOf(digest string) (from, to mirrors.Location, ok boo
 	return from, to, ok && okFrom
 }
 
-// at returns what is under a tag of signatures at the mirror. That a repository is not there says nothing of what will be in it, and nor
-// does a mirror that denies all.
+// at returns the fact about a tag of signatures at the mirror. A missing repository says nothing of its future contents, nor does
+// a mirror that denies all.
 func (s standing) at(to mirrors.Location) *policy.Fact {
 	f := s.facts.At(to)
 	if f.Presence == policy.Denied && s.Denied || f.NoRepository && s.facts.At(s.To).NoRepository {
@@ -95,7 +95,7 @@ func (s standing) at(to mirrors.Location) *policy.Fact {
 	return f
 }
 
-// obstacle says why a line would harm, or what is to be done instead of it; "" for nothing.
+// obstacle says why a line would harm, or what to do instead of it; "" for nothing.
 func (s standing) obstacle() string {
 	there := s.facts.At(s.To)
 	switch {

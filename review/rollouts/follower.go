@@ -45,7 +45,7 @@ type Options struct {
 }
 
 // A Follower follows the rollouts that mirror changes have started. It keeps no state between
-// calls of Run: a new leader reports once more what is under way.
+// calls of Run: a new leader reports rollouts under way once more.
 type Follower struct {
 	options Options
 	metrics *metrics
@@ -62,8 +62,7 @@ func NewFollower(o Options) (*Follower, error) {
 // they are one report.
 const DefaultEvery = 5 * time.Second
 
-// again times Every is how often a Follower looks without news: what does not move is not in
-// the news.
+// again times Every is how often a Follower looks without news: standing still makes no news.
 const again = 6
 
 // Run follows rollouts until ctx ends. Only one process should do so at a time.
@@ -95,7 +94,7 @@ type run struct {
 	targets map[string]target // by pool
 }
 
-// look takes in what is new, and reports it.
+// look takes in changes, and reports them.
 func (r *run) look(ctx context.Context, now time.Time) error {
 	if !r.isDue(now) {
 		return nil
@@ -148,8 +147,8 @@ func (r *run) noRollouts(why error) error {
 	return nil
 }
 
-// isBlind reports whether pools or nodes are not known as they are now. What does not move
-// meanwhile is not held against a rollout.
+// isBlind reports whether pools or nodes are not known as they are now. That time is not held against a
+// rollout.
 func (r *run) isBlind(c rollout.Cluster, now time.Time) bool {
 	is := slices.Contains(c.Unknown, workloads.Nodes) || slices.Contains(c.Unknown, workloads.Pools)
 	switch {

@@ -18,8 +18,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
-// A ledger knows what was reported of the rollout of each object. What a budget holds back is
-// reported later, if it is still so.
+// A ledger knows what was reported of the rollout of each object. News that a budget holds back is
+// reported later, if still true.
 type ledger struct {
 	accounts map[string]*account // by key
 }
@@ -32,9 +32,9 @@ type account struct {
 	began    time.Time
 	// pools are those that its rollout goes through, none once it has ended.
 	pools []mirrorPool
-	// last are pools that the rollout has left, by name: what is said at its end.
+	// last are pools that the rollout has left, by name, as reported at its end.
 	last map[string]*status.Pool
-	// stalled are the pools of which it was reported that they stand still.
+	// stalled are the pools reported to stand still.
 	stalled map[string]bool
 }
 
@@ -120,8 +120,8 @@ func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) err
 	})
 }
 
-// news returns what is to be reported, if anything is. What a pool does is reported of each: one that is
-// paused for weeks must not hide that another one stands still.
+// news returns the next report, if there is one. Each pool is reported for itself: one that is paused
+// for weeks must not hide that another one stands still.
 func (a *account) news(pools []progress.Pool, now time.Time) (_ report.News, ok bool) {
 	newly, again := a.changed()
 	switch {
@@ -167,8 +167,8 @@ func (a *account) stalledText(newly []string, now time.Time) string {
 	})
 }
 
-// changed returns the pools that stand still and of which that was not reported, and those of which
-// it was and that do not any more, both sorted.
+// changed returns the pools that stand still unreported, and those that were reported to and move
+// again, both sorted.
 func (a *account) changed() (newly, again []string) {
 	stands := map[string]bool{}
 	for _, p := range a.pools {

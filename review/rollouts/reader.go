@@ -50,7 +50,7 @@ func (r *Reader) Input(ctx context.Context, now time.Time) (status.Input, error)
 	if err := status.Applies(in.Cluster); err != nil {
 		return in, err
 	}
-	// What takes too long is among Unread.
+	// Configs that take too long are among Unread.
 	in.Rendered, in.Unread, _ = r.configs.Read(reading, r.source, status.Needed(in.Cluster, status.MaxRendered), now)
 	return in, context.Cause(ctx)
 }

@@ -16,8 +16,8 @@ type ledger struct {
 	accounts map[string]*account // by report.Key
 }
 
-// An account lists the images of one object that are lost or were last reported lost. An
-// image without an entry is fine, as far as was reported.
+// An account lists the images of one object that are lost or were last reported lost. An image without
+// an entry was last reported as fine, or never.
 type account struct {
 	object  mirrors.Object // nil where it is not known which
 	entries map[string]*entry

@@ -10,9 +10,9 @@ import (
 )
 
 // reachability says of each registry that is a mirror in the configuration in force whether
-// it answers, by its host: true if something is known of one image there, false if the
-// registry is unreachable wherever it was asked. One of which nothing is known yet is left
-// out. Sources are left out, too: in a disconnected cluster, none of them is in reach.
+// it answers, by its host: true if one image there has a fact, false if the registry is unreachable
+// wherever it was asked. One without facts is left out. Sources are left out, too: in a disconnected
+// cluster, none of them is in reach.
 func reachability(r review.Record) map[string]bool {
 	answers := map[string]bool{}
 	for k := range r.Plan.Reroutes {

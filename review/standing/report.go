@@ -30,7 +30,7 @@ const (
 	maxConsumers = 2
 )
 
-// report returns what is to be reported of c. A loss begins with a remark, if there is one.
+// report returns the report of c. A loss begins with a remark, if there is one.
 func (c change) report(remark string) report.Report {
 	r := report.Report{Object: c.account.object, Images: len(c.entries)}
 	if !c.lost {

@@ -7,9 +7,9 @@
 // report are reported as Kubernetes Events on the mirror sets and as log lines, a few for any
 // number of images; the current state is in metrics.
 //
-// A registry that gives no answer is no news: what was reported about an image stands until a
-// registry says otherwise, twice in a row. Nothing is kept across a restart: afterwards, what
-// is lost is reported once more, and what is fine is not.
+// A registry that gives no answer is no news: a report about an image stands until a registry says
+// otherwise, twice in a row. Nothing is kept across a restart: afterwards, lost images are reported
+// once more, and others are not.
 //
 //	v, err := standing.New(standing.Options{Reviewer: *reviewer, Store: store, Outlet: outlet})
 //	go v.Keep(ctx)        // in every replica
@@ -33,7 +33,7 @@ import (
 // A Store remembers facts about locations. *presence.Store is one.
 type Store interface {
 	review.Registries
-	// Known returns what is known about locations, without asking registries.
+	// Known returns the facts about locations, without asking registries.
 	Known([]mirrors.Location) policy.Facts
 	// Keep keeps the facts about locations fresh until it is called again for the topic or
 	// until ttl is over; a ttl of 0 is forever.
@@ -135,7 +135,7 @@ func (v *Verifier) Verify(ctx context.Context) {
 // lookTimeout bounds the reading of the cluster.
 const lookTimeout = 30 * time.Second
 
-// Look reviews the configuration in force by what is known, and has the Store keep that fresh.
+// Look reviews the configuration in force by known facts, and has the Store keep them fresh.
 func (v *Verifier) Look(ctx context.Context) (review.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

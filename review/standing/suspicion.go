@@ -10,15 +10,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A suspicion is that what was lost was lost because something has changed that is not reviewed.
+// A suspicion blames losses on a change that was not reviewed.
 type suspicion struct {
 	what string
 	at   time.Time
 }
 
 const (
-	// maxSuspicions bounds what is remembered, and suspectFor for how long: a loss that is found
-	// later has other reasons, or a registry needed as long to answer.
+	// maxSuspicions bounds their number, and suspectFor their age: a loss found later has other
+	// reasons, or a registry needed as long to answer.
 	maxSuspicions = 16
 	suspectFor    = 10 * time.Minute
 	// maxSuspects is how many of them a report names, maxUnseen how many runes it has of what may
@@ -55,7 +55,7 @@ func (s *suspicions) since(now time.Time) string {
 }
 
 // Suspect says that something has changed which is not reviewed, such as "MachineConfig 99-proxies":
-// the next round begins at once, and what is found to be lost in the next minutes is reported with it.
+// the next round begins at once, and losses found in the next minutes are reported with it.
 func (v *Verifier) Suspect(what string) {
 	v.suspicions.add(what, time.Now())
 	v.keeping.Soon()

@@ -33,7 +33,7 @@ const registrationPause = 10 * time.Second
 type UnreviewedOptions struct {
 	// Suspect is that of the Verifier.
 	Suspect func(what string)
-	// Registration is how the webhooks are registered, and what is closed once that has changed.
+	// Registration returns how the webhooks are registered, and a channel closed once that has changed.
 	Registration func() (serving.Registration, <-chan struct{})
 	Client       clienteventsv1.EventsGetter
 	Instance     string                 // in whose name Events are, usually a pod
@@ -54,7 +54,7 @@ func NewUnreviewed(o UnreviewedOptions) *Unreviewed {
 	return &Unreviewed{o, make(chan report.Report, maxUnreviewed)}
 }
 
-// Unseen says what may have passed without a review as things are, for reports of what is lost.
+// Unseen says which changes the registration would let pass unreviewed, for reports of lost images.
 func (u *Unreviewed) Unseen() string {
 	registration, _ := u.options.Registration()
 	return registration.String()

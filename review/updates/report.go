@@ -52,7 +52,7 @@ func (v *verdict) version() string {
 
 // A ledger knows what has been found and reported of the release that is marked, by the reason of an Event.
 type ledger struct {
-	// first is set for a replica that has just begun: what it finds to be ready at once is no news.
+	// first is set for a replica that has just begun: a release that is ready at once is no news.
 	first  bool
 	latest verdict
 	trial  report.Trial[string]
@@ -111,7 +111,7 @@ const (
 	maxFirst = 300
 )
 
-// named names what is in a state, the first of it with the reason.
+// named names the images and problems in a state, the first of them with the reason.
 func (v *verdict) named(s readiness.State) string {
 	var parts []string
 	r := v.readiness

@@ -1,10 +1,10 @@
-// Package updates judges the release that a cluster is to be updated to again and again, so that what its mirrors
-// lack is known before the update, and what they lose while it waits.
+// Package updates judges the release that a cluster is to be updated to again and again, so that the images which
+// its mirrors lack, or lose while it waits, are known before the update.
 //
-// The release is the one that the house has marked (readiness.Marked); most mirrors lack what nobody has chosen. It
-// is judged as by the command release (readiness.Judge), by the configuration in force. As with the standing verification, the
-// Store asks registries in the background, and only what looks missing is looked up on purpose, so that no review of a
-// change waits for this. Its verdict is in metrics, in a document, and in Events whenever it has changed.
+// The release is the one that the house has marked (readiness.Marked); most mirrors lack the others. It is judged as by the
+// command release (readiness.Judge), by the configuration in force. As with the standing verification, the Store asks
+// registries in the background, and only images that look missing are looked up on purpose, so that no review of a change
+// waits for this. Its verdict is in metrics, in a document, and in Events whenever it has changed.
 //
 //	w, err := updates.New(updates.Options{...})
 //	w.Configure(updates.Desired)
@@ -98,7 +98,7 @@ func (w *Watcher) Configure(s Setting) {
 	}
 }
 
-// Document returns what is known of the next release; nil if that is not judged.
+// Document returns the document about the next release; nil if that is not judged.
 func (w *Watcher) Document() *v1alpha1.NextRelease {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool
 		found.readiness, settled, err = w.judge(ctx, choice)
 	}
 	if ctx.Err() != nil && found.readiness == nil {
-		return false, nil // it was cut short, and what is known is of the round before
+		return false, nil // it was cut short, and the verdict is of the round before
 	}
 	if err != nil {
 		found.reason, settled = text.Line(text.Cut(err.Error(), maxReason)), true
@@ -213,8 +213,8 @@ func unmarked(err error, s Setting, unknown []string) string {
 	}
 }
 
-// judge judges a release by what is known, and has the Store keep that fresh. What looks missing is looked up once
-// more first.
+// judge judges a release by known facts, and has the Store keep them fresh. Images that look missing are looked up
+// once more first.
 func (w *Watcher) judge(ctx context.Context, choice readiness.Choice) (r *readiness.Readiness, settled bool, err error) {
 	var seen locations
 	known := w.options.Reviewer
