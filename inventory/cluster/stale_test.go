@@ -107,6 +107,9 @@ func TestEverythingFollowedKnowsThatItIsCutOff(t *testing.T) {
 		{"config.openshift.io", "Proxy", "proxies"},
 		{"config.openshift.io", "Infrastructure", "infrastructures"},
 		{"config.openshift.io", "ClusterOperator", "clusteroperators"},
+		{"config.openshift.io", "Ingress", "ingresses"},
+		{"operator.openshift.io", "IngressController", "ingresscontrollers"},
+		{"route.openshift.io", "Route", "routes"},
 	} {
 		installLoose(t, cfg, r.group, r.kind, r.plural, "v1")
 	}
