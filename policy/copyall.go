@@ -6,8 +6,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// AllCopies returns what Copies does, and after it what the mirrors have already: all that a mirror has to
-// be given for the images of the change to be there. Of an image that is Undetermined it is as if they had it.
+// AllCopies returns Copies, and after them those of images that the mirrors have already: all that the mirrors
+// need to hold the images of the change. It takes an Undetermined image for one that they have.
 func (p Plan) AllCopies(v Verdict, facts Facts) (all []Copy, missing int) {
 	all = v.Copies()
 	missing = len(all)

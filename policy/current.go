@@ -132,8 +132,8 @@ func (a *assessment) byObjects() *assessment {
 	return &b
 }
 
-// tellCurrent adds to f, a denial that would be none if all nodes had what the objects in force say,
-// what they have, and what helps if that was not read.
+// tellCurrent adds to f, a denial only because nodes lag behind the objects in force, the configs that
+// they have, and a remedy for those that were not read.
 func (a *assessment) tellCurrent(f *Finding) {
 	var lines, remedies []string
 	for _, c := range a.rarely().current {

@@ -145,7 +145,7 @@ func (p *Plan) raiseDepths(least mirrors.Depth) {
 }
 
 // DecideDeletion returns what a deletion brings about: the findings of p, of NewDeletion, by the facts after it that are not
-// those by the facts of today. That not all of the cluster could be read, or judged, remains.
+// those by the facts of today. Findings about unread or unjudged parts of the cluster remain.
 //
 // Each route is compared with itself, as faults of another one say nothing about it. A finding of today on the very
 // same route is none of the deletion only if that takes nothing from it: takes reports whether something of an image

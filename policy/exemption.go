@@ -18,9 +18,8 @@ import (
 //     are covered only with Protected, and without Images and
 //     Namespaces. The same goes for rollouts that stall, which harm the whole cluster.
 //   - A change of several objects is covered if MirrorSets hold for all
-//     of them, and if it changes nothing else. Of the images, those are then covered whose new
-//     route such objects alone decide: not those for which another entry counts, or none, once
-//     an exempt one is gone.
+//     of them, and if it changes nothing else. It then covers the images whose new route such objects
+//     alone decide: not those for which another entry counts, or none, once an exempt one is gone.
 type Exemption struct {
 	// Name is what warnings and records call the exemption.
 	Name string

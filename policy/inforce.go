@@ -20,8 +20,8 @@ func newInForce(set mirrors.Set, known *Cluster, s Settings) Plan {
 }
 
 // routesInForce returns the routes of all nodes, and before them those of a cluster in which nothing leads to mirrors: what the
-// objects in force give each variant, and what nodes that lag behind have. Where MCO rejects the objects, nodes have what was applied or,
-// if that is not known, which is then a gap, maybe what the objects say.
+// objects in force give each variant, and what nodes that lag behind have. Where MCO rejects the objects, nodes have the
+// configuration applied last. If that is not known, it is a gap, and they may have that of the objects.
 func routesInForce(set mirrors.Set, known *Cluster) (routes []poolRoutes, rejected *mirrors.Rejection, unread []Gap) {
 	add := func(pools []string, table *mirrors.Table) {
 		bare := table.WithoutMirrors(set)

@@ -12,8 +12,8 @@ import (
 )
 
 // MovedCounts are the numbers of images of evicted pods that the change does not reroute: of all, of
-// those that nodes are known to be unable to pull (Lost), of those for which that is not known (Open),
-// and of those that were found only where a mirroring that has not been done would copy them from.
+// those that nodes certainly cannot pull (Lost), of those that they may not be able to pull (Open), and
+// of those that a mirroring still to be done would copy (Assumed).
 type MovedCounts struct{ All, Lost, Open, Assumed int }
 
 // String continues a forecast, "" if there is nothing to add.

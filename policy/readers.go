@@ -111,8 +111,8 @@ func (l *Look) At() mirrors.Location {
 // Requires reports whether they run the image only with a signature.
 func (l *Look) Requires() bool { return l.by.Trust != nil }
 
-// Stops says why nodes would stop at a mirror that has the image, by what was found where they look there, and what a copy brings
-// to that tag, Absent for nothing; "" if they would not. Existing signatures stay, unless they are to be replaced.
+// Stops says why nodes would stop at a mirror that has the image, given the signatures found there and those that a copy brings,
+// Absent for none; "" if they would not. Existing signatures stay, unless they are to be replaced.
 func (l *Look) Stops(there, brought *Fact, replaces bool) string {
 	tag := tagOf(l.At())
 	readable := there.Presence == Present || there.Presence == Mismatch || there.Presence == Incomplete

@@ -119,8 +119,8 @@ func (o Outline) withUnnamed() Images {
 	return x
 }
 
-// cutsOff reports whether the change takes away an image that no object names. That a mirror lacks one is none of its doing: the source
-// is asked next, as before. That it was out of reach before, too, has to be proved.
+// cutsOff reports whether the change takes away an image that no object names. A mirror that lacks one is not its fault: the
+// source is asked next, as before. It must be proved that it was out of reach before, too.
 func (a *assessment) cutsOff() bool {
 	worse := a.after == Fails || a.after == Unsure && a.outcomeToday().Found() || a.After.SourceBlocked()
 	return !a.failsToday().holds && (worse || a.After.Err != nil || a.After.Refused != "")

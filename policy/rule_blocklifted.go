@@ -5,8 +5,8 @@ import "fmt"
 // BlockLifted: a narrower entry lifts a wider NeverContactSource. Only the entry
 // with the longest prefix counts, and a block is never inherited, so an entry for
 // quay.io/app that says AllowContactingSource, or nothing, opens the way to a
-// source that was closed for all of quay.io. That breaks no pull, but those who closed
-// the source will want to know.
+// source that was closed for all of quay.io. No pull breaks, but those who closed the source will want
+// to know.
 func blockLifted(a *assessment) (Finding, bool) {
 	if !a.hidden || a.After.Err != nil || !a.Before.SourceBlocked() || a.After.SourceBlocked() {
 		return Finding{}, false

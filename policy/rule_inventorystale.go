@@ -10,10 +10,9 @@ import (
 )
 
 // InventoryStale: the inventory has been without news of a part of the cluster for too long,
-// so unknown images may be in use. That denies any change that removes a place where such an
-// image might be found, or puts a source's first mirror in front of it, as if there were an
-// image that the mirror lacks. As protected images may be among them, only a setting for those
-// weakens it.
+// so unknown images may be in use. It denies any change that removes a place where such an image might
+// be found, or puts a source's first mirror in front of it, as if there were an image that the mirror
+// lacks. As protected images may be among them, only a setting for those weakens it.
 func inventoryStale(p Plan, _ Facts) []Finding {
 	if !p.inForce {
 		p.Gaps = decisive(p.Gaps)

@@ -13,8 +13,8 @@ import (
 // NoEffect: an entry that the change adds does nothing, or can never match. The generator
 // drops an entry without mirrors, or with no mirror but its own source, and its policy with
 // it. Nodes look entries up by the normalised name of an image (nginx is
-// docker.io/library/nginx), and case matters. Nor does an entry do anything for images that are
-// pulled the way that its kind does not serve (unserved), or whose name it misses (misnamed).
+// docker.io/library/nginx), and case matters. An entry does nothing either for images that are pulled
+// in the way that its kind does not serve (unserved), or whose name it misses (misnamed).
 func noEffect(p Plan, _ Facts) []Finding {
 	findings := idlePolicies(p)
 	say := func(of *Statement, reason, remedy, line string) idle {

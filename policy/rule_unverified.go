@@ -3,10 +3,10 @@ package policy
 import "github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 
 // Unverified: it could not be verified that the image stays available, because a registry
-// could not be reached, was too slow, or limits how often it may be asked. That is neither
-// good news nor bad news. It denies, as a wrong guess costs a cluster, but not where the image
-// is lost today as well, nor where the new route is no worse whatever the registries would
-// say. For images that are not known, there is InventoryStale.
+// could not be reached, was too slow, or limits how often it may be asked. It is neither good nor bad
+// news, and denies, as a wrong guess costs a cluster, but not where the image is lost today as well,
+// nor where the new route is no worse whatever the registries would say. For images that are not known,
+// there is InventoryStale.
 func unverified(a *assessment) (Finding, bool) {
 	if a.After.Err != nil || a.After.SourceBlocked() {
 		return Finding{}, false

@@ -16,9 +16,9 @@ import (
 // cluster without it. So the rules for changes judge it. The entries do not count as added: findings about
 // them were reported when they were created.
 //
-// Where MCO rejects set, Rejected and RejectedBefore are both set, and Reroutes are those of
-// what nodes have (mirrors.Set.Applied) or, where that is not known, of what set says
-// regardless of validation, which comes closest; Gaps then has that. The verdict depends on no gap.
+// Where MCO rejects set, Rejected and RejectedBefore are both set, and Reroutes are those of the
+// configuration that nodes have (mirrors.Set.Applied) or, where that is not known, of set regardless of
+// validation, which comes closest, and is a gap. The verdict depends on no gap.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	c := Change{Before: set, After: set} // only its routes are asked for
 	known = known.withPins(c)

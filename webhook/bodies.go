@@ -52,7 +52,7 @@ const (
 // a change that was seen in force. Within each of these groups, senders take turns.
 type bodies struct{ known, others room }
 
-// A room is that of a kind of sender. Who has the turn has a large body coming.
+// A room is that of a kind of sender. The holder of turn has a large body coming.
 type room struct{ small, large, turn *fair.Queue }
 
 func newRoom() room {

@@ -21,9 +21,9 @@ import (
 )
 
 // An endpoint speaks HTTP for a handler. It takes the place of
-// controller-runtime's admission.Webhook, which ends at 7 MiB, answers v1beta1
-// as if it were v1, and answers what it cannot read with a review that has no
-// uid, in which the API server reads nothing but "invalid webhook response".
+// controller-runtime's admission.Webhook, which ends at 7 MiB, answers v1beta1 as if it were v1, and
+// answers unreadable requests with a review without uid, which to the API server is only an "invalid
+// webhook response".
 type endpoint struct {
 	handler *Handler
 	rank    func(sender string) int // of senders, for package fair

@@ -26,10 +26,10 @@ type source struct {
 	// kind is that of the objects, as images.Holder.Kind has it; "" for those that name no
 	// images, or none that anything pulls.
 	kind string
-	// unread is the kind of the gap that there is where the source may not be read: kind, that of objects which nothing pulls for and
-	// of those that say what nodes do; "" where nothing is said about images without them.
+	// unread is the kind of the gap where the source may not be read: kind, or that of other objects that a verdict needs (nodes,
+	// pools); "" where nothing is said about images without them.
 	unread string
-	// isOptional is set for what not every cluster has.
+	// isOptional is set for a resource that not every cluster has.
 	isOptional bool
 	// templates is set if pod templates are read, in objects of kind.
 	templates bool

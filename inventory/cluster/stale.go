@@ -55,9 +55,9 @@ func (c *Inventory) hurry(start time.Time) (waits bool) {
 	return waits
 }
 
-// Gaps returns the sources of images that fail or are stale, in their order, and those that may not be read, with
-// those of what says what nodes do. The images that sources last named are still among Images. A resource that the
-// cluster does not serve is not a gap.
+// Gaps returns the sources of images that fail or are stale, in their order, and those that may not be read, nodes
+// and pools included. The images that sources last named are still among Images. A resource that the cluster does
+// not serve is not a gap.
 //
 // To get both, call Gaps before Images: a source that comes back in between is then
 // reported as a gap without need, instead of not at all.

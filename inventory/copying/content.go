@@ -42,7 +42,7 @@ type blob struct {
 	size   int64
 }
 
-// The limits of what one image may consist of, some times what real ones do. Who builds an image chooses all of this.
+// The limits for the parts of one image, some times those of real ones. The builder of an image chooses all of this.
 const (
 	maxParts    = 200
 	maxBlobs    = 1000

@@ -218,8 +218,8 @@ func (c *Copier) taggedNow(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, 
 
 var errHidden = errors.New("what it names is not known, as the mirror says that there is no such repository, and has it; --move-tags sets it")
 
-// named asks for the digest that a tag of the mirror names. That there is no such repository is no answer, errHidden, where the mirror says
-// something else of the image.
+// named asks for the digest that a tag of the mirror names. An answer that there is no such repository is none, errHidden, where
+// the mirror says otherwise of the image.
 func (c *Copier) named(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, error) {
 	noRepository := func(ref name.Reference) bool {
 		_, err := j.to.puller.Get(ctx, ref)

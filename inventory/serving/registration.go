@@ -37,11 +37,11 @@ func (r Registration) String() string {
 // maxNames bounds how many names a difference lists.
 const maxNames = 4
 
-// differences returns the points in which a registration is weaker than the one that was installed, or
-// refuses what that one does not. A registration that reviews more, or the same in other words, does not
-// differ: the order, labels, values that are the API server's defaults, further webhooks and rules, more
-// time, and sideEffects, as the API server sends dry runs with both values. Neither does caBundle, by
-// which the certificate is verified.
+// differences returns the points in which a registration is weaker than the installed one, or refuses
+// more. A registration that reviews more, or the same in other words, does not differ: the order,
+// labels, values that are the API server's defaults, further webhooks and rules, more time, and
+// sideEffects, as the API server sends dry runs with both values. Neither does caBundle, by which the
+// certificate is verified.
 //
 // A webhook that is registered in several configurations does what the best of these does: the API server
 // asks all of them.

@@ -341,8 +341,8 @@ func (r *reader) putAccounts() {
 	}
 }
 
-// registryFiles keeps the files of a MachineConfig that say where nodes pull from, instead
-// of those of an object of that name which the dump had before.
+// registryFiles keeps the files of a MachineConfig that say where nodes pull from. They replace those
+// of an earlier object of that name in the dump.
 func (r *reader) registryFiles(name string, data []byte) error {
 	files, err := objects.DecodeFiles(data)
 	r.set.Files = slices.DeleteFunc(r.set.Files, func(f mirrors.File) bool { return f.MachineConfig == name })

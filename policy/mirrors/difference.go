@@ -41,9 +41,9 @@ func Differences(objects, machineConfig sysregistriesv2.V2RegistriesConf) []Diff
 	return all
 }
 
-// MayBeSpared reports whether MCO may make s into the entry that nodes have, because it leaves
-// out of blockedRegistries what would block the release image, and which that is is not known.
-// Where it is known, s makes no other entries than MCO (blockedRegistries).
+// MayBeSpared reports whether MCO may make s into the entry that nodes have, because it leaves out of
+// blockedRegistries the unknown entry that would block the release image. Where it is known, s makes no
+// other entries than MCO (blockedRegistries).
 func (s Set) MayBeSpared(d Difference) bool {
 	if payloadRepository(s.Payload) != "" || len(s.Registries.BlockedRegistries) == 0 {
 		return false

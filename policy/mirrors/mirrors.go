@@ -212,8 +212,8 @@ func (s PullSource) samePlace(other PullSource) bool {
 	return s.same(other)
 }
 
-// AsksNoMore reports whether an image that nodes accept from the place of other by what other
-// requires is one that they accept from the same place by what s requires.
+// AsksNoMore reports whether nodes that accept an image from other's place by the requirements of other
+// accept it from the same place by those of s, too.
 func (s PullSource) AsksNoMore(other PullSource) bool {
 	if s.Trust == nil {
 		return !s.Attachments || other.Attachments

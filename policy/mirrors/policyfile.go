@@ -247,10 +247,10 @@ func (p *policyFiles) trust() *trustPolicy {
 
 func newTrustPolicy() *trustPolicy { return &trustPolicy{namespaces: map[string]*scopeRules{}} }
 
-// withPolicyFiles returns t with what the nodes of s.Pool make of files, which MCO has
-// generated, and of those that MachineConfigs lay beside and over them. Those of t that are
-// generated are kept, as t knows the objects behind them. A policy.json that no node can read
-// ends every pull there, before and after any change of mirrors; it is left out.
+// withPolicyFiles returns t as the nodes of s.Pool read it from files, which MCO has generated, and
+// from those that MachineConfigs lay beside and over them. Those of t that are generated are kept, as t
+// knows the objects behind them. A policy.json that no node can read ends every pull there, before and
+// after any change of mirrors; it is left out.
 func (s Set) withPolicyFiles(t *trustPolicy, files map[string][]byte) *trustPolicy {
 	known := !t.isEmpty()
 	attached := map[string][]byte{}

@@ -98,8 +98,8 @@ func build(s Set) *built {
 	return b
 }
 
-// unlessSaid leaves out what nodes could not read where that is a source, a mirror or an
-// entry of a list whose format is what MCO rejects: the two are one mistake.
+// unlessSaid leaves out the reason that nodes could not read a source, a mirror or an entry of a list
+// where MCO rejects its format: the two are one mistake.
 func unlessSaid(reasons, invalid []Reason, s Set) []Reason {
 	if len(invalid) == 0 {
 		return reasons

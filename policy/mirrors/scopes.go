@@ -24,11 +24,10 @@ type ChangedScopes struct {
 // CompareScopes compares the contents of two tables. It takes time proportional to their
 // entries, whatever the number of references.
 //
-// A route depends on the entry that covers the reference and, since nodes refuse a place
-// that another entry blocks, on the entries that cover the places that it leads to; likewise
-// on what registries.d says of these places. So the scopes are those of entries that differ,
-// and those of entries with a place that such an entry covers; and those on which policies
-// differ.
+// A route depends on the entry that covers the reference and, since nodes refuse a place that another
+// entry blocks, on those that cover the places of the route; likewise on what registries.d says of
+// these places. So the scopes are those of differing entries, of entries with a place that such an
+// entry covers, and of differing policies.
 func CompareScopes(from, to *Table) ChangedScopes {
 	policies, everything := from.trust.differingScopes(to.trust)
 	attached, everywhere := from.trust.attachments.differingScopes(&to.trust.attachments)

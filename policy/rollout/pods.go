@@ -23,8 +23,8 @@ type Pod struct {
 	Spec *PodSpec
 	// Started says that its phase is Running. Ready is its condition Ready.
 	Started, Ready bool
-	// Deleted says that it is being deleted; Ended that its containers have ended for good, so
-	// that it takes no room any more, which is only of one that is being deleted.
+	// Deleted says that it is being deleted; Ended that its containers have ended for good and take no
+	// room any more; only a deleted one is.
 	Deleted, Ended bool
 	// Static says that the kubelet runs it from a file (a mirror pod), which no drain touches.
 	Static bool
@@ -175,8 +175,8 @@ type PodSpec struct {
 	Gated bool
 	// Scheduler is the name of its scheduler, "" for the default one.
 	Scheduler string
-	// PullSecrets are the names of those that it names itself, sorted, each once, without that
-	// for the internal registry which OpenShift adds.
+	// PullSecrets are the names of those that it names itself, sorted, each once, without OpenShift's
+	// own for the internal registry.
 	PullSecrets []string
 	// Security is the strictest level of the Pod Security Standards that it meets by each of their
 	// versions since OldestStandards, "" if it is privileged or not known.

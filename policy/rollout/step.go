@@ -17,8 +17,8 @@ type Step struct {
 // Pools have different files only where MachineConfigs lay some beside those that MCO
 // generates.
 //
-// A step to what MCO rejects changes nothing. One that starts there starts from what MCO
-// applied last, or where that is not known, from what the objects say.
+// A step to a set that MCO rejects changes nothing. One from such a set starts from the configuration
+// applied last or, where that is not known, from that of the objects.
 func (s Step) Decisions(c Conditions) func(pool string) (Decision, error) {
 	if s.AfterRejected {
 		return func(string) (Decision, error) { return Decision{}, nil }

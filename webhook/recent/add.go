@@ -117,9 +117,9 @@ func (e *Edits) share(ctx context.Context, view View, p *pending) error {
 }
 
 // list returns the entries that are to replace those of c: edits that may still be stored, and entries
-// of others that cannot be read here, as long as they count. Of the edits that are not admitted yet it
-// holds only adding, nil for none: write alone knows with what that was judged. It is called with the
-// lock held.
+// of others that cannot be read here, as long as they count. The only edit in it that is not admitted
+// yet is adding, nil for none: write alone knows with what it was judged. It is called with the lock
+// held.
 func (e *Edits) list(c content, adding *pending) []entry {
 	var entries []entry
 	listed := map[string]bool{}

@@ -98,8 +98,8 @@ func (c *Claim) isOver(view View) (over bool, news <-chan struct{}) {
 	return over, e.news
 }
 
-// Claims returns the edits that wait and whose senders have a higher rank than that of ctx, of other
-// objects than that of edit.
+// Claims returns the waiting edits of other objects than edit's whose senders have a higher rank than
+// that of ctx.
 func (v View) Claims(ctx context.Context, edit mirrors.Edit) []mirrors.Edit {
 	e := v.edits
 	rank := e.rankOf(ctx)

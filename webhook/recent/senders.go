@@ -17,7 +17,7 @@ import (
 // were never stored is suspect, and slowed down, more with each. The edits of all senders that are
 // not known take no more than a part of the list.
 //
-// A sender is an address, or "" for one that is authenticated otherwise. Who is known stays so: replicas
+// A sender is an address, or "" for one that is authenticated otherwise. A known sender stays known: replicas
 // keep the addresses in the Lease, so that a new one does not take the API servers for strangers. A writer of
 // the Lease can add some, and gains only room for reviews by it.
 

@@ -39,7 +39,7 @@ type candidate struct {
 	mapping *foreseen.Mapping // nil where none is
 }
 
-// open reads the change, and opens the world. That is to be closed.
+// open reads the change, and opens the world, which is to be closed.
 func (o *candidateFlags) open(ctx context.Context, streams cli.Streams) (*candidate, error) {
 	if len(o.Change.Files) == 0 {
 		return nil, errNoChange

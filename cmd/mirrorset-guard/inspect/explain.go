@@ -91,7 +91,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 		return err
 	}
 	if o.whole(targets) || w.Live == nil {
-		// Of a dump of mirror objects alone, who uses an image is not known.
+		// A dump of mirror objects alone does not tell who uses an image.
 		if used, err := w.Cluster.Images(ctx); err == nil {
 			e.Use(used, w.Cluster.Nodes())
 		}

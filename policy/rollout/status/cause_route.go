@@ -226,8 +226,8 @@ func (d *diagnosis) lost(w *explanation, p *rollout.Pod, image string, route pat
 	}
 }
 
-// wayBack returns a command that puts another set in force and, if MCO renders of it what the pool had
-// before, whose name is known, gives the node that config.
+// wayBack returns a command that puts another set in force and, if MCO renders the pool's config of
+// before from it, which has a known name, gives the node that config.
 func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, p *rollout.Pod) Remedy {
 	effect += d.becomes(after)
 	pool := d.poolOf(p.Node)

@@ -44,8 +44,8 @@ var lacks = map[string]string{
 	"controllerconfigs":     "when certificates expire is not known",
 }
 
-// unreadText says that a resource could not be read, what follows from that and, of a live
-// cluster, which right it takes.
+// unreadText says that a resource could not be read, the consequence and, for a live cluster, the right
+// that it takes.
 func (in *Input) unreadText(resource, lacking string) string {
 	words := fmt.Sprintf("%s could not be read: %s", resource, lacking)
 	if in.Now.IsZero() {
