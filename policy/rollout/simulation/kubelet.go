@@ -152,7 +152,7 @@ func (w *cluster) addImages() {
 	w.images = im
 	im.addPulls()
 	for n := range w.nodes {
-		im.addListed(n)
+		im.addListed(int32(n))
 		if w.ask(20) {
 			return
 		}
@@ -208,14 +208,14 @@ func (im *images) addPulls() {
 }
 
 // addListed enters what node n lists.
-func (im *images) addListed(n int) {
+func (im *images) addListed(n int32) {
 	node := im.w.nodes[n]
 	im.cut[n] = len(node.Status.Images) >= listedImages
 	im.verifies[n] = verifiesCredentials(node.Node)
 	for _, image := range node.Status.Images {
 		for _, name := range image.Names {
-			im.hold(name, int32(n))
-			im.hold(strings.TrimSuffix(name, ":latest"), int32(n))
+			im.hold(name, n)
+			im.hold(strings.TrimSuffix(name, ":latest"), n)
 		}
 	}
 }
