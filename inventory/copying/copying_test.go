@@ -527,7 +527,18 @@ func TestTags(t *testing.T) {
 	if got := jobs[0].Err.Error(); !strings.Contains(got, "--move-tags") || !strings.Contains(got, want.String()[:19]) {
 		t.Errorf("the reason is %q", got)
 	}
-	c := New(s.pull, s.push, Options{MoveTags: true})
+	s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool {
+		noList := strings.HasSuffix(r.URL.Path, "/tags/list")
+		if noList {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		return noList
+	})
+	c := New(s.pull, s.push, Options{})
+	c.Survey(t.Context(), []policy.Copy{s.copy("app@"+want.String(), want.String())}) // which takes the repository for missing
+	wantState(t, c.Copy(t.Context(), []policy.Copy{s.copy("app:v1", want.String())}, func([]*Job) {})[0], Failed)
+	s.mirror.set(func(http.ResponseWriter, *http.Request) bool { return false })
+	c = New(s.pull, s.push, Options{MoveTags: true})
 	c.recently = 0
 	jobs = c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", want.String())})
 	check(t, remote.Write(ref(t, s.source.host+"/app:v1").(name.Tag), moved))

@@ -91,7 +91,7 @@ var mutations = []mutation{
 	// 11: no write breaks
 	{"layers of parts that are there are asked for", "inventory/copying/survey.go", "return j.Partial || !j.image.there", "return j.Partial", "./test/writes", "TestNoWriteBreaks"},
 	{"nodes would not stop where an image is put", "inventory/copying/survey.go", "err = c.stopsNobody(ctx, j, looks)", "err = nil", "./test/writes", "TestNoWriteBreaks"},
-	{"that there is no list of tags proves nothing", "inventory/copying/survey.go", "j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx)", "j.to.lacks(ctx, tag.TagStr())", "./test/writes", "TestNoWriteBreaks"},
+	{"that there is no list of tags proves nothing", "inventory/copying/survey.go", "j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx)", "j.to.lacks(ctx, tag.TagStr())", "./inventory/copying", "TestTags"},
 	{"a plan moves no tag", "review/handover/standing.go", "case s.Moves, !mirrors.ByDigest(s.To.Ref) && there.Presence", "case s.Moves, false && there.Presence", "./test/writes", "TestNoWriteBreaks"},
 	{"a plan leaves signatures of the house", "review/handover/standing.go", "there.Presence == policy.Present && there.Digest == found.Digest:", "there.Presence == policy.Present:", "./test/writes", "TestNoWriteBreaks"},
 	// 12: two commands say the same
