@@ -132,8 +132,8 @@ type Stall struct {
 	Why string `json:"why,omitempty"`
 	// ByImage says that the drain would end if every pull worked.
 	ByImage bool `json:"byImage"`
-	// Possible says that it cannot be excluded, but that the simulated steps do not come here, or
-	// that nothing shows that a pod will not end.
+	// Possible says that it cannot be excluded, but the simulated steps do not come here, or nothing
+	// shows that a pod will not end.
 	Possible bool   `json:"possible,omitempty"`
 	Text     string `json:"text"` // the stall in words
 }
