@@ -22,7 +22,7 @@ import (
 //   - the image of an image volume, a list of images, and images in pieces
 //     (repository and tag).
 //
-// An image that only the status names, or an object that has done its work, is history: a status
+// An image is history if only the status names it, or an object that has done its work: a status
 // reports, and pulls nothing. Kinds that Decode knows are better left to it.
 func Guess(kind schema.GroupKind, o *unstructured.Unstructured) Holder {
 	g := guesser{

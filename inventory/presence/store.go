@@ -206,7 +206,7 @@ func (m *memo) aged(now time.Time) *policy.Fact {
 	return &f
 }
 
-// shared returns m's fact for a caller that accepts an older one, with its age once that is noticeable.
+// shared returns m's fact for a caller that accepts an older one, with its age from one second on.
 func (m *memo) shared(now time.Time) *policy.Fact {
 	if now.Sub(m.learned) < time.Second {
 		return m.fact

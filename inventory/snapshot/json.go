@@ -145,7 +145,7 @@ func (s *jsonSplitter) failed(err error) {
 	_ = s.emit(part{err: err, lost: lost})
 }
 
-// maxLost bounds the search of a lost part, in bytes.
+// maxLost bounds the text after an error that is searched for objects, in bytes.
 const maxLost = 64 << 20
 
 // couldBeObject reports whether text that could not be read may have had an object in it.

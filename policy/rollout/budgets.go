@@ -82,9 +82,9 @@ func (b Budget) Maker() string {
 	return NameOf(o)
 }
 
-// Beside returns the unready pods outside of b that may be why its owner lets none of its own go (Rook: maxUnavailable 0 for
-// all other zones, pkg/operator/ceph/disruption/clusterdisruption/osd.go): those of its namespace that have a label by which
-// it selects, or else all.
+// Beside returns the unready pods outside of b that may be why b's owner lets no pod of b go (Rook: maxUnavailable 0 for all
+// other zones, pkg/operator/ceph/disruption/clusterdisruption/osd.go): those of its namespace that have a label by which it
+// selects, or else all.
 func (b Budget) Beside(pods []*Pod) []*Pod {
 	var alike, others []*Pod
 	for _, p := range pods {

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// Pod is what a rollout depends on in a pod that has not ended, or is being deleted.
+// Pod is the part of a pod that a rollout depends on. The pod has not ended, or is being deleted.
 type Pod struct {
 	Namespace, Name string
 	// Node is where it runs or is to start, "" if the scheduler has not placed it.

@@ -111,7 +111,7 @@ type Registry struct {
 	RequestsPerSecond *float64 `json:"requestsPerSecond,omitempty" minimum:"0" maximum:"1000000"`
 }
 
-// An Enum is a text out of a few.
+// An Enum is one of a few texts.
 type Enum interface{ Values() []string }
 
 // Updates are the releases that are judged before an update.
