@@ -21,7 +21,7 @@ type Clients struct {
 	file *mounted.File // read by LoadClients, and then by Run
 }
 
-// LoadClients returns Clients by the CAs in a file, at least one now.
+// LoadClients returns Clients by the CAs in a file, which must have one now.
 func LoadClients(path string) (*Clients, error) {
 	c := &Clients{path: path, file: mounted.New(path, maxFile)}
 	if _, err := c.update(c.read()); err != nil {

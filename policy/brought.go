@@ -33,8 +33,8 @@ func (c Cluster) Bringing(images []Image) Cluster {
 }
 
 // brought returns a Reroute for each image that the change brings, and those that no node can parse. An image that the
-// change reroutes too has one of its own for that: that pods, or history, do without it today is no reason to pin it, or
-// to run a catalog of it.
+// change reroutes too has one of its own for that: pods, or history, that do without it today are no reason to pin it,
+// or to run a catalog of it.
 func (c Change) brought(r resolution, known *Cluster, s *Settings) (reroutes []Reroute, malformed []Image) {
 	if r.after == nil {
 		return nil, nil

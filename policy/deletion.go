@@ -70,8 +70,8 @@ func newPulls(set, later mirrors.Set, known Cluster, s Settings, concerned func(
 	return p
 }
 
-// tablesFollowed returns the routes that the objects in the API give those who are no nodes and pull some of images. Where they
-// cannot be computed, there is none.
+// tablesFollowed returns the routes that the objects in the API give pullers of images other than nodes. Where they cannot be
+// computed, there is none.
 func tablesFollowed(set mirrors.Set, images Images) map[mirrors.Puller]*mirrors.Table {
 	if !images.HasOtherPullers() {
 		return nil

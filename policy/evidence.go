@@ -229,10 +229,10 @@ func denyUnless(proofs ...proof) Severity {
 	return Deny
 }
 
-// failsToday is proof that nodes do not get the image today. Where the old route is not known, they do
-// not on any that an object in force, or none, leads to, nor on the new one: the image is dead
-// everywhere. No image that is protected, or runs, is given up so: nodes may have a mirror
-// that no object names any more.
+// failsToday is proof that nodes do not get the image today. Where the old route is not known, all
+// routes by the objects in force or by none, and the new one, have to fail: the image is dead
+// everywhere. That proves nothing for a protected or running image: nodes may have a mirror that no
+// object names any more.
 func (a *assessment) failsToday() proof {
 	fails := func(today *weighedRoute) bool { return today.pull(false) == Fails } // which is proved
 	if !a.BeforeUnknown {
@@ -252,9 +252,9 @@ func (a *assessment) mirrorsFailToday() proof {
 	})
 }
 
-// keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is one
-// of what they require, and no promise that mirrors have the image. It has to be known that they do
-// not: one that denies, or sends a page, may serve it in a minute, and then its signatures count.
+// keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is about
+// requirements, and no promise that mirrors have the image. They must be known to lack it: one that
+// denies, or sends a page, may serve it in a minute, and then its signatures count.
 func (a *assessment) keepsPlaces() proof {
 	mayServe := a.newRoute.any(true, func(f *Fact) bool { return f.Presence != Absent || f.Recalled || !f.AsNodes })
 	return a.today(func(today *weighedRoute) bool { return !mayServe && today.SamePlaces(a.After) })

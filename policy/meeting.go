@@ -14,9 +14,9 @@ type meeting struct {
 	others []Image // sorted by reference
 }
 
-// setMeetings notes for each image that nodes pull by tag at which mirrors on its new route nodes look
-// for images of other sources too, whatever pool they are of. Those need not be rerouted. A short name has no meetings: it stands
-// for images that have a name of their own.
+// setMeetings notes, for each image that nodes pull by tag, the mirrors on its new route where nodes of any pool look for images
+// of other sources too. Those need not be rerouted. A short name has no meetings: it stands for images that have a name of their
+// own.
 func (p *Plan) setMeetings() {
 	if slices.ContainsFunc(p.routes, func(r poolRoutes) bool { return r.after == nil }) {
 		return

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ReleaseArchitecture returns for which architecture a release is, as oc-mirror calls it: "multi", or that of nodes; "" where they say none, or
-// several, which a release for one cannot have.
+// ReleaseArchitecture returns the architecture of a release, as oc-mirror calls it: "multi", or that of nodes; "" where they say
+// none, or several, which a release for one cannot have.
 func ReleaseArchitecture(multi bool, nodes []*corev1.Node) string {
 	if multi {
 		return "multi"

@@ -97,7 +97,7 @@ func (a *assessment) unlessPartsBroken(at place) Severity {
 	return denyUnless(a.failsToday(), a.noWorse(), a.partsFailToday(at))
 }
 
-// stoppedBySignatures returns the place at which the pull fails for what p says of signatures.
+// stoppedBySignatures returns the place at which the pull fails for signatures with Presence p.
 func (a *assessment) stoppedBySignatures(p Presence) (place, bool) {
 	if a.After.Err != nil || a.after != Fails {
 		return place{}, false

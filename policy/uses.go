@@ -25,7 +25,7 @@ type entryUse struct {
 	ref    string
 }
 
-// isUnserved reports whether all images that u covers are pulled the way that its kind does not serve.
+// isUnserved reports whether all images that u covers are pulled in the way that its kind does not serve.
 func (u *entryUse) isUnserved() bool { return !u.served && u.others > 0 }
 
 // Unserved returns the entries that the change adds for images in use that are all pulled the way that the

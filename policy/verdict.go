@@ -135,8 +135,8 @@ func (c Counts) AssumedToo() string {
 	return text.Number(c.Assumed) + " assumed, "
 }
 
-// Looked says what was found of the verified images, "" if there are none: a manifest that answers the
-// reference, for the platform of each node that may run it, is the least.
+// Looked says what was found of the verified images, "" if there are none: at least a manifest under
+// the reference for the platform of each node that may run it.
 func (c Counts) Looked() string {
 	const signatures = "; signatures were looked up only where a policy requires them"
 	switch {

@@ -149,8 +149,8 @@ type incoming struct {
 	deadline func(time.Time) // ends reading
 }
 
-// read reads until the end, or until there are so many bytes; until returns by when more has to come, after so
-// many bytes that it has read. It reports whether that is the whole body.
+// read reads until the end, or until there are so many bytes; until returns the deadline for more, by the
+// bytes read so far. It reports whether that is the whole body.
 func (in *incoming) read(most int, until func(came int) time.Time) (whole bool, err error) {
 	before := len(in.text)
 	for len(in.text) < most {

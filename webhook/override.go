@@ -331,8 +331,8 @@ func (o *overrideCheck) isIn(set mirrors.Set) bool {
 	return object == nil || object.GetAnnotations()[OverrideAnnotation] == o.req.put.override
 }
 
-// An announcement reports an override once it was made and is known to be in force, whichever
-// comes first. It is safe for concurrent use.
+// An announcement reports an override once it was made and is known to be in force or not, in either
+// order. It is safe for concurrent use.
 type announcement struct {
 	to      func(Override) // may be nil
 	record  func(confirmed bool)

@@ -18,7 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 )
 
-// exposed holds the names and addresses by which what runs on the cluster is reached from outside, of each kind.
+// exposed holds the names and addresses by which workloads of the cluster are reached from outside, by kind.
 type exposed struct {
 	byKind   map[string]*table[[]string]
 	followed []*source

@@ -79,7 +79,7 @@ func (j *Job) count(ctx context.Context, n int64) {
 	}
 }
 
-// An Event is something that happened to a Job: its State is another.
+// An Event is a change of a Job's State.
 type Event struct {
 	Job *Job
 }

@@ -65,9 +65,9 @@ func fromPod(pod *corev1.Pod) Holder {
 	return h
 }
 
-// neverRan returns what reports whether a container has never had its image on a node; for the name of a
-// volume, whether none has: it is there before any container. Status is that of a pod as an API server
-// has it, else it says nothing.
+// neverRan returns a function that reports whether a container has never had its image on a node; for
+// the name of a volume, whether none has: it is there before any container. A status that is not from an
+// API server says nothing.
 func neverRan(status corev1.PodStatus) func(name string) bool {
 	ran, known := map[string]bool{}, map[string]bool{}
 	for _, statuses := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {

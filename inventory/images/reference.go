@@ -36,9 +36,8 @@ type Reference struct {
 	// Secrets are the pull secrets that a pod names, separated by spaces, if each may be the one that
 	// OpenShift has made for Account, which an Index knows. "" where the account's own count.
 	Secrets string
-	// Keeper is the kind of the controller that keeps the object for a rollback. In an
-	// Index in which templates of that kind are known to be read, the Use is History. Zero for
-	// none.
+	// Keeper is the kind of the controller that keeps the object for a rollback. The Use is History in
+	// an Index that is known to read templates of that kind. Zero for none.
 	Keeper schema.GroupKind
 	// Lookup says where Image may stand for a tag of an ImageStream. An Index with
 	// the stream has the image that the tag stands for instead.

@@ -129,8 +129,8 @@ func (r *transferred) isOfRegistry() bool {
 	return mirrors.SamePlace(r.request.URL.Host, r.target.host) // go-containerregistry calls the Docker Hub index.docker.io
 }
 
-// origin returns the request that led to req by the answers of registries. Theirs are the paths that these name, of storage or of
-// an upload that has begun; the first one has that of the repository.
+// origin returns the first of the requests that led to req by the answers of registries. Only its path names the repository:
+// later ones are of storage, or of an upload that has begun.
 func origin(req *http.Request) *http.Request {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request
@@ -405,7 +405,7 @@ func SaysNoRepository(err error) bool {
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && len(answer.Errors) > 0 && answer.Errors[0].Code == ggcr.NameUnknownErrorCode
 }
 
-// Status returns the status of the answer that err, from a library over a Transfer, is about; 0 if it is about none.
+// Status returns the status of the answer behind err, which a library over a Transfer returned; 0 if there is none.
 func Status(err error) int {
 	var f *failure
 	if errors.As(err, &f) {

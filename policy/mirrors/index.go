@@ -90,8 +90,8 @@ func lastSeparator(s string) int {
 }
 
 // findWildcard cuts the host of name at each "." from the left. As in
-// sysregistriesv2, only the first place in name counts at which the suffix
-// stands: "*.a.b" does not cover "x.a.b.a.b".
+// sysregistriesv2, only the first occurrence of the suffix in name counts: "*.a.b" does not cover
+// "x.a.b.a.b".
 func (ix index) findWildcard(name string) *sysregistriesv2.Registry {
 	if len(ix.wildcard) == 0 {
 		return nil

@@ -105,7 +105,7 @@ func (b *built) tableBesideNodes() *Table {
 	return t
 }
 
-// blockedWhole returns the entries of imports where a registry is blocked: all that is below it is, too.
+// blockedWhole returns the entries of imports where a registry is blocked: then all below it is, too.
 func blockedWhole(entries []sysregistriesv2.Registry, host string) []sysregistriesv2.Registry {
 	kept := slices.DeleteFunc(slices.Clone(entries), func(r sysregistriesv2.Registry) bool {
 		return r.Prefix == host || strings.HasPrefix(r.Prefix, host+"/")

@@ -31,9 +31,8 @@ func tooLarge(s Set, b *built) []Reason {
 	return []Reason{reason}
 }
 
-// encodedSize returns how long the files are that MCO makes of s
-// (registriesConfigIgnition), each as a data URL in base64 (NewIgnFileBytes there,
-// vincent-petithory/dataurl.EncodeBytes).
+// encodedSize returns the length of the files that MCO makes of s (registriesConfigIgnition), each as a
+// data URL in base64 (NewIgnFileBytes there, vincent-petithory/dataurl.EncodeBytes).
 func encodedSize(s Set, b *built) int {
 	const overhead = 200 // path, mode and the head of the URL
 	sizes := []int{b.encoded, 64 * len(s.Registries.ContainerRuntimeSearchRegistries)}

@@ -170,7 +170,7 @@ var doing = []operatorv1.NodeDisruptionPolicyStatusActionType{
 }
 
 // closestPolicy restates FindClosestFilePolicyPathMatch (pkg/controller/common/helpers.go):
-// the longest path that is the file or a folder above it, and the first of equals.
+// the longest path of the file or of a folder above it, and the first of equals.
 func closestPolicy(file string, policies []operatorv1.NodeDisruptionPolicyStatusFile) *operatorv1.NodeDisruptionPolicyStatusFile {
 	var closest *operatorv1.NodeDisruptionPolicyStatusFile
 	for i := range policies {

@@ -6,7 +6,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Step is a change from one Set to another. BeforeRejected and AfterRejected are set for what MCO
+// Step is a change from one Set to another. BeforeRejected and AfterRejected are set for one that MCO
 // rejects (mirrors.Resolve).
 type Step struct {
 	Before, After                 mirrors.Set

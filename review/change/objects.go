@@ -34,8 +34,8 @@ func (s strangers) String() string {
 	return strings.Join(names, ", ") + ": " + mirrors.ErrKind.Error()
 }
 
-// eachDocument calls take with doc, which is a document of YAML or any number of JSON,
-// as JSON, and the part of doc that it is; or with err, if doc could not be read.
+// eachDocument calls take with each document in doc, one of YAML or any number of JSON, as JSON, and
+// its place in doc; or with err, if doc could not be read.
 func eachDocument(doc []byte, err error, take func(json []byte, at span, err error)) {
 	whole := span{0, len(doc)}
 	if err != nil {

@@ -206,7 +206,7 @@ func (j *judgement) presence(ctx context.Context, locs []mirrors.Location) polic
 	return facts
 }
 
-// after returns what will be at l after the deletion, where f is there today.
+// after returns the fact about l after the deletion, where f is today's.
 func (j *judgement) after(l mirrors.Location, f *policy.Fact) *policy.Fact {
 	if number, why := j.taken(l, f); number > 0 {
 		return gone(f, j.list.called(number)+" deletes it"+why)

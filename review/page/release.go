@@ -28,7 +28,7 @@ func WriteRelease(w io.Writer, doc v1alpha1.ReleaseReview, c Context) error {
 // A readiness is a state of a release or of a part of it, as the page has it.
 type readiness struct{ badge, word, kind, exit string }
 
-// readinessOf returns what a state is on the page. Whatever is not plainly one of the others is not known.
+// readinessOf returns the view of a state. Any that is not plainly one of the others is not known.
 func readinessOf(state string) readiness {
 	switch state {
 	case "READY":

@@ -141,7 +141,7 @@ func (j *judging) otherPlatforms(at mirrors.Location, f *policy.Fact) {
 	}
 }
 
-// instanceFor returns the digest of the manifest that the first of platforms runs of what was found, and its
+// instanceFor returns the digest of the manifest that the first of platforms runs, by the fact, and its
 // platform where there is a choice.
 func instanceFor(f *policy.Fact, platforms []string) (digest, platform string, ok bool) {
 	instances, known := f.Runs()

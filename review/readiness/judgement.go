@@ -112,8 +112,8 @@ func (i *Image) look(r *policy.Reroute, facts policy.Facts) {
 	}
 }
 
-// fits notes which platforms of nodes an image of the payload is not for. A change is not to blame for what an image never had
-// (rule PlatformMissing); a release is, as its images run on all nodes unless it says that they run on the control plane.
+// fits notes the platforms of nodes that an image of the payload is not for. A change is not to blame for what an image never
+// had (rule PlatformMissing); a release is, as its images run on all nodes unless it says that they run on the control plane.
 func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane []string) {
 	at, fact, ok := policy.Served(r.After, facts)
 	if !ok || i.IsRelease {

@@ -202,7 +202,7 @@ func decodeEntry(raw []byte, seals *Seals) entry {
 	return en
 }
 
-// errTooLarge is the reason why an entry cannot be read if there was no room for it in the list.
+// errTooLarge says that an entry cannot be read, as the list had no room for it.
 var errTooLarge = errors.New("it is too large to be shared")
 
 // decodeEdit reads the edit of an entry. An edit must not be judged by half.

@@ -16,8 +16,8 @@ const (
 	configurationRejected = "ConfigurationRejected"
 )
 
-// Events returns what writes an Event about each new configuration file, in the name of instance.
-// They are about guard.
+// Events returns a function that writes an Event about each new configuration file, for guard, in the
+// name of instance.
 func Events(client clienteventsv1.EventsGetter, instance string, guard corev1.ObjectReference) func(context.Context, Outcome) error {
 	return func(ctx context.Context, o Outcome) error {
 		return events.Write(ctx, client, event(o, instance, guard))

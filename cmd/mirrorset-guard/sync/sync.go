@@ -295,7 +295,7 @@ func (s *syncing) judge(ctx context.Context) (answer, error) {
 	return found, err
 }
 
-// conclude prints what was found. A run that leaves something for another one has not done what it is to do.
+// conclude prints what was found. A run that leaves something for another one is no success.
 func (s *syncing) conclude(found answer) error {
 	found.notes = append(found.notes, s.notes...)
 	var left int

@@ -93,8 +93,8 @@ func (p *poolTrack) stalled(holdUps []status.HoldUp, now time.Time, events *[]Ev
 	*events = append(*events, e)
 }
 
-// causeText says in a line what the first hold-up is that has a cause, and how many others
-// there are; without any, which pods its drains wait for.
+// causeText says in a line which hold-up with a cause is the first, and how many others there are;
+// without any, which pods its drains wait for.
 func (p *poolTrack) causeText(holdUps []status.HoldUp) string {
 	switch {
 	case len(holdUps) == 0 && len(p.left) > 0:

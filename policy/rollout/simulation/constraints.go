@@ -337,7 +337,7 @@ func (t *topology) inAll(nodes *nodeSet, topologies []string) *nodeSet {
 	return set
 }
 
-// honorsTaints reports whether nodes do not count whose taints keep the pod away. A cordon is such a taint.
+// honorsTaints reports whether nodes whose taints keep the pod away do not count. A cordon is such a taint.
 func honorsTaints(c corev1.TopologySpreadConstraint) bool {
 	return c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 }

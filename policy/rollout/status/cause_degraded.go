@@ -78,8 +78,8 @@ func (d *diagnosis) fileChanged(n *Node, h *HoldUp) {
 	h.Remedies = append(h.Remedies, act(forceCommand(n.Name), "last resort: overwrites whatever was changed on the node, drains it and reboots it"))
 }
 
-// expectedCommand writes the content of a file as a rendered config has it: a data URL, which may be
-// of what gzip has compressed.
+// expectedCommand writes the content of a file as a rendered config has it: a data URL, which may be of
+// gzip's output.
 func expectedCommand(config, path string) string {
 	return fmt.Sprintf(`oc get machineconfig %s -o jsonpath='{range .spec.config.storage.files[?(@.path=="%s")]}{.contents.compression} {.contents.source}{end}'`, arg(config), pathArg(path)) +
 		` | python3 -c 'import sys, gzip, urllib.request as u; c, _, s = sys.stdin.read().partition(" "); d = u.urlopen(s).read(); sys.stdout.buffer.write(gzip.decompress(d) if c == "gzip" else d)'`

@@ -16,8 +16,8 @@ const (
 	// rebootTime is how long a node that is being updated may be away: a large machine tests
 	// its memory for a quarter of an hour.
 	rebootTime = 20 * time.Minute
-	// updateTime is how long an update may take without a drain that is refused. MCO's daemon
-	// gives up on a drain after as long.
+	// updateTime is how long an update may take without a refused drain. MCO's daemon gives up on a
+	// drain after as long.
 	updateTime = time.Hour
 )
 
