@@ -249,9 +249,9 @@ func (m *rerouteMaker) reroute(img Image, namespace string) (Reroute, bool, erro
 	return reroute, true, nil
 }
 
-// maxRoom bounds the reroutes for which there is room from the start where few of the images that
-// are touched may be rerouted, as by other CAs. Else most are, and a slice that grows takes several
-// times what it holds in the end.
+// maxRoom bounds the reroutes for which there is room from the start where few of the touched images
+// may be rerouted, as by other CAs. Else most are, and a growing slice allocates several times its
+// final size.
 const maxRoom = 4096
 
 // countUpTo returns the number of images, at most most.

@@ -40,7 +40,8 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	}}
 }
 
-// obstacleLines tells of obstacles, of budgets for which the same helps in one line, and returns the budgets told of.
+// obstacleLines describes obstacles, in one line for all budgets with the same help, and returns the budgets told
+// of.
 func obstacleLines(obstacles []simulation.Obstacle) (lines []string, told map[string]bool) {
 	alike, first := map[string][]string{}, map[string]simulation.Obstacle{}
 	var keys []string

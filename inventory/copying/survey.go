@@ -207,8 +207,8 @@ func (j *Job) digestAt(ctx context.Context, ref name.Reference) (v1.Hash, error)
 	return digest, err
 }
 
-// taggedNow returns the digest that a tag of the mirror names now, the zero value for none. A list that lacks it is believed for a while, and
-// that there is none is no list.
+// taggedNow returns the digest that a tag of the mirror names now, the zero value for none. A list without it is believed for a
+// while; the lack of a list is not.
 func (c *Copier) taggedNow(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, error) {
 	if time.Since(j.to.listed) < c.recently && j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx) {
 		return v1.Hash{}, nil

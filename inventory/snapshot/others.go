@@ -86,8 +86,8 @@ func isPullSecret(o *metav1.PartialObjectMetadata) bool {
 	return o.Namespace == "openshift-config" && o.Name == "pull-secret"
 }
 
-// secret keeps the global pull secret, and of others which service account OpenShift has made them
-// for. A must-gather blanks the content out, which is not a Problem.
+// secret keeps the global pull secret, and the service account for which OpenShift has made another
+// one. A must-gather blanks the content out, which is not a Problem.
 func (r *reader) secret(data []byte) error {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &o); err != nil {

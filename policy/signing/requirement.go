@@ -117,8 +117,8 @@ func (r *Requirements) IsMetBy(other *Requirements) bool {
 }
 
 // FromSpec returns the requirement that MCO writes for an image policy (policyItemFromSpec in
-// its container-runtime-config controller). The error says what it rejects the policy for,
-// which makes it apply no policy and no mirror change at all.
+// its container-runtime-config controller). The error says why it rejects the policy, which makes it
+// apply no policy and no mirror change at all.
 func FromSpec(policy configv1.ImageSigstoreVerificationPolicy) (Requirement, error) {
 	r := Requirement{Type: SigstoreSigned}
 	root := policy.RootOfTrust

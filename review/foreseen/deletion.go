@@ -99,8 +99,8 @@ func imagesOf(p policy.Plan) []string {
 	return slices.Compact(each.Of(p.Reroutes, func(r policy.Reroute) string { return r.Image.Ref }))
 }
 
-// elsewhere counts the items at repositories that no route of p leads to. It returns the registries of these that are named
-// much as one that a route leads to, and are not it, with that one, sorted.
+// elsewhere counts the items at repositories that no route of p leads to. It returns, sorted, those of their registries
+// whose names resemble that of another one that a route leads to, each with that one.
 func (l *DeleteList) elsewhere(p policy.Plan) (n int, alike [][2]string) {
 	asked, registries, others := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range p.Reroutes {
@@ -179,7 +179,7 @@ func (j *judgement) resolve(ctx context.Context) {
 const tagsAtOnce = 10_000
 
 // enter notes which digest the tag of an item stands for, by the fact about it. Where the registry does
-// not say so, it is the one by which it was copied, and maybe another.
+// not say, it is the one by which the item was copied, and maybe another.
 func (j *judgement) enter(number int, f *policy.Fact) {
 	it := j.list.items[number-1]
 	d := j.list.at[mirrors.OneSpelling(it.repository)]

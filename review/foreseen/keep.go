@@ -27,8 +27,8 @@ type Kept struct {
 type KeepList struct {
 	Scope string
 	Kept  []Kept
-	// Unknown is why the list may not be complete: places whose signatures belong to it, and are not known by
-	// name as the places gave no answer, what was not read, and a scope that leads nowhere.
+	// Unknown is why the list may not be complete: places without an answer, whose signatures belong to it
+	// but have unknown names; unread parts; a scope that leads nowhere.
 	Unknown []string
 	Notes   []string
 }

@@ -88,8 +88,7 @@ type Reloader struct {
 	err error      // why the file is not in force
 }
 
-// NewReloader returns a Reloader, after the file as it is now has been accepted. It is an error
-// if that is not possible.
+// NewReloader returns a Reloader. It is an error if the file as it is now is not accepted.
 func NewReloader(o Options) (*Reloader, error) {
 	r := &Reloader{options: o, file: mounted.New(o.Path, maxSize)}
 	if _, err := r.reload(); err != nil {

@@ -245,9 +245,8 @@ func (p *poolTrack) step(o *observation, name string, n *nodeTrack, stage Stage)
 	return moved
 }
 
-// stepType returns what to say of a step, "" for nothing: that all nodes begin to wait is
-// what a rollout is, and a node that need not wait any more has not come further, as the pool
-// has another target.
+// stepType returns what to say of a step, "" for nothing: in every rollout all nodes begin to wait, and
+// a node that need not wait any more has not come further, as the pool has another target.
 func stepType(before, after Stage, sameTarget bool) Type {
 	switch after {
 	case Waiting:

@@ -13,9 +13,8 @@ type nodeSearch struct {
 	nodes *nodeSet
 	// capacity is what they have for it.
 	capacity capacity
-	// rivals is how many pods that move it cannot share a node with. Taken is how much room
-	// these can take from it, with those that it cannot share another domain with; weight is what
-	// they request.
+	// rivals is how many moving pods it cannot share a node with. Taken is how much room these can take
+	// from it, with those that it cannot share another domain with; weight is what they request.
 	rivals        int
 	taken, weight float64
 	rivalOf       map[*podClass]bool // those that take a node each
