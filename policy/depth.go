@@ -24,10 +24,9 @@ const (
 
 // setDepths sets the depth at which each place of p is looked up.
 //
-// For most images it is enough that a registry says it has the manifest. Where more depends
-// on it, the manifest is read as a node reads it: for protected images, and where only
-// mirrors are left. A proxy that has lost what it once held still answers a HEAD request with
-// success, and so does a login page. Blobs are looked up as the settings say. For a tag the
+// For most images it is enough that a registry serves the manifest. Where more depends on it,
+// the config that it names is looked up, too: for protected images, and where only mirrors are
+// left. Blobs are looked up as the settings say. For a tag the
 // platforms are looked up as well, in a second step, and only where they may differ from
 // those of the image that runs: see wantsPlatforms. The standing verification has no old
 // place to compare them with.

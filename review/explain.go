@@ -130,7 +130,7 @@ func (e *Explainer) spelled(image string) string {
 }
 
 // readable returns route with the depth that shows for which parts nodes look for signatures, if they
-// look for any: a HEAD request does not show the parts of an index.
+// look for any: without it, those of an index may not be known.
 func readable(route mirrors.Route) mirrors.Route {
 	route.Sources = slices.Clone(route.Sources)
 	for k := range route.Sources {

@@ -321,7 +321,7 @@ func TestManifestAloneIsNoAnswer(t *testing.T) {
 	shallow := mirrors.Location{Ref: host + "/app/web@" + sum}
 	store := newStore(newTestClient(t, s), presence.Options{})
 	defer store.Close()
-	want := []int{2, 3, 0, 0} // the ping and HEAD; GET and two blobs
+	want := []int{2, 3, 0, 0} // the ping and the manifest; that and two blobs
 	for i, l := range []mirrors.Location{shallow, deep(shallow), shallow, deep(shallow)} {
 		before := len(s.requests())
 		wantFact(t, *store.Presence(t.Context(), []mirrors.Location{l}).At(l), policy.Present)

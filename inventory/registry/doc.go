@@ -27,7 +27,7 @@
 // Nodes pull with containers/image, so its docker/docker_client.go (v5.36.2) is
 // the model: GET /v2/ must answer 200 or 401; the challenges of that answer, not
 // those of later ones, decide how to authenticate; then GET manifest must answer
-// 200. Where the Client saves a request (HEAD before GET, one token for many
+// 200. Where the Client saves (HEAD before GET at the Docker Hub, which counts the latter, one token for many
 // repositories) it does so only as long as the answer is good news; bad news is
 // always confirmed by the request that a node would make.
 //

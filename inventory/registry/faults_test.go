@@ -202,8 +202,8 @@ func TestInsecureBlackHole(t *testing.T) {
 	}
 }
 
-// TestBadAnswersToHead: nodes never send HEAD, so that nothing but GET says whether an
-// image is there and whether a registry is well. It is asked at full width all the same.
+// TestBadAnswersToHead: the Docker Hub is asked by HEAD, and nothing but GET says whether an image is there and whether a registry is well.
+// It is asked at full width all the same.
 func TestBadAnswersToHead(t *testing.T) {
 	for _, tc := range []struct {
 		reason string
@@ -224,18 +224,18 @@ func TestBadAnswersToHead(t *testing.T) {
 			registry.add("1", ociManifest, imageOf("{}", "layer"))
 			registry.hold("{}", "layer")
 			s := newTLSServer(t, byMethod(tc.head, registry.serve))
-			c := newTestClient(t, s)
+			c := newTestClient(t, s, hubAt(s))
 			store := newStore(c, presence.Options{})
 			defer store.Close()
-			locs := locations(200, host+"/a%d:1")
+			locs := locations(200, "docker.io/library/a%d:1")
 			for i := range locs {
-				locs[i].Depth = mirrors.Depth(i % 3)
+				locs[i].Depth, locs[i].Insecure = mirrors.Depth(i%3), true
 			}
 			if n := count(store.Presence(t.Context(), locs))[policy.Present]; n != len(locs) {
 				t.Errorf("%d of %d are present", n, len(locs))
 			}
 			// Of 200 answers that counted as bad, little would be left; a busy machine may have one that is slow.
-			if p := c.paces.forHost(host); p.limit < float64(p.max)/2 {
+			if p := c.paces.forHost("docker.io"); p.limit < float64(p.max)/2 {
 				t.Errorf("%.1f requests at a time, want about %d", p.limit, p.max)
 			}
 		})

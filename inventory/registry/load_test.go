@@ -83,7 +83,7 @@ func bare(t testing.TB, s *loadServer, l mirrors.Location) http.RoundTripper {
 }
 
 // floor asks for the same with nothing but net/http, the least that can be done: one
-// ping, a token for 50 repositories each, a HEAD for each image, 64 at a time.
+// ping, a token for 50 repositories each, a GET for each image, 64 at a time.
 func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	t.Helper()
 	bare := http.Client{Transport: bare(t, s, locs[0])}
@@ -137,7 +137,7 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	group.SetLimit(64)
 	for _, target := range targets {
 		group.Go(func() error {
-			resp, err := get(http.MethodHead, fmt.Sprintf("https://%s/v2/%s/manifests/%s", host, target.repository, target.identifier()),
+			resp, err := get(http.MethodGet, fmt.Sprintf("https://%s/v2/%s/manifests/%s", host, target.repository, target.identifier()),
 				"Bearer "+tokens[target.scope()])
 			if err != nil {
 				return err

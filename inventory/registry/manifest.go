@@ -46,14 +46,13 @@ type lookup struct {
 	final bool
 }
 
-// answer asks by HEAD, and by GET where the answer to HEAD is not enough. HEAD is cheap, but
-// nodes do not use it, and registries get it wrong: some answer 404, 405 or 501 to
-// it, others leave the digest out, or say of what they cannot serve that it is there.
-// Where more is wanted than that the manifest exists, it is read.
+// answer asks by GET, as nodes do, and compares what is served with its digest: nodes stop where that is something else,
+// and answers to HEAD are not to be relied on. Some registries answer 404, 405 or 501 to it, some leave the digest out, and
+// caches say of what they serve otherwise that it is there.
 func (l *lookup) answer(ctx context.Context) (policy.Fact, error) {
 	var r response
 	var err error
-	if l.target.depth == mirrors.DepthExists {
+	if l.asksByHead() {
 		if r, err = l.head(ctx); err != nil {
 			return policy.Fact{}, err
 		}
@@ -65,6 +64,12 @@ func (l *lookup) answer(ctx context.Context) (policy.Fact, error) {
 		return policy.Fact{}, err
 	}
 	return l.judge(ctx, r)
+}
+
+// asksByHead reports whether HEAD comes first where no more is wanted than that a manifest exists. The Docker Hub counts each
+// GET of a manifest as a pull, of which it allows few, and HEAD as none.
+func (l *lookup) asksByHead() bool {
+	return l.target.depth == mirrors.DepthExists && l.endpoint.api == apiHost("docker.io")
 }
 
 func (l *lookup) readsIndexes() bool {

@@ -321,7 +321,7 @@ func (l *lookup) checkChild(ctx context.Context, child indexEntry) (part, error)
 	of.target.digest, of.target.tag = child.digest, ""
 	var r response
 	var err error
-	if of.target.depth == mirrors.DepthExists && child.platform != nil {
+	if of.asksByHead() && child.platform != nil {
 		if r, err = of.head(ctx); err != nil {
 			return part{}, err
 		}

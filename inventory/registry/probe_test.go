@@ -60,6 +60,13 @@ func serve(contentType, digest, body string) http.HandlerFunc {
 	}
 }
 
+// hub is an image at the Docker Hub, and hubAt has it found at a server.
+var hub = mirrors.Location{Ref: "docker.io/app/web@" + manifestSum.String(), Insecure: true}
+
+func hubAt(s *server) func(*Options) {
+	return func(o *Options) { o.Resolve["registry-1.docker.io"] = s.address() }
+}
+
 // TestManifestAnswers has a row for each kind of answer to a manifest request: what
 // it means for a node and in which words it is told.
 func TestManifestAnswers(t *testing.T) {
@@ -108,20 +115,29 @@ func TestManifestAnswers(t *testing.T) {
 			"other content", serve(ociManifest, "", `{"schemaVersion":2}`), policy.Mismatch,
 			"mirror.example.com serves other content under this digest (sha256:",
 		},
-		{
-			"the right digest claimed for other content: HEAD is believed, as far as a HEAD can be",
-			serve(ociManifest, manifestSum.String(), `{}`), policy.Present, "",
-		},
+		{"a cache whose HEAD is right", byMethod(serveManifest, serve(ociManifest, manifestSum.String(), `{}`)), policy.Mismatch, "serves other content under this digest"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			c := newTestClient(t, newTLSServer(t, tc.handler))
-			got := probe(t, c, digested())
-			wantFact(t, got, tc.want)
-			if !strings.Contains(got.Detail, tc.detail) || tc.detail == "" && got.Detail != "" {
-				t.Errorf("detail = %q, want %q", got.Detail, tc.detail)
-			}
-			if got.Time.IsZero() {
-				t.Error("the fact has no time")
+			for _, at := range []mirrors.Location{digested(), hub} {
+				s := newTLSServer(t, tc.handler)
+				got := probe(t, newTestClient(t, s, hubAt(s)), at)
+				if at == hub && tc.reason == "a cache whose HEAD is right" { // which the Hub is not
+					tc.want, tc.detail = policy.Present, ""
+				}
+				wantFact(t, got, tc.want)
+				detail := tc.detail
+				if at == hub {
+					detail = strings.ReplaceAll(detail, host, "registry-1.docker.io")
+				}
+				if !strings.Contains(got.Detail, detail) || detail == "" && got.Detail != "" {
+					t.Errorf("%s: detail = %q, want %q", at.Ref, got.Detail, detail)
+				}
+				if got.Time.IsZero() {
+					t.Error("the fact has no time")
+				}
+				if asked := s.count(http.MethodHead, "manifests"); asked > 0 != (at == hub) {
+					t.Errorf("%s: %d requests by HEAD: the Hub alone is asked so, as it counts GETs", at.Ref, asked)
+				}
 			}
 		})
 	}
@@ -212,7 +228,7 @@ func TestPing(t *testing.T) {
 				serveManifest(w, r)
 			})
 			wantFact(t, probe(t, newTestClient(t, s), tagged()), tc.want, tc.detail)
-			if tc.want != policy.Present && s.count(http.MethodHead, "manifests") > 0 {
+			if tc.want != policy.Present && s.count("", "manifests") > 0 {
 				t.Error("the manifest was asked for all the same")
 			}
 		})
@@ -225,8 +241,8 @@ func TestPingOnce(t *testing.T) {
 	for range 5 {
 		wantFact(t, probe(t, c, tagged()), policy.Present)
 	}
-	if n := s.count(http.MethodGet, "/v2/"); n != 1 {
-		t.Errorf("%d pings, want 1", n)
+	if n := s.count(http.MethodGet, "/v2/"); n != 1+5 { // those of the manifest
+		t.Errorf("%d requests, want 6", n)
 	}
 }
 

@@ -44,11 +44,11 @@ type Location struct {
 type Depth uint8
 
 const (
-	// DepthExists asks whether the registry says that it holds the manifest: a HEAD request,
-	// which registries answer from memory. A login page answers it, too.
+	// DepthExists asks for the manifest as a node does, and compares it with its digest. The Docker
+	// Hub, which counts that as a pull, is asked whether it has it.
 	DepthExists Depth = iota
-	// DepthManifest reads the manifest itself as a node does, compares it with its digest,
-	// and determines the platforms it is for.
+	// DepthManifest asks the Docker Hub, too, as a node does, and determines the platforms that the
+	// manifest is for, which takes the config that it names.
 	DepthManifest
 	// DepthBlobs also asks whether the config and the layers are there.
 	DepthBlobs

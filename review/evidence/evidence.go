@@ -221,7 +221,7 @@ func (a *asker) askPlaces(ctx context.Context, places []status.PlaceAsked) {
 	a.note("registries were asked from this machine; nodes may have other proxies, CAs and name servers")
 }
 
-// deepened returns a place so that its manifest is read: a HEAD may show a manifest that is gone.
+// deepened returns a place so that its manifest is read whatever the registry.
 func deepened(place mirrors.PullSource) mirrors.PullSource {
 	place.Depth = mirrors.DepthManifest
 	return place

@@ -43,10 +43,14 @@ const (
 	Down        Behaviour = "unreachable" // nothing listens
 	HeadFails   Behaviour = "head-fails"  // of an image: 500 to HEAD, and served to GET
 	Forgotten   Behaviour = "forgotten"   // of an image: HEAD shows it, and GET gets 404
+	Exchanged   Behaviour = "exchanged"   // of an image by digest: HEAD shows it, and GET gets Other
 	Hollow      Behaviour = "hollow"      // of a repository: serves manifests, and 404 for every blob
 	Moved       Behaviour = "moved"       // of a host: wants User and Password, and redirects to another of its own paths
 	Private     Behaviour = "private-ca"  // of a host: its certificate is signed by PrivateCA
 )
+
+// Other is a manifest that nobody asks for.
+const Other = `{"schemaVersion":2,"config":{},"layers":[]}`
 
 // The credentials that a host that is Moved accepts.
 const (
@@ -239,6 +243,13 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 		b = Absent
 	}
 	switch b {
+	case Exchanged:
+		if r.Method == http.MethodHead {
+			f.proxy.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+		fmt.Fprint(w, Other)
 	case Broken:
 		w.WriteHeader(http.StatusInternalServerError)
 	case Hollow:

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -168,7 +170,9 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		return policy.Fact{Presence: policy.Absent}
 	case isIndexOf(state):
 		return indexFact(l, state)
-	case state == registries.Forgotten && l.Depth == mirrors.DepthExists, state == registries.HeadFails:
+	case state == registries.Exchanged:
+		return policy.Fact{Presence: policy.Mismatch, Detail: fmt.Sprintf("%s serves other content under this digest (%s); nodes would stop there", apiHost(host), digest.FromString(registries.Other))}
+	case state == registries.HeadFails:
 		return presentFact(l, registries.Honest)
 	case state == registries.Hollow && l.Depth >= mirrors.DepthManifest:
 		return hollowFact(l)

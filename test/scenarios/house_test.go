@@ -89,7 +89,7 @@ func (h *house) stock(t *testing.T, s *Scenario) {
 		switch state {
 		case registries.Honest:
 			h.push(t, key)
-		case registries.HeadFails, registries.Forgotten:
+		case registries.HeadFails, registries.Forgotten, registries.Exchanged:
 			h.push(t, key)
 			h.front.Set(key, state)
 		case registries.Hollow:

@@ -21,8 +21,8 @@
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
-//	                      arm64; head-fails, forgotten, moved or private-ca, see
-//	                      test/registries; or
+//	                      arm64; head-fails, forgotten, exchanged, moved or
+//	                      private-ca, see test/registries; or
 //	                      index=PLATFORM,... for an index of these platforms: those after
 //	                      a ! are not held, "any" has no platform, and an empty list
 //	                      gives an empty index. A reference that is not named is absent.
@@ -459,7 +459,7 @@ func (s *Scenario) readStates(text string) error {
 			return fmt.Errorf("registries line %q: want HOST or REFERENCE and a state", line)
 		}
 		b := registries.Behaviour(fields[1])
-		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, registries.HeadFails, registries.Forgotten, registries.Moved, registries.Private, Index, Sparse}, b) && !isIndexOf(b) {
+		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, registries.HeadFails, registries.Forgotten, registries.Exchanged, registries.Moved, registries.Private, Index, Sparse}, b) && !isIndexOf(b) {
 			return fmt.Errorf("registries line %q: unknown state", line)
 		}
 		s.States[fields[0]] = b

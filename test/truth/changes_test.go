@@ -381,8 +381,7 @@ type misjudgement struct {
 	// fact changes what is found at a place, which is on the old route, the new or both.
 	fact func(l mirrors.Location, after bool, f policy.Fact) policy.Fact
 	// user changes what is known of a consumer, plan what is looked up.
-	user  func(*policy.Consumer)
-	depth bool // whether each place is only asked by HEAD
+	user func(*policy.Consumer)
 	// before changes the configuration in force, set that and the one after the change.
 	before, set func(mirrors.Set) mirrors.Set
 	// factOf is fact for what depends on the change, facts for what does on several.
@@ -409,7 +408,6 @@ func misjudgements() []misjudgement {
 			f.Serves, f.Lacks = nil, nil
 			return f
 		}},
-		{name: "what HEAD shows is there", depth: true},
 		{name: "the objects say what nodes have", before: func(s mirrors.Set) mirrors.Set {
 			table, err := mirrors.ResolveUnchecked(s)
 			if err == nil {
@@ -446,14 +444,10 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 	facts := policy.Facts{}
 	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 		for _, l := range lookups {
-			asked := l
-			if m.depth {
-				asked.Depth = mirrors.DepthExists
+			if _, known := g.facts[l]; !known {
+				g.facts[l] = new(g.client.Probe(ctx, l))
 			}
-			if _, known := g.facts[asked]; !known {
-				g.facts[asked] = new(g.client.Probe(ctx, asked))
-			}
-			facts[l] = g.facts[asked]
+			facts[l] = g.facts[l]
 			if m.fact != nil {
 				facts[l] = new(m.fact(l, slices.Contains(after, l.Ref), *facts[l]))
 			}

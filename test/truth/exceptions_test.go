@@ -19,8 +19,6 @@ var exceptions = []exception{
 	{"layers are not looked at", func(s *scenario, v verdict, got result) bool {
 		return !s.blobs && (taken(hollow)(s, v, got) || taken(hollowHere)(s, v, got))
 	}},
-	{"a manifest that HEAD shows is not read", taken(garbled)},
-	{"GET refuses what HEAD shows", passed(headOnly)},
 	{"a registry that is ill for a moment is asked again", passed(hiccup)},
 	{"a registry that limits the rate for longer is given up", missed(overrun)},
 	{"redirects to plain http are not followed", missed(movedAway)},
