@@ -30,6 +30,8 @@ type Copy struct {
 	// unless ToSource is set: a source is often not the user's to write to.
 	To       mirrors.Location
 	ToSource bool
+	// Cache is set if To is at a pull-through cache: nothing is copied there, but pulled once through it.
+	Cache bool
 	// Attachments are signatures that are missing at To and were found elsewhere. Where OnlyAttachments
 	// is set, the image itself is there. There may be more at From that were not looked up.
 	Attachments     []AttachmentCopy
@@ -58,6 +60,8 @@ func (c *Copy) Commands() []string {
 		return nil
 	case c.Obstacle != "":
 		return []string{c.Obstacle}
+	case c.Cache:
+		return c.throughCache()
 	case !c.OnlyAttachments:
 		return []string{CopyCommand("--all --preserve-digests", c.From[0], c.To)}
 	}
@@ -156,9 +160,8 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	if a.brief {
 		return nil
 	}
-	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: to.Bare(), ToSource: !a.isMirror(to)}
+	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: to.Bare(), ToSource: !a.isMirror(to), Cache: a.settings.isCache(to.Ref)}
 	c.From, c.Digest, c.Found = a.origins(to)
-	c.Moves = a.holdsAnother(to, c.Digest)
 	c.Partial = a.isPartial(to)
 	c.Readers = a.readers
 	for k := range a.After.Sources {
@@ -167,15 +170,18 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 		}
 	}
 	met := slices.IndexFunc(a.rarely().meetings, func(met meeting) bool { return mirrors.SamePlace(met.at.Ref, to.Ref) })
-	switch {
+	switch same := !c.Cache && mirrors.SamePlace(c.From[0].Ref, to.Ref); {
 	case met >= 0:
 		c.Obstacle = fmt.Sprintf("%s: at %s nodes look for %s, too", ownPlace, to.Ref, text.Names(each.Of(a.rarely().meetings[met].others, func(i Image) string { return i.Ref }), maxConsumers))
-	case mirrors.SamePlace(c.From[0].Ref, to.Ref) && a.brought:
+	case same && a.brought:
 		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
-	case mirrors.SamePlace(c.From[0].Ref, to.Ref):
+	case same:
 		c.Obstacle = "put the image back where it was: " + to.Ref
 	default:
 		c.Obstacle = c.unlooked()
+	}
+	if a.holdsAnother(to, c.Digest) {
+		c.moves()
 	}
 	return c
 }
@@ -230,7 +236,10 @@ func (a *assessment) copySignatures(at place) *Copy {
 	}
 	c := a.copyTo(at.Location)
 	c.OnlyAttachments, c.Digest, c.Moves = true, at.fact.Digest, false
-	if c.Obstacle = c.unlooked(); c.Obstacle != "" {
+	if c.Obstacle = c.unlooked(); c.Obstacle == "" && c.Cache {
+		c.Obstacle = c.seeUpstream("it has no other signatures than those")
+	}
+	if c.Obstacle != "" {
 		return c
 	}
 	for _, s := range at.signatures {

@@ -50,6 +50,7 @@ type knowledge struct {
 	// of those that lag behind.
 	before, unread bool
 	gaps           []Gap
+	settings       Settings
 }
 
 var partDigests = map[string]string{"linux/amd64": sumA, "linux/arm64": sumB}
@@ -171,7 +172,7 @@ func (k *knowledge) judge() (Plan, Verdict) {
 	if len(image.Consumers) == 0 {
 		images = Images{}
 	}
-	plan := newPlan(k.change, k.cluster(images), Settings{})
+	plan := newPlan(k.change, k.cluster(images), k.settings)
 	if k.before {
 		for i := range plan.Reroutes {
 			plan.Reroutes[i].Before, plan.Reroutes[i].BeforeUnknown = mirrors.Route{}, true
@@ -457,6 +458,15 @@ func TestLessKnownNeverAdmitsMore(t *testing.T) {
 		tried++
 		if !v.Allowed {
 			denied++
+		}
+		_, cached := (&knowledge{knowable: w, settings: Settings{Caches: []string{"*"}}}).judge()
+		if summary(cached) != summary(v) {
+			t.Errorf("seed %d: that mirrors are caches changes the verdict: %s, and %s without", seed, summary(cached), summary(v))
+		}
+		for _, c := range cached.Copies() {
+			if got := strings.Join(c.Commands(), "\n"); !c.Cache || strings.Count(got, "docker://") > 1 {
+				t.Errorf("seed %d: something is copied to a cache: %s", seed, got)
+			}
 		}
 		for _, l := range losses() {
 			name, why := w.without(l, v)

@@ -16,7 +16,7 @@ func tagDrift(a *assessment) (Finding, bool) {
 	}
 	c := a.copyTo(at.Location)
 	if c != nil {
-		c.Moves = true
+		c.moves()
 	}
 	return Finding{
 		Severity: Warn,

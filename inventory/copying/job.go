@@ -267,6 +267,11 @@ func (c *Copier) runJob(ctx context.Context, j *Job) {
 	j.State = Started
 	c.tell(Event{j})
 	err := c.copyAgain(ctx, j)
+	refused := ""
+	if registry.IsCache(err) {
+		refused = registry.Reason(err) + ", as a pull-through cache does; through it: "
+		err = c.throughCache(ctx, j)
+	}
 	switch {
 	case err == nil:
 		j.end(Copied, nil)
@@ -276,7 +281,7 @@ func (c *Copier) runJob(ctx context.Context, j *Job) {
 	case errors.Is(err, ErrLeft):
 		j.end(Failed, ErrLeft)
 	default:
-		j.end(Failed, errors.New(registry.Reason(err)))
+		j.end(Failed, errors.New(refused+registry.Reason(err)))
 	}
 	c.tell(Event{j})
 }
@@ -305,6 +310,9 @@ func (c *Copier) copyAgain(ctx context.Context, j *Job) error {
 
 // copy sends the blobs of j, and then puts its manifests.
 func (c *Copier) copy(ctx context.Context, j *Job) error {
+	if j.Cache {
+		return c.pullThrough(ctx, j)
+	}
 	group, sending := errgroup.WithContext(ctx)
 	group.SetLimit(sendsAtOnce)
 	for _, m := range j.manifests() {

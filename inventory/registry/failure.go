@@ -48,6 +48,8 @@ type failure struct {
 	timedOut, refused bool
 	// noRepository is Fact.NoRepository.
 	noRepository bool
+	// cache is set if it is the answer of a pull-through cache to an upload.
+	cache bool
 	// trouble is Fact.Trouble.
 	trouble policy.Trouble
 }

@@ -281,7 +281,10 @@ func (r *transferred) send(out *http.Request, what string, cred credential) (*ht
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxOther)) // a part of it says enough
-	return nil, r.refusal(response{status: resp.StatusCode, header: resp.Header, body: said}, cred), nil
+	answer := response{status: resp.StatusCode, header: resp.Header, body: said}
+	f := r.refusal(answer, cred)
+	f.cache = r.pushes && !asks && saysCache(answer)
+	return nil, f, nil
 }
 
 // refusal returns what an answer of failure means.

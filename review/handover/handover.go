@@ -25,8 +25,10 @@ import (
 // A Plan lists the images to be copied for a change.
 type Plan struct {
 	Copies []Copy
-	// Left are those that are not to be made, with what Obstacles or Unknown says of them.
+	// Left are those that are not to be made, with what Pulls, Obstacles or Unknown say of them.
 	Left []Copy
+	// Pulls are the images to be pulled once through a cache, to which nothing is copied.
+	Pulls []policy.Copy
 	// Obstacles say what to do instead of a copy, or before one.
 	Obstacles []string
 	// Notes are remarks on the plan as a whole.
@@ -79,6 +81,10 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 			if note := "what is there is not known, and copied all the same: " + c.Obstacle; !slices.Contains(plan.Notes, note) {
 				plan.Notes = append(plan.Notes, note)
 			}
+		}
+		if c.Cache && (c.Obstacle == "" || c.Denied) && isPlain(c.To.Ref) {
+			plan.Pulls, plan.Left = append(plan.Pulls, *c), append(plan.Left, Copy{Image: c.Image, To: c.To})
+			continue
 		}
 		s := standing{c, facts}
 		obstacle, unknown := s.obstacle(), ""
@@ -164,8 +170,13 @@ func comment(b *bufio.Writer, format string, args ...any) {
 	fmt.Fprintf(b, "# %s\n", text.Line(fmt.Sprintf(format, args...)))
 }
 
-// writeRemarks says what a plan does not hold.
-func (p *Plan) writeRemarks(b *bufio.Writer) {
+// writeRemarks says what a plan does not hold, of a format that pulls through caches or does not.
+func (p *Plan) writeRemarks(b *bufio.Writer, pulls bool) {
+	if !pulls {
+		for _, c := range p.Pulls {
+			comment(b, "Not copied: %s: pull it once through the cache: %s", c.Image.Ref, policy.PullCommand(c.To))
+		}
+	}
 	for _, n := range p.Notes {
 		comment(b, "Note: %s", n)
 	}
@@ -185,7 +196,11 @@ func (p *Plan) summary() string {
 			signatures[s.To.Ref] = true
 		}
 	}
-	return text.Count(len(p.Copies), "image") + " and " + text.Count(len(signatures), "signature")
+	counted := text.Count(len(p.Copies), "image") + " and " + text.Count(len(signatures), "signature")
+	if len(p.Pulls) > 0 {
+		counted += ", and " + text.Count(len(p.Pulls), "image") + " through a cache"
+	}
+	return counted
 }
 
 // writeMapping writes lines for oc image mirror -f. It pushes to tags only; a copy that nodes find by its
@@ -197,7 +212,7 @@ func (p *Plan) writeMapping(b *bufio.Writer) {
 		insecure = "--insecure=true "
 	}
 	comment(b, "%s. Run: oc image mirror %s--keep-manifest-list=true --filter-by-os='.*' -f FILE", p.summary(), insecure)
-	p.writeRemarks(b)
+	p.writeRemarks(b, false)
 	written := map[string]bool{}
 	write := func(from, to string) {
 		if to = tagged(to); !written[to] {
@@ -246,11 +261,22 @@ copy() {
 }
 `
 
+// pullShell pulls what a cache is to have, and keeps none of it.
+const pullShell = `pull() {
+  dir=$(mktemp -d)
+  skopeo copy --retry-times 3 --all "$@" "dir:$dir" || { failed=$((failed + 1)); echo "not served by the cache, which may lack credentials for its upstream: $*" >&2; }
+  rm -r "$dir"
+}
+`
+
 // writeShell writes a line for each image: its signatures first. Where nodes require them, the image is copied only if all of
 // them arrive, as nodes stop at a mirror that has it without them, and look no further.
 func (p *Plan) writeShell(b *bufio.Writer) {
 	fmt.Fprintf(b, shell, p.summary())
-	p.writeRemarks(b)
+	if len(p.Pulls) > 0 {
+		fmt.Fprint(b, pullShell)
+	}
+	p.writeRemarks(b, true)
 	for _, c := range p.Copies {
 		then := "\n"
 		if c.Signed {
@@ -260,6 +286,13 @@ func (p *Plan) writeShell(b *bufio.Writer) {
 			fmt.Fprintf(b, "copy %s%s", policy.CopyArguments("--preserve-digests", s.From, s.To), then)
 		}
 		fmt.Fprintf(b, "copy %s\n", policy.CopyArguments("--all --preserve-digests", c.From, c.To))
+	}
+	for _, c := range p.Pulls {
+		tls := ""
+		if c.To.Insecure {
+			tls = "--src-tls-verify=false "
+		}
+		fmt.Fprintf(b, "pull %sdocker://%s\n", tls, c.To.Ref)
 	}
 	fmt.Fprint(b, "[ \"$failed\" -eq 0 ] || { echo \"$failed not copied\" >&2; exit 1; }\n")
 }

@@ -92,7 +92,7 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 		comment(b, "%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE%s docker://%s", p.summary(), insecure, destination)
 	}
 	p.sayImageSet(b, release, unknown, elsewhere)
-	p.writeRemarks(b)
+	p.writeRemarks(b, false)
 	data, err := yaml.Marshal(set)
 	if err != nil { // of strings
 		comment(b, "%v", err)

@@ -21,6 +21,9 @@ func lookups(copies []policy.Copy, known policy.Facts) []mirrors.Location {
 	}
 	for i := range copies {
 		s := standing{&copies[i], known}
+		if s.Cache {
+			continue
+		}
 		ask(manifestAt(s.Copy))
 		ask(s.To)
 		for _, digest := range s.signed() {

@@ -93,7 +93,7 @@ func StartProcess(dir, certFile, keyFile string, logs io.Writer) (*Process, erro
 	if err != nil {
 		return nil, err
 	}
-	return start(program, dir, certFile, keyFile, logs)
+	return start(program, dir, configText(certFile, keyFile), logs)
 }
 
 // OlderBinary returns Debian's registry, distribution 2.8, or an error that says how to get it.
@@ -111,12 +111,21 @@ func StartOlderProcess(dir string, logs io.Writer) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(program, dir, "", "", logs)
+	return start(program, dir, configText("", ""), logs)
 }
 
-func start(program, dir, certFile, keyFile string, logs io.Writer) (*Process, error) {
+// StartCache starts distribution 2.8 as a pull-through cache of an upstream, "http://HOST:PORT".
+func StartCache(dir, upstream string, logs io.Writer) (*Process, error) {
+	program, err := OlderBinary()
+	if err != nil {
+		return nil, err
+	}
+	return start(program, dir, configText("", "")+fmt.Sprintf("proxy: {remoteurl: %q}\n", upstream), logs)
+}
+
+func start(program, dir, text string, logs io.Writer) (*Process, error) {
 	config := filepath.Join(dir, "registry.yaml")
-	if err := os.WriteFile(config, []byte(configText(certFile, keyFile)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(program, "serve", config)

@@ -57,6 +57,9 @@ type GuardConfiguration struct {
 	// Registries are those that are asked in a way of their own. quay.io keeps its 450 requests
 	// a second unless an entry for it says otherwise.
 	Registries []Registry `json:"registries"`
+	// Caches are the registries, or the paths at them, that are pull-through caches, as "harbor.example.com/quay-proxy": what they
+	// lack is pulled once through them, and nothing is copied there. It changes remedies, plans and sync, and no verdict.
+	Caches []string `json:"caches" pattern:"^[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[1-9][0-9]{0,4})?(/[a-z0-9][-a-z0-9._]*)*$"`
 	// AuditLog is where the records of decisions go, one line of JSON for each: stdout for standard output, while
 	// the log goes to standard error; none; or the absolute path of a file, which is rotated at 100 MiB. Of such
 	// files 10 are kept, compressed and in the same folder; only their owner can read them. {replica} in

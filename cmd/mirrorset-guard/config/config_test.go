@@ -213,6 +213,7 @@ verifyBlobs: all
 allowSourceFallback: true
 exemptions: [{name: legacy, images: [quay.io/legacy], groups: [ops], protected: true}]
 factLifetime: 1h
+caches: [harbor.example.com/quay-proxy]
 registries: [{host: mirror.example.com}, {host: docker.io, requestsPerSecond: 5}]
 `))
 	if err != nil {
@@ -223,6 +224,7 @@ registries: [{host: mirror.example.com}, {host: docker.io, requestsPerSecond: 5}
 		Exemptions: []policy.Exemption{{Name: "legacy", Images: []string{"quay.io/legacy"}, Groups: []string{"ops"}, Protected: true}},
 		Severities: map[string]policy.Severity{"NoEffect": policy.Deny, "ImageMissing@protected": policy.Warn},
 		Namespaces: []policy.NamespaceSeverity{{Pattern: "sandbox-*", Severity: policy.Warn}},
+		Caches:     []string{"harbor.example.com/quay-proxy"},
 	}
 	if diff := cmp.Diff(want, c.Settings(), cmpopts.IgnoreUnexported(policy.Exemption{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

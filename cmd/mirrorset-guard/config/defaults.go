@@ -28,6 +28,7 @@ func Default() Configuration {
 		Exemptions:          []v1alpha1.Exemption{},
 		FactLifetime:        v1alpha1.Duration(5 * time.Minute),
 		Registries:          []v1alpha1.Registry{{Host: "quay.io", RequestsPerSecond: &quay}},
+		Caches:              []string{},
 		AuditLog:            auditlog.Stdout,
 		Updates:             v1alpha1.UpdatesOff,
 	}}

@@ -26,6 +26,7 @@ func (c Configuration) Settings() policy.Settings {
 		Protected:           WithOwn(c.ProtectedNamespaces),
 		AllowSourceFallback: c.AllowSourceFallback,
 		Blobs:               blobScopes[c.VerifyBlobs],
+		Caches:              c.Caches,
 		Severities:          map[string]policy.Severity{},
 	}
 	for rule, severity := range c.Severities {

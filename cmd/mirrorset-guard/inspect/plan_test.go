@@ -115,7 +115,7 @@ func TestPlanCarriedOut(t *testing.T) {
 	if plan.Code != cli.ExitAdmitted || !strings.Contains(plan.Out, "3 images and 1 signature") {
 		t.Fatalf("exit code %d\n%s%s", plan.Code, plan.Out, plan.Err)
 	}
-	for _, time := range []string{"first", "second"} { // it may be run again
+	carryOut := func(time string) {
 		cmd := exec.CommandContext(t.Context(), "sh", "-e")
 		cmd.Stdin = strings.NewReader(plan.Out)
 		cmd.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"))
@@ -127,6 +127,8 @@ func TestPlanCarriedOut(t *testing.T) {
 			t.Errorf("the %s time, %d requests sent blobs", time, n)
 		}
 	}
+	carryOut("first")
+	carryOut("second") // it may be run again
 	if got := h.check(t, nil); got.Code != cli.ExitAdmitted || !strings.Contains(got.Out, "all verified") {
 		t.Errorf("after the plan: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
@@ -135,6 +137,14 @@ func TestPlanCarriedOut(t *testing.T) {
 	}
 	if got := h.plan(t, nil); !strings.Contains(got.Out, "3 images and 1 signature") {
 		t.Errorf("the whole plan is not what was copied:\n%s%s", got.Out, got.Err)
+	}
+	caches := clitest.Written(t, "guard.yaml", "apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\ncaches: ["+h.mirror+"]\n")
+	if plan = h.check(t, nil, "--plan", "sh", "--config", caches); !strings.Contains(plan.Out, "0 images and 0 signatures, and 3 images through a cache") {
+		t.Errorf("something is copied to a cache:\n%s%s", plan.Out, plan.Err)
+	}
+	carryOut("third")
+	if got := h.check(t, nil, "--plan", "mapping", "--config", caches); strings.Count(got.Out, ": pull it once through the cache: ") != 3 || strings.Contains(got.Out, "="+h.mirror) {
+		t.Errorf("a mapping copies to a cache:\n%s%s", got.Out, got.Err)
 	}
 }
 

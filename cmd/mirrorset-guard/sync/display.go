@@ -189,6 +189,9 @@ func jobLine(j *copying.Job) string {
 	case copying.There:
 		return "present: " + text.ShortDigest(j.To.Ref)
 	default:
+		if j.Cache {
+			return fmt.Sprintf("pulled through the cache: %s (%s)", text.ShortDigest(j.To.Ref), size(j.Sent()))
+		}
 		return fmt.Sprintf("copied: %s (%s)", text.ShortDigest(j.To.Ref), size(j.Sent()))
 	}
 }
@@ -228,7 +231,11 @@ func (d *display) plan(jobs []*copying.Job) {
 	case d.dryRun:
 		for _, j := range jobs {
 			if j.Wanted {
-				fmt.Fprintf(d.out, "%9s  %s -> %s\n", size(j.Bytes), text.Line(j.From[0].Ref), text.Line(j.To.Ref))
+				from := text.Line(j.From[0].Ref)
+				if j.Cache {
+					from = "through the cache"
+				}
+				fmt.Fprintf(d.out, "%9s  %s -> %s\n", size(j.Bytes), from, text.Line(j.To.Ref))
 			}
 		}
 		d.tellPlan(d.out, e)

@@ -262,6 +262,7 @@ func (s *syncing) copy(ctx context.Context, found answer) error {
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
+	s.learn(jobs)
 	again := func(was *copying.Job) bool {
 		return slices.ContainsFunc(jobs, func(j *copying.Job) bool { return mirrors.SamePlace(j.To.Ref, was.To.Ref) })
 	}
@@ -273,6 +274,15 @@ func (s *syncing) copy(ctx context.Context, found answer) error {
 	}
 	s.skipped, s.jobs = skipped, append(slices.DeleteFunc(s.jobs, again), jobs...)
 	return nil
+}
+
+// learn notes which mirrors have said that they are caches, so that remedies are for such.
+func (s *syncing) learn(jobs []*copying.Job) {
+	for _, j := range jobs {
+		if repository, _, ok := mirrors.Canonical(j.To.Ref); ok && j.Cache && !slices.Contains(s.reviewer.Settings.Caches, repository) {
+			s.reviewer.Settings.Caches = append(slices.Clip(s.reviewer.Settings.Caches), repository)
+		}
+	}
 }
 
 var errInterrupted = errors.New("interrupted; the layers that arrived are kept, and the same command goes on from there")
@@ -414,7 +424,7 @@ func (s *syncing) whyNot(c policy.Copy) string {
 	switch {
 	case c.Obstacle != "" && !c.Denied:
 		return c.Obstacle
-	case c.ToSource:
+	case c.ToSource && !c.Cache:
 		return "it is lost at its source, " + c.To.Ref + ", to which nothing is pushed"
 	case c.Moves && !s.moveTags:
 		return "the tag names another image at " + c.To.Ref + "; --move-tags moves it"

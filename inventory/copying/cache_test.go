@@ -1,0 +1,73 @@
+package copying
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
+)
+
+// TestCaches: what a real pull-through cache of distribution lacks is pulled once through it, whether it is declared or says so itself, and it
+// is whole there once the upstream is gone.
+func TestCaches(t *testing.T) {
+	skip.UnlessIntegration(t)
+	if _, err := registries.OlderBinary(); err != nil {
+		skip.Now(t, err)
+	}
+	for _, declared := range []bool{true, false} {
+		t.Run(fmt.Sprint("declared: ", declared), func(t *testing.T) {
+			source := newServer(t)
+			p, err := registries.StartCache(t.TempDir(), "http://"+source.host, io.Discard)
+			s := newStage(t, source, serve(t, p, err))
+			f := pushFixture(t, source.host+"/team/app")
+			image := s.copy("team/app@"+f.digest, f.digest)
+			lost := s.copy("team/lost:v1", "")
+			image.Cache, lost.Cache = declared, declared
+			if !declared { // what is pushed has to be somewhere
+				elsewhere := newServer(t)
+				pushFixture(t, elsewhere.host+"/team/lost")
+				lost.From[0].Ref = elsewhere.host + "/team/lost:v1"
+				s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool { // as some do of what they have yet to ask for
+					if r.Method == http.MethodHead {
+						w.WriteHeader(http.StatusNotFound)
+					}
+					return r.Method == http.MethodHead
+				})
+			}
+			jobs := s.run(t.Context(), Options{}, image, lost)
+			wantState(t, jobs[0], Copied)
+			if jobs[0].Sent() == 0 || !jobs[0].Cache {
+				t.Errorf("%d bytes came, of a cache: %t", jobs[0].Sent(), jobs[0].Cache)
+			}
+			wantState(t, jobs[1], Failed)
+			if why := jobs[1].Err.Error(); !strings.Contains(why, "404") || !strings.HasSuffix(why, seeUpstream) || strings.Contains(why, "405") == declared {
+				t.Errorf("the reason is %q", why)
+			}
+			if n := s.mirror.count("POST") + s.mirror.count("PUT"); declared && n > 0 {
+				t.Errorf("%d requests try to push", n)
+			}
+			source.set(func(w http.ResponseWriter, _ *http.Request) bool {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return true
+			})
+			// What was pulled is there: tags are asked for at the upstream first, so that all is by digest.
+			at := ref(t, s.mirror.host+"/team/app@"+f.digest).(name.Digest)
+			list := must[v1.ImageIndex](t)(remote.Index(at))
+			for _, m := range must[*v1.IndexManifest](t)(list.IndexManifest()).Manifests {
+				img := must[v1.Image](t)(remote.Image(at.Digest(m.Digest.String())))
+				for _, l := range must[[]v1.Layer](t)(img.Layers()) {
+					content := must[io.ReadCloser](t)(l.Compressed())
+					_ = must[int64](t)(io.Copy(io.Discard, content))
+				}
+			}
+		})
+	}
+}
