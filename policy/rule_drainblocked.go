@@ -40,8 +40,7 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	}}
 }
 
-// obstacleLines describes obstacles, in one line for all budgets with the same help, and returns the budgets told
-// of.
+// obstacleLines describes obstacles, budgets with the same help in one line, and returns the budgets told of.
 func obstacleLines(obstacles []simulation.Obstacle) (lines []string, told map[string]bool) {
 	alike, first := map[string][]string{}, map[string]simulation.Obstacle{}
 	var keys []string

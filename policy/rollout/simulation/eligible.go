@@ -36,8 +36,8 @@ func (s *nodeSet) overlaps(other *nodeSet) bool {
 	return false
 }
 
-// eligibility finds the nodes that pods may run on. Where nodes have equal taints and labels, of those
-// that pods ask for, it looks at one.
+// eligibility finds the nodes that pods may run on. It looks at one of the nodes with equal taints, and
+// equal labels of the keys that pods ask for.
 type eligibility struct {
 	w    *cluster
 	sets []*nodeSet
@@ -46,8 +46,8 @@ type eligibility struct {
 	// taints are those that keep pods away, each once; tainted are those of each node.
 	taints  []corev1.Taint
 	tainted [][]int
-	// classes are nodes with equal taints and equal labels, of the common keys that are asked for.
-	// Rare are keys by which nodes are told apart (kubernetes.io/hostname), with their nodes.
+	// classes are nodes with equal taints, and equal labels of the common keys that are asked for. Rare
+	// are keys by which nodes are told apart (kubernetes.io/hostname), with their nodes.
 	classes [][]int32
 	rare    map[string]map[string][]int32
 	volumes map[*corev1.NodeSelector]*nodeaffinity.LazyErrorNodeSelector
