@@ -60,7 +60,7 @@ func (r *Reroute) never() []string {
 	return r.site.never[r.After.Entry]
 }
 
-// rarely returns what few reroutes have, as far as r does.
+// rarely returns the fields that few reroutes have, zero where r has none.
 func (r *Reroute) rarely() rarity {
 	if r.rare == nil {
 		return rarity{}

@@ -17,7 +17,7 @@ type Settings struct {
 	// Blobs chooses the images whose config and layers are looked up, not only the manifest. See
 	// Outline.Plan and Location.Depth of package mirrors.
 	Blobs BlobScope
-	// Caches are patterns (ImagePattern) of what is at pull-through caches: remedies are others there, and verdicts are not.
+	// Caches are patterns (ImagePattern) of images at pull-through caches: these have other remedies, but the same verdicts.
 	Caches []string
 	// Severities replace what rules say by default, by rule id. The denial of an image of a
 	// protected namespace is weakened only by an entry whose id is followed by "@protected",

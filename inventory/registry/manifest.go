@@ -46,9 +46,9 @@ type lookup struct {
 	final bool
 }
 
-// answer asks by GET, as nodes do, and compares what is served with its digest: nodes stop where that is something else,
-// and answers to HEAD are not to be relied on. Some registries answer 404, 405 or 501 to it, some leave the digest out, and
-// caches say of what they serve otherwise that it is there.
+// answer asks by GET, as nodes do, and compares the manifest with its digest: nodes stop at another one, and answers to
+// HEAD are not to be relied on. Some registries answer 404, 405 or 501 to it, some leave the digest out, and caches answer
+// that they have a manifest, but serve another one.
 func (l *lookup) answer(ctx context.Context) (policy.Fact, error) {
 	var r response
 	var err error
@@ -66,8 +66,8 @@ func (l *lookup) answer(ctx context.Context) (policy.Fact, error) {
 	return l.judge(ctx, r)
 }
 
-// asksByHead reports whether HEAD comes first where no more is wanted than that a manifest exists. The Docker Hub counts each
-// GET of a manifest as a pull, of which it allows few, and HEAD as none.
+// asksByHead reports whether HEAD comes first where only the existence of a manifest matters. The Docker Hub counts each GET
+// of a manifest as a pull, and allows few; it does not count HEAD.
 func (l *lookup) asksByHead() bool {
 	return l.target.depth == mirrors.DepthExists && l.endpoint.api == apiHost("docker.io")
 }
