@@ -139,11 +139,11 @@ func TestPlanCarriedOut(t *testing.T) {
 		t.Errorf("the whole plan is not what was copied:\n%s%s", got.Out, got.Err)
 	}
 	caches := clitest.Written(t, "guard.yaml", "apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\ncaches: ["+h.mirror+"]\n")
-	if plan = h.check(t, nil, "--plan", "sh", "--config", caches); !strings.Contains(plan.Out, "0 images and 0 signatures, and 3 images through a cache") {
+	if plan = h.plan(t, nil, "--config", caches); !strings.Contains(plan.Out, "0 images and 0 signatures, and 3 images through a cache") {
 		t.Errorf("something is copied to a cache:\n%s%s", plan.Out, plan.Err)
 	}
 	carryOut("third")
-	if got := h.check(t, nil, "--plan", "mapping", "--config", caches); strings.Count(got.Out, ": pull it once through the cache: ") != 3 || strings.Contains(got.Out, "="+h.mirror) {
+	if got := h.plan(t, nil, "-o", "mapping", "--config", caches); strings.Count(got.Out, ": pull it once through the cache: ") != 3 || strings.Contains(got.Out, "="+h.mirror) {
 		t.Errorf("a mapping copies to a cache:\n%s%s", got.Out, got.Err)
 	}
 }
