@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
@@ -99,7 +99,7 @@ func (v *Verification) Run(ctx context.Context, log logr.Logger) {
 // logChange logs the failures if they differ from last, and returns them.
 func (v *Verification) logChange(log logr.Logger, last string) string {
 	failures, _ := v.Failures()
-	err := errors.Join(each.Of(failures, func(r *Failure) error { return r })...)
+	err := errors.Join(convert.Each(failures, func(r *Failure) error { return r })...)
 	switch {
 	case err == nil && last != "":
 		log.Info("The API server accepts the serving certificate again", "notAfter", v.reloader.NotAfter())

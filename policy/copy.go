@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -172,7 +172,7 @@ func (a *assessment) copyTo(to mirrors.Location) *Copy {
 	met := slices.IndexFunc(a.rarely().meetings, func(met meeting) bool { return mirrors.SamePlace(met.at.Ref, to.Ref) })
 	switch same := !c.Cache && mirrors.SamePlace(c.From[0].Ref, to.Ref); {
 	case met >= 0:
-		c.Obstacle = fmt.Sprintf("%s: at %s nodes look for %s, too", ownPlace, to.Ref, text.Names(each.Of(a.rarely().meetings[met].others, func(i Image) string { return i.Ref }), maxConsumers))
+		c.Obstacle = fmt.Sprintf("%s: at %s nodes look for %s, too", ownPlace, to.Ref, text.Names(convert.Each(a.rarely().meetings[met].others, func(i Image) string { return i.Ref }), maxConsumers))
 	case same && a.brought:
 		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
 	case same:

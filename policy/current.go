@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -158,5 +158,5 @@ func poolOr(pool string) string {
 }
 
 func refsOf(places []mirrors.Location) []string {
-	return each.Of(places, func(l mirrors.Location) string { return l.Ref })
+	return convert.Each(places, func(l mirrors.Location) string { return l.Ref })
 }

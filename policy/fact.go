@@ -122,7 +122,7 @@ type Fact struct {
 	Trouble *Trouble
 	// Assumed says on what evidence the fact rests where the location was not found so, but is assumed
 	// to be once a mirroring or a deletion has been done; "" for what was found. Only the command line assumes
-	// anything: see package review/foreseen.
+	// anything: see package review/whatif.
 	Assumed string
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -52,7 +52,7 @@ func (g Gap) String() string {
 }
 
 // GapNames is String for a few of gaps, and the number of the others.
-func GapNames(gaps []Gap) string { return text.Names(each.Of(gaps, Gap.String), maxGaps) }
+func GapNames(gaps []Gap) string { return text.Names(convert.Each(gaps, Gap.String), maxGaps) }
 
 // decisive returns those of gaps by which a change is judged.
 func decisive(gaps []Gap) []Gap {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -283,7 +283,7 @@ func only(findings []Finding, wanted func(*Finding) bool) []Finding {
 
 func (v Verdict) writeInvalid(b *strings.Builder, subject string, findings []Finding) {
 	fmt.Fprintf(b, "%s %s: %s.\n", subject, v.answer(), text.Line(findings[0].Reason))
-	lines := each.Of(findings, func(f Finding) string { return f.Rule + ": " + text.Line(strings.Join(f.Detail, "; ")) })
+	lines := convert.Each(findings, func(f Finding) string { return f.Rule + ": " + text.Line(strings.Join(f.Detail, "; ")) })
 	writeLines(b, text.First(lines, maxReasonList, ""))
 	fmt.Fprintf(b, "To do: %s.\n", findings[0].Remedy[0])
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -26,7 +26,7 @@ func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
 	if root.held > 0 && root.lacking == 0 {
 		return []mirrors.Entry{e}
 	}
-	return each.Of(root.complete(nil), func(source string) mirrors.Entry { return narrowTo(e, source) })
+	return convert.Each(root.complete(nil), func(source string) mirrors.Entry { return narrowTo(e, source) })
 }
 
 // A scope is a node of the tree of repositories: a host, a namespace or a

@@ -64,7 +64,7 @@ var pure = map[string]string{
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation": "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status":     "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress":   "",
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each":             "slices of slices",
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert":          "slices of slices",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc":           "reads a document from bytes, whole",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson":       "reads an edit from bytes, whole",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text":             "what a person reads, without what does not print",

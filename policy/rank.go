@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -64,7 +64,7 @@ func (s Settings) rank(reroutes []Reroute) []int {
 	}
 	roundRobin(reroutes, order, func(c Consumer) contender { return contender{namespace: c.Namespace, kind: c.Kind, name: c.Name} })
 	roundRobin(reroutes, order, func(c Consumer) contender { return contender{namespace: c.Namespace} })
-	return each.Of(order, func(o ranked) int { return o.index })
+	return convert.Each(order, func(o ranked) int { return o.index })
 }
 
 // behindNodes is added to the rank of what nodes do not pull. A pod that a drain has evicted is not there

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -115,7 +115,7 @@ func (a *assessment) shared(met meeting, fact *Fact, served bool) (Finding, bool
 	if !a.mayDiffer(met) || served && len(a.running()) > 0 && fact.hasDigest() && !a.isAnother(fact) {
 		return Finding{}, false
 	}
-	names := each.Of(met.others, func(other Image) string { return other.Ref })
+	names := convert.Each(met.others, func(other Image) string { return other.Ref })
 	f := Finding{
 		Severity: Warn,
 		Reason:   "its new place holds one image, and nodes look there for " + text.Names(names, maxNamed) + " as well",

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -75,5 +75,5 @@ func (p Plan) coverage(e mirrors.Entry) coverage {
 }
 
 func sourcesOf(entries []mirrors.Entry) []string {
-	return each.Of(entries, func(e mirrors.Entry) string { return e.Source })
+	return convert.Each(entries, func(e mirrors.Entry) string { return e.Source })
 }

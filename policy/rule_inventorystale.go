@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -53,7 +53,7 @@ func (p Plan) gapRemedies(other string) []string {
 
 // gapLines describes each gap, and says how many of the rerouted images are known only from there.
 func (p Plan) gapLines() []string {
-	lines := each.Of(p.Gaps, func(g Gap) string { return fmt.Sprintf("%s: %s", g.Source, g.Detail) })
+	lines := convert.Each(p.Gaps, func(g Gap) string { return fmt.Sprintf("%s: %s", g.Source, g.Detail) })
 	lines = text.First(lines, maxGaps, "")
 	if n := p.knownFromGaps(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%s of the images it reroutes %s known only from there", text.Number(n), isAre(n)))

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -60,7 +60,7 @@ type idle struct {
 // folded returns one finding for all, where they are many: templates make the same mistake all over a folder.
 func folded(all []idle, one, many, what, remedy string) []Finding {
 	if len(all) <= maxIdle {
-		return each.Of(all, func(i idle) Finding { return i.Finding })
+		return convert.Each(all, func(i idle) Finding { return i.Finding })
 	}
 	f := Finding{Severity: Warn, Statement: &Statement{}, Reason: text.Plural(len(all), one, many) + " " + what, Remedy: []string{remedy}}
 	for _, i := range all {

@@ -7,7 +7,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -100,7 +100,7 @@ func pinFinding(severity Severity, set *mcfgv1.PinnedImageSet, reason string, de
 
 // selectors says by which labels pools select sets.
 func (p *pinPlacements) selectors() []string {
-	lines := each.Of(p.all, func(pool *mcfgv1.MachineConfigPool) string {
+	lines := convert.Each(p.all, func(pool *mcfgv1.MachineConfigPool) string {
 		return fmt.Sprintf("pool %s takes sets with %s", pool.Name, selectorText(pool))
 	})
 	slices.Sort(lines)

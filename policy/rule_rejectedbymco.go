@@ -7,7 +7,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -136,5 +136,5 @@ func reasonsOf(r *mirrors.Rejection) []mirrors.Reason {
 }
 
 func textsOf(reasons []mirrors.Reason) []string {
-	return each.Of(reasons, mirrors.Reason.String)
+	return convert.Each(reasons, mirrors.Reason.String)
 }

@@ -3,7 +3,7 @@ package policy
 import (
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -168,7 +168,7 @@ func (r forecastRule) find(p Plan, f *Forecast) []Finding {
 
 // RuleIDs returns the ids of all rules, each once, in order. The severity of each can be set.
 func RuleIDs() []string {
-	ids := each.Of(rules, func(r rule) string { return r.id })
+	ids := convert.Each(rules, func(r rule) string { return r.id })
 	for _, r := range planRules {
 		if !slices.Contains(ids, r.id) {
 			ids = append(ids, r.id)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/openshift/runtime-utils/pkg/registries"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -146,7 +146,7 @@ func (p Plan) objectsBehind(r *Reroute) []mirrors.Object {
 	if serving := slices.DeleteFunc(slices.Clone(behind), others); len(serving) > 0 {
 		behind = serving
 	}
-	objects := each.Of(behind, func(e mirrors.Entry) mirrors.Object { return e.Object })
+	objects := convert.Each(behind, func(e mirrors.Entry) mirrors.Object { return e.Object })
 	slices.SortFunc(objects, func(a, b mirrors.Object) int { return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b)) })
 	return slices.Compact(objects)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
+	"github.com/mirrorset-guard/mirrorset-guard/review/renderedconfig"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // Current keeps the rendered configs that nodes have from one review to the next.
 type Current struct {
 	reading chan struct{} // holds one value while none is being read
-	configs rendered.Configs
+	configs renderedconfig.Configs
 	routes  map[string]*mirrors.Table
 }
 
@@ -34,7 +34,7 @@ func NewCurrent() *Current {
 
 // configsOf returns the rendered configs that nodes of through have. One that cannot be read in time
 // has no routes.
-func (c *Current) configsOf(ctx context.Context, source rendered.Source, through *rollout.Cluster) []policy.CurrentConfig {
+func (c *Current) configsOf(ctx context.Context, source renderedconfig.Source, through *rollout.Cluster) []policy.CurrentConfig {
 	all := through.CurrentConfigs()
 	if len(all) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (c *Current) configsOf(ctx context.Context, source rendered.Source, through
 }
 
 // read returns the routes of those of all that could be read.
-func (c *Current) read(ctx context.Context, source rendered.Source, all []rollout.CurrentConfig) map[string]*mirrors.Table {
+func (c *Current) read(ctx context.Context, source renderedconfig.Source, all []rollout.CurrentConfig) map[string]*mirrors.Table {
 	var names []string
 	for i := range all {
 		if (i == 0 || all[i].Name != all[i-1].Name) && len(names) < maxCurrent {

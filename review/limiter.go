@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -29,7 +29,7 @@ import (
 type Limiter struct{ small, large, some, wide slots }
 
 // slots are those for which reviews of one size wait.
-type slots struct{ queue *fair.Queue }
+type slots struct{ queue *fairshare.Queue }
 
 // The ranks of those that wait for a slot, the first first.
 const (
@@ -44,7 +44,7 @@ const largeEdit = 200
 // NewLimiter returns a Limiter that lets n reviews compute at once, and half as many of large
 // edits besides.
 func NewLimiter(n int) *Limiter {
-	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}, slots{fair.New(wideReview)}, slots{fair.New(1)}}
+	return &Limiter{slots{fairshare.New(int64(n))}, slots{fairshare.New(int64(max(1, n/2)))}, slots{fairshare.New(wideReview)}, slots{fairshare.New(1)}}
 }
 
 // slotsFor returns the slots for an edit. Those of a nil Limiter do not bound anything.

@@ -13,7 +13,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -226,10 +226,10 @@ func TestLimiterIsFair(t *testing.T) {
 			t.Fatal(err)
 		}
 		order := make(chan string, 7)
-		for _, c := range []fair.Claimant{{Name: "stranger", Rank: 1}, {Name: "stranger", Rank: 1}, {Name: "other", Rank: 1}, {Name: "API server"}} {
+		for _, c := range []fairshare.Claimant{{Name: "stranger", Rank: 1}, {Name: "stranger", Rank: 1}, {Name: "other", Rank: 1}, {Name: "API server"}} {
 			for _, rank := range []int{starting, resuming} {
 				go func() {
-					if limiter.acquire(fair.WithClaimant(t.Context(), c), rank) == nil {
+					if limiter.acquire(fairshare.WithClaimant(t.Context(), c), rank) == nil {
 						order <- c.Name
 						limiter.release()
 					}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -76,7 +76,7 @@ func (r *Reviewer) WithTwins(ctx context.Context, edit mirrors.Edit, record Reco
 	if len(twins) == 0 {
 		return record, nil
 	}
-	return r.Review(ctx, mirrors.Join(append([]mirrors.Edit{edit}, each.Of(twins, mirrors.Put)...)...), by)
+	return r.Review(ctx, mirrors.Join(append([]mirrors.Edit{edit}, convert.Each(twins, mirrors.Put)...)...), by)
 }
 
 // ReviewNarrowed reviews the change of record with Narrowed objects instead of its own.

@@ -19,7 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
+	"github.com/mirrorset-guard/mirrorset-guard/review/renderedconfig"
 )
 
 // An Inventory provides what a review has to know about the cluster.
@@ -32,7 +32,7 @@ type Inventory interface {
 	// at most, less if ctx ends. Parts that still are, or that went out of reach meanwhile, are among
 	// the Gaps.
 	Cluster(context.Context) (policy.Cluster, error)
-	rendered.Source // of what nodes have
+	renderedconfig.Source // of what nodes have
 	NoteSource
 }
 

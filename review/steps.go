@@ -8,7 +8,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -118,7 +118,7 @@ func (o *ordering) byWayOfAllow(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 	}
-	return slices.Concat(names, each.Of(deletes, func(e mirrors.Edit) string { return text.Line(e.Subject()) }), lastNames), nil
+	return slices.Concat(names, convert.Each(deletes, func(e mirrors.Edit) string { return text.Line(e.Subject()) }), lastNames), nil
 }
 
 func isNever(e mirrors.Entry) bool { return e.Policy == configv1.NeverContactSource }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -53,10 +53,10 @@ const (
 type bodies struct{ known, others room }
 
 // A room is that of a kind of sender. The holder of turn has a large body coming.
-type room struct{ small, large, turn *fair.Queue }
+type room struct{ small, large, turn *fairshare.Queue }
 
 func newRoom() room {
-	bounded := func(amount int64) *fair.Queue { return fair.NewBounded(amount, waitersEach, waitersAll) }
+	bounded := func(amount int64) *fairshare.Queue { return fairshare.NewBounded(amount, waitersEach, waitersAll) }
 	return room{bounded(maxSmall), bounded(maxLarge), bounded(1)}
 }
 
@@ -77,7 +77,7 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body, *refusal) {
 		return body{}, tooLargeRefusal()
 	}
 	of := b.others
-	if fair.ClaimantOf(r.Context()).Rank == recent.RankKnown {
+	if fairshare.ClaimantOf(r.Context()).Rank == recent.RankKnown {
 		of = b.known
 	}
 	in := &incoming{from: http.MaxBytesReader(w, r.Body, maxBody), deadline: readDeadline(w, r)}
@@ -133,7 +133,7 @@ func (of room) take(r *http.Request, in *incoming) (release func(), err error) {
 }
 
 // acquire waits for room until there is just time left to say that there is none.
-func acquire(ctx context.Context, queue *fair.Queue, room int64) error {
+func acquire(ctx context.Context, queue *fairshare.Queue, room int64) error {
 	ctx, cancel := review.KeepBack(ctx, refusalTime)
 	defer cancel()
 	if queue.Acquire(ctx, 0, room) != nil {

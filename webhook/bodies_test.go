@@ -22,7 +22,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -142,7 +142,7 @@ func (s *slow) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester
 	}
 	defer s.waiting.Add(-1)
 	s.mu.Lock()
-	s.senders = append(s.senders, fair.ClaimantOf(ctx).Name)
+	s.senders = append(s.senders, fairshare.ClaimantOf(ctx).Name)
 	s.mu.Unlock()
 	select {
 	case <-s.decide:
@@ -228,7 +228,7 @@ func TestRoomForKnownSenders(t *testing.T) {
 			if err := held.Acquire(t.Context(), 0, maxSmall); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(fair.WithClaimant(t.Context(), fair.Claimant{Name: "10.0.0.1", Rank: rank}), 5*time.Second)
+			ctx, cancel := context.WithTimeout(fairshare.WithClaimant(t.Context(), fairshare.Claimant{Name: "10.0.0.1", Rank: rank}), 5*time.Second)
 			r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, strings.NewReader("{}"))
 			body, refused := b.read(httptest.NewRecorder(), r)
 			if got := refused == nil; got != want {

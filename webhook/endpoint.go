@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/port"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
@@ -26,7 +26,7 @@ import (
 // webhook response".
 type endpoint struct {
 	handler *Handler
-	rank    func(sender string) int // of senders, for package fair
+	rank    func(sender string) int // of senders, for package fairshare
 	bodies  *bodies
 	ready   func() error
 	log     logr.Logger
@@ -36,14 +36,14 @@ type endpoint struct {
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sender := port.AddressOf(r.RemoteAddr)
-	r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
+	r = r.WithContext(fairshare.WithClaimant(r.Context(), fairshare.Claimant{Name: sender, Rank: e.rank(sender)}))
 	if e.handler.Authenticate != nil {
 		if err := e.handler.Authenticate(r); err != nil { // its body is not even read
 			e.refuse(r.Context(), w, refusef(http.StatusUnauthorized, stranger, "%v", err))
 			return
 		}
 		e.handler.edits().Vouch(sender)
-		r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
+		r = r.WithContext(fairshare.WithClaimant(r.Context(), fairshare.Claimant{Name: sender, Rank: e.rank(sender)}))
 	}
 	answer, refused := e.answer(w, r)
 	if refused != nil {

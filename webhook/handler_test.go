@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -559,7 +559,7 @@ func TestHandlerSaysWhatComesAgain(t *testing.T) {
 			}}
 			req := creation(tagMirrorSet("apps", "quay.io"))
 			req.DryRun = &tc.dryRun
-			h.Handle(fair.WithClaimant(quiet(t), fair.Claimant{Name: "10.0.0.1", Rank: tc.rank}), req)
+			h.Handle(fairshare.WithClaimant(quiet(t), fairshare.Claimant{Name: "10.0.0.1", Rank: tc.rank}), req)
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -23,7 +23,7 @@ type metrics struct {
 	deadline *prometheus.HistogramVec
 	refused  *prometheus.CounterVec
 	override *prometheus.CounterVec
-	table    register.Table
+	table    prom.Table
 }
 
 // durationBuckets reach from an answer that needed no registry (the aim is 20 ms)
@@ -34,7 +34,7 @@ var durationBuckets = []float64{.005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10,
 var deadlineBuckets = []float64{.1, .25, .5, .75, .9, .95, 1}
 
 func newMetrics() *metrics {
-	var t register.Table
+	var t prom.Table
 	m := &metrics{
 		reviews: t.Counter("mirrorset_guard_reviews_total",
 			"Admission requests by kind, operation and verdict (allowed, denied, waived, overridden, none, malformed, skipped); waived was denied by the rules and admitted because of the mode.",

@@ -5,12 +5,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // isKnown reports whether the sender of ctx is known, or there is none.
-func isKnown(ctx context.Context) bool { return fair.ClaimantOf(ctx).Rank <= recent.RankKnown }
+func isKnown(ctx context.Context) bool { return fairshare.ClaimantOf(ctx).Rank <= recent.RankKnown }
 
 const (
 	// strangersBytes bounds the records of all unknown senders in each strangersPeriod: the 50 MiB that a

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -195,7 +195,7 @@ func (j *judgement) together(ctx context.Context, view *recent.View, record *rev
 		verdict, *record = renewed, renewed
 	}
 	for _, edits := range j.alternatives(ctx, *view, *record) {
-		with, err := j.reviewer().Review(fair.First(ctx), j.edit.With(edits...), j.request.requester())
+		with, err := j.reviewer().Review(fairshare.First(ctx), j.edit.With(edits...), j.request.requester())
 		if err != nil {
 			return with, true, err
 		}
@@ -257,5 +257,5 @@ func (j *judgement) renew(ctx context.Context, view *recent.View, record review.
 	if *view, err = j.edits().AwaitView(ctx); err != nil {
 		return review.Record{}, err
 	}
-	return j.reviewer().Renew(fair.First(ctx), j.edit, j.request.requester(), record)
+	return j.reviewer().Renew(fairshare.First(ctx), j.edit, j.request.requester(), record)
 }

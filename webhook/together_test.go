@@ -18,7 +18,7 @@ import (
 	clientcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -32,14 +32,14 @@ type cluster struct {
 	stored mirrors.Set
 	think  time.Duration // what a review takes
 	looks  int
-	by     []fair.Claimant // of each look
+	by     []fairshare.Claimant // of each look
 }
 
 func (c *cluster) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
 	c.mu.Lock()
 	change, read := policy.Change{Before: c.stored, After: edit.Apply(c.stored)}, time.Now()
 	c.looks++
-	c.by = append(c.by, fair.ClaimantOf(ctx))
+	c.by = append(c.by, fairshare.ClaimantOf(ctx))
 	c.mu.Unlock()
 	select {
 	case <-time.After(c.think):
@@ -227,9 +227,9 @@ func TestWhoDecidesIsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{}
 		h := &Handler{Options: Options{Reviewer: c}}
-		stranger := fair.Claimant{Name: "10.0.0.9", Rank: recent.RankKnown + 3}
+		stranger := fairshare.Claimant{Name: "10.0.0.9", Rank: recent.RankKnown + 3}
 		h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io")))
-		h.Handle(fair.WithClaimant(quiet(t), stranger), creation(tagMirrorSet("b", "docker.io")))
+		h.Handle(fairshare.WithClaimant(quiet(t), stranger), creation(tagMirrorSet("b", "docker.io")))
 		if n := len(c.by); n != 3 || c.by[1] != stranger || c.by[2].Name != stranger.Name || c.by[2].Rank >= recent.RankKnown {
 			t.Errorf("got %v, want the stranger's change alone, and then before all others", c.by)
 		}
@@ -249,7 +249,7 @@ func TestSlowedDown(t *testing.T) {
 		synctest.Wait()
 		h := &Handler{Options: Options{Reviewer: c, Recent: edits}}
 		ask := func(sender, name string) (answer admission.Response, took time.Duration) {
-			ctx, cancel := context.WithTimeout(fair.WithClaimant(quiet(t), fair.Claimant{Name: sender, Rank: edits.Rank(sender)}), 10*time.Second)
+			ctx, cancel := context.WithTimeout(fairshare.WithClaimant(quiet(t), fairshare.Claimant{Name: sender, Rank: edits.Rank(sender)}), 10*time.Second)
 			defer cancel()
 			start := time.Now()
 			answer = h.Handle(ctx, creation(tagMirrorSet(name, name+".example.com")))
@@ -297,7 +297,7 @@ func TestWaits(t *testing.T) {
 				synctest.Wait()
 				h := &Handler{Options: Options{Reviewer: c, Recent: edits}}
 				for i := 0; tt.sender != "" && i < 3; i++ {
-					ctx := fair.WithClaimant(quiet(t), fair.Claimant{Name: tt.sender})
+					ctx := fairshare.WithClaimant(quiet(t), fairshare.Claimant{Name: tt.sender})
 					h.Handle(ctx, creation(tagMirrorSet("never", fmt.Sprintf("never%d.io", i))))
 					time.Sleep(10 * time.Second)
 				}
@@ -307,13 +307,13 @@ func TestWaits(t *testing.T) {
 				start := time.Now()
 				second, third := make(chan admission.Response, 1), make(chan admission.Response, 1)
 				go func() {
-					ctx, cancel := context.WithTimeout(fair.WithClaimant(quiet(t), fair.Claimant{Name: tt.sender}), 10*time.Second)
+					ctx, cancel := context.WithTimeout(fairshare.WithClaimant(quiet(t), fairshare.Claimant{Name: tt.sender}), 10*time.Second)
 					defer cancel()
 					second <- h.Handle(ctx, creation(tagMirrorSet("b", "quay.io")))
 				}()
 				synctest.Wait()
 				go func() {
-					ctx, cancel := context.WithTimeout(fair.WithClaimant(quiet(t), fair.Claimant{Name: "10.0.0.2"}), 30*time.Second)
+					ctx, cancel := context.WithTimeout(fairshare.WithClaimant(quiet(t), fairshare.Claimant{Name: "10.0.0.2"}), 30*time.Second)
 					defer cancel()
 					third <- h.Handle(ctx, creation(tagMirrorSet("c", "quay.io")))
 				}()

@@ -7,7 +7,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -124,7 +124,7 @@ func (r *reader) ignore(field string, unknown []string) {
 		return
 	}
 	r.profile.Ignored = append(r.profile.Ignored, unknown...)
-	shown := each.Of(unknown, func(name string) string { return fmt.Sprintf("%q", text.Cut(name, maxName)) })
+	shown := convert.Each(unknown, func(name string) string { return fmt.Sprintf("%q", text.Cut(name, maxName)) })
 	r.problem("%s: left out, as Go does not support them: %s", field, text.Names(shown, maxNames))
 }
 

@@ -42,7 +42,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 //go:embed manifests
@@ -240,7 +240,7 @@ func (d *definition) metadata(object map[string]any) (*metav1.ObjectMeta, field.
 	if err != nil {
 		return nil, field.ErrorList{field.Invalid(field.NewPath("metadata"), object["metadata"], err.Error())}
 	}
-	errs := each.Of(unknown, unknownField)
+	errs := convert.Each(unknown, unknownField)
 	if meta == nil {
 		meta = &metav1.ObjectMeta{}
 	}

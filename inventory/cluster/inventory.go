@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -362,7 +362,7 @@ func imagesOf(ctx context.Context, s imageSource) (policy.Cluster, error) {
 
 // Sources returns the status of every source, sorted by name.
 func (c *Inventory) Sources() []follow.Status {
-	statuses := each.Of(c.sources, func(s *source) follow.Status { return s.Status() })
+	statuses := convert.Each(c.sources, func(s *source) follow.Status { return s.Status() })
 	slices.SortFunc(statuses, func(a, b follow.Status) int { return strings.Compare(a.Name, b.Name) })
 	return statuses
 }

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -195,7 +195,7 @@ const (
 )
 
 func asObjects[T mirrors.Object](typed []T) []mirrors.Object {
-	return each.Of(typed, func(o T) mirrors.Object { return o })
+	return convert.Each(typed, func(o T) mirrors.Object { return o })
 }
 
 // A listOf is a list as the API server sends it.

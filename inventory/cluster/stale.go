@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -120,7 +120,7 @@ func (c *Inventory) Notes() []string {
 // reason. The reason given is that of the source that has been stale for longest.
 func staleNote(stale []follow.Status) string {
 	oldest := slices.MinFunc(stale, func(a, b follow.Status) int { return a.Heard.Compare(b.Heard) })
-	names := each.Of(stale, func(s follow.Status) string { return s.Name })
+	names := convert.Each(stale, func(s follow.Status) string { return s.Name })
 	return text.Names(names, namedSources) + " " + oldest.Staleness()
 }
 

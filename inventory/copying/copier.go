@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -50,7 +50,7 @@ type Copier struct {
 	mu     sync.Mutex
 	remote map[remoteKey]*endpoint
 	blobs  *blobs
-	images *fair.Queue // of the images that are copied at once, those first that come first
+	images *fairshare.Queue // of the images that are copied at once, those first that come first
 	events sync.Mutex
 	// recently and firstRest are the constants, but in tests.
 	recently, firstRest time.Duration
@@ -66,7 +66,7 @@ func New(pull, push *registry.Client, o Options) *Copier {
 	o.Images = cmp.Or(o.Images, imagesAtOnce)
 	return &Copier{
 		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(blobsAtOnce),
-		images: fair.New(int64(o.Images)), recently: recently, firstRest: firstRest,
+		images: fairshare.New(int64(o.Images)), recently: recently, firstRest: firstRest,
 	}
 }
 

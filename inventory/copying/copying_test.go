@@ -28,7 +28,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -255,7 +255,7 @@ func TestCopy(t *testing.T) {
 			for _, of := range []string{f.digest, f.part} {
 				at := func(s *server) []v1.Hash {
 					list := must[v1.ImageIndex](t)(remote.Referrers(ref(t, s.host+"/team/nested/app@"+of).(name.Digest)))
-					return each.Of(must[*v1.IndexManifest](t)(list.IndexManifest()).Manifests, func(d v1.Descriptor) v1.Hash { return d.Digest })
+					return convert.Each(must[*v1.IndexManifest](t)(list.IndexManifest()).Manifests, func(d v1.Descriptor) v1.Hash { return d.Digest })
 				}
 				if want, got := at(source), at(mirror); len(want) != 1 || !slices.Equal(got, want) {
 					t.Errorf("what refers to %s is %s, want %s", of, got, want)
@@ -361,7 +361,7 @@ func TestMaxBytes(t *testing.T) {
 				check(t, remote.Write(ref(t, fmt.Sprintf("%s/app%d:v1", s.source.host, i)).(name.Tag), img))
 				copies = append(copies, s.copy(fmt.Sprintf("app%d:v1", i), must[v1.Hash](t)(img.Digest()).String()))
 			}
-			needs := each.Of(New(s.pull, s.push, Options{}).Survey(t.Context(), copies), func(j *Job) int64 { return j.Bytes })
+			needs := convert.Each(New(s.pull, s.push, Options{}).Survey(t.Context(), copies), func(j *Job) int64 { return j.Bytes })
 			bound := row.bound(needs)
 			s.mirror.forget()
 			var sent, left int64
@@ -1072,7 +1072,7 @@ func TestStopsNobody(t *testing.T) {
 			}
 			for at, keys := range map[*server][]signer.Key{s.source: row.source, s.mirror: row.mirror} {
 				if len(keys) > 0 {
-					attached := signer.Attach(each.Of(keys, func(k signer.Key) signing.Signature { return signatures[k] })...)
+					attached := signer.Attach(convert.Each(keys, func(k signer.Key) signing.Signature { return signatures[k] })...)
 					check(t, remote.Write(ref(t, at.host+"/app:"+signer.Tag(digest)).(name.Tag), must[v1.Image](t)(registries.NewAttached(attached))))
 				}
 			}

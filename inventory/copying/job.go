@@ -15,7 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -154,7 +154,7 @@ func (c *Copier) Copy(ctx context.Context, copies []policy.Copy, planned func([]
 }
 
 func jobsOf(copies []policy.Copy) []*Job {
-	return each.Of(copies, func(copied policy.Copy) *Job { return &Job{Copy: copied, State: Open} })
+	return convert.Each(copies, func(copied policy.Copy) *Job { return &Job{Copy: copied, State: Open} })
 }
 
 // surveyEach surveys jobs, and calls then with the index of each that is surveyed, while others are.

@@ -28,7 +28,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -51,14 +51,14 @@ const (
 func BenchmarkPeers(b *testing.B) {
 	source := newServer(b)
 	images := pushPeers(b, source)
-	copies := each.Of(images, peerImage.name)
+	copies := convert.Each(images, peerImage.name)
 	source.host = distant(b, source.real)
 	runs := map[string]func(mirror *server) error{
 		"layers": func(mirror *server) error { return move(source, mirror, images, (*mover).layers) },
 		"floor":  func(mirror *server) error { return move(source, mirror, images, (*mover).image) },
 		"sync": func(mirror *server) error {
 			s := newStage(b, source, mirror)
-			to := each.Of(images, func(i peerImage) policy.Copy { return s.copy(i.name(), i.manifest) }) // as a review knows them
+			to := convert.Each(images, func(i peerImage) policy.Copy { return s.copy(i.name(), i.manifest) }) // as a review knows them
 			for _, j := range s.run(b.Context(), Options{}, to...) {
 				if j.State != Copied {
 					return fmt.Errorf("%s is %s: %w", j.To.Ref, j.State, j.Err)
@@ -236,7 +236,7 @@ func TestRequests(t *testing.T) {
 	images := pushPeers(t, source)
 	source.forget()
 	s := newStage(t, source, mirror)
-	to := each.Of(images, func(i peerImage) policy.Copy { return s.copy(i.name(), i.manifest) })
+	to := convert.Each(images, func(i peerImage) policy.Copy { return s.copy(i.name(), i.manifest) })
 	for _, j := range s.run(t.Context(), Options{}, to...) {
 		wantState(t, j, Copied)
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -82,7 +82,7 @@ func referenced(paths ...string) []imageField { return fieldsOf(policy.Reference
 func history(paths ...string) []imageField { return fieldsOf(policy.History, paths) }
 
 func fieldsOf(use policy.Use, paths []string) []imageField {
-	return each.Of(paths, func(p string) imageField { return imageField{p, use} })
+	return convert.Each(paths, func(p string) imageField { return imageField{p, use} })
 }
 
 // customKinds are the kinds of OpenShift and of add-ons whose image fields are known.

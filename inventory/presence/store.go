@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -368,5 +368,5 @@ func (s *Store) SetNote(topic, note string) {
 func (s *Store) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return each.Of(slices.Sorted(maps.Keys(s.notes)), func(topic string) string { return s.notes[topic] })
+	return convert.Each(slices.Sorted(maps.Keys(s.notes)), func(topic string) string { return s.notes[topic] })
 }

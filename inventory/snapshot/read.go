@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -134,7 +134,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	if r.objects > 0 {
 		return &r.Snapshot, nil
 	}
-	problems := each.Of(r.problems, func(p Problem) error { return p })
+	problems := convert.Each(r.problems, func(p Problem) error { return p })
 	return nil, errors.Join(append([]error{fmt.Errorf("%s has no Kubernetes objects", name)}, problems...)...)
 }
 

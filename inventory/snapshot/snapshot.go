@@ -30,7 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -298,7 +298,7 @@ func (s *Snapshot) Notes() []string {
 const namedProblems = 3
 
 func (s *Snapshot) problemNotes() []string {
-	notes := each.Of(s.problems[:min(len(s.problems), namedProblems)], func(p Problem) string { return "not read: " + p.Error() })
+	notes := convert.Each(s.problems[:min(len(s.problems), namedProblems)], func(p Problem) string { return "not read: " + p.Error() })
 	if more := len(s.problems) - namedProblems; more > 0 {
 		notes = append(notes, fmt.Sprintf("not read: %d more", more))
 	}

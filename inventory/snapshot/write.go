@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
@@ -142,7 +142,7 @@ func (w *writer) lacks(resources, exposed []string, signaturesUnread string, gap
 	}
 	w.object(lackingKind, lacking{
 		Resources: append([]string{}, slices.Sorted(slices.Values(resources))...), Quotas: true, ExposedUnread: exposed,
-		SignaturesUnread: signaturesUnread, Unread: each.Of(gaps, func(g policy.Gap) unreadPart { return unreadPart(g) }),
+		SignaturesUnread: signaturesUnread, Unread: convert.Each(gaps, func(g policy.Gap) unreadPart { return unreadPart(g) }),
 	})
 }
 

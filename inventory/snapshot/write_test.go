@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -90,7 +90,7 @@ func trustsTheCertificate(s *Snapshot) bool {
 }
 
 func exposedIn(s *Snapshot) string {
-	return strings.Join(each.Of(s.Exposed(), func(e objects.Exposed) string { return fmt.Sprint(e.Object, " ", e.Hosts) }), "; ")
+	return strings.Join(convert.Each(s.Exposed(), func(e objects.Exposed) string { return fmt.Sprint(e.Object, " ", e.Hosts) }), "; ")
 }
 
 // What has been written says the same as what it was written from.

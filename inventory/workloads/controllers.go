@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -86,7 +86,7 @@ type controller struct {
 
 // EncodeController returns a controller as a dump has it, in JSON.
 func EncodeController(c rollout.Controller) any {
-	template := each.Of(c.Template, func(c rollout.Container) container { return container(c) })
+	template := convert.Each(c.Template, func(c rollout.Container) container { return container(c) })
 	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Maker, c.Failure, template}
 }
 
@@ -99,7 +99,7 @@ func DecodeController(data []byte) (rollout.Controller, error) {
 	if c.Namespace == "" || c.Owner.Kind == "" || c.Owner.Name == "" {
 		return rollout.Controller{}, errors.New("a controller without a name")
 	}
-	template := each.Of(c.Template, func(c container) rollout.Container { return rollout.Container(c) })
+	template := convert.Each(c.Template, func(c container) rollout.Container { return rollout.Container(c) })
 	return rollout.Controller{Namespace: c.Namespace, Owner: rollout.Owner(c.Owner), Parallel: c.Parallel, First: c.First, Maker: c.Maker, Failure: c.Failure, Template: template}, nil
 }
 

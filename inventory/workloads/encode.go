@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -145,9 +145,9 @@ type hostPort struct {
 
 func encodeSpec(s *rollout.PodSpec) podSpec {
 	return podSpec{
-		Labels: s.Labels, Containers: each.Of(s.Containers, func(c rollout.Container) container { return container(c) }),
+		Labels: s.Labels, Containers: convert.Each(s.Containers, func(c rollout.Container) container { return container(c) }),
 		NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, Spread: s.Spread,
-		HostPorts: each.Of(s.HostPorts, func(p rollout.HostPort) hostPort { return hostPort(p) }),
+		HostPorts: convert.Each(s.HostPorts, func(p rollout.HostPort) hostPort { return hostPort(p) }),
 		Requests:  s.Requests, Claims: s.Claims, EmptyDir: s.EmptyDir, Priority: s.Priority, Preempts: s.Preempts,
 		GracePeriod: int64(s.GracePeriod / time.Second), Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
 		Security: s.Security, Unset: s.Unset,
@@ -156,9 +156,9 @@ func encodeSpec(s *rollout.PodSpec) podSpec {
 
 func decodeSpec(s *podSpec) rollout.PodSpec {
 	return rollout.PodSpec{
-		Labels: noneIfEmpty(s.Labels), Containers: each.Of(s.Containers, func(c container) rollout.Container { return rollout.Container(c) }),
+		Labels: noneIfEmpty(s.Labels), Containers: convert.Each(s.Containers, func(c container) rollout.Container { return rollout.Container(c) }),
 		NodeSelector: noneIfEmpty(s.NodeSelector), Affinity: s.Affinity, Tolerations: s.Tolerations, Spread: s.Spread,
-		HostPorts: each.Of(s.HostPorts, func(p hostPort) rollout.HostPort { return rollout.HostPort(p) }),
+		HostPorts: convert.Each(s.HostPorts, func(p hostPort) rollout.HostPort { return rollout.HostPort(p) }),
 		Requests:  noneIfEmpty(s.Requests), Claims: s.Claims, EmptyDir: s.EmptyDir, Priority: s.Priority, Preempts: s.Preempts,
 		GracePeriod: time.Duration(s.GracePeriod) * time.Second, Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
 		Security: s.Security, Unset: s.Unset,

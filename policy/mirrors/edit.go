@@ -12,7 +12,7 @@ import (
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -64,7 +64,7 @@ func Join(edits ...Edit) Edit {
 
 // Steps returns the puts and deletions of e, each as an Edit, in order.
 func (e Edit) Steps() []Edit {
-	return each.Of(e.all(), func(s step) Edit { return Edit{steps: []step{s}} })
+	return convert.Each(e.all(), func(s step) Edit { return Edit{steps: []step{s}} })
 }
 
 // Objects returns what e puts and deletes, each object once.

@@ -10,7 +10,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/runtime-utils/pkg/registries"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // A Resolution is a Set with its Table. Together they say where each entry of registries.conf
@@ -104,7 +104,7 @@ func (r Resolution) entriesFor(scope string) []Entry {
 
 // namesOf returns the objects of entries, each once, sorted.
 func namesOf(entries []Entry) []string {
-	names := each.Of(entries, func(e Entry) string { return NameOf(e.Object) })
+	names := convert.Each(entries, func(e Entry) string { return NameOf(e.Object) })
 	slices.Sort(names)
 	return slices.Compact(names)
 }

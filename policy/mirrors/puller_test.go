@@ -13,7 +13,7 @@ import (
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 func tagEntries(name string, entries ...configv1.ImageTagMirrors) Object {
@@ -327,7 +327,7 @@ func pulledThrough(s Set, image string) []string {
 }
 
 func imageMirrors(of []string) []configv1.ImageMirror {
-	return each.Of(of, func(m string) configv1.ImageMirror { return configv1.ImageMirror(m) })
+	return convert.Each(of, func(m string) configv1.ImageMirror { return configv1.ImageMirror(m) })
 }
 
 // TestImportsAreTheImporters holds the routes of imports and of pull-through to the code that asks, for random objects.

@@ -12,7 +12,7 @@ import (
 
 	_ "crypto/sha256" // reference.Parse knows only the digest algorithms that are linked in
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // A Table holds the routes of one Set. It is safe for concurrent use.
@@ -130,7 +130,7 @@ func (t *Table) Candidates(image string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := each.Of(refs, func(ref reference.Named) string { return ref.String() })
+	names := convert.Each(refs, func(ref reference.Named) string { return ref.String() })
 	return names, nil
 }
 

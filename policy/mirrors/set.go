@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // An Object is a *configv1.ImageTagMirrorSet, a *configv1.ImageDigestMirrorSet,
@@ -251,5 +251,5 @@ func entriesOf(o Object) []Entry {
 }
 
 func texts(mirrors []configv1.ImageMirror) []string {
-	return each.Of(mirrors, func(m configv1.ImageMirror) string { return string(m) })
+	return convert.Each(mirrors, func(m configv1.ImageMirror) string { return string(m) })
 }

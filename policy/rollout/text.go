@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -16,7 +16,7 @@ func (f Forecast) String() string {
 	if f.Hosted {
 		return "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered"
 	}
-	parts := each.Of(f.groups(), f.groupText)
+	parts := convert.Each(f.groups(), f.groupText)
 	if len(parts) == 0 {
 		parts = append(parts, "reaches no node")
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -43,7 +43,7 @@ func withoutNothing(value any) any {
 		}
 		return kept
 	case []any:
-		return each.Of(v, withoutNothing)
+		return convert.Each(v, withoutNothing)
 	default:
 		return value
 	}

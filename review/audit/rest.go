@@ -5,7 +5,7 @@ import (
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -34,7 +34,7 @@ func line(s string) string { return text.Cut(text.WithoutCredentials(text.Line(s
 // escapes what does not print.
 func UserOf(r policy.Requester) auditv1alpha1.User {
 	u := auditv1alpha1.User{Name: text.Cut(r.User, maxName)}
-	u.Groups = each.Of(r.Groups[:min(len(r.Groups), maxGroups)], func(group string) string { return text.Cut(group, maxName) })
+	u.Groups = convert.Each(r.Groups[:min(len(r.Groups), maxGroups)], func(group string) string { return text.Cut(group, maxName) })
 	u.GroupsOmitted = len(r.Groups) - len(u.Groups)
 	return u
 }
@@ -43,7 +43,7 @@ func UserOf(r policy.Requester) auditv1alpha1.User {
 func Rest(d *auditv1alpha1.Decision, r review.Record) {
 	v := r.Verdict
 	d.Rules = countRules(v.Findings)
-	d.Findings = each.Of(v.Findings[:min(len(v.Findings), maxFindings)], findingOf)
+	d.Findings = convert.Each(v.Findings[:min(len(v.Findings), maxFindings)], findingOf)
 	d.FindingsOmitted = len(v.Findings) - len(d.Findings)
 	d.Exemptions = v.Exemptions()
 	images := v1alpha1.Counts(v.Counts)
@@ -51,7 +51,7 @@ func Rest(d *auditv1alpha1.Decision, r review.Record) {
 	if r.Forecast != nil {
 		d.Forecast = Text(r.Forecast.String())
 	}
-	d.Notes = each.Of(r.Notes[:min(len(r.Notes), maxNotes)], line)
+	d.Notes = convert.Each(r.Notes[:min(len(r.Notes), maxNotes)], line)
 }
 
 // countRules counts findings in the order in which they come first.
@@ -69,7 +69,7 @@ func countRules(findings []policy.Finding) []auditv1alpha1.RuleCount {
 
 func findingOf(f policy.Finding) auditv1alpha1.Finding {
 	out := auditv1alpha1.Finding{Rule: f.Rule, Severity: f.Severity.String(), Image: line(f.Image.Ref), Reason: line(f.Reason), Users: len(f.Image.Consumers), Exempted: f.Exemptions}
-	out.Places = each.Of(f.Detail[:min(len(f.Detail), maxPlaces)], line)
+	out.Places = convert.Each(f.Detail[:min(len(f.Detail), maxPlaces)], line)
 	out.PlacesOmitted = len(f.Detail) - len(out.Places)
 	return out
 }

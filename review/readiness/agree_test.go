@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/change"
+	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
@@ -180,7 +180,7 @@ func (a agreeing) changed(t *testing.T, r *rand.Rand, objects string, said *read
 		}
 	}
 	w := worldOf(t, objects, false)
-	var reader change.Reader
+	var reader changefile.Reader
 	reader.Read("mirrors.yaml", strings.NewReader(mirrorSet))
 	edit, err := reader.Edit()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -103,7 +103,7 @@ func next(v *configv1.ClusterVersion) (Choice, error) {
 	if newest == nil {
 		return Choice{}, fmt.Errorf("ClusterVersion offers no recommended update%s", others(v))
 	}
-	names := each.Of(v.Status.AvailableUpdates, func(r configv1.Release) string { return r.Version })
+	names := convert.Each(v.Status.AvailableUpdates, func(r configv1.Release) string { return r.Version })
 	why := "the only update that ClusterVersion recommends"
 	if len(names) > 1 {
 		slices.SortFunc(names, compareVersions)

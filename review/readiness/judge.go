@@ -14,7 +14,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -216,7 +216,7 @@ func (j *judging) list(payload *release.Payload) {
 	for _, i := range payload.Images {
 		img := Image{Image: i}
 		if i.OS {
-			img.Pools = each.Of(j.through.Pools, (*mcfgv1.MachineConfigPool).GetName)
+			img.Pools = convert.Each(j.through.Pools, (*mcfgv1.MachineConfigPool).GetName)
 		}
 		j.Images = append(j.Images, img)
 	}
@@ -233,7 +233,7 @@ func (j *judging) all() policy.Images {
 
 // policiesOf returns the edit that brings the image policies of a release.
 func policiesOf(payload *release.Payload) mirrors.Edit {
-	return mirrors.Join(each.Of(payload.Policies, func(p *configv1.ClusterImagePolicy) mirrors.Edit { return mirrors.Put(p) })...)
+	return mirrors.Join(convert.Each(payload.Policies, func(p *configv1.ClusterImagePolicy) mirrors.Edit { return mirrors.Put(p) })...)
 }
 
 // plans plan the pulls of the images that were entered.
@@ -301,7 +301,7 @@ func (j *judging) problems(plans []policy.Plan) {
 		if plan.Rejected == nil || k > 0 && plans[0].Rejected != nil {
 			continue
 		}
-		reasons := each.Of(plan.Rejected.Reasons, mirrors.Reason.String)
+		reasons := convert.Each(plan.Rejected.Reasons, mirrors.Reason.String)
 		p := Problem{AboutConfiguration, NotReady, "MCO would reject the configuration once the release has brought its image policies, and would apply no change of mirrors from then on", reasons}
 		if k == 0 {
 			p = Problem{AboutConfiguration, Unknown, "MCO rejects the configuration in force, so that it is not certain what nodes have", reasons}

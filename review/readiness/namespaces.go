@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -83,7 +83,7 @@ func (j *judging) doubt(namespace string, doubts map[string]judgement, today *at
 	j.Problems = append(j.Problems, Problem{
 		AboutConfiguration, Unknown,
 		fmt.Sprintf("nodes may refuse %s of the release in namespace %s, which has an image policy of its own, and whether they are to run there is not known", text.Count(len(names), "image"), namespace),
-		each.Of(detail, text.Line),
+		convert.Each(detail, text.Line),
 	})
 }
 

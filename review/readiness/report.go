@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -345,7 +345,7 @@ func (i *Image) signed() []State {
 	case len(i.Signatures) == 0:
 		return []State{Unknown}
 	}
-	return each.Of(i.Signatures, func(s policy.SignatureFinding) State {
+	return convert.Each(i.Signatures, func(s policy.SignatureFinding) State {
 		switch s.State {
 		case accepted:
 			return Ready

@@ -15,7 +15,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
@@ -101,7 +101,7 @@ func (j *judging) withoutSignature(ctx context.Context, v verification) Signatur
 		}
 		s.State = unlessUnknown(unread)
 	case j.Stores == nil:
-		s.Detail = append(append(s.Detail, v.explain()...), "CVO would then ask "+text.Names(each.Of(stores, store.String), maxNamed)+", which was not asked: --signature-stores asks it from here")
+		s.Detail = append(append(s.Detail, v.explain()...), "CVO would then ask "+text.Names(convert.Each(stores, store.String), maxNamed)+", which was not asked: --signature-stores asks it from here")
 	default:
 		unknown := j.ask(ctx, stores, &v)
 		if len(v.missing) == 0 {

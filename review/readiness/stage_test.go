@@ -6,8 +6,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
 
@@ -51,7 +51,7 @@ func worldOf(t testing.TB, objects string, stores bool) readiness.World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world.FromDump(dump, world.Options{Registry: registry.Options{AllowLoopback: true}})
+	w := environment.FromDump(dump, environment.Options{Registry: registry.Options{AllowLoopback: true}})
 	t.Cleanup(w.Close)
 	reviewer := w.Reviewer()
 	opened := readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Flags: " --from dump.yaml"}

@@ -13,7 +13,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
@@ -47,7 +47,7 @@ func namesNoStore(v *configv1.ClusterVersion) bool {
 // pkg/customsignaturestore).
 func (j *judging) stores() []store {
 	if v := j.through.Version; v != nil && v.Spec.SignatureStores != nil {
-		return each.Of(v.Spec.SignatureStores, func(s configv1.SignatureStore) store { return store(s.URL) })
+		return convert.Each(v.Spec.SignatureStores, func(s configv1.SignatureStore) store { return store(s.URL) })
 	}
 	var stores []store
 	if cm := j.config.Verification; cm != nil {

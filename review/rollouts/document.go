@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -19,12 +19,12 @@ func registryChange(c rollout.RegistryChange) v1alpha1.RegistryChange {
 // StatusDocument returns s as it is published.
 func StatusDocument(s status.Status) v1alpha1.RolloutStatus {
 	d := v1alpha1.RolloutStatus{
-		Pools:     each.Of(s.Pools, poolDocument),
-		Unmanaged: each.Of(s.Unmanaged, func(u rollout.Unmanaged) v1alpha1.UnmanagedNode { return v1alpha1.UnmanagedNode(u) }),
+		Pools:     convert.Each(s.Pools, poolDocument),
+		Unmanaged: convert.Each(s.Unmanaged, func(u rollout.Unmanaged) v1alpha1.UnmanagedNode { return v1alpha1.UnmanagedNode(u) }),
 		Remaining: remaining(s.Remaining), Notes: s.Notes,
 	}
 	if s.Operator != nil {
-		d.Operator = &v1alpha1.Operator{Conditions: each.Of(s.Operator.Conditions, condition)}
+		d.Operator = &v1alpha1.Operator{Conditions: convert.Each(s.Operator.Conditions, condition)}
 	}
 	return d
 }
@@ -34,11 +34,11 @@ func poolDocument(p status.Pool) v1alpha1.PoolStatus {
 		Name: p.Name, State: string(p.State), Held: p.Held,
 		Machines: p.Machines, Updated: p.Updated, Ready: p.Ready, Unavailable: p.Unavailable, Degraded: p.Degraded, Present: len(p.Nodes),
 		AtOnce: p.AtOnce, Paused: (*v1alpha1.Paused)(p.Paused), Current: p.Current, Target: p.Target, From: p.From,
-		Action: p.Action, Drains: p.Drains, Conditions: each.Of(p.Conditions, condition), Nodes: each.Of(p.Left, nodeDocument),
+		Action: p.Action, Drains: p.Drains, Conditions: convert.Each(p.Conditions, condition), Nodes: convert.Each(p.Left, nodeDocument),
 		Remaining: remaining(p.Remaining),
 	}
 	if c := p.Changes; c != nil {
-		d.Changes = &v1alpha1.Changes{Registries: each.Of(c.Registries, registryChange), Files: c.Files, Units: c.Units, System: c.System}
+		d.Changes = &v1alpha1.Changes{Registries: convert.Each(c.Registries, registryChange), Files: c.Files, Units: c.Units, System: c.System}
 	}
 	return d
 }
@@ -55,7 +55,7 @@ func nodeDocument(n status.Node) v1alpha1.NodeStatus {
 	d := v1alpha1.NodeStatus{
 		Name: n.Name, Zone: n.Zone, State: string(n.State), Daemon: n.Report.State, Reason: n.Reason, Current: n.Current, Desired: n.Desired,
 		Unavailable: n.Unavailable, Since: n.Since, Cordoned: (*v1alpha1.Cordoned)(n.Cordoned),
-		Conditions: each.Of(n.Conditions, condition),
+		Conditions: convert.Each(n.Conditions, condition),
 	}
 	if n.DrainAsked != "" {
 		d.Drain = &v1alpha1.Drain{Asked: n.DrainAsked, Done: n.DrainDone, Finished: n.DrainAsked == n.DrainDone}
@@ -65,29 +65,29 @@ func nodeDocument(n status.Node) v1alpha1.NodeStatus {
 
 // DiagnosisDocument returns d as it is published.
 func DiagnosisDocument(d status.Diagnosis) v1alpha1.Diagnosis {
-	return v1alpha1.Diagnosis{Findings: each.Of(d.HoldUps, holdUp), Unknown: d.Unknown, Notes: d.Notes}
+	return v1alpha1.Diagnosis{Findings: convert.Each(d.HoldUps, holdUp), Unknown: d.Unknown, Notes: d.Notes}
 }
 
 func holdUp(f status.HoldUp) v1alpha1.HoldUp {
 	return v1alpha1.HoldUp{
 		Cause: string(f.Cause), Pool: f.Pool, Node: f.Node, AlsoNodes: f.AlsoNodes, Chain: f.Chain.Lines(), Unexplained: f.Unexplained,
-		Remedies: each.Of(f.Remedies, func(r status.Remedy) v1alpha1.Remedy { return v1alpha1.Remedy(r) }), Passing: f.Passing,
+		Remedies: convert.Each(f.Remedies, func(r status.Remedy) v1alpha1.Remedy { return v1alpha1.Remedy(r) }), Passing: f.Passing,
 	}
 }
 
 // VerificationDocument returns v as it is published.
 func VerificationDocument(v status.Verification) v1alpha1.Verification {
 	return v1alpha1.Verification{
-		Result: string(v.Result), Rejected: v.Rejected, Nodes: each.Of(v.Nodes, nodeConfig),
-		Pulls:   each.Of(v.Pulls, func(f status.PullFailure) v1alpha1.PullFailure { return v1alpha1.PullFailure(f) }),
-		Left:    each.Of(v.Left, func(t status.Task) v1alpha1.Task { return v1alpha1.Task(t) }),
+		Result: string(v.Result), Rejected: v.Rejected, Nodes: convert.Each(v.Nodes, nodeConfig),
+		Pulls:   convert.Each(v.Pulls, func(f status.PullFailure) v1alpha1.PullFailure { return v1alpha1.PullFailure(f) }),
+		Left:    convert.Each(v.Left, func(t status.Task) v1alpha1.Task { return v1alpha1.Task(t) }),
 		Unknown: v.Unknown, NotCompared: v.NotCompared,
 	}
 }
 
 func nodeConfig(n status.NodeConfig) v1alpha1.NodeConfig {
 	return v1alpha1.NodeConfig{
-		Node: n.Node, Pool: n.Pool, Config: n.Config, Result: string(n.Result), Why: n.Why, Differences: each.Of(n.Differences, registryChange),
+		Node: n.Node, Pool: n.Pool, Config: n.Config, Result: string(n.Result), Why: n.Why, Differences: convert.Each(n.Differences, registryChange),
 	}
 }
 
@@ -95,7 +95,7 @@ func nodeConfig(n status.NodeConfig) v1alpha1.NodeConfig {
 func EventDocument(e progress.Event) v1alpha1.RolloutEvent {
 	d := v1alpha1.RolloutEvent{
 		APIVersion: v1alpha1.APIVersion, Kind: "RolloutEvent", Time: e.Time.UTC(), Type: string(e.Type), Pool: e.Pool, Node: e.Node,
-		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: each.Of(e.Causes, status.Chain.Lines),
+		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: convert.Each(e.Causes, status.Chain.Lines),
 	}
 	for stage, n := range e.Counts {
 		if d.Nodes == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // A WholeSource is a Source that also has what holds a rollout up. *cluster.Inventory is one.
@@ -29,7 +29,7 @@ type Options struct {
 	Source WholeSource
 	// Outlet is where the news go. Its budgets may be shared with others who report about the same
 	// objects.
-	Outlet report.Outlet
+	Outlet watchloop.Outlet
 	// StallAfter is that of progress.Settings.
 	StallAfter time.Duration
 	// Differs receives how a pool's new target differs from what mirror objects and MachineConfigs
@@ -70,7 +70,7 @@ func (f *Follower) Run(ctx context.Context) {
 	f.metrics.follows(true)
 	defer f.metrics.follows(false)
 	r := &run{Follower: f, reader: NewReader(f.options.Source), tracker: progress.NewTracker(progress.Settings{StallAfter: f.options.StallAfter}), ledger: newLedger(), targets: map[string]target{}}
-	loop := report.NewLoop(f.options.Every, "Could not follow rollouts", f.options.Log)
+	loop := watchloop.NewLoop(f.options.Every, "Could not follow rollouts", f.options.Log)
 	loop.Steady = true // what does not move is counted in multiples of it, and a look takes no request
 	loop.Run(ctx, func(ctx context.Context) (bool, error) {
 		return true, r.look(ctx, time.Now())

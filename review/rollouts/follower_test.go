@@ -22,7 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 const mco = "machineconfiguration.openshift.io/"
@@ -111,7 +111,7 @@ func (c *fakeCluster) Mirrors(context.Context) (mirrors.Set, error) {
 	return c.set, c.fails
 }
 
-// Rendered implements rendered.Source: config 2 has the entry of shop.
+// Rendered implements renderedconfig.Source: config 2 has the entry of shop.
 func (c *fakeCluster) Rendered(_ context.Context, name string) (*rollout.Rendered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,7 @@ type following struct {
 	metrics     *prometheus.Registry
 }
 
-func follow(t *testing.T, budget *report.Budget) *following {
+func follow(t *testing.T, budget *watchloop.Budget) *following {
 	t.Helper()
 	f := &following{cluster: newFakeCluster(), metrics: prometheus.NewRegistry()}
 	log := funcr.New(func(_, args string) { f.locked(func() { f.log = append(f.log, args) }) }, funcr.Options{})
@@ -148,7 +148,7 @@ func follow(t *testing.T, budget *report.Budget) *following {
 		Differs: func(d status.TargetDifference) {
 			f.locked(func() { f.differences = append(f.differences, d.String()) })
 		},
-		Outlet: report.Outlet{Reporter: f.report, Budget: budget, Log: log}, Log: log,
+		Outlet: watchloop.Outlet{Reporter: f.report, Budget: budget, Log: log}, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func follow(t *testing.T, budget *report.Budget) *following {
 	return f
 }
 
-func (f *following) report(_ context.Context, r report.Report) (err error) {
+func (f *following) report(_ context.Context, r watchloop.Report) (err error) {
 	f.locked(func() {
 		if err = f.fails; err == nil {
 			f.reports = append(f.reports, fmt.Sprintf("%s %s: %s", r.Reason, r.Name(), r.Note))
@@ -274,7 +274,7 @@ func TestFollower(t *testing.T) {
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := follow(t, report.NewBudget())
+				f := follow(t, watchloop.NewBudget())
 				defer f.stop()
 				tt.test(t, f)
 			})
@@ -312,7 +312,7 @@ func (f *following) wantsGauges(t *testing.T, want map[string]float64) {
 // once, and not of what MCO is about to render.
 func TestFollowerComparesTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, report.NewBudget())
+		f := follow(t, watchloop.NewBudget())
 		defer f.stop()
 		wants := func(why string, d time.Duration, want ...string) {
 			t.Helper()
@@ -347,7 +347,7 @@ func TestFollowerComparesTargets(t *testing.T) {
 // ever more rarely.
 func TestFollowerAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, report.NewBudget())
+		f := follow(t, watchloop.NewBudget())
 		defer f.stop()
 		f.cluster.become("9", "1", "1")
 		f.pass(time.Minute)
@@ -366,7 +366,7 @@ func TestFollowerAsksLittle(t *testing.T) {
 // TestFollowerBudget: what a budget holds back is said later, if it is still so.
 func TestFollowerBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := report.NewBudget()
+		budget := watchloop.NewBudget()
 		f := follow(t, budget)
 		defer f.stop()
 		for budget.Allow(f.cluster.set.Objects[0]) { // another has reported
@@ -386,7 +386,7 @@ func TestFollowerBudget(t *testing.T) {
 // TestFollowerLeads: a new leader reports what is under way, and a former one says nothing.
 func TestFollowerLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, report.NewBudget())
+		f := follow(t, watchloop.NewBudget())
 		f.cluster.become("2", "1>2", "1")
 		f.wants(t, "it begins", 10*time.Second, began)
 		f.stop()

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // A ledger knows what was reported of the rollout of each object. News that a budget holds back is
@@ -80,13 +80,13 @@ func (l *ledger) record(set mirrors.Set, pools []mirrorPool, now time.Time) {
 	}
 	there := map[string]bool{"": true}
 	for _, o := range set.Objects {
-		there[report.Key(o)] = true
+		there[watchloop.Key(o)] = true
 	}
 	maps.DeleteFunc(l.accounts, func(key string, a *account) bool { return !there[key] || len(a.pools) == 0 && !a.reported })
 }
 
 func (l *ledger) account(o mirrors.Object, now time.Time) *account {
-	key := report.Key(o)
+	key := watchloop.Key(o)
 	if l.accounts[key] == nil {
 		l.accounts[key] = &account{began: now, last: map[string]*status.Pool{}, stalled: map[string]bool{}}
 	}
@@ -105,7 +105,7 @@ func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) err
 		return nil
 	}
 	r.ledger.record(*r.set, pools, now)
-	return r.options.Outlet.Pass(ctx, func(yield func(report.News) bool) {
+	return r.options.Outlet.Pass(ctx, func(yield func(watchloop.News) bool) {
 		for _, key := range slices.Sorted(maps.Keys(r.ledger.accounts)) {
 			news, ok := r.ledger.accounts[key].news(r.tracker.Pools(now), now)
 			if !ok {
@@ -122,11 +122,11 @@ func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) err
 
 // news returns the next report, if there is one. Each pool is reported for itself: one that is paused
 // for weeks must not hide that another one stands still.
-func (a *account) news(pools []progress.Pool, now time.Time) (_ report.News, ok bool) {
+func (a *account) news(pools []progress.Pool, now time.Time) (_ watchloop.News, ok bool) {
 	newly, again := a.changed()
 	switch {
 	case len(a.pools) == 0 && !a.reported:
-		return report.News{}, false
+		return watchloop.News{}, false
 	case len(a.pools) == 0:
 		return a.newsOf(MirrorRolloutEnded, a.endText(pools, now), func() {
 			a.reported = false
@@ -147,13 +147,13 @@ func (a *account) news(pools []progress.Pool, now time.Time) (_ report.News, ok 
 			}
 		}), true
 	default:
-		return report.News{}, false
+		return watchloop.News{}, false
 	}
 }
 
-func (a *account) newsOf(reason, note string, done func()) report.News {
-	return report.News{
-		Report: report.Report{Object: a.object, Reason: reason, Warning: reason == MirrorRolloutStalled, Message: messages[reason], Note: note},
+func (a *account) newsOf(reason, note string, done func()) watchloop.News {
+	return watchloop.News{
+		Report: watchloop.Report{Object: a.object, Reason: reason, Warning: reason == MirrorRolloutStalled, Message: messages[reason], Note: note},
 		Done:   done,
 	}
 }
@@ -230,7 +230,7 @@ func beganText(p mirrorPool) string {
 
 // endText says how the pools are now that the rollout went through.
 func (a *account) endText(pools []progress.Pool, now time.Time) string {
-	parts := each.Of(slices.Sorted(maps.Keys(a.last)), func(name string) string { return a.ended(name, pools) })
+	parts := convert.Each(slices.Sorted(maps.Keys(a.last)), func(name string) string { return a.ended(name, pools) })
 	return fmt.Sprintf("after %s, %s", progress.Short(now.Sub(a.began)), strings.Join(text.First(parts, maxNamed, "pool"), "; "))
 }
 

@@ -3,7 +3,7 @@ package rollouts
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 )
 
@@ -24,7 +24,7 @@ type metrics struct {
 const only = " Only of the replica that follows rollouts."
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	var t register.Table
+	var t prom.Table
 	m := &metrics{
 		following: t.Gauge("mirrorset_guard_rollout_following", "1 in the replica that follows the rollouts of mirror changes, else 0.").WithLabelValues(),
 		active:    t.Gauge("mirrorset_guard_rollout_active", "1 while a change of registries.conf is on its way to nodes of the pool, else 0."+only, "pool"),
@@ -47,8 +47,8 @@ func (m *metrics) pools(pools []mirrorPool) {
 	for _, p := range pools {
 		m.known[p.Name] = true
 		delete(before, p.Name)
-		m.active.WithLabelValues(p.Name).Set(register.Bool(p.ByMirrors))
-		m.stalled.WithLabelValues(p.Name).Set(register.Bool(p.ByMirrors && p.Stall != nil))
+		m.active.WithLabelValues(p.Name).Set(prom.Bool(p.ByMirrors))
+		m.stalled.WithLabelValues(p.Name).Set(prom.Bool(p.ByMirrors && p.Stall != nil))
 		seconds := 0.0
 		if p.ByMirrors {
 			seconds = p.Unmoved.Seconds()
@@ -75,7 +75,7 @@ func (m *metrics) reported(reason string) { m.changes.WithLabelValues(changeOf[r
 // follows notes whether this replica follows rollouts, and removes what it found when it no
 // longer does, as nothing would update that.
 func (m *metrics) follows(does bool) {
-	m.following.Set(register.Bool(does))
+	m.following.Set(prom.Bool(does))
 	if !does {
 		m.pools(nil)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
+	"github.com/mirrorset-guard/mirrorset-guard/review/renderedconfig"
 )
 
 // A Source is an inventory of a running cluster. *cluster.Inventory is one.
 type Source interface {
-	rendered.Source
+	renderedconfig.Source
 	// ProgressObjects are what tells how far a rollout is, ProgressChanges a number that grows
 	// when one of them changes.
 	ProgressObjects() workloads.Objects
@@ -27,7 +27,7 @@ type Source interface {
 // A Reader reads the changed parts of a Source. It is not safe for concurrent use.
 type Reader struct {
 	source  Source
-	configs rendered.Configs
+	configs renderedconfig.Configs
 
 	targets string // of the pools when the set was read
 	set     *mirrors.Set

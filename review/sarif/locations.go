@@ -11,27 +11,27 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/change"
+	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
 )
 
-// A Change says where its parts stand. *change.Reader does.
+// A Change says where its parts stand. *changefile.Reader does.
 type Change interface {
 	// Find returns where scope is named, in the objects of these names or in all.
-	Find(scope string, names ...string) []change.Position
+	Find(scope string, names ...string) []changefile.Position
 	// Objects returns where the objects of these names begin, or all.
-	Objects(names ...string) []change.Position
+	Objects(names ...string) []changefile.Position
 }
 
 // A locator finds the locations of findings.
 type locator struct {
 	Change
 	scopes map[string][]string // of the entries that decide on an image, before and after, by reference
-	found  map[string][]change.Position
+	found  map[string][]changefile.Position
 	folder string // the current one
 }
 
 func newLocator(r review.Record, c Change) *locator {
-	p := &locator{Change: c, scopes: map[string][]string{}, found: map[string][]change.Position{}}
+	p := &locator{Change: c, scopes: map[string][]string{}, found: map[string][]changefile.Position{}}
 	p.folder, _ = os.Getwd() // without it, absolute paths stay so
 	for i := range r.Plan.Reroutes {
 		reroute := &r.Plan.Reroutes[i]
@@ -60,7 +60,7 @@ func (p *locator) locationsOf(f policy.Finding) []location {
 	return locations
 }
 
-func (p *locator) positionsOf(f policy.Finding) []change.Position {
+func (p *locator) positionsOf(f policy.Finding) []changefile.Position {
 	if s := f.Statement; s != nil {
 		source, _, _ := strings.Cut(s.Scope, " ") // a fault of a mirror names it after the source
 		if found := p.Find(source, s.Objects...); source != "" && len(found) > 0 {
@@ -80,7 +80,7 @@ func (p *locator) positionsOf(f policy.Finding) []change.Position {
 }
 
 // ofScope is Find for a scope that many images have.
-func (p *locator) ofScope(scope string) []change.Position {
+func (p *locator) ofScope(scope string) []changefile.Position {
 	found, known := p.found[scope]
 	if !known {
 		found = p.Find(scope)
@@ -90,23 +90,23 @@ func (p *locator) ofScope(scope string) []change.Position {
 }
 
 // forPull returns positions with those first whose objects are about pulls as that of ref.
-func forPull(positions []change.Position, ref string) []change.Position {
+func forPull(positions []changefile.Position, ref string) []changefile.Position {
 	kind := mirrors.TagMirrorSetGVK.Kind
 	if mirrors.ByDigest(ref) {
 		kind = mirrors.DigestMirrorSetGVK.Kind
 	}
-	of := func(p change.Position) int {
+	of := func(p changefile.Position) int {
 		if strings.HasPrefix(p.Object, kind+" ") {
 			return 0
 		}
 		return 1
 	}
 	positions = slices.Clone(positions)
-	slices.SortStableFunc(positions, func(a, b change.Position) int { return of(a) - of(b) })
+	slices.SortStableFunc(positions, func(a, b changefile.Position) int { return of(a) - of(b) })
 	return positions
 }
 
-func (p *locator) location(at change.Position) location {
+func (p *locator) location(at changefile.Position) location {
 	return location{
 		Physical: physicalLocation{Artifact: p.artifact(at.File), Region: region{at.Line, at.Column, at.EndColumn}},
 		Logical:  []logical{{FullName: text.Line(at.Object), Kind: "resource"}},
@@ -116,7 +116,7 @@ func (p *locator) location(at change.Position) location {
 // artifact returns a file as a URI that is relative to the current folder, which in a pipeline is that of
 // the repository.
 func (p *locator) artifact(file string) artifact {
-	if file == change.StandardInput {
+	if file == changefile.StandardInput {
 		return artifact{Description: &message{file}}
 	}
 	path := filepath.Clean(file)

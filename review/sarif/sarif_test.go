@@ -21,7 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/change"
+	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
 )
 
 const tagSet = `apiVersion: config.openshift.io/v1
@@ -40,8 +40,8 @@ spec: {imageDigestMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/
 `
 
 // changeOf reads files, each a name and its text.
-func changeOf(namesAndTexts ...string) *change.Reader {
-	r := new(change.Reader)
+func changeOf(namesAndTexts ...string) *changefile.Reader {
+	r := new(changefile.Reader)
 	for i := 0; i < len(namesAndTexts); i += 2 {
 		r.Read(namesAndTexts[i], strings.NewReader(namesAndTexts[i+1]))
 	}
@@ -193,7 +193,7 @@ func TestFiles(t *testing.T) {
 	r := review.Record{Verdict: policy.Verdict{Findings: []policy.Finding{{Rule: policy.NoEffect, Reason: "r"}}}}
 	for name, want := range map[string]string{
 		"./a.yaml": "a.yaml", "../a.yaml": "../a.yaml", filepath.Join(folder, "b", "a#.yaml"): "b/a%23.yaml", "/elsewhere/a.yaml": "file:///elsewhere/a.yaml", "a:b.yaml": "./a:b.yaml",
-		change.StandardInput: "",
+		changefile.StandardInput: "",
 	} {
 		l := written(t, r, changeOf(name, tagSet)).Runs[0].Results[0].Locations[0].Physical.Artifact
 		if l.URI != want || (want == "") != (l.Description != nil) {

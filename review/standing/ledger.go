@@ -7,13 +7,13 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // A ledger knows what has been reported of each object, and what has been seen since. It is
 // not safe for concurrent use.
 type ledger struct {
-	accounts map[string]*account // by report.Key
+	accounts map[string]*account // by watchloop.Key
 }
 
 // An account lists the images of one object that are lost or were last reported lost. An image without
@@ -26,7 +26,7 @@ type account struct {
 type entry struct {
 	policy.Standing
 	rank int // lower is more important
-	lost report.Trial[bool]
+	lost watchloop.Trial[bool]
 }
 
 func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
@@ -43,13 +43,13 @@ func (l *ledger) record(standings []policy.Standing) {
 			objects = []mirrors.Object{nil}
 		}
 		for _, o := range objects {
-			l.account(o).record(s, rank, before[report.Key(o)])
+			l.account(o).record(s, rank, before[watchloop.Key(o)])
 		}
 	}
 }
 
 func (l *ledger) account(o mirrors.Object) *account {
-	key := report.Key(o)
+	key := watchloop.Key(o)
 	if a, ok := l.accounts[key]; ok {
 		return a
 	}

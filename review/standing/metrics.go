@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -25,7 +25,7 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	var t register.Table
+	var t prom.Table
 	m := &metrics{
 		findings: t.Gauge("mirrorset_guard_standing_findings",
 			"What is wrong with the mirror configuration in force, by rule. Only of the replica that verifies it.", "rule"),
@@ -130,7 +130,7 @@ func (m *metrics) round(err error) {
 // verifies notes whether this replica verifies, and removes what it found when it no longer
 // does, as nothing would update that.
 func (m *metrics) verifies(does bool) {
-	m.leads.Set(register.Bool(does))
+	m.leads.Set(prom.Bool(does))
 	if !does {
 		m.findings.Reset()
 		m.images.Reset()

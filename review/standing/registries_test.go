@@ -12,7 +12,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // TestReachability: a registry is unreachable if it is so for every image, and sources are
@@ -58,7 +58,7 @@ func TestRegistriesAreCountedAndNamed(t *testing.T) {
 	w := newWorld(3)
 	synctest.Test(t, func(t *testing.T) {
 		v, err := New(Options{
-			Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: report.Outlet{Reporter: w.Report, Budget: report.NewBudget()}, Metrics: w.metrics,
+			Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: watchloop.Outlet{Reporter: w.Report, Budget: watchloop.NewBudget()}, Metrics: w.metrics,
 			Log: funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{}),
 		})
 		if err != nil {

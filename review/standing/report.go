@@ -9,7 +9,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // Author returns the author of Events about the standing verification, in the name of instance.
@@ -31,8 +31,8 @@ const (
 )
 
 // report returns the report of c. A loss begins with a remark, if there is one.
-func (c change) report(remark string) report.Report {
-	r := report.Report{Object: c.account.object, Images: len(c.entries)}
+func (c change) report(remark string) watchloop.Report {
+	r := watchloop.Report{Object: c.account.object, Images: len(c.entries)}
 	if !c.lost {
 		r.Reason, r.Message, r.Note = MirrorRecovered, "Mirror recovered", c.recoveryNote()
 		return r

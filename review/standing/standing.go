@@ -27,7 +27,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // A Store remembers facts about locations. *presence.Store is one.
@@ -47,7 +47,7 @@ type Options struct {
 	Store    Store
 	// Outlet is where the news go. Its budgets may be shared with others who report about the same
 	// objects.
-	Outlet report.Outlet
+	Outlet watchloop.Outlet
 	// Unseen says which changes may have been made without a review, "" for none. It may be nil.
 	Unseen func() string
 	// Every is the time between two rounds, give or take a quarter. 0 means DefaultEvery. The
@@ -71,7 +71,7 @@ type Verifier struct {
 	metrics    *metrics
 	suspicions suspicions
 
-	keeping, verifying *report.Loop
+	keeping, verifying *watchloop.Loop
 }
 
 // New returns a Verifier. It is an error if its metrics are registered already.
@@ -88,8 +88,8 @@ func New(o Options) (*Verifier, error) {
 	reviewer.Registries = review.RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
 		return o.Store.Known(locs)
 	})
-	loop := func() *report.Loop {
-		return report.NewLoop(o.Every, "Could not verify the configuration in force", o.Log)
+	loop := func() *watchloop.Loop {
+		return watchloop.NewLoop(o.Every, "Could not verify the configuration in force", o.Log)
 	}
 	return &Verifier{options: o, reviewer: reviewer, asking: asking, metrics: m, keeping: loop(), verifying: loop()}, nil
 }
@@ -171,9 +171,9 @@ func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Stan
 
 // report reports what has changed.
 func (v *Verifier) report(ctx context.Context, reported *ledger) error {
-	return v.options.Outlet.Pass(ctx, func(yield func(report.News) bool) {
+	return v.options.Outlet.Pass(ctx, func(yield func(watchloop.News) bool) {
 		for _, c := range reported.changes() {
-			if !yield(report.News{Report: c.report(v.remark()), Done: c.markReported}) {
+			if !yield(watchloop.News{Report: c.report(v.remark()), Done: c.markReported}) {
 				return
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // TestTellsWhatChanges: each change once, and nothing while nothing changes.
@@ -99,7 +99,7 @@ func TestFlap(t *testing.T) {
 				n += len(strings.Split(told, ", "))
 			}
 		}
-		if most := report.Burst + 12*6 + 1; n < 12 || n > most {
+		if most := watchloop.Burst + 12*6 + 1; n < 12 || n > most {
 			t.Errorf("told %d times in half a day, want at most %d", n, most)
 		}
 	})
@@ -110,12 +110,12 @@ func TestFlap(t *testing.T) {
 func TestManyObjects(t *testing.T) {
 	w := newWorld(0)
 	w.set.Objects = nil
-	for i := range 3 * report.MaxAtOnce {
+	for i := range 3 * watchloop.MaxAtOnce {
 		repo := fmt.Sprintf("/app%03d", i)
 		w.set.Objects = append(w.set.Objects, tagSet(fmt.Sprintf("set%02d", i), "quay.io"+repo, configv1.ImageMirror("mirror.example.com"+repo)))
 		w.images = append(w.images, image("quay.io"+repo+":1"))
 	}
-	w.lose(0, 3*report.MaxAtOnce, true)
+	w.lose(0, 3*watchloop.MaxAtOnce, true)
 	verify(t, w, func(t *testing.T) {
 		most := 0
 		told := map[string]int{}
@@ -128,8 +128,8 @@ func TestManyObjects(t *testing.T) {
 				}
 			}
 		}
-		if len(told) != 3*report.MaxAtOnce || most > report.MaxAtOnce {
-			t.Errorf("told of %d objects, at most %d at a time, want %d and %d", len(told), most, 3*report.MaxAtOnce, report.MaxAtOnce)
+		if len(told) != 3*watchloop.MaxAtOnce || most > watchloop.MaxAtOnce {
+			t.Errorf("told of %d objects, at most %d at a time, want %d and %d", len(told), most, 3*watchloop.MaxAtOnce, watchloop.MaxAtOnce)
 		}
 		for report, n := range told {
 			if n != 1 {
@@ -166,7 +166,7 @@ func TestTellsAgainWhatWasNotHeard(t *testing.T) {
 		w.change(func() { w.deaf = nil })
 		want(t, "listens", w.wait(15*time.Minute), "apps MirrorLostImage 2")
 		w.change(func() {
-			if most := report.Burst + 2*6 + 2; len(w.logged) > most {
+			if most := watchloop.Burst + 2*6 + 2; len(w.logged) > most {
 				t.Errorf("logged %d lines in two hours, want at most %d", len(w.logged), most)
 			}
 		})
@@ -234,7 +234,7 @@ func TestKeepsInFollowers(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
 	synctest.Test(t, func(t *testing.T) {
-		v, err := New(Options{Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: report.Outlet{Reporter: w.Report, Budget: report.NewBudget()}, Metrics: w.metrics})
+		v, err := New(Options{Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: watchloop.Outlet{Reporter: w.Report, Budget: watchloop.NewBudget()}, Metrics: w.metrics})
 		if err != nil {
 			t.Fatal(err)
 		}

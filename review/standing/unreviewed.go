@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // The reasons of Events about how the webhooks are registered.
@@ -46,12 +46,12 @@ type UnreviewedOptions struct {
 // in Events.
 type Unreviewed struct {
 	options UnreviewedOptions
-	waiting chan report.Report
+	waiting chan watchloop.Report
 }
 
 // NewUnreviewed returns one to which nothing has been reported.
 func NewUnreviewed(o UnreviewedOptions) *Unreviewed {
-	return &Unreviewed{o, make(chan report.Report, maxUnreviewed)}
+	return &Unreviewed{o, make(chan watchloop.Report, maxUnreviewed)}
 }
 
 // Unseen says which changes the registration would let pass unreviewed, for reports of lost images.
@@ -87,15 +87,15 @@ func (u *Unreviewed) TellRegistration(ctx context.Context) {
 }
 
 // write writes an Event about the guard.
-func (u *Unreviewed) write(ctx context.Context, author events.Author, r report.Report) error {
-	return report.Events(u.options.Client, author, &u.options.Guard)(ctx, r)
+func (u *Unreviewed) write(ctx context.Context, author events.Author, r watchloop.Report) error {
+	return watchloop.Events(u.options.Client, author, &u.options.Guard)(ctx, r)
 }
 
-func registrationReport(now, before serving.Registration) report.Report {
+func registrationReport(now, before serving.Registration) watchloop.Report {
 	if len(now.Differences) > 0 {
-		return report.Report{Reason: registrationChanged, Note: now.String(), Warning: true}
+		return watchloop.Report{Reason: registrationChanged, Note: now.String(), Warning: true}
 	}
-	return report.Report{Reason: registrationRestored, Note: "The webhooks are registered as they were installed; changes may have passed unseen from " +
+	return watchloop.Report{Reason: registrationRestored, Note: "The webhooks are registered as they were installed; changes may have passed unseen from " +
 		before.Since.UTC().Format(time.RFC3339) + " to " + time.Now().UTC().Format(time.RFC3339)}
 }
 
@@ -107,17 +107,17 @@ const maxUnreviewed = 16
 func (u *Unreviewed) Suspect(objects []string) {
 	for _, object := range objects {
 		note := object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew"
-		u.suspect(object, report.Report{Reason: changedWithoutReview, Note: note})
+		u.suspect(object, watchloop.Report{Reason: changedWithoutReview, Note: note})
 	}
 }
 
 // SuspectTarget does so as a pool is to get what no object asks for. No node need have it yet.
 func (u *Unreviewed) SuspectTarget(d status.TargetDifference) {
 	note := d.String() + `. "mirrorset-guard rollout verify" shows all; "mirrorset-guard rollout pause" keeps it from nodes that have not begun`
-	u.suspect("MachineConfig "+d.Config, report.Report{Reason: renderedDiffers, Note: note, Warning: true})
+	u.suspect("MachineConfig "+d.Config, watchloop.Report{Reason: renderedDiffers, Note: note, Warning: true})
 }
 
-func (u *Unreviewed) suspect(object string, news report.Report) {
+func (u *Unreviewed) suspect(object string, news watchloop.Report) {
 	u.options.Log.Info("Changed without a review", "object", object, "reason", news.Reason)
 	u.options.Suspect(object)
 	select {

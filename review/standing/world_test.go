@@ -18,7 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // A world is everything that a Verifier looks at and tells, in a bubble. It is safe for
@@ -32,8 +32,8 @@ type world struct {
 	missing map[string]bool // of locations
 	kept    []mirrors.Location
 	asked   int
-	told    []report.Report
-	deaf    error // of the report.Reporter
+	told    []watchloop.Report
+	deaf    error // of the watchloop.Reporter
 	logged  []string
 	metrics *prometheus.Registry
 }
@@ -111,7 +111,7 @@ func (w *world) Keep(_ string, locs []mirrors.Location, _ time.Duration) {
 	w.change(func() { w.kept = locs })
 }
 
-func (w *world) Report(_ context.Context, r report.Report) error {
+func (w *world) Report(_ context.Context, r watchloop.Report) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.deaf != nil {
@@ -157,7 +157,7 @@ func verify(t *testing.T, w *world, test func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		log := funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{})
 		v, err := New(Options{
-			Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: report.Outlet{Reporter: w.Report, Budget: report.NewBudget(), Log: log}, Metrics: w.metrics, Log: log,
+			Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: watchloop.Outlet{Reporter: w.Report, Budget: watchloop.NewBudget(), Log: log}, Metrics: w.metrics, Log: log,
 		})
 		if err != nil {
 			t.Fatal(err)

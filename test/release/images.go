@@ -22,7 +22,7 @@ import (
 
 	imagename "github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
@@ -232,7 +232,7 @@ func (s *Stage) Attach(repository, source, digest string, keys ...string) error 
 	if keys == nil {
 		keys = []string{"release"}
 	}
-	image, err := testregistries.NewAttached(signer.Attach(each.Of(keys, func(key string) signing.Signature { return signer.Key(key).Sign(source+"@"+digest, digest) })...))
+	image, err := testregistries.NewAttached(signer.Attach(convert.Each(keys, func(key string) signing.Signature { return signer.Key(key).Sign(source+"@"+digest, digest) })...))
 	if err != nil {
 		return err
 	}

@@ -13,15 +13,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // An impatientWatch is the watch of `rollout watch` in this process, for which a pool has stalled earlier than
@@ -40,11 +40,11 @@ func watchImpatiently(ctx context.Context, t *testing.T, kubeconfig string, o wa
 	t.Helper()
 	w := &impatientWatch{t: t, some: make(chan struct{}), ended: make(chan error, 1)}
 	config := configOf(t, kubeconfig)
-	inventory, err := world.Progress(config)
+	inventory, err := environment.Progress(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit := mirrors.Join(each.Of(objects, mirrors.Put)...)
+	edit := mirrors.Join(convert.Each(objects, mirrors.Put)...)
 	o.Goal, o.Now, o.Print, o.Progress = status.Goal{Edit: &edit}, time.Now, w.print, io.Discard
 	o.Check = func([]*mcfgv1.MachineConfigPool) error { return nil }
 	o.Config = func() (*rest.Config, error) { return config, nil }
@@ -109,7 +109,7 @@ func followImpatiently(t *testing.T, kubeconfig string, stallAfter time.Duration
 	}
 	follower, err := rollouts.NewFollower(rollouts.Options{
 		Source: inventory, StallAfter: stallAfter,
-		Outlet: report.Outlet{Reporter: report.Events(kubernetes.NewForConfigOrDie(config).EventsV1(), rollouts.Author(impatient), nil), Budget: report.NewBudget()},
+		Outlet: watchloop.Outlet{Reporter: watchloop.Events(kubernetes.NewForConfigOrDie(config).EventsV1(), rollouts.Author(impatient), nil), Budget: watchloop.NewBudget()},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
@@ -129,7 +129,7 @@ func TestPinnedWatch(t *testing.T) {
 	sets, manifests := told.pinnedSets(t)
 	told.stage.Apply(ctx, manifests)
 	told.awaitPinFailed(ctx, "infra-1", "pinned-infra")
-	objects := each.Of(sets, func(s *mcfgv1.PinnedImageSet) mirrors.Object { return s })
+	objects := convert.Each(sets, func(s *mcfgv1.PinnedImageSet) mirrors.Object { return s })
 	reached, seen := watchImpatiently(ctx, t, told.stage.Kubeconfig, watch.Options{StallAfter: 5 * time.Second}, objects...).end(ctx)
 	if last := seen[len(seen)-1].Message; reached || !strings.Contains(last, "infra-1") || !strings.Contains(last, "could not pull or pin them") {
 		t.Errorf("an image that no registry has: the watch ends with %q", last)

@@ -68,7 +68,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review/change"
+	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
@@ -499,7 +499,7 @@ func (s *Scenario) instances(ref string) []string {
 
 // Edit returns the change as an edit.
 func (s *Scenario) Edit() (mirrors.Edit, error) {
-	r := change.Reader{Delete: s.Delete}
+	r := changefile.Reader{Delete: s.Delete}
 	for i, text := range s.Change {
 		r.Read(fmt.Sprintf("put%d.yaml", i), strings.NewReader(text))
 	}

@@ -8,8 +8,8 @@ var mutations = []mutation{
 	{"a body that trickles gives its turn up", "webhook/bodies.go", "return start.Add(pause +", "return start.Add(bodyTime +", "./webhook", "TestTrickle"},
 	{"a body that does not begin is given up", "webhook/bodies.go", "return start.Add(firstByte)", "return start.Add(bodyTime)", "./webhook", "TestTrickle"},
 	{"known senders have room of their own", "webhook/bodies.go", "of = b.known", "of = b.others", "./webhook", "TestTrickle"},
-	{"who waits for room is counted", "internal/fair/fair.go", "n > q.each || q.waiting > q.all", "n > q.each", "./internal/fair", "TestBounded"},
-	{"who waits for room is counted for each", "internal/fair/fair.go", "n > q.each || q.waiting > q.all", "q.waiting > q.all", "./internal/fair", "TestBounded"},
+	{"who waits for room is counted", "internal/fairshare/fairshare.go", "n > q.each || q.waiting > q.all", "n > q.each", "./internal/fairshare", "TestBounded"},
+	{"who waits for room is counted for each", "internal/fairshare/fairshare.go", "n > q.each || q.waiting > q.all", "q.waiting > q.all", "./internal/fairshare", "TestBounded"},
 	{"connections are bounded", "internal/port/listener.go", "if !c.first && l.shared >= l.limits.Connections {", "if false {", "./internal/port", "TestConnections"},
 	{"connections of an address are bounded", "internal/port/listener.go", "if len(own) >= most {", "if false {", "./internal/port", "TestConnections"},
 	{"who has most connections gives one up", "internal/port/listener.go", "victim == nil || len(l.open[victim.address]) <= len(own)+1", "victim != nil", "./internal/port", "TestConnections"},
@@ -92,8 +92,8 @@ var mutations = []mutation{
 	{"layers of parts that are there are asked for", "inventory/copying/survey.go", "return j.Partial || !j.image.there", "return j.Partial", "./test/writes", "TestNoWriteBreaks"},
 	{"nodes would not stop where an image is put", "inventory/copying/survey.go", "err = c.stopsNobody(ctx, j, looks)", "err = nil", "./test/writes", "TestNoWriteBreaks"},
 	{"that there is no list of tags proves nothing", "inventory/copying/survey.go", "j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx)", "j.to.lacks(ctx, tag.TagStr())", "./inventory/copying", "TestTags"},
-	{"a plan moves no tag", "review/handover/standing.go", "case s.Moves, !mirrors.ByDigest(s.To.Ref) && there.Presence", "case s.Moves, false && there.Presence", "./test/writes", "TestNoWriteBreaks"},
-	{"a plan leaves signatures of the house", "review/handover/standing.go", "there.Presence == policy.Present && there.Digest == found.Digest:", "there.Presence == policy.Present:", "./test/writes", "TestNoWriteBreaks"},
+	{"a plan moves no tag", "review/copyplan/standing.go", "case s.Moves, !mirrors.ByDigest(s.To.Ref) && there.Presence", "case s.Moves, false && there.Presence", "./test/writes", "TestNoWriteBreaks"},
+	{"a plan leaves signatures of the house", "review/copyplan/standing.go", "there.Presence == policy.Present && there.Digest == found.Digest:", "there.Presence == policy.Present:", "./test/writes", "TestNoWriteBreaks"},
 	// 12: two commands say the same
 	{"a release is judged in every namespace with a policy", "policy/resolution.go", "case c.AnyNamespace:", "case false:", "./review/readiness", "TestCommandsAgree"},
 }

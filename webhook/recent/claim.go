@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -30,9 +30,9 @@ func (e *Edits) MayClaim(ctx context.Context) bool {
 }
 
 // rankOf returns the rank of the sender of ctx.
-func (e *Edits) rankOf(ctx context.Context) int { return e.Rank(fair.ClaimantOf(ctx).Name) }
+func (e *Edits) rankOf(ctx context.Context) int { return e.Rank(fairshare.ClaimantOf(ctx).Name) }
 
-// Rank returns the rank of a sender for package fair.
+// Rank returns the rank of a sender for package fairshare.
 func (e *Edits) Rank(sender string) int { return e.senders.rank(sender) }
 
 // Knows reports whether a sender is known.

@@ -4,32 +4,32 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 )
 
 // Metrics returns whether replicas share their recent edits, how often the list was disturbed, and the outcomes of the
 // edits that were admitted.
-func (e *Edits) Metrics() register.Sources {
-	return register.Sources{
-		register.Gauge("mirrorset_guard_recent_edits_shared",
+func (e *Edits) Metrics() prom.Sources {
+	return prom.Sources{
+		prom.Gauge("mirrorset_guard_recent_edits_shared",
 			"1 if replicas share the changes that they admit, and so judge changes made at the same moment together; 0 if the Lease for it cannot be used. Missing if that is not known yet, or this process is the only one.",
-			func(give register.Give) {
+			func(give prom.Give) {
 				if shared, known := e.areShared(); known {
-					give(register.Bool(shared))
+					give(prom.Bool(shared))
 				}
 			}),
-		register.Counter("mirrorset_guard_recent_edits_disturbed_total",
+		prom.Counter("mirrorset_guard_recent_edits_disturbed_total",
 			"How often a program other than the guard wrote the Lease in which replicas share the changes that they admit, by what was done (deleted, emptied, garbage).",
-			func(give register.Give) {
+			func(give prom.Give) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				for kind := range kindsOfTrouble {
 					give(float64(e.trouble.counts[kind]), kind.String())
 				}
 			}, "what"),
-		register.Counter("mirrorset_guard_admitted_changes_total",
+		prom.Counter("mirrorset_guard_admitted_changes_total",
 			"Admitted changes by outcome: confirmed once they were seen in force, unconfirmed if they never were, because another webhook refused them or no API server had asked.",
-			func(give register.Give) {
+			func(give prom.Give) {
 				e.mu.Lock()
 				defer e.mu.Unlock()
 				give(float64(e.confirmed), "confirmed")

@@ -36,7 +36,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -142,10 +142,10 @@ type Edits struct {
 	options  Options
 	shared   store // nil for none
 	instance string
-	slot     *fair.Queue   // the right to decide
-	added    chan struct{} // wakes Run
-	claims   chan struct{} // wakes it for claims
-	delisted chan struct{} // wakes it for edits that others have taken off the list
+	slot     *fairshare.Queue // the right to decide
+	added    chan struct{}    // wakes Run
+	claims   chan struct{}    // wakes it for claims
+	delisted chan struct{}    // wakes it for edits that others have taken off the list
 	senders  senders
 
 	mu       sync.Mutex
@@ -213,7 +213,7 @@ func (l *link) broken() error {
 // New returns Edits without any.
 func New(o Options) *Edits {
 	e := &Edits{
-		options: o, slot: fair.New(1), added: make(chan struct{}, 1), claims: make(chan struct{}, 1), delisted: make(chan struct{}, 1), senders: newSenders(),
+		options: o, slot: fairshare.New(1), added: make(chan struct{}, 1), claims: make(chan struct{}, 1), delisted: make(chan struct{}, 1), senders: newSenders(),
 		over: map[string]time.Time{}, news: make(chan struct{}),
 	}
 	if o.Lease != nil {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 )
 
 // Anyone who can reach the port can send a review that no API server has made, and have an edit
@@ -55,7 +55,7 @@ const (
 
 // senders remember whether the edits of each sender were stored. They are safe for concurrent use.
 type senders struct {
-	room *fair.Queue // for senders that are not known
+	room *fairshare.Queue // for senders that are not known
 
 	mu   *sync.Mutex
 	by   map[string]*sender
@@ -71,7 +71,7 @@ type sender struct {
 }
 
 func newSenders() senders {
-	return senders{room: fair.New(maxUnknown), mu: new(sync.Mutex), by: map[string]*sender{}, news: make(chan struct{})}
+	return senders{room: fairshare.New(maxUnknown), mu: new(sync.Mutex), by: map[string]*sender{}, news: make(chan struct{})}
 }
 
 func (s *sender) rank(now time.Time) int {
@@ -191,14 +191,14 @@ func (e *Edits) TakeSeat(ctx context.Context) (*Seat, error) { return e.reserve(
 // before those of the same rank that had none.
 func (s *Seat) Retake(ctx context.Context) (*Seat, error) { return s.edits.reserve(ctx, returning) }
 
-// The claims to a seat, as package fair has them.
+// The claims to a seat, as package fairshare has them.
 const (
 	returning = iota
 	newcomer
 )
 
 func (e *Edits) reserve(ctx context.Context, claim int) (*Seat, error) {
-	sender := fair.ClaimantOf(ctx).Name
+	sender := fairshare.ClaimantOf(ctx).Name
 	room, err := e.senders.reserve(ctx, sender, claim)
 	if err != nil {
 		return nil, err

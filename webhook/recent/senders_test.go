@@ -10,14 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // from returns a context of a request from an address, that ends after some time.
 func from(t *testing.T, sender string, limit time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(fair.WithClaimant(t.Context(), fair.Claimant{Name: sender}), limit)
+	ctx, cancel := context.WithTimeout(fairshare.WithClaimant(t.Context(), fairshare.Claimant{Name: sender}), limit)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -11,7 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 var indices = regexp.MustCompile(`\[[^]]*\]`)
@@ -85,7 +85,7 @@ func typeName(s apiextensionsv1.JSONSchemaProps) string {
 		name = "map from string to " + name
 	}
 	if values := inner(s).Enum; len(values) > 0 {
-		name += ": " + strings.Join(each.Of(values, func(v apiextensionsv1.JSON) string { return strings.Trim(string(v.Raw), `"`) }), ", ")
+		name += ": " + strings.Join(convert.Each(values, func(v apiextensionsv1.JSON) string { return strings.Trim(string(v.Raw), `"`) }), ", ")
 	}
 	return name
 }

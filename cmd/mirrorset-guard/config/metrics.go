@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 )
 
 // Metrics say whether the file as it is now is in force. A nil *Metrics says nothing.
@@ -16,7 +16,7 @@ type Metrics struct {
 
 // NewMetrics returns Metrics that are registered with r.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
-	var t register.Table
+	var t prom.Table
 	m := &Metrics{
 		successful: t.Gauge("mirrorset_guard_config_last_reload_successful",
 			"Whether the configuration file as it is now is in force (1), or an earlier one is because it has mistakes or cannot be read (0).").WithLabelValues(),
@@ -28,7 +28,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 
 func (m *Metrics) reloaded(err error) {
 	if m != nil {
-		m.successful.Set(register.Bool(err == nil))
+		m.successful.Set(prom.Bool(err == nil))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // schemaDialect is the one that a structural schema of Kubernetes is a part of.
@@ -126,7 +126,7 @@ func number(tag string) *float64 {
 }
 
 func rawList(values []string) []apiextensionsv1.JSON {
-	return each.Of(values, func(value string) apiextensionsv1.JSON { return raw(value) })
+	return convert.Each(values, func(value string) apiextensionsv1.JSON { return raw(value) })
 }
 
 func raw(value any) apiextensionsv1.JSON {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
+	"github.com/mirrorset-guard/mirrorset-guard/review/whatif"
 )
 
 // candidateFlags choose a change, and how long registries are asked about it.
@@ -36,7 +36,7 @@ var errNoChange = errors.New("no change: name it with -f FILE, -f FOLDER or -f -
 // A candidate is a change that was read, with the mirroring that is assumed.
 type candidate struct {
 	*cli.Candidate
-	mapping *foreseen.Mapping // nil where none is
+	mapping *whatif.Mapping // nil where none is
 }
 
 // open reads the change, and opens the world, which is to be closed.
@@ -60,7 +60,7 @@ func (o *candidateFlags) open(ctx context.Context, streams cli.Streams) (*candid
 }
 
 // mapping returns the mirroring that is assumed, nil if none is.
-func (o *candidateFlags) mapping(streams cli.Streams) (*foreseen.Mapping, error) {
+func (o *candidateFlags) mapping(streams cli.Streams) (*whatif.Mapping, error) {
 	if o.assume == "" {
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ func (o *candidateFlags) mapping(streams cli.Streams) (*foreseen.Mapping, error)
 		return nil, fmt.Errorf("--assume: %w", err)
 	}
 	defer file.Close()
-	m, err := foreseen.ReadMapping(o.assume, file)
+	m, err := whatif.ReadMapping(o.assume, file)
 	if err != nil {
 		return nil, fmt.Errorf("--assume: %w", err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/foreseen"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+	"github.com/mirrorset-guard/mirrorset-guard/review/whatif"
 )
 
 // mirrorOptions are the choices of the commands deletion and keep.
@@ -108,7 +108,7 @@ func (o *mirrorOptions) run(ctx context.Context, streams cli.Streams, answer fun
 }
 
 // coming reads what the cluster will pull by an update to the release that the flag names.
-func (o *mirrorOptions) coming(ctx context.Context, w *world.World, reviewer *review.Reviewer) (review.Coming, error) {
+func (o *mirrorOptions) coming(ctx context.Context, w *environment.World, reviewer *review.Reviewer) (review.Coming, error) {
 	if o.release == "" {
 		return review.Coming{}, nil
 	}
@@ -120,9 +120,9 @@ func (o *mirrorOptions) coming(ctx context.Context, w *world.World, reviewer *re
 }
 
 // deleteList reads a file or, where there is none of that name, takes the arguments as references.
-func deleteList(streams cli.Streams, args []string) (*foreseen.DeleteList, error) {
+func deleteList(streams cli.Streams, args []string) (*whatif.DeleteList, error) {
 	if _, err := os.Stat(args[0]); args[0] != "-" && errors.Is(err, os.ErrNotExist) {
-		list, wrong := foreseen.DeleteReferences(args)
+		list, wrong := whatif.DeleteReferences(args)
 		if wrong != nil {
 			return nil, fmt.Errorf("deletion: there is no file %s, and as a reference: %w", text.Line(args[0]), wrong)
 		}
@@ -140,15 +140,15 @@ func deleteList(streams cli.Streams, args []string) (*foreseen.DeleteList, error
 	if name == "-" {
 		name = "standard input"
 	}
-	list, err := foreseen.ReadDeleteList(name, file)
+	list, err := whatif.ReadDeleteList(name, file)
 	if err != nil {
 		return nil, fmt.Errorf("deletion: %w", err)
 	}
 	return list, nil
 }
 
-func printDeletion(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer, list *foreseen.DeleteList, coming review.Coming) error {
-	d, err := foreseen.Judge(ctx, reviewer, list, coming)
+func printDeletion(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer, list *whatif.DeleteList, coming review.Coming) error {
+	d, err := whatif.Judge(ctx, reviewer, list, coming)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func printDeletion(ctx context.Context, out io.Writer, targets []cli.Target, rev
 }
 
 func printKeep(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer, place string, coming review.Coming) error {
-	list, err := foreseen.Keep(ctx, reviewer, place, coming)
+	list, err := whatif.Keep(ctx, reviewer, place, coming)
 	if err != nil {
 		return fmt.Errorf("keep: %w", err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // explainOptions are the choices of the command explain.
@@ -107,7 +107,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	return nil
 }
 
-func (o *explainOptions) print(out stdio.Writer, output cli.Output, e *review.Explainer, w *world.World) error {
+func (o *explainOptions) print(out stdio.Writer, output cli.Output, e *review.Explainer, w *environment.World) error {
 	switch output.Format {
 	case "html":
 		about := o.world.PageContext("mirrorset-guard explain -o json")
@@ -138,14 +138,14 @@ func (o *explainOptions) whole(targets []cli.Target) bool {
 
 // open reads no more of the world than is needed. Only a dump, and a cluster that is read as
 // a whole, come with the nodes' credentials, and with what uses images.
-func (o *explainOptions) open(ctx context.Context, io cli.Streams, targets []cli.Target) (*world.World, error) {
+func (o *explainOptions) open(ctx context.Context, io cli.Streams, targets []cli.Target) (*environment.World, error) {
 	if o.whole(targets) || o.world.From != "" {
 		return o.world.Open(ctx, io)
 	}
 	return o.world.OpenMirrors(ctx, io)
 }
 
-func (o *explainOptions) ask(ctx context.Context, w *world.World, e *review.Explainer) {
+func (o *explainOptions) ask(ctx context.Context, w *environment.World, e *review.Explainer) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	e.Facts = policy.Facts{}
@@ -157,7 +157,7 @@ func (o *explainOptions) ask(ctx context.Context, w *world.World, e *review.Expl
 	}
 }
 
-func printProbeNotes(w stdio.Writer, registries *world.Registries) {
+func printProbeNotes(w stdio.Writer, registries *environment.Registries) {
 	for _, note := range registries.Notes() {
 		fmt.Fprintln(w)
 		cli.WriteLines(w, cli.Wrapped("Note: "+note, cli.TableWidth), 0)

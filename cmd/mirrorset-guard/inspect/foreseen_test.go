@@ -144,7 +144,7 @@ func (h *mirrorHouse) run(t *testing.T, command string, lines []string, args ...
 }
 
 // TestAssume: a change is judged as if a mapping had been carried out, images, their signatures and what the mirror has today. What will be at a place is
-// shown by TestMirrored of package foreseen.
+// shown by TestMirrored of package whatif.
 func TestAssume(t *testing.T) {
 	h := newMirrorHouse(t)
 	all := h.mapping()
@@ -205,7 +205,7 @@ func TestForeseenIsOnlyForCommands(t *testing.T) {
 		if exit := new(exec.ExitError); errors.As(err, &exit) {
 			t.Fatalf("%v: %s", err, exit.Stderr)
 		}
-		if deps := string(out); !strings.Contains(deps, module+"review\n") || strings.Contains(deps, module+"review/foreseen\n") {
+		if deps := string(out); !strings.Contains(deps, module+"review\n") || strings.Contains(deps, module+"review/whatif\n") {
 			t.Errorf("%s does not know package review, or knows foreseen", root)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/review/handover"
+	"github.com/mirrorset-guard/mirrorset-guard/review/copyplan"
 )
 
 // planOptions are the choices of the command plan.
@@ -24,7 +24,7 @@ type planOptions struct {
 }
 
 func newPlan() *cobra.Command {
-	o := planOptions{output: cli.Formats(handover.Formats()...)}
+	o := planOptions{output: cli.Formats(copyplan.Formats()...)}
 	cmd := &cobra.Command{
 		Use:   "plan {-f FILE | --release VERSION}",
 		Short: "Print what to copy to the mirrors for a change or a release, as a tool wants it",
@@ -69,14 +69,14 @@ func (o *planOptions) ofChange(ctx context.Context, streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	plan := handover.Make(ctx, &c.Reviewer, record, o.missing)
+	plan := copyplan.Make(ctx, &c.Reviewer, record, o.missing)
 	for _, g := range record.Plan.Gaps {
 		plan.Unknown = append(plan.Unknown, g.String())
 	}
 	if c.mapping != nil {
 		plan.Notes = append(plan.Notes, c.mapping.Note())
 	}
-	plan.Release = handover.ReleaseOf(c.World.Cluster.RolloutObjects().Version, c.World.Cluster.Nodes())
+	plan.Release = copyplan.ReleaseOf(c.World.Cluster.RolloutObjects().Version, c.World.Cluster.Nodes())
 	return o.print(ctx, streams.Out, &plan)
 }
 
@@ -92,14 +92,14 @@ func (o *planOptions) ofRelease(ctx context.Context, streams cli.Streams) error 
 	if err != nil {
 		return err
 	}
-	plan := handover.Make(ctx, c.judged.Reviewer, r.Record, o.missing)
-	plan.Release = handover.Release{Version: r.Version, Channel: r.Channel, Architecture: r.Architecture}
+	plan := copyplan.Make(ctx, c.judged.Reviewer, r.Record, o.missing)
+	plan.Release = copyplan.Release{Version: r.Version, Channel: r.Channel, Architecture: r.Architecture}
 	unknown, later := r.Open()
 	plan.Unknown, plan.Notes = append(plan.Unknown, unknown...), slices.Concat(plan.Notes, later, r.Notes)
 	return o.print(ctx, streams.Out, &plan)
 }
 
-func (o *planOptions) print(ctx context.Context, out io.Writer, plan *handover.Plan) error {
+func (o *planOptions) print(ctx context.Context, out io.Writer, plan *copyplan.Plan) error {
 	if err := cli.Interrupted(ctx); err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // releaseOptions are the choices of the command release.
@@ -102,7 +102,7 @@ func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked str
 
 // A candidateRelease is a release with the world in which it is judged.
 type candidateRelease struct {
-	world  *world.World
+	world  *environment.World
 	judged readiness.World
 	asked  string
 	choice readiness.Choice

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/review/diagnosis"
 )
 
 // askFlags configure the questions of a diagnosis beyond reading objects.
@@ -25,8 +25,8 @@ func (a *askFlags) addFlags(flags *pflag.FlagSet) {
 }
 
 // options say whom a diagnosis asks.
-func (a *askFlags) options() evidence.Options {
-	o := evidence.Options{Offline: a.offline, World: a.registries.Options, Timeout: a.timeout}
+func (a *askFlags) options() diagnosis.Options {
+	o := diagnosis.Options{Offline: a.offline, World: a.registries.Options, Timeout: a.timeout}
 	if a.pullSecret != "" {
 		o.PullSecret = func() ([]byte, error) { return cli.ReadPullSecret(a.pullSecret) }
 	}

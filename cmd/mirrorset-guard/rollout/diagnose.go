@@ -12,10 +12,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/review/diagnosis"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // diagnoseOptions are the choices of the command rollout diagnose.
@@ -52,8 +52,8 @@ usage.`,
 	return cmd
 }
 
-func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, targets []cli.Target, view *world.Rollout) error {
-	d, err := evidence.Diagnose(ctx, view, o.ask.options())
+func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, targets []cli.Target, view *environment.Rollout) error {
+	d, err := diagnosis.Diagnose(ctx, view, o.ask.options())
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // New returns the command rollout.
@@ -31,7 +31,7 @@ func withoutArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	names := each.Of(cmd.Commands(), func(c *cobra.Command) string { return c.Name() })
+	names := convert.Each(cmd.Commands(), func(c *cobra.Command) string { return c.Name() })
 	cmd.SuggestionsMinimumDistance = 2 // as cobra suggests by itself
 	suggested := cmd.SuggestionsFor(args[0])
 	switch {
@@ -61,17 +61,17 @@ func (w *rolloutWorld) pageContext(whole string) page.Context {
 }
 
 // read reads the world. It is to be closed.
-func (w *rolloutWorld) read(ctx context.Context, io cli.Streams) (*world.Rollout, error) {
+func (w *rolloutWorld) read(ctx context.Context, io cli.Streams) (*environment.Rollout, error) {
 	if w.from != "" {
 		dump, err := cli.ReadDump(w.from, io, snapshot.Options{})
 		if err != nil {
 			return nil, err
 		}
-		return world.RolloutOfDump(ctx, dump)
+		return environment.RolloutOfDump(ctx, dump)
 	}
 	config, err := w.cluster.Config()
 	if err != nil {
 		return nil, err
 	}
-	return world.OpenRollout(ctx, config, io.Err)
+	return environment.OpenRollout(ctx, config, io.Err)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // rolloutOptions are the choices of the commands rollout status, verify and diagnose.
@@ -33,7 +33,7 @@ func (o *rolloutOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 // reading returns run as it is called with the formats and what was read of the cluster or dump.
-func (o *rolloutOptions) reading(run func(context.Context, cli.Streams, []cli.Target, *world.Rollout) error) func(context.Context, cli.Streams) error {
+func (o *rolloutOptions) reading(run func(context.Context, cli.Streams, []cli.Target, *environment.Rollout) error) func(context.Context, cli.Streams) error {
 	return func(ctx context.Context, s cli.Streams) error {
 		targets, err := o.outputs.Targets()
 		if err != nil {
@@ -118,7 +118,7 @@ func (o *rolloutOptions) watch(ctx context.Context, s cli.Streams) error {
 	return w.run(ctx, s)
 }
 
-func (o *rolloutOptions) runStatus(ctx context.Context, s cli.Streams, targets []cli.Target, view *world.Rollout) error {
+func (o *rolloutOptions) runStatus(ctx context.Context, s cli.Streams, targets []cli.Target, view *environment.Rollout) error {
 	found := status.Of(view.Input)
 	found.Notes = append(found.Notes, view.Problems...)
 	return printEach(ctx, s, targets, func(w io.Writer, output cli.Output) error {

@@ -11,11 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 func newRolloutVerify() *cobra.Command {
@@ -38,7 +38,7 @@ Exit code 0: all is well. 1: it is not. 2: not determined, or wrong usage.`,
 	return cmd
 }
 
-func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, targets []cli.Target, view *world.Rollout) error {
+func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, targets []cli.Target, view *environment.Rollout) error {
 	set, err := view.Source.Mirrors(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
@@ -124,7 +124,7 @@ func alike(nodes []status.NodeConfig) [][]status.NodeConfig {
 
 // printNodeConfigs prints the common fault of nodes.
 func printNodeConfigs(w io.Writer, nodes []status.NodeConfig) {
-	names := each.Of(nodes, func(n status.NodeConfig) string { return n.Node })
+	names := convert.Each(nodes, func(n status.NodeConfig) string { return n.Node })
 	n := nodes[0]
 	title := fmt.Sprintf("Node %s (pool %s, %s)", n.Node, n.Pool, cli.OrNone(n.Config))
 	if len(names) > 1 {
@@ -176,5 +176,5 @@ func printList(w io.Writer, heading string, lines []string) {
 }
 
 func safeLines(lines []string) []string {
-	return each.Of(lines, text.Line)
+	return convert.Each(lines, text.Line)
 }

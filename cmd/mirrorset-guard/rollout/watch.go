@@ -17,8 +17,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // watchOptions are the choices of the command rollout watch.
@@ -95,7 +95,7 @@ func (o *watchOptions) run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	inventory, err := world.Progress(config)
+	inventory, err := environment.Progress(config)
 	if err != nil {
 		return err
 	}

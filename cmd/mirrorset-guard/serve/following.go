@@ -4,16 +4,16 @@ import (
 	"context"
 	"sync"
 
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
 // prepareFollowing makes what follows rollouts.
-func (g *guard) prepareFollowing(budget *report.Budget) (err error) {
+func (g *guard) prepareFollowing(budget *watchloop.Budget) (err error) {
 	log := g.log.WithName("rollouts")
 	g.follower, err = rollouts.NewFollower(rollouts.Options{
 		Source: g.cluster, Differs: g.unreviewed.SuspectTarget, Log: log, Metrics: g.registry,
-		Outlet: report.Outlet{Reporter: report.Events(g.events, rollouts.Author(g.replica), nil), Budget: budget, Log: log},
+		Outlet: watchloop.Outlet{Reporter: watchloop.Events(g.events, rollouts.Author(g.replica), nil), Budget: budget, Log: log},
 	})
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 )
 
 // prepareMetrics registers the metrics of the process as a whole.
@@ -17,9 +17,9 @@ func (g *guard) prepareMetrics() {
 		ConstLabels: prometheus.Labels{"version": cli.Version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	ready := register.Gauge("mirrorset_guard_ready", "1 if this replica can review changes, 0 while it cannot: see /readyz for the reason.",
-		func(give register.Give) { give(register.Bool(g.notReady() == nil)) })
+	ready := prom.Gauge("mirrorset_guard_ready", "1 if this replica can review changes, 0 while it cannot: see /readyz for the reason.",
+		func(give prom.Give) { give(prom.Bool(g.notReady() == nil)) })
 	g.registry.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, register.Sources{ready}, g.options.lines.lost,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, prom.Sources{ready}, g.options.lines.lost,
 	)
 }

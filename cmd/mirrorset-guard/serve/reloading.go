@@ -4,7 +4,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
+	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
 )
 
 // currentSettings are those in force.
@@ -50,6 +50,6 @@ func (g *guard) configure(file config.Configuration) error {
 	g.registries.Client.SetRates(configured.Rates)
 	g.registries.SetLifetimes(configured.Lifetimes)
 	g.settings.Store(&configured.Settings)
-	g.updates.Configure(updates.Setting(configured.Updates))
+	g.updates.Configure(nextrelease.Setting(configured.Updates))
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
+	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
 
@@ -19,7 +19,7 @@ func TestConfigure(t *testing.T) {
 		"spec":{"template":{"spec":{"containers":[{"name":"app","image":"example.com/shop/cart:v1"}]}}}}`, &bytes.Buffer{}, server...)
 	g.options = new(serveOptions)
 	var err error
-	if g.updates, err = updates.New(updates.Options{}); err != nil {
+	if g.updates, err = nextrelease.New(nextrelease.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.prepareAudit(config.Default().AuditLog); err != nil {

@@ -39,11 +39,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
+	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
-	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -136,9 +136,9 @@ const gcPercent = 50
 type guard struct {
 	options    *serveOptions
 	log        logr.Logger
-	world      *world.World
-	cluster    *live.Inventory   // of world
-	registries *world.Registries // of world
+	world      *environment.World
+	cluster    *live.Inventory         // of world
+	registries *environment.Registries // of world
 	tls        tlsServing
 	mux        *http.ServeMux
 	observed   *port.Port // nil for none
@@ -148,7 +148,7 @@ type guard struct {
 
 	unreviewed *standing.Unreviewed // reports changes without a review
 	follower   *rollouts.Follower
-	updates    *updates.Watcher
+	updates    *nextrelease.Watcher
 	payload    *readiness.LastPayload
 	settings   atomic.Pointer[policy.Settings]
 	reloader   *config.Reloader   // nil: there is no configuration file
@@ -193,7 +193,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if err := g.prepareStanding(cluster, reviewer); err != nil {
 		return nil, err
 	}
-	if err := g.prepareUpdates(reviewer, updates.Setting(configured.Updates)); err != nil {
+	if err := g.prepareUpdates(reviewer, nextrelease.Setting(configured.Updates)); err != nil {
 		return nil, err
 	}
 	reviewer.Told = webhook.Told
@@ -253,7 +253,7 @@ func (g *guard) openWorld(cluster *rest.Config) error {
 	}
 	options.Cluster = live.Options{OnUnreviewed: func(object string) { g.unreviewed.Suspect([]string{object}) }, Logger: g.log}
 	options.Trust = trust.Options{OnUnreviewed: g.unreviewed.Suspect, Logger: g.log}
-	if g.world, err = world.New(cluster, options); err != nil {
+	if g.world, err = environment.New(cluster, options); err != nil {
 		return err
 	}
 	g.cluster, g.registries = g.world.Live, g.world.Registries

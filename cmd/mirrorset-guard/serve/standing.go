@@ -11,8 +11,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -38,12 +38,12 @@ func (s *standingFlags) validate() error {
 // prepareStanding makes what verifies the configuration in force, as reviewer reviews
 // changes of it.
 func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) error {
-	log, budget := g.log.WithName("standing"), report.NewBudget()
+	log, budget := g.log.WithName("standing"), watchloop.NewBudget()
 	var err error
 	g.standing, err = standing.New(standing.Options{
 		Reviewer: reviewer,
 		Store:    g.registries,
-		Outlet:   report.Outlet{Reporter: report.Events(g.events, standing.Author(g.replica), &theGuard), Budget: budget, Log: log},
+		Outlet:   watchloop.Outlet{Reporter: watchloop.Events(g.events, standing.Author(g.replica), &theGuard), Budget: budget, Log: log},
 		Unseen:   g.unreviewed.Unseen,
 		Every:    g.options.standing.every,
 		Log:      log,

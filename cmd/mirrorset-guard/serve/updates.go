@@ -10,15 +10,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
-	"github.com/mirrorset-guard/mirrorset-guard/review/report"
-	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
+	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
 // prepareUpdates makes what judges the release that the cluster is to be updated to, once the configuration asks for
 // it.
-func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) error {
+func (g *guard) prepareUpdates(reviewer review.Reviewer, s nextrelease.Setting) error {
 	g.payload = readiness.NewLastPayload()
 	elsewhere := "another replica judges it: the one that holds Lease " + webhook.Namespace + "/" + election.LeaseName
 	if g.options.standing.every == 0 {
@@ -26,13 +26,13 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) erro
 	}
 	log := g.log.WithName("updates")
 	var err error
-	g.updates, err = updates.New(updates.Options{
+	g.updates, err = nextrelease.New(nextrelease.Options{
 		Cluster:   g.cluster,
 		Reviewer:  reviewer,
 		Store:     g.registries,
 		Carrier:   g.registries.Client,
 		Payload:   g.payload,
-		Outlet:    report.Outlet{Reporter: g.tellOfUpdate, Log: log},
+		Outlet:    watchloop.Outlet{Reporter: g.tellOfUpdate, Log: log},
 		Every:     g.options.standing.every,
 		Elsewhere: elsewhere,
 		Log:       log,
@@ -48,10 +48,10 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s updates.Setting) erro
 func (g *guard) nextRelease() *v1alpha1.NextRelease { return g.updates.Document() }
 
 // tellOfUpdate writes an Event about the ClusterVersion.
-func (g *guard) tellOfUpdate(ctx context.Context, r report.Report) error {
+func (g *guard) tellOfUpdate(ctx context.Context, r watchloop.Report) error {
 	about := corev1.ObjectReference{APIVersion: configv1.GroupVersion.String(), Kind: "ClusterVersion", Name: "version"}
 	if v := g.cluster.ProgressObjects().Version; v != nil {
 		about.UID = v.UID // by which kubectl describe finds it
 	}
-	return events.Write(ctx, g.events, updates.Author(g.replica).Event(about, r.Reason, r.Note, r.Warning))
+	return events.Write(ctx, g.events, nextrelease.Author(g.replica).Event(about, r.Reason, r.Note, r.Warning))
 }

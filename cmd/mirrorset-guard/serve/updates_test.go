@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/review/updates"
+	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
@@ -31,7 +31,7 @@ type updatesStage struct {
 	config  string // file
 }
 
-func newUpdatesStage(t *testing.T, setting updates.Setting) *updatesStage {
+func newUpdatesStage(t *testing.T, setting nextrelease.Setting) *updatesStage {
 	t.Helper()
 	s := &updatesStage{Stage: testrelease.Mirrored(t, 8), cluster: newCluster(t), config: filepath.Join(t.TempDir(), "config.yaml")}
 	s.cluster.Apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: mirrorset-guard}}`)
@@ -46,7 +46,7 @@ func newUpdatesStage(t *testing.T, setting updates.Setting) *updatesStage {
 }
 
 // configure writes the configuration file, which guards pick up.
-func (s *updatesStage) configure(t *testing.T, setting updates.Setting) {
+func (s *updatesStage) configure(t *testing.T, setting nextrelease.Setting) {
 	t.Helper()
 	text := clitest.ConfigHeader + "updates: " + string(setting) + "\nfactLifetime: 5s\n"
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
@@ -89,9 +89,9 @@ func series(t *testing.T, g *guard) int {
 }
 
 // TestUpdates: the release that spec.desiredUpdate names is judged by one of two replicas, once the configuration says so, which tells what the mirror lacks
-// of it by an Event, a metric, a document and a page. What is told of a release, and when, is shown by the tests of package updates.
+// of it by an Event, a metric, a document and a page. What is told of a release, and when, is shown by the tests of package nextrelease.
 func TestUpdates(t *testing.T) {
-	s := newUpdatesStage(t, updates.Off)
+	s := newUpdatesStage(t, nextrelease.Off)
 	guards := []*guard{s.start(t), s.start(t)}
 	s.Without(s.PartOf("component-004", "image").Path)
 	s.mark(t, `{"version":"4.21.3"}`)
@@ -107,7 +107,7 @@ func TestUpdates(t *testing.T) {
 		}
 	}
 
-	s.configure(t, updates.Desired)
+	s.configure(t, nextrelease.Desired)
 	var g, other *guard
 	eventually(t, "one of them judges", func() bool {
 		for i, one := range guards {
@@ -129,7 +129,7 @@ func TestUpdates(t *testing.T) {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-			return e.Regarding.Kind == "ClusterVersion" && e.Regarding.UID != "" && e.Reason == updates.UpdateNotReady && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, " component-004 ")
+			return e.Regarding.Kind == "ClusterVersion" && e.Regarding.UID != "" && e.Reason == nextrelease.UpdateNotReady && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, " component-004 ")
 		})
 	})
 	w := get(http.HandlerFunc(observer{inventory: g.cluster, release: g.nextRelease}.list), "/inventory")
@@ -141,7 +141,7 @@ func TestUpdates(t *testing.T) {
 	for _, want := range []string{"The next release", "<b>component-004</b>", "release desired -o html=release.html"} {
 		eventually(t, "/report has "+want, func() bool { return strings.Contains(get(g.newReporter("here"), "/report").Body.String(), want) })
 	}
-	s.configure(t, updates.Off)
+	s.configure(t, nextrelease.Off)
 	eventually(t, "it is off", func() bool { return g.nextRelease() == nil && other.nextRelease() == nil && series(t, g) == 0 })
 	if err := g.notReady(); err != nil {
 		t.Error(err)

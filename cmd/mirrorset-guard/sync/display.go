@@ -14,7 +14,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -265,7 +265,7 @@ func byRegistry(open []skip) []string {
 	for _, k := range open {
 		counts[k.copied.To.Host()]++
 	}
-	return each.Of(slices.Sorted(maps.Keys(counts)), func(registry string) string {
+	return convert.Each(slices.Sorted(maps.Keys(counts)), func(registry string) string {
 		return text.Count(counts[registry], "image") + " could not be looked up at " + text.Line(registry)
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
 
 // options are the choices of the command.
@@ -127,7 +127,7 @@ func (o *options) room() (int64, error) {
 // A syncing is one run of the command.
 type syncing struct {
 	*options
-	world    *world.World
+	world    *environment.World
 	reviewer *review.Reviewer
 	// subject judges the synced change or release, by the facts about registries.
 	subject func(context.Context) (answer, error)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -33,7 +33,7 @@ func (o *observation) objects() []string {
 	if o.Mirrors == nil {
 		return nil
 	}
-	names := each.Of(Objects(*o.Mirrors, o.pool.Changes), mirrors.NameOf)
+	names := convert.Each(Objects(*o.Mirrors, o.pool.Changes), mirrors.NameOf)
 	slices.Sort(names)
 	return names
 }

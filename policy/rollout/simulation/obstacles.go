@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -178,7 +178,7 @@ func (w *cluster) leftToOwner(o Obstacle, b *budget) Obstacle {
 		}
 	}
 	if beside := b.Beside(all); len(beside) > 0 {
-		o.Help = "see to the pods that are not ready: " + text.Names(each.Of(beside, (*rollout.Pod).FullName), namesShown) + "; then to " + strings.TrimPrefix(o.Help, "see to ")
+		o.Help = "see to the pods that are not ready: " + text.Names(convert.Each(beside, (*rollout.Pod).FullName), namesShown) + "; then to " + strings.TrimPrefix(o.Help, "see to ")
 	}
 	return o
 }

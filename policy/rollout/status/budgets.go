@@ -8,7 +8,7 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -84,7 +84,7 @@ func (of budgets) refuses(p *rollout.Pod) (refusal, bool) {
 	case 1:
 		return refusalOf(covering[0], p)
 	}
-	names := each.Of(covering, func(b rollout.Budget) string { return b.Name })
+	names := convert.Each(covering, func(b rollout.Budget) string { return b.Name })
 	why := fmt.Sprintf("budgets %s cover it, and no pod of several budgets is evicted", strings.Join(names, " and "))
 	r := refusal{cause: CauseSeveralBudgets, budget: names[0], owned: owned(slices.Clone(covering)...), why: why, covers: covering[0].Covers}
 	for _, b := range covering[1:] { // to go by one of them is enough

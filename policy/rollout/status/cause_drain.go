@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -222,7 +222,7 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	}
 	remedies := []Remedy{look(in(pod.Namespace)+"get pdb "+arg(r.budget)+" -o yaml", "shows the budget: "+more+", or a budget that allows one disruption, let the drain go on")}
 	if len(r.owned) > 0 {
-		remedies = each.Of(r.owned, askOwnerOf)
+		remedies = convert.Each(r.owned, askOwnerOf)
 	}
 	switch {
 	case r.cause == CauseSeveralBudgets && r.second != "":

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -312,7 +312,7 @@ func ownedBy(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 // looked at.
 func wantLeftToOwner(t *testing.T, in Input) {
 	t.Helper()
-	in.Cluster.Budgets = each.Of(in.Cluster.Budgets, ownedBy)
+	in.Cluster.Budgets = convert.Each(in.Cluster.Budgets, ownedBy)
 	for _, h := range Diagnose(in, asked(in)).HoldUps {
 		asksOwner := false
 		for _, r := range h.Remedies {

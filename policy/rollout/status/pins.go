@@ -7,7 +7,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -35,7 +35,7 @@ func (g Goal) OnlyPins() bool {
 
 // withPinned returns s with the PinnedImageSets of c, which are followed, where s was read once.
 func withPinned(s mirrors.Set, c rollout.Cluster) mirrors.Set {
-	s.Pinned = each.Of(c.PinnedSets, func(set *mcfgv1.PinnedImageSet) mirrors.Object { return set })
+	s.Pinned = convert.Each(c.PinnedSets, func(set *mcfgv1.PinnedImageSet) mirrors.Object { return set })
 	return s
 }
 

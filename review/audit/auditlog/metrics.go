@@ -3,8 +3,8 @@ package auditlog
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/queued"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
 type metrics struct {
@@ -14,7 +14,7 @@ type metrics struct {
 }
 
 func newMetrics(q *queued.Queue, r prometheus.Registerer) (*metrics, error) {
-	var t register.Table
+	var t prom.Table
 	m := &metrics{
 		lines: t.Counter("mirrorset_guard_audit_records_total",
 			"Audit records by result (written, lost). Lost ones found no room in the queue, as records could not be written.", "result"),

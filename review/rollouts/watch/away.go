@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
 
 // away is a time in which the API server does not answer.
@@ -48,7 +48,7 @@ const poolSource = "machineconfigpools.machineconfiguration.openshift.io"
 
 // why says why it does not answer, without the address of the request.
 func (a *away) why() string {
-	return cmp.Or(world.Words(a.err), "nothing has been heard of it")
+	return cmp.Or(environment.Words(a.err), "nothing has been heard of it")
 }
 
 // refused reports whether the API server is there, and lets us read nothing any more.

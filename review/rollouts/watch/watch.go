@@ -1,7 +1,7 @@
 // Package watch follows the rollouts of a cluster until every node has what it is to have, or until
 // that does not come. Command rollout watch shows it.
 //
-//	inventory, err := world.Progress(config)
+//	inventory, err := environment.Progress(config)
 //	w := watch.New(inventory, watch.Options{Print: print, Config: readConfig})
 //	outcome, err := w.Run(ctx)
 package watch
@@ -23,8 +23,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // Options say what to wait for, and who sees it.
@@ -62,7 +62,7 @@ type Watcher struct {
 	diagnosed  chan diagnosed
 }
 
-// New returns a Watcher of a cluster that world.Progress has opened.
+// New returns a Watcher of a cluster that environment.Progress has opened.
 func New(inventory *cluster.Inventory, o Options) *Watcher {
 	return &Watcher{
 		Options: o, inventory: inventory, reader: rollouts.NewReader(inventory),
@@ -91,7 +91,7 @@ func (w *Watcher) Run(ctx context.Context) (Outcome, error) {
 
 // ready waits until the cluster has been read.
 func (w *Watcher) ready(ctx context.Context) error {
-	if err := world.AwaitRead(ctx, w.Progress, w.inventory, world.RolloutTimeout); err != nil {
+	if err := environment.AwaitRead(ctx, w.Progress, w.inventory, environment.RolloutTimeout); err != nil {
 		return err
 	}
 	for _, s := range w.inventory.Sources() {
@@ -279,7 +279,7 @@ func (w *Watcher) readAll(ctx context.Context) diagnosed {
 	if err != nil {
 		return diagnosed{err: err}
 	}
-	read, err := world.OpenRollout(ctx, config, io.Discard)
+	read, err := environment.OpenRollout(ctx, config, io.Discard)
 	if err != nil {
 		return diagnosed{err: err}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review/change"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
 
 // ChangeFlags name a change: any number of mirror objects that are put, or deleted,
@@ -39,7 +39,7 @@ func (c *ChangeFlags) AddFile(flags *pflag.FlagSet) {
 
 // A Change is a change as it was read, before it is known what it is applied to.
 type Change struct {
-	reader *change.Reader // nil for no change
+	reader *changefile.Reader // nil for no change
 	// invalid is what an API server would refuse if it had no such objects.
 	invalid error
 }
@@ -78,18 +78,18 @@ func (c *ChangeFlags) Begin(io Streams) (Change, error) {
 }
 
 // say names objects that are not judged on standard error, where no answer does.
-func say(r *change.Reader, io Streams) {
+func say(r *changefile.Reader, io Streams) {
 	for _, line := range r.NotJudged() {
 		io.Note("%s", line)
 	}
 }
 
-func (c *ChangeFlags) reader(io Streams) (*change.Reader, error) {
-	r := new(change.Reader)
+func (c *ChangeFlags) reader(io Streams) (*changefile.Reader, error) {
+	r := new(changefile.Reader)
 	for i, name := range slices.Concat(c.Files, c.gone) {
 		r.Delete = c.delete || i >= len(c.Files)
 		if name == "-" {
-			r.Read(change.StandardInput, io.In)
+			r.Read(changefile.StandardInput, io.In)
 			continue
 		}
 		if err := r.ReadPath(name); err != nil {
@@ -100,22 +100,22 @@ func (c *ChangeFlags) reader(io Streams) (*change.Reader, error) {
 }
 
 func (c *ChangeFlags) named(err error) error {
-	if errors.Is(err, change.ErrEmpty) {
+	if errors.Is(err, changefile.ErrEmpty) {
 		return fmt.Errorf("%w in %s", err, strings.Join(slices.Concat(c.Files, c.gone), ", "))
 	}
 	return err
 }
 
-// Find and Objects return where the parts of the change stand in the files: see change.Reader.
-func (r Change) Find(scope string, names ...string) []change.Position {
+// Find and Objects return where the parts of the change stand in the files: see changefile.Reader.
+func (r Change) Find(scope string, names ...string) []changefile.Position {
 	return r.reader.Find(scope, names...)
 }
 
 // Objects is the other half of Find.
-func (r Change) Objects(names ...string) []change.Position { return r.reader.Objects(names...) }
+func (r Change) Objects(names ...string) []changefile.Position { return r.reader.Objects(names...) }
 
 // On returns the change as it is applied to the objects in force, and notes about that.
-func (r Change) On(ctx context.Context, w *world.World) (mirrors.Edit, []string, error) {
+func (r Change) On(ctx context.Context, w *environment.World) (mirrors.Edit, []string, error) {
 	if r.reader == nil {
 		return mirrors.Edit{}, nil, nil
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/each"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
@@ -33,7 +33,7 @@ func PageContext(from string, cluster *ClusterFlags, whole string) page.Context 
 
 // Traffic returns what a page says of the requests to registries.
 func Traffic(asked []registry.Traffic) []page.Traffic {
-	return each.Of(asked, func(t registry.Traffic) page.Traffic { return page.Traffic(t) })
+	return convert.Each(asked, func(t registry.Traffic) page.Traffic { return page.Traffic(t) })
 }
 
 // RequesterText names the requester, "" if it has no name.

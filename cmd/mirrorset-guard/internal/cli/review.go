@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
 
 // ReviewFlags choose the subject of a review: a world, a change in it or none, and by which rules for whom.
@@ -72,7 +72,7 @@ func shellWord(s string) string {
 
 // A Candidate is a change that was read, or none, with the world that it would be made in and what reviews it there.
 type Candidate struct {
-	World    *world.World
+	World    *environment.World
 	Reviewer review.Reviewer
 	Change   Change
 	Edit     mirrors.Edit

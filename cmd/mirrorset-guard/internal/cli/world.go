@@ -18,7 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
-	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
 
 // ClusterFlags select the cluster to connect to.
@@ -63,27 +63,27 @@ func (r *RegistryFlags) AddFlags(flags *pflag.FlagSet) {
 }
 
 // Options return how a world is opened.
-func (r *RegistryFlags) Options() (world.Options, error) {
+func (r *RegistryFlags) Options() (environment.Options, error) {
 	roots, err := r.roots()
 	if err != nil {
-		return world.Options{}, err
+		return environment.Options{}, err
 	}
 	resolve, err := r.resolved()
 	if err != nil {
-		return world.Options{}, err
+		return environment.Options{}, err
 	}
 	configured := ConfigurationOf(config.Default())
 	if r.Configured != nil {
 		configured = *r.Configured
 	}
-	return world.Options{
+	return environment.Options{
 		Registry: registry.Options{
 			UserAgent: "mirrorset-guard/" + Version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
 			Rates: configured.Rates,
 		},
 		Facts:   presence.Options{Lifetimes: configured.Lifetimes},
-		Cluster: live.Options{ForbiddenAfter: world.ForbiddenAfter, ForgoesForbidden: true},
-		Trust:   trust.Options{ForbiddenAfter: world.ForbiddenAfter},
+		Cluster: live.Options{ForbiddenAfter: environment.ForbiddenAfter, ForgoesForbidden: true},
+		Trust:   trust.Options{ForbiddenAfter: environment.ForbiddenAfter},
 	}, nil
 }
 
@@ -134,19 +134,19 @@ func (w *WorldFlags) AddFlags(flags *pflag.FlagSet) {
 }
 
 // Open reads the whole world. It is to be closed.
-func (w *WorldFlags) Open(ctx context.Context, io Streams) (*world.World, error) {
+func (w *WorldFlags) Open(ctx context.Context, io Streams) (*environment.World, error) {
 	return w.openWith(ctx, io, true)
 }
 
 // OpenMirrors is open for commands that need no images.
-func (w *WorldFlags) OpenMirrors(ctx context.Context, io Streams) (*world.World, error) {
+func (w *WorldFlags) OpenMirrors(ctx context.Context, io Streams) (*environment.World, error) {
 	return w.openWith(ctx, io, false)
 }
 
 // headroom is that of commands. A check of a release has some 20 MB in use.
 const headroom = 64 << 20
 
-func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*world.World, error) {
+func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*environment.World, error) {
 	options, err := w.Registries.Options()
 	if err != nil {
 		return nil, err
@@ -172,19 +172,19 @@ func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*wo
 	return open, nil
 }
 
-func (w *WorldFlags) openCluster(o world.Options, io Streams, of snapshot.Options) (*world.World, error) {
+func (w *WorldFlags) openCluster(o environment.Options, io Streams, of snapshot.Options) (*environment.World, error) {
 	if w.From == "" {
 		config, err := w.cluster.Config()
 		if err != nil {
 			return nil, err
 		}
-		return world.New(config, o)
+		return environment.New(config, o)
 	}
 	dump, err := ReadDump(w.From, io, of)
 	if err != nil {
 		return nil, err
 	}
-	return world.FromDump(dump, o), nil
+	return environment.FromDump(dump, o), nil
 }
 
 // ReadDump reads a dump, and says on standard error what of it could not be read.
