@@ -82,4 +82,4 @@ func isHarmless(o simulation.Obstacle) bool {
 }
 
 // maxObstacles is how many lines a finding has.
-const maxObstacles = 8
+const maxObstacles = 6

@@ -56,7 +56,8 @@ func oddities(t testing.TB, n int) (args []string, dump string) {
 		return clitest.Written(t, one.Name, all)
 	}
 	dump = written(archive.Files[0], archive.Files[1])
-	return append([]string{"check", "--from", dump, "-f", written(archive.Files[2], archive.Files[3])}, flags...), dump
+	cache := clitest.Written(t, "config.yaml", "apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\ncaches: [example.com/rh]\n")
+	return append([]string{"check", "--from", dump, "--config", cache, "-f", written(archive.Files[2], archive.Files[3])}, flags...), dump
 }
 
 // TestOddities: the answer about a cluster with all of these at once fits on two screens, and leaves out none of them. Of Windows nodes every
@@ -73,7 +74,7 @@ func TestOddities(t *testing.T) {
 	}
 	for _, want := range []string{
 		"is admitted", "not verified: Windows nodes, which run 12 images", "not judged: 12 hosted clusters", "12 objects do nothing", "12 scopes require nothing of any image in use",
-		"RescueMissing", "command toolbox", "have Kafka k", "see to CephCluster data", "and 7 more: spec.imageContentSources of this HostedCluster is not judged",
+		"RescueMissing", "command toolbox", "see to the upstream of the pull-through cache example.com", "have Kafka k", "see to CephCluster data", "and 7 more: spec.imageContentSources of this HostedCluster is not judged",
 		"will ask in this order: ", "pull and hold 12 images", "all pulled by tag",
 	} {
 		if !strings.Contains(got.Out, want) {
