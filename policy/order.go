@@ -50,8 +50,12 @@ func (p Plan) OrderNotes() []string {
 			continue
 		}
 		note := text.Line(fmt.Sprintf("%s has mirrors from %d objects, which nodes will ask in this order: %s", e.Source, n, text.Names(is, maxOrdered)))
-		if !slices.Contains(was, is[0]) {
+		added := slices.DeleteFunc(slices.Clone(is), func(m string) bool { return slices.Contains(was, m) })
+		switch {
+		case !slices.Contains(was, is[0]):
 			note += "; the first of them is new"
+		case len(added) > 0:
+			note += text.Line(fmt.Sprintf("; %s is behind others, and was not looked into", text.Names(added, maxNamed)))
 		}
 		notes = append(notes, note)
 	}

@@ -16,7 +16,7 @@ func TestOrderNotes(t *testing.T) {
 		want string
 	}{
 		"in front":               {idms("n", source, allow, "b.example.com/shop"), "b.example.com/shop, m.example.com/shop; the first"},
-		"behind":                 {idms("n", source, allow, "z.example.com/shop"), "m.example.com/shop, z.example.com/shop"},
+		"behind":                 {idms("n", source, allow, "z.example.com/shop"), "m.example.com/shop, z.example.com/shop; z.example.com/shop is behind others"},
 		"in front, as it asks":   {idms("a", source, allow, "z.example.com/shop", "m.example.com/shop"), "z.example.com/shop, m.example.com/shop; the first"},
 		"in both":                {idms("n", source, allow, "m.example.com/shop"), ""},
 		"the other kind of pull": {itms("n", source, allow, "z.example.com/shop"), "a.example.com/shop, z.example.com/shop"},
