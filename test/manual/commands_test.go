@@ -24,6 +24,7 @@ var others = strings.Fields("base64 bash cat cd chmod cp curl docker echo export
 
 // onlyOC are commands that oc has and kubectl has not, with the flags that it documents for them.
 var onlyOC = map[string][]string{
+	"adm must-gather":       nil,
 	"adm node-logs":         {"--role", "--path"},
 	"adm policy who-can":    nil,
 	"adm upgrade recommend": {"--version", "--accept"},
