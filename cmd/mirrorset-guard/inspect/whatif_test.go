@@ -206,7 +206,7 @@ func TestForeseenIsOnlyForCommands(t *testing.T) {
 			t.Fatalf("%v: %s", err, exit.Stderr)
 		}
 		if deps := string(out); !strings.Contains(deps, module+"review\n") || strings.Contains(deps, module+"review/whatif\n") {
-			t.Errorf("%s does not know package review, or knows foreseen", root)
+			t.Errorf("%s does not know package review, or knows whatif", root)
 		}
 	}
 }
