@@ -103,6 +103,6 @@ func (c Counts) AtOnce() string {
 }
 
 // followsObjects reports whether something in the cluster reads the objects from the API that MCO rejects.
-func (p Plan) followsObjects() bool {
-	return p.known != nil && p.known.Images.HasOtherPullers() && len(slices.Concat(p.change.Before.Objects, p.change.After.Objects)) > 0
+func (p ChangePlan) followsObjects() bool {
+	return p.known.Images.HasOtherPullers() && len(slices.Concat(p.change.Before.Objects, p.change.After.Objects)) > 0
 }

@@ -41,7 +41,7 @@ func manyImages(n, sources int) []Image {
 }
 
 // halfPresent has one half of the places of plan serve what runs, and the other nothing.
-func halfPresent(plan Plan) Facts {
+func halfPresent(plan ChangePlan) Facts {
 	f := Facts{}
 	for i, l := range plan.Locations() {
 		f[l] = []*Fact{{Presence: Present, Digest: running[0].Digest}, {Presence: Absent}}[i%2]
@@ -98,7 +98,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("sources=%d/every-image", sources), func(b *testing.B) {
 			for b.Loop() {
-				p := Plan{Total: known.Images.Len(), Added: added(c), site: siteOf(&known)}
+				p := ChangePlan{Plan: Plan{Total: known.Images.Len(), site: siteOf(&known)}, Added: added(c)}
 				p.Reroutes, p.Malformed = c.reroutes(c.resolve(known.InForce, false), &known, nil, &p.settings, known.Images.All())
 				p.setDepths()
 				p.Decide(facts)

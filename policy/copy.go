@@ -88,14 +88,14 @@ func CopyArguments(flags string, from, to mirrors.Location) string {
 	return fmt.Sprintf("%s docker://%s docker://%s", flags, from.Ref, to.Ref)
 }
 
-// Copies returns the copies to make before the images of v can be pulled, the most important first,
+// Copies returns the copies to make before its images can be pulled, the most important first,
 // each place once. It includes those with an Obstacle, and images that only history names. A verdict in
 // brief has none for most findings.
-func (v Verdict) Copies() []Copy {
+func (j Judgement) Copies() []Copy {
 	var copies []Copy
 	seen := map[string]int{}
-	for i := range v.Findings {
-		f := &v.Findings[i]
+	for i := range j.Findings {
+		f := &j.Findings[i]
 		c := f.Copy
 		if c == nil || f.Severity == Info && (f.Rule != ImportFails || !onlyHistory(f.Image)) {
 			continue
@@ -268,17 +268,15 @@ func (f *Finding) isCopied() bool { return f.Copy != nil && f.Copy.Obstacle == "
 // there are more, one command is shorter.
 const maxCopyCommands = 3
 
-// copyAll returns the command that copies what all denials lack, "" if there are few.
-func (v Verdict) copyAll(denials []Finding) string {
+// manyCopies reports whether denials are for so much that is to be copied that one command is shorter.
+func manyCopies(denials []Finding) bool {
 	copied := map[string]bool{}
 	for i := range denials {
 		if f := &denials[i]; f.isCopied() {
-			if copied[mirrors.OneSpelling(f.Copy.To.Ref)] = true; len(copied) > maxCopyCommands {
-				return v.command("sync")
-			}
+			copied[mirrors.OneSpelling(f.Copy.To.Ref)] = true
 		}
 	}
-	return ""
+	return len(copied) > maxCopyCommands
 }
 
 // withoutCopy returns f without the commands that copy its image.

@@ -21,7 +21,7 @@ func TestCopies(t *testing.T) {
 	unsigned.Copy.Attachments = []AttachmentCopy{{at("quay.io/b:s.sig"), mirrors.Location{Ref: "m.example.com/b:s.sig", Insecure: true}}}
 	ignored := missing("c:1", 0)
 	ignored.Severity = Info
-	v := Verdict{Findings: []Finding{missing("a:1", 5), unsigned, missing("b:1", 3), ignored, {Severity: Deny}}}
+	v := Judgement{Findings: []Finding{missing("a:1", 5), unsigned, missing("b:1", 3), ignored, {Severity: Deny}}}
 	copies := v.Copies()
 	if len(copies) != 2 || copies[0].To.Ref != "m.example.com/b:1" || copies[1].To.Ref != "m.example.com/a:1" {
 		t.Fatalf("copies of what is protected first, each place once: %+v", copies)
@@ -72,7 +72,7 @@ func TestMoves(t *testing.T) {
 		moves          bool
 	}{{"sha256:old", "sha256:new", true}, {"sha256:old", "sha256:old", false}, {"sha256:old", "", false}} {
 		found := at(row.mirror, row.source)
-		all, _ := plan.AllCopies(plan.Decide(found), found)
+		all, _ := plan.AllCopies(plan.Decide(found).Judgement, found)
 		if len(all) != 1 || all[0].Moves != row.moves {
 			t.Errorf("%+v: %+v", row, all)
 		}
@@ -110,7 +110,7 @@ func TestPartial(t *testing.T) {
 			found[l] = &Fact{Presence: row.signature, AsNodes: true}
 			l, _ = source.Signatures(sumA)
 			found[l] = &Fact{Presence: Present, AsNodes: true, Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sumA)}}}
-			verdict := shallower(NewPulls(withPolicies(objects...), Cluster{Images: NewImages(Image{dig, row.consumers})}, Settings{})).Decide(found)
+			verdict := shallower(NewPulls(withPolicies(objects...), Cluster{Images: NewImages(Image{dig, row.consumers})}, Settings{})).Judge(found)
 			copies := verdict.Copies()
 			if len(copies) != 1 || copies[0].Rule != row.rule || copies[0].Partial != row.partial {
 				t.Errorf("got %+v, want one of %s, with Partial %t", copies, row.rule, row.partial)
@@ -154,7 +154,7 @@ func TestSignedForAnyPod(t *testing.T) {
 				found[l] = &Fact{Presence: Present, AsNodes: true, Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sumA)}}}
 			}
 			standings := shallower(NewStanding(withPolicies(objects...), known, Settings{})).Standings(found)
-			verdict := shallower(NewPulls(withPolicies(objects...), known, Settings{})).Decide(found)
+			verdict := shallower(NewPulls(withPolicies(objects...), known, Settings{})).Judge(found)
 			var copies []*Copy
 			for _, s := range standings {
 				copies = append(copies, s.Finding.Copy)

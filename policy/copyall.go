@@ -8,8 +8,8 @@ import (
 
 // AllCopies returns Copies, and after them those of images that the mirrors have already: all that the mirrors
 // need to hold the images of the change. It takes an Undetermined image for one that they have.
-func (p Plan) AllCopies(v Verdict, facts Facts) (all []Copy, missing int) {
-	all = v.Copies()
+func (p Plan) AllCopies(j Judgement, facts Facts) (all []Copy, missing int) {
+	all = j.Copies()
 	missing = len(all)
 	seen := map[string]bool{}
 	for i := range all {

@@ -10,56 +10,82 @@ import (
 )
 
 // Decide judges p by the facts. It is a function of its arguments only.
-func (p Plan) Decide(facts Facts) Verdict { return p.DecideInBrief(facts, len(p.Reroutes)) }
+func (p ChangePlan) Decide(facts Facts) Verdict { return p.DecideInBrief(facts, len(p.Reroutes)) }
 
 // DecideInBrief is Decide for callers that report the first n findings only: if more images than that
 // are rerouted, only these findings have Detail and Remedy. For 100,000 images they take 40 MiB.
-func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
-	s := &p.settings
-	v := Verdict{
-		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
-		Brings:   len(p.Added) > 0 || p.ListsChanged || p.addsPolicies() || p.change.onlyPins(),
-		Deletes:  p.change.onlyDeletes(),
-		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(), RequiresNone: p.requiresNone(), OnlyPins: p.change.onlyPins(),
-		Standing: p.standing, Partial: len(p.Gaps) > 0 || p.site.isUnknown(),
+func (p ChangePlan) DecideInBrief(facts Facts, n int) Verdict {
+	j, brief := p.judge(facts, n)
+	for _, r := range changeRules {
+		j.Findings = append(j.Findings, r.find(p, p.settings, facts)...)
 	}
+	onlyPins := p.change.onlyPins()
+	v := Verdict{
+		Judgement: j,
+		Brings:    len(p.Added) > 0 || p.ListsChanged || p.addsPolicies() || onlyPins,
+		Deletes:   p.change.onlyDeletes(),
+		Unjudged:  p.unjudged, OnlySignatures: p.onlySignatures(), RequiresNone: p.requiresNone(), OnlyPins: onlyPins,
+	}
+	v.conclude(p.settings)
+	if brief {
+		p.settings.detail(v.Findings[:min(n, len(v.Findings))], p.byImage(), facts)
+	}
+	return v
+}
+
+// Judge judges the images of p, by routes in force, and says nothing of the configuration as a whole.
+func (p Plan) Judge(facts Facts) Judgement {
+	j := p.judgeInForce(facts)
+	p.settings.sort(j.Findings)
+	return j
+}
+
+// judgeInForce is judge for routes that do not change.
+func (p Plan) judgeInForce(facts Facts) Judgement {
+	j, _ := p.judge(facts, len(p.Reroutes))
+	said := map[string]string{}
+	for i := range j.Findings {
+		f := &j.Findings[i]
+		if said[f.Reason] == "" {
+			said[f.Reason] = inForce.Replace(f.Reason)
+		}
+		f.Reason = said[f.Reason]
+	}
+	return j
+}
+
+// judge judges the images of p. The findings are not sorted yet. If there are more than n images, it is brief: findings have no
+// Detail, Remedy and Copy.
+func (p Plan) judge(facts Facts, n int) (j Judgement, brief bool) {
+	s := &p.settings
+	j = Judgement{Counts: Counts{Total: p.Total, Malformed: len(p.Malformed)}, Partial: len(p.Gaps) > 0 || p.site.isUnknown()}
 	images := 0
 	for range p.byImage() {
 		images++
 	}
-	brief := images > n
+	brief = images > n
 	reasons := map[string]string{} // of 100,000 images it is mostly the same
 	for reroutes := range p.byImage() {
 		seen, findings := s.worst(reroutes, facts, brief)
-		v.Counts.Rerouted++
-		v.Results = append(v.Results, v.Counts.add(seen, findings))
+		j.Counts.Rerouted++
+		j.Results = append(j.Results, j.Counts.add(seen, findings))
 		for i := range findings {
 			f := &findings[i]
 			if brief {
 				f.Detail, f.Remedy, f.Copy = nil, nil, nil
-			}
-			if p.inForce {
-				f.Reason = inForce.Replace(f.Reason)
 			}
 			if _, known := reasons[f.Reason]; !known {
 				reasons[f.Reason] = f.Reason
 			}
 			f.Reason = reasons[f.Reason]
 		}
-		if v.Findings == nil && len(findings) > 0 {
-			v.Findings = make([]Finding, 0, images+roomForPlan) // more room is made by copying what there is
+		if j.Findings == nil && len(findings) > 0 {
+			j.Findings = make([]Finding, 0, images+roomForPlan) // more room is made by copying what there is
 		}
-		v.Findings = append(doubled(v.Findings, len(findings)), findings...)
+		j.Findings = append(doubled(j.Findings, len(findings)), findings...)
 	}
-	v.Counts.Tags, v.Counts.Builds = countAtOnce(p.Reroutes)
-	for _, r := range planRules {
-		v.Findings = append(v.Findings, r.find(p, facts)...)
-	}
-	v.conclude(*s)
-	if brief {
-		s.detail(v.Findings[:min(n, len(v.Findings))], p.byImage(), facts)
-	}
-	return v
+	j.Counts.Tags, j.Counts.Builds = countAtOnce(p.Reroutes)
+	return j, brief
 }
 
 // roomForPlan is room for the findings about the change as a whole.
@@ -100,7 +126,7 @@ func doubled[T any](s []T, n int) []T {
 }
 
 // WithForecast returns v with what the forecast's rules find.
-func (p Plan) WithForecast(v Verdict, f *Forecast) Verdict {
+func (p ChangePlan) WithForecast(v Verdict, f *Forecast) Verdict {
 	if f == nil {
 		return v
 	}

@@ -33,7 +33,7 @@ func idms(name, source string, policy configv1.MirrorSourcePolicy, locations ...
 	return o
 }
 
-func newPlan(c Change, known Cluster, s Settings) Plan { return NewOutline(c, known, s).Plan() }
+func newPlan(c Change, known Cluster, s Settings) ChangePlan { return NewOutline(c, known, s).Plan() }
 
 func set(objects ...mirrors.Object) mirrors.Set { return mirrors.Set{Objects: objects} }
 
@@ -51,10 +51,12 @@ func facts(lines ...string) Facts {
 	return f
 }
 
-// summary lists findings as "severity Rule".
-func summary(v Verdict) string {
+func (j Judgement) judged() Judgement { return j }
+
+// summary lists the findings of a verdict of any kind as "severity Rule".
+func summary(v interface{ judged() Judgement }) string {
 	var parts []string
-	for _, f := range v.Findings {
+	for _, f := range v.judged().Findings {
 		parts = append(parts, f.Severity.String()+" "+f.Rule)
 	}
 	return strings.Join(parts, ", ")
@@ -93,7 +95,7 @@ func TestNarrow(t *testing.T) {
 	images = append(images, Image{Ref: "quay.io/shop/cart" + digestA}) // not for a tag mirror
 	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local/q"))}, images, Settings{})
 	var got []string
-	for _, e := range Narrow(plan, f, plan.Added[0]) {
+	for _, e := range Narrow(plan.Plan, f, plan.Added[0]) {
 		got = append(got, e.Source+" -> "+strings.Join(e.Mirrors, ",")+" "+string(e.Policy))
 	}
 	want := []string{

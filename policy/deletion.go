@@ -7,30 +7,29 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
+// A DeletionPlan is the Plan of deleting something at registries.
+type DeletionPlan struct {
+	Plan
+	inForce mirrors.Set
+}
+
 // NewDeletion returns the plan of deleting something at registries, under set, the configuration in
 // force: it has the images for whose routes concerned holds, whether mirrors or their own sources are on
 // them. The routes stay as they are; facts tell of the deletion. Nothing counts as broken today, so that
-// no denial is weakened by it: see DecideDeletion.
+// no denial is weakened by it: see Decide.
 //
 // Nodes that do not have the objects in force yet pull by what they have (Cluster.Current), and so each
 // of their routes has a Reroute of its own. So have those of builds, imports and pull-through, and those by later, the
 // configuration as it will be one day; it may be set itself.
-func NewDeletion(set, later mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
-	p := newPulls(set, later, known, s, concerned)
+func NewDeletion(set, later mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) DeletionPlan {
+	p := DeletionPlan{newPulls(set, later, known, s, concerned), set}
 	p.raiseDepths(mirrors.DepthManifest)
 	return p
 }
 
 // HasMirror reports whether is holds of a mirror in force, as an entry writes it.
-func (p Plan) HasMirror(is func(string) bool) bool {
-	for _, entries := range p.entries {
-		for _, e := range entries {
-			if slices.ContainsFunc(e.Mirrors, is) {
-				return true
-			}
-		}
-	}
-	return false
+func (p DeletionPlan) HasMirror(is func(string) bool) bool {
+	return slices.ContainsFunc(p.inForce.Entries(), func(e mirrors.Entry) bool { return e.HasMirror() && slices.ContainsFunc(e.Mirrors, is) })
 }
 
 // NewPulls returns the plan of pulling all images of known under set, the configuration in force, on nodes
@@ -44,10 +43,6 @@ func NewPulls(set mirrors.Set, known Cluster, s Settings) Plan {
 
 func newPulls(set, later mirrors.Set, known Cluster, s Settings, concerned func(*mirrors.Route) bool) Plan {
 	p := newInForce(set, &known, s)
-	if len(p.Gaps) > 0 {
-		p.Unseen = UnseenMoved
-	}
-	p.unjudged = len(p.routes) == 0
 	if !later.Equal(set) {
 		known := known
 		known.InForce, known.Current = nil, nil
@@ -144,13 +139,13 @@ func (p *Plan) raiseDepths(least mirrors.Depth) {
 	}
 }
 
-// DecideDeletion returns what a deletion brings about: the findings of p, of NewDeletion, by the facts after it that are not
+// Decide returns what a deletion brings about: the findings of p, of NewDeletion, by the facts after it that are not
 // those by the facts of today. Findings about unread or unjudged parts of the cluster remain.
 //
 // Each route is compared with itself, as faults of another one say nothing about it. A finding of today on the very
 // same route is none of the deletion only if that takes nothing from it: takes reports whether something of an image
 // is taken, or may be, from a place. An index that lacks a part today may lose another one.
-func (p Plan) DecideDeletion(today, after Facts, takes func(*mirrors.PullSource) bool) []Finding {
+func (p DeletionPlan) Decide(today, after Facts, takes func(*mirrors.PullSource) bool) []Finding {
 	s := &p.settings
 	var findings []Finding
 	for reroutes := range p.byImage() {
@@ -175,8 +170,8 @@ func (p Plan) DecideDeletion(today, after Facts, takes func(*mirrors.PullSource)
 		}
 		findings = append(findings, worst...)
 	}
-	for _, r := range planRules {
-		findings = append(findings, r.find(p, after)...)
+	for _, r := range deletionRules {
+		findings = append(findings, r.find(p.Plan, *s, after)...)
 	}
 	s.sort(findings)
 	return findings

@@ -26,10 +26,7 @@ const (
 //
 // For most images it is enough that a registry serves the manifest. Where more depends on it,
 // the config that it names is looked up, too: for protected images, and where only mirrors are
-// left. Blobs are looked up as the settings say. For a tag the
-// platforms are looked up as well, in a second step, and only where they may differ from
-// those of the image that runs: see wantsPlatforms. The standing verification has no old
-// place to compare them with.
+// left. Blobs are looked up as the settings say.
 //
 // A fact that was found at one depth says nothing about another, as the two Locations
 // differ.
@@ -41,6 +38,15 @@ func (p *Plan) setDepths() {
 	p.order = p.settings.rank(p.Reroutes)
 }
 
+// comparePlatforms has the platforms of tags looked up as well, in a second step, and only where they may differ from
+// those of the image that runs: see wantsPlatforms. Only a change has an old place to compare them with.
+func (p *ChangePlan) comparePlatforms() {
+	for k := range p.Reroutes {
+		r := &p.Reroutes[k]
+		r.platforms = r.Puller == mirrors.Nodes && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
+	}
+}
+
 // setDepth is setDepths for one image. An image that is not rerouted is looked up as by the standing
 // verification, whose answers then serve.
 func (p *Plan) setDepth(r *Reroute) {
@@ -50,7 +56,6 @@ func (p *Plan) setDepth(r *Reroute) {
 			*other = atDepth(*other, depth)
 		}
 	}
-	r.platforms = p.entries == nil && r.Puller == mirrors.Nodes && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
 	r.site, r.readers = p.site, p.read
 	r.onePlatform = len(p.site.platforms) == 1
 	r.protected = p.settings.IsProtected(r.Image)

@@ -36,13 +36,24 @@ func isWindows(platform string) bool { return strings.HasPrefix(platform, window
 
 const hostedClusterKind = "HostedCluster"
 
-// ElsewhereNotes names the nodes for which a change of mirrors, or the mirrors in force, were not judged, as they get theirs by
+// ElsewhereNotes names the nodes for which a change of mirrors was not judged, as they get theirs by
 // other rules than the Machine Config Operator's.
-func (p Plan) ElsewhereNotes() []string {
-	keeps := (mirrors.Set{Objects: p.change.Before.Objects}).Equal(mirrors.Set{Objects: p.change.After.Objects})
-	if p.standing && len(p.entries) == 0 || !p.standing && keeps {
+func (p ChangePlan) ElsewhereNotes() []string {
+	if (mirrors.Set{Objects: p.change.Before.Objects}).Equal(mirrors.Set{Objects: p.change.After.Objects}) {
 		return nil
 	}
+	return p.elsewhere()
+}
+
+// ElsewhereNotes is that of a ChangePlan for the mirrors in force.
+func (p StandingPlan) ElsewhereNotes() []string {
+	if len(p.entries) == 0 {
+		return nil
+	}
+	return p.elsewhere()
+}
+
+func (p Plan) elsewhere() []string {
 	onWindows, hosted := 0, map[string]bool{}
 	for img := range p.known.Images.All() {
 		onWindows += b2i(p.site.runOnWindows(img.Consumers))

@@ -95,9 +95,9 @@ type Forecaster struct {
 const recently = 30 * time.Minute
 
 // Forecast returns what the change does to the nodes, given the facts about registries; nil if no nodes
-// are known, or p is not the plan of a change.
-func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
-	if p.rollout == nil || len(p.rollout.Nodes) == 0 || p.unjudged {
+// are known.
+func (p ChangePlan) Forecast(facts Facts, by Forecaster) *Forecast {
+	if p.known.Rollout == nil || len(p.known.Rollout.Nodes) == 0 || p.unjudged {
 		return nil
 	}
 	step := rollout.Step{
@@ -105,17 +105,17 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 		BeforeRejected: p.RejectedBefore != nil, AfterRejected: p.Rejected != nil,
 	}
 	f := &Forecast{
-		Forecast: rollout.NewForecast(*p.rollout, step.Decisions(p.rollout.Conditions())),
+		Forecast: rollout.NewForecast(*p.known.Rollout, step.Decisions(p.known.Rollout.Conditions())),
 		Pins:     p.pinPulls(facts),
 		now:      by.Now,
 	}
-	f.Unknown = slices.DeleteFunc(slices.Clone(p.rollout.Unknown), func(resource string) bool { return !f.restsOn(resource) })
+	f.Unknown = slices.DeleteFunc(slices.Clone(p.known.Rollout.Unknown), func(resource string) bool { return !f.restsOn(resource) })
 	if f.Drains() {
 		f.Recent = p.change.recent(by.Now)
-		f.simulate(p, facts, by)
+		f.simulate(p.Plan, facts, by)
 	}
 	for _, r := range forecastRules {
-		f.Findings = append(f.Findings, r.find(p, f)...)
+		f.Findings = append(f.Findings, r.find(p.Plan, f)...)
 	}
 	return f
 }
@@ -147,7 +147,7 @@ func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
 		return
 	}
 	f.pulls = p.pulls(facts)
-	result := simulation.Run(simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, OwnPolicies: p.ownPolicies(), Now: by.Now, Stop: by.Stop})
+	result := simulation.Run(simulation.Input{Cluster: *p.known.Rollout, Forecast: f.Forecast, Pull: f.pulls.pull, OwnPolicies: p.ownPolicies(), Now: by.Now, Stop: by.Stop})
 	f.Simulation = &result
 	f.countMoved(result.Moved)
 }

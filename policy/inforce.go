@@ -11,10 +11,9 @@ import (
 
 // newInForce returns the plan of set, the configuration in force, with the routes of all nodes and no Reroutes yet.
 func newInForce(set mirrors.Set, known *Cluster, s Settings) Plan {
-	p := Plan{Total: known.Images.Len(), settings: s.forNoChange(), known: known, entries: bySource(set), site: siteOf(known), inForce: true}
+	p := Plan{Total: known.Images.Len(), settings: s.forNoChange(), known: known, site: siteOf(known)}
 	var unread []Gap
 	p.routes, p.Rejected, unread = routesInForce(set, known)
-	p.RejectedBefore = p.Rejected
 	p.Gaps = slices.Concat(known.Gaps, known.unreadConfigs(), unread)
 	return p
 }

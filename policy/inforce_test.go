@@ -90,7 +90,7 @@ func TestMendingWithGaps(t *testing.T) {
 // The standing verification looks where nodes look.
 func TestStandingOfApplied(t *testing.T) {
 	p := shallower(NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), Cluster{Images: NewImages([]Image{{tag, running}}...)}, Settings{}))
-	if got := p.StandingLookups(nil); len(got) != 1 || got[0].Ref != "m.local/x:1" {
+	if got := p.Lookups(nil); len(got) != 1 || got[0].Ref != "m.local/x:1" {
 		t.Errorf("lookups %v", got)
 	}
 }
@@ -118,20 +118,17 @@ func TestInForceUnread(t *testing.T) {
 		"nothing is rejected":                         {set(itms("one", "quay.io", allow, "m.local")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for of, findings := range map[string][]Finding{
-				"deletion": shallower(NewDeletion(tt.set, tt.set, known, Settings{}, all)).DecideDeletion(here, here, none),
-				"pulls":    shallower(NewPulls(tt.set, known, Settings{})).Decide(here).Findings,
-			} {
-				denied := slices.ContainsFunc(findings, func(f Finding) bool {
-					return f.Rule == InventoryStale && f.Severity == Deny && slices.Equal(f.Remedy, []string{ReadMachineConfigs})
-				})
-				if denied != tt.unknown {
-					t.Errorf("%s: denied: %v: %+v", of, denied, findings)
-				}
+			findings := shallower(NewDeletion(tt.set, tt.set, known, Settings{}, all)).Decide(here, here, none)
+			denied := slices.ContainsFunc(findings, func(f Finding) bool {
+				return f.Rule == InventoryStale && f.Severity == Deny && slices.Equal(f.Remedy, []string{ReadMachineConfigs})
+			})
+			if denied != tt.unknown {
+				t.Errorf("deletion: denied: %v: %+v", denied, findings)
 			}
-			standing := NewStanding(tt.set, known, Settings{})
-			if got := len(standing.Gaps) > 0; got != tt.unknown {
-				t.Errorf("standing: gaps %v", standing.Gaps)
+			for of, plan := range map[string]Plan{"standing": NewStanding(tt.set, known, Settings{}).Plan, "pulls": NewPulls(tt.set, known, Settings{})} {
+				if got := len(plan.Gaps) > 0; got != tt.unknown {
+					t.Errorf("%s: gaps %v", of, plan.Gaps)
+				}
 			}
 		})
 	}

@@ -21,89 +21,25 @@ const (
 	maxReasonList = 10  // reasons for which a configuration is invalid
 )
 
-// Message explains to the person who asked for the change why subject ("ImageTagMirrorSet
-// apps") is denied: the faults, the images and their users, what was looked up and what to do. It gives
-// the worst findings in full and counts the others. It is "" for an admission.
-func (v Verdict) Message(subject string) string {
-	if v.Allowed {
-		return ""
-	}
-	var b strings.Builder
-	v.writeDenial(&b, text.Line(subject), maxDetailed)
-	b.WriteString("\nNothing was changed. For the full list: " + v.command("check"))
-	return b.String()
-}
-
-// command returns a command of the program that is about the same change.
-func (v Verdict) command(name string) string {
-	switch {
-	case v.Standing:
-		return "mirrorset-guard " + name
-	case v.Deletes:
-		return "mirrorset-guard " + name + " -f FILE --delete"
-	}
-	return "mirrorset-guard " + name + " -f FILE"
-}
-
-// Report gives every finding, warnings included, in the words of Message and
-// Warnings.
-func (v Verdict) Report(subject string) string {
-	var b strings.Builder
-	v.writeAnswer(&b, text.Line(subject), len(v.Findings))
-	if atOnce := v.Counts.AtOnce(); atOnce != "" {
-		fmt.Fprintf(&b, "\nAt once: %s.\n", atOnce)
-	}
-	if warned := v.withSeverity(Warn); len(warned) > 0 {
-		fmt.Fprintf(&b, "\nWarnings:\n")
-		for i, f := range warned {
-			fmt.Fprintf(&b, "\n%d. ", i+1)
-			writeFinding(&b, f)
-		}
-	}
-	return b.String()
-}
-
-// Summary gives the verdict in the sentence that Report begins with.
-func (v Verdict) Summary(subject string) string {
-	var b strings.Builder
-	v.writeAnswer(&b, text.Line(subject), 0)
-	sentence, _, _ := strings.Cut(b.String(), "\n")
-	return sentence
-}
-
-func (v Verdict) writeAnswer(b *strings.Builder, subject string, limit int) {
-	switch {
-	case !v.Allowed, v.Waived():
-		v.writeDenial(b, subject, limit)
-	case v.Unjudged:
-		fmt.Fprintf(b, "%s is admitted: %s.\n", subject, v.unjudged())
-	case v.Standing:
-		fmt.Fprintf(b, "%s %s %s of %s: %s.\n", subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.served())
-	default:
-		fmt.Fprintf(b, "%s is admitted: it %s %s of %s, %s%s.\n",
-			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed})
-	}
-}
-
-func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
-	denials := v.withSeverity(Deny)
-	whole := ofConfiguration(denials)
-	if len(denials) == 0 { // the zero Verdict, which was never decided
-		fmt.Fprintf(b, "%s is refused because there is no verdict.\n", subject)
+// writeFaults says after head, which names the subject, what its denials are, and how many images they are about: why. It gives
+// the first limit in full. Sync is the command that copies what mirrors lack.
+func (j Judgement) writeFaults(b *strings.Builder, head, why, sync string, limit int) {
+	denials := j.withSeverity(Deny)
+	if whole := ofConfiguration(denials); len(whole) == len(denials) {
+		fmt.Fprintf(b, "%s: %s.\n", head, text.Line(whole[0].Reason))
+		lines := convert.Each(whole, func(f Finding) string { return f.Rule + ": " + text.Line(strings.Join(f.Detail, "; ")) })
+		writeLines(b, text.First(lines, maxReasonList, ""))
+		fmt.Fprintf(b, "To do: %s.\n", whole[0].Remedy[0])
 		return
 	}
-	if len(whole) == len(denials) {
-		v.writeInvalid(b, subject, whole)
-		return
-	}
-	fmt.Fprintf(b, "%s %s: %s.\n", subject, v.answer(), v.lost(denials))
-	copyAll := v.copyAll(denials)
+	fmt.Fprintf(b, "%s: %s.\n", head, why)
+	together := manyCopies(denials)
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		if limit == maxDetailed {
 			f.Detail = text.First(f.Detail, maxPlaces, "place")
 		}
-		if copyAll != "" {
+		if together {
 			f = f.withoutCopy()
 		}
 		writeFinding(b, f)
@@ -111,95 +47,38 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 	if limit < len(denials) {
 		writeRest(b, denials[limit:])
 	}
-	if copyAll != "" {
-		fmt.Fprintf(b, "\nTo copy to the mirrors what they lack: %s\n", copyAll)
+	if together {
+		fmt.Fprintf(b, "\nTo copy to the mirrors what they lack: %s\n", sync)
 	}
-	v.writeProgress(b)
-	v.writeBlockedBy(b)
-}
-
-// writeBlockedBy says which setting would let the change pass, if neither a protected namespace
-// nor the cluster itself blocks it.
-func (v Verdict) writeBlockedBy(b *strings.Builder) {
-	switch n := len(v.BlockedBy); {
-	case n == 1:
-		ns := v.BlockedBy[0]
-		fmt.Fprintf(b, "\nOnly images in namespace %s block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.\n", ns, ns)
-	case n > 1:
-		fmt.Fprintf(b, "\nOnly images in namespaces %s block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.\n",
-			text.Names(v.BlockedBy, maxConsumers))
+	if j.Counts.Pending > 0 {
+		fmt.Fprintf(b, "\n%s of %s looked up when time was up; the others follow. Apply again in 10 s.\n",
+			text.Number(j.Counts.Rerouted-j.Counts.Pending), text.Number(j.Counts.Rerouted))
 	}
 }
 
-// lost says how many images denials are about. Images that no node can parse do not count as
-// rerouted.
-func (v Verdict) lost(denials []Finding) string {
-	rerouted, moved, malformed := map[string]bool{}, map[string]bool{}, 0
-	for _, f := range denials {
-		switch {
-		case f.Image.Ref == "":
-		case f.Rule == MalformedReference:
-			malformed++
-		case f.Moved:
-			moved[f.Image.Ref] = true
-		default:
-			rerouted[f.Image.Ref] = true // the forecast may object to one that is denied already
+// writeWarnings gives every warning in full.
+func (j Judgement) writeWarnings(b *strings.Builder) {
+	for i, f := range j.withSeverity(Warn) {
+		if i == 0 {
+			fmt.Fprintf(b, "\nWarnings:\n")
 		}
-	}
-	switch again := text.Plural(len(moved), "image that it leaves on its route", "images that it leaves on their routes") + " could not be pulled again"; {
-	case len(rerouted) == 0 && len(moved) > 0:
-		return "it drains nodes, and " + again
-	case len(moved) > 0:
-		return v.lostOf(rerouted) + "; it drains nodes, and " + again
-	case len(rerouted) == 0:
-		return text.Plural(malformed, "reference", "references") + " could not be parsed by any node"
-	default:
-		return v.lostOf(rerouted)
+		fmt.Fprintf(b, "\n%d. ", i+1)
+		writeFinding(b, f)
 	}
 }
 
-// served counts the images in force that nodes verifiably get, and the others by their faults.
-func (v Verdict) served() string {
-	served, fail := v.verified(), 0
-	for _, r := range v.Results {
-		if r == ResultFails || r == ResultFailsAlready {
-			fail++
-		}
+// verified counts the images that nodes verifiably get, of those that are rerouted.
+func (j Judgement) verified() string {
+	switch c := j.Counts; {
+	case c.Rerouted == 0:
+		return "so there was nothing to verify"
+	case j.Partial: // there may be others
+	case c.Rerouted == c.Verified:
+		return "all verified"
+	case c.Rerouted == c.Assumed:
+		return "all assumed"
 	}
-	if fail > 0 {
-		served += ", " + text.Number(fail) + " not there as nodes need it"
-	}
-	if v.Counts.Unverified > 0 {
-		served += fmt.Sprintf(", %s that could not be looked up", text.Number(v.Counts.Unverified))
-	}
-	return served
-}
-
-func (v Verdict) lostOf(rerouted map[string]bool) string {
-	which := "it reroutes"
-	switch {
-	case v.OnlySignatures:
-		which = "whose signature policy it changes"
-	case v.OnlyPins:
-		which = "that it pins"
-	}
-	which = outOf(len(rerouted), v.Counts.Rerouted) + " " + which
-	if v.Standing {
-		return which + " could not be pulled safely"
-	}
-	return which + " could not be pulled safely afterwards"
-}
-
-// does is what a change does to images, before their number.
-func (v Verdict) does() string {
-	switch {
-	case v.OnlySignatures:
-		return "changes the signature policy of"
-	case v.OnlyPins:
-		return "pins"
-	default:
-		return "reroutes"
-	}
+	return j.Counts.AssumedToo() + text.Number(j.Counts.Verified) + " verified"
 }
 
 // outOf says "2 of the 5 images", or that it is all of them.
@@ -216,45 +95,14 @@ func outOf(n, all int) string {
 	}
 }
 
-// doesNone says that a change concerns no image.
-func (v Verdict) doesNone() string {
-	switch all := v.Counts.Total; {
-	case v.OnlyPins:
-		return "pins no image that is new to a pool"
-	case all == 0 && v.OnlySignatures:
-		return "changes the signature policy of nothing because no image is known to be in use"
-	case all == 0:
-		return "reroutes nothing because no image is known to be in use"
-	case all == 1 && v.OnlySignatures:
-		return "does not change the signature policy of the one image in use"
-	case all == 1:
-		return "does not reroute the one image in use"
-	default:
-		return fmt.Sprintf("%s none of the %s in use", v.does(), text.Count(all, "image"))
-	}
-}
-
-// moved says what was verified of the images that a change does not reroute.
-func (v Verdict) moved() string {
-	c := v.Counts
-	switch verified := c.Moved - c.MovedLost - c.MovedOpen - c.MovedAssumed; {
-	case c.Moved == 0:
-		return ": nothing was verified"
-	case verified == c.Moved && !v.Partial:
-		return fmt.Sprintf("; %s that drains move: all verified", text.Count(c.Moved, "image"))
-	default:
-		return fmt.Sprintf("; %s that drains move: %s verified", text.Count(c.Moved, "image"), text.Number(verified))
-	}
-}
-
-// unjudged says that it is not known which images are rerouted.
-func (v Verdict) unjudged() string {
-	return fmt.Sprintf("which of %s it reroutes is not known, and nothing was verified", text.Count(v.Counts.Total, "image"))
+// unparsed says that denials are about references alone.
+func unparsed(n int) string {
+	return text.Plural(n, "reference", "references") + " could not be parsed by any node"
 }
 
 // withSeverity returns the findings of one severity, in order. They must not be changed.
-func (v Verdict) withSeverity(s Severity) []Finding {
-	return only(v.Findings, func(f *Finding) bool { return f.Severity == s })
+func (j Judgement) withSeverity(s Severity) []Finding {
+	return only(j.Findings, func(f *Finding) bool { return f.Severity == s })
 }
 
 func ofConfiguration(findings []Finding) []Finding {
@@ -279,13 +127,6 @@ func only(findings []Finding, wanted func(*Finding) bool) []Finding {
 		}
 	}
 	return found
-}
-
-func (v Verdict) writeInvalid(b *strings.Builder, subject string, findings []Finding) {
-	fmt.Fprintf(b, "%s %s: %s.\n", subject, v.answer(), text.Line(findings[0].Reason))
-	lines := convert.Each(findings, func(f Finding) string { return f.Rule + ": " + text.Line(strings.Join(f.Detail, "; ")) })
-	writeLines(b, text.First(lines, maxReasonList, ""))
-	fmt.Fprintf(b, "To do: %s.\n", findings[0].Remedy[0])
 }
 
 func writeLines(b *strings.Builder, lines []string) {
@@ -322,6 +163,18 @@ func writeFinding(b *strings.Builder, f Finding) {
 	}
 }
 
+// exemptLine is the line about the exemptions of f; "" if there are none.
+func exemptLine(f Finding) string {
+	switch len(f.Exemptions) {
+	case 0:
+		return ""
+	case 1:
+		return "no denial because of the exemption " + text.Line(f.Exemptions[0])
+	default:
+		return "no denial because of the exemptions " + text.Names(f.Exemptions, maxConsumers)
+	}
+}
+
 // writeRest counts the remaining findings by rule and namespace.
 func writeRest(b *strings.Builder, rest []Finding) {
 	fmt.Fprintf(b, "\nAnd %s more:\n", text.Number(len(rest)))
@@ -334,14 +187,6 @@ func writeRest(b *strings.Builder, rest []Finding) {
 		lines = append(lines, g.rule+": "+of)
 	}
 	writeLines(b, text.First(lines, maxGroups, "rule"))
-}
-
-func (v Verdict) writeProgress(b *strings.Builder) {
-	if v.Counts.Pending == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n%s of %s looked up when time was up; the others follow. Apply again in 10 s.\n",
-		text.Number(v.Counts.Rerouted-v.Counts.Pending), text.Number(v.Counts.Rerouted))
 }
 
 type group struct {
@@ -389,51 +234,6 @@ func namespaces(findings []*Finding, limit int) string {
 		parts = append(parts, fmt.Sprintf("%s %s", text.Line(ns), text.Number(counts[ns])))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Warnings returns the warnings that go with the answer about subject, denied or not: a
-// summary of what the change does, then a line for each rule that warns, of at most 120 runes
-// each.
-func (v Verdict) Warnings(subject string) []string {
-	if v.Mode == ModeAudit {
-		return nil
-	}
-	var warnings []string
-	switch {
-	case !v.Allowed:
-	case v.Waived():
-		warnings = v.waivedWarnings(subject)
-	case v.Unjudged:
-		warnings = append(warnings, cut(subject+": "+v.unjudged()))
-	case v.Counts.Rerouted > 0:
-		warnings = append(warnings, cut(fmt.Sprintf("%s %s %s of %s: %s",
-			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())))
-	case v.Brings: // silence would read as if something had been verified
-		warnings = append(warnings, cut(fmt.Sprintf("%s %s%s", subject, v.doesNone(), v.moved())))
-	}
-	if atOnce := v.Counts.AtOnce(); atOnce != "" && v.Allowed {
-		warnings = append(warnings, cut("At once: "+atOnce))
-	}
-	warnings = append(warnings, v.exemptionWarnings()...)
-	for _, g := range groupByRule(v.notExempt(Warn)) {
-		warnings = append(warnings, warning(g))
-	}
-	return warnings
-}
-
-func (v Verdict) verified() string {
-	switch {
-	case v.Counts.Rerouted == 0:
-		return "so there was nothing to verify"
-	case v.OnlySignatures && v.RequiresNone && v.Counts.Rerouted == v.Counts.Verified:
-		return "requires no signature of any"
-	case v.Partial: // there may be others
-	case v.Counts.Rerouted == v.Counts.Verified:
-		return "all verified"
-	case v.Counts.Rerouted == v.Counts.Assumed:
-		return "all assumed"
-	}
-	return v.Counts.AssumedToo() + text.Number(v.Counts.Verified) + " verified"
 }
 
 func warning(g group) string {

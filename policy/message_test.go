@@ -88,7 +88,7 @@ func TestHostileReference(t *testing.T) {
 	}
 	texts := func(f Finding) (all []string) {
 		for _, f.Severity = range []Severity{Deny, Warn} {
-			v := Verdict{Allowed: f.Severity < Deny, Findings: []Finding{f}, Counts: Counts{Total: 1, Rerouted: 1}}
+			v := Verdict{Judgement: Judgement{Findings: []Finding{f}, Counts: Counts{Total: 1, Rerouted: 1}}, Allowed: f.Severity < Deny}
 			all = append(append(all, v.Message("X"), v.Report("X")), v.Warnings("X")...)
 		}
 		return all

@@ -26,7 +26,7 @@ func mirroredBy(e mirrors.Entry) mirrored {
 // where that adds to the mirrors or puts them in another order. No object shows it: the mirrors of a source are put in an
 // order in which those of each object stay in theirs, by their names where that leaves a choice (mergedMirrorSets and
 // topoGraph of openshift/runtime-utils, pkg/registries).
-func (p Plan) OrderNotes() []string {
+func (p ChangePlan) OrderNotes() []string {
 	before, after := p.routes[0].before, p.routes[0].after
 	if len(p.Added) == 0 || before == nil || after == nil {
 		return nil

@@ -38,7 +38,7 @@ func (p *Plan) imageSize(ref string, facts Facts) (size, counted int64) {
 // much as its allocatable ephemeral storage less minFree (checkNodeAllocatableStorage and checkImagePayloadStorage,
 // pinned_image_set.go:437). It counts a layer that images share once, so that only the largest image proves that, on a
 // node that certainly lacks it; all that a node does not list warn. Unknown nodes or sizes prove nothing.
-func (p *Plan) tooLargeToPin(set, was *mcfgv1.PinnedImageSet, nodes []*corev1.Node, facts Facts) []Finding {
+func (p *ChangePlan) tooLargeToPin(set, was *mcfgv1.PinnedImageSet, nodes []*corev1.Node, facts Facts) []Finding {
 	var least *corev1.Node
 	var worst struct{ room, largest, all int64 }
 	proved := false
@@ -87,7 +87,7 @@ func listsImage(node *corev1.Node, ref string) bool {
 
 // lacks reports whether a node certainly does not hold an image that it does not list: it lists all that it has, or nothing but new pins
 // needs the image.
-func (p *Plan) lacks(node *corev1.Node, ref string) bool {
+func (p *ChangePlan) lacks(node *corev1.Node, ref string) bool {
 	if n := len(node.Status.Images); n > 0 && n < maxListedImages {
 		return true
 	}
@@ -101,8 +101,8 @@ func (p *Plan) lacks(node *corev1.Node, ref string) bool {
 const maxListedImages = 50
 
 // pinPulls says which nodes pull what for the PinnedImageSets of the change, "" for none.
-func (p *Plan) pinPulls(facts Facts) string {
-	placed := newPinPlacements(p.rollout)
+func (p *ChangePlan) pinPulls(facts Facts) string {
+	placed := newPinPlacements(p.known.Rollout)
 	before := map[pin]bool{}
 	for _, s := range pinnedSetsOf(p.change.Before) {
 		for _, pool := range placed.pools(s) {
@@ -128,7 +128,7 @@ func (p *Plan) pinPulls(facts Facts) string {
 				}
 			}
 		}
-		if nodes := len(p.rollout.PinNodes(pool)); len(images) > 0 && nodes > 0 {
+		if nodes := len(p.known.Rollout.PinNodes(pool)); len(images) > 0 && nodes > 0 {
 			parts = append(parts, fmt.Sprintf("has %s of pool %s pull and hold %s (%s)", text.Count(nodes, "node"), pool.Name, text.Count(len(images), "image"), pulledSize(size, unknown)))
 		}
 	}

@@ -50,29 +50,44 @@ type Cluster struct {
 	pins map[string]bool
 }
 
-// A Plan holds the effects of a change, and the settings by which it is judged.
+// A Plan holds the routes that images take, and the settings by which they are judged. Images of a release have
+// no more (NewPulls); see ChangePlan, StandingPlan and DeletionPlan for the others.
 type Plan struct {
 	// Reroutes are sorted by the references of their images.
 	Reroutes []Reroute
-	// Malformed are images whose references no node can parse. Their pulls fail before and
-	// after the change, whatever the mirrors.
+	// Malformed are images whose references no node can parse. Their pulls fail
+	// whatever the mirrors.
 	Malformed []Image
 	// Total is the number of images that were compared.
 	Total int
-	// Gaps are those of the Cluster, Unseen is what the change does to images that may
-	// have come there.
-	Gaps   []Gap
+	// Gaps are those of the Cluster, with what is not known of the routes.
+	Gaps []Gap
+	// Rejected says why MCO does not, or would not, apply the configuration; nil if it does.
+	Rejected *mirrors.Rejection
+
+	known  *Cluster
+	routes []poolRoutes // of each variant
+	site   *nodeSite
+	read   Readers
+	// settings are those that hold for the question.
+	settings Settings
+	order    []int // see ranking
+}
+
+// A ChangePlan is the Plan of a change.
+type ChangePlan struct {
+	Plan
+	// Unseen is the effect of the change on images that may have come where there are Gaps.
 	Unseen Unseen
 	// Added are the entries of mirror objects that the change brings or alters.
 	Added []mirrors.Entry
 	// ListsChanged is set if the change alters the registry lists.
 	ListsChanged bool
-	// Rejected says why MCO would not apply the new configuration, RejectedBefore why it
-	// does not apply the one in force; nil if it does. Where Rejected has a reason that
-	// RejectedBefore lacks, no route changes, and Reroutes is empty unless the settings admit
+	// RejectedBefore says why MCO does not apply the configuration in force; nil if it does. Where Rejected has a
+	// reason that RejectedBefore lacks, no route changes, and Reroutes is empty unless the settings admit
 	// the change all the same. In that case, and where MCO is stuck and stays so for the same
 	// reasons, Reroutes are what the change will do once the configuration is repaired.
-	Rejected, RejectedBefore *mirrors.Rejection
+	RejectedBefore *mirrors.Rejection
 	// BeforeUnknown is set where MCO rejects the configuration in force, the change repairs
 	// it, and what nodes have in the meantime is not known. Reroutes are then all images that
 	// the new configuration covers or the change to the objects affects.
@@ -81,20 +96,9 @@ type Plan struct {
 	// if it is known, or if the change does not alter them.
 	UnknownCAs []string
 
-	change  Change
-	rollout *rollout.Cluster // of a change
-	known   *Cluster
-	routes  []poolRoutes // of each variant
-	site    *nodeSite
-	read    Readers
-	// settings are those that hold for the change.
-	settings Settings
-	order    []int                      // see ranking
-	unjudged bool                       // whether the new configuration has no routes
-	shrinks  bool                       // see resolution.shrinksTooMuch
-	standing bool                       // whether it is of NewStanding
-	inForce  bool                       // whether the routes are those in force, and not of a change
-	entries  map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
+	change   Change
+	unjudged bool // whether the new configuration has no routes
+	shrinks  bool // see resolution.shrinksTooMuch
 }
 
 // An Outline is a change with its tables, from which a Plan is made. It takes little memory.
@@ -128,12 +132,11 @@ func (o Outline) Touched(most int) (n int) {
 
 // Plan compares the routes of the cluster's images before and after the change. If MachineConfigs
 // put different files on the nodes of different pools, it does so for each variant.
-func (o Outline) Plan() Plan {
+func (o Outline) Plan() ChangePlan {
 	c, known, s := o.change, o.known, o.settings
-	p := Plan{
-		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
-		known: &known, site: siteOf(&known),
-		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
+	p := ChangePlan{
+		Plan:   Plan{Total: known.Images.Len(), Gaps: known.Gaps, settings: s, known: &known, site: siteOf(&known)},
+		change: c, Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
 	p.site.insecure, p.site.never = c.After.Registries.InsecureRegistries, neverContact(c.After)
 	for k, variant := range o.variants {
@@ -159,6 +162,7 @@ func (o Outline) Plan() Plan {
 	p.addAtOnce(c.atOnce(&known, &s))
 	p.setDepths()
 	p.setMeetings()
+	p.comparePlatforms()
 	return p
 }
 
@@ -317,7 +321,7 @@ func (p *Plan) forgetPools() {
 
 // onlySignatures reports whether p is of a change of image policies after which nodes pull
 // from where they do today.
-func (p Plan) onlySignatures() bool {
+func (p ChangePlan) onlySignatures() bool {
 	c := p.change
 	mirrorSets, others := c.changedMirrorSets()
 	return len(mirrorSets) == 0 && others && !c.changesPins() && c.keepsLists() && c.keepsFiles() && c.Before.TrustedCA == c.After.TrustedCA && slices.Equal(c.Before.ImportFrom, c.After.ImportFrom) &&
@@ -325,13 +329,13 @@ func (p Plan) onlySignatures() bool {
 }
 
 // requiresNone reports whether nodes require a signature at no place of the routes after the change.
-func (p Plan) requiresNone() bool {
+func (p ChangePlan) requiresNone() bool {
 	return !slices.ContainsFunc(p.Reroutes, func(r Reroute) bool {
 		return slices.ContainsFunc(r.After.Sources, func(s mirrors.PullSource) bool { return s.Trust != nil })
 	})
 }
 
 // addsPolicies reports whether the change brings or alters an image policy.
-func (p Plan) addsPolicies() bool {
+func (p ChangePlan) addsPolicies() bool {
 	return len(differing(p.change.After.Policies, p.change.Before.Policies)) > 0
 }

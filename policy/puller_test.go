@@ -51,7 +51,7 @@ func TestPullers(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {
 			v := shallow(mirrored, []Image{{"quay.io/x:1", test.consumers}}, test.settings).Decide(test.facts)
-			if got := summary(Verdict{Findings: only(v.Findings, func(f *Finding) bool { return f.Image.Ref != "" })}); got != test.want {
+			if got := summary(Judgement{Findings: only(v.Findings, func(f *Finding) bool { return f.Image.Ref != "" })}); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -196,7 +196,7 @@ func TestUnnamed(t *testing.T) {
 	} {
 		v := shallow(test.change, test.images, Settings{}).Decide(test.facts)
 		findings := only(v.Findings, func(f *Finding) bool { return f.Rule == RescueMissing })
-		got := summary(Verdict{Findings: findings})
+		got := summary(Judgement{Findings: findings})
 		if strings.Contains(test.want, "Registries") {
 			got += " " + strings.Join(findings[0].Remedy, "; ")
 		}

@@ -57,7 +57,7 @@ func (a *assessment) lackBesideNodes() string {
 
 // followedAtOnce: MCO rejects the configuration, and says so nowhere; nodes keep what they have. Readers
 // of the objects at the API take them as they are: see mirrors.ResolveFor.
-func followedAtOnce(p Plan, _ Facts) []Finding {
+func followedAtOnce(p ChangePlan, _ Facts) []Finding {
 	if p.Rejected == nil || isTooMuch(p.Rejected) || !p.followsObjects() {
 		return nil
 	}
@@ -83,7 +83,7 @@ func followedAtOnce(p Plan, _ Facts) []Finding {
 
 // importRefused is ImportFails for allowedRegistriesForImport: ImageStreams take no new reference to a registry that the list no
 // longer allows, whichever mirror there is for it. The version operator writes those of the payload in each update, and waits.
-func importRefused(p Plan, _ Facts) []Finding {
+func importRefused(p ChangePlan, _ Facts) []Finding {
 	before, after := p.change.Before, p.change.After
 	var refused []string
 	note := func(ref, by string) {

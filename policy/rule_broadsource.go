@@ -16,7 +16,7 @@ import (
 // may have in mind: the platform's images live beside the applications'. The finding says how
 // much, and names narrower sources that cover what the mirror holds and nothing that it
 // lacks.
-func broadSource(p Plan, facts Facts) []Finding {
+func broadSource(p ChangePlan, facts Facts) []Finding {
 	var findings []Finding
 	for _, e := range p.Added {
 		if strings.Contains(e.Source, "/") || !e.HasMirror() {
@@ -32,7 +32,7 @@ func broadSource(p Plan, facts Facts) []Finding {
 				text.Plural(len(c.repositories), "repository", "repositories"), text.Count(len(c.namespaces), "namespace")),
 			Detail: []string{mirrors.NameOf(e.Object), "namespaces: " + cmp.Or(text.Names(c.namespaces, maxNamed), "none")},
 		}
-		if narrow := Narrow(p, facts, e); len(narrow) > 0 && narrow[0].Source != e.Source {
+		if narrow := Narrow(p.Plan, facts, e); len(narrow) > 0 && narrow[0].Source != e.Source {
 			f.Detail = append(f.Detail, "narrower sources that the mirror holds completely: "+text.Names(sourcesOf(narrow), maxNamed))
 			f.Remedy = []string{"name only what is mirrored; check -o narrowed prints such an object"}
 		}

@@ -13,11 +13,17 @@ import (
 // so unknown images may be in use. It denies any change that removes a place where such an image might
 // be found, or puts a source's first mirror in front of it, as if there were an image that the mirror
 // lacks. As protected images may be among them, only a setting for those weakens it.
-func inventoryStale(p Plan, _ Facts) []Finding {
-	if !p.inForce {
-		p.Gaps = decisive(p.Gaps)
+func inventoryStale(p ChangePlan, _ Facts) []Finding {
+	p.Gaps = decisive(p.Gaps)
+	if p.Unseen == UnseenUntouched {
+		return nil
 	}
-	if len(p.Gaps) == 0 || p.Unseen == UnseenUntouched {
+	return p.stale(p.Unseen == UnseenKept || p.Unseen == UnseenFallback && p.settings.AllowSourceFallback)
+}
+
+// stale objects to the gaps of p, unless there are none. It only warns where images are kept, if it is known what nodes have.
+func (p Plan) stale(kept bool) []Finding {
+	if len(p.Gaps) == 0 {
 		return nil
 	}
 	f := Finding{
@@ -26,8 +32,7 @@ func inventoryStale(p Plan, _ Facts) []Finding {
 		Detail:   p.gapLines(),
 		Remedy:   []string{"make sure that the guard reaches the API server (its /readyz says what is missing), then try again"},
 	}
-	kept := p.Unseen == UnseenKept || p.Unseen == UnseenFallback && p.settings.AllowSourceFallback
-	blind := slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Unread && g.IsOfNodes() }) // so that it is not known what nodes have
+	blind := slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Unread && g.IsOfNodes() })
 	if kept && !blind {
 		f.Severity = Warn
 	}

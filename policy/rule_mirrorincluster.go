@@ -13,7 +13,7 @@ import (
 // anything, the mirror's image included. Such a mirror is recognized by its name, that of a service
 // (.svc) or of the default route of the internal registry, and by the objects that lead to what runs on the cluster: Routes,
 // the domains of routers, load balancers. Where a setting makes this a denial and such objects could not be read, any mirror may be one.
-func mirrorInCluster(p Plan, _ Facts) []Finding {
+func mirrorInCluster(p ChangePlan, _ Facts) []Finding {
 	var findings []Finding
 	told := map[string]bool{}
 	for _, e := range p.Added {

@@ -15,7 +15,7 @@ import (
 // it. Nodes look entries up by the normalised name of an image (nginx is
 // docker.io/library/nginx), and case matters. An entry does nothing either for images that are pulled
 // in the way that its kind does not serve (unserved), or whose name it misses (misnamed).
-func noEffect(p Plan, _ Facts) []Finding {
+func noEffect(p ChangePlan, _ Facts) []Finding {
 	findings := idlePolicies(p)
 	say := func(of *Statement, reason, remedy, line string) idle {
 		return idle{Finding{Severity: Warn, Statement: of, Reason: reason, Detail: slices.Clone(of.Objects), Remedy: []string{remedy}}, line}

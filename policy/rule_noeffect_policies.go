@@ -12,7 +12,7 @@ import (
 
 // idlePolicies is NoEffect for scopes of image policies that require nothing of any image in use, signed or not: nodes look a scope
 // up by the name in the reference, which is not that of a mirror, and only one scope counts for an image.
-func idlePolicies(p Plan) []Finding {
+func idlePolicies(p ChangePlan) []Finding {
 	var idles []idle
 	uses := p.scopeUses()
 	if uses == nil {
@@ -89,7 +89,7 @@ func (u *scopeUse) remedy() string {
 
 // scopeUses returns the uses of the scopes of image policies that the change adds, by policy; none if the new configuration has no
 // routes. Each image in use is looked at once.
-func (p Plan) scopeUses() map[mirrors.Object][]*scopeUse {
+func (p ChangePlan) scopeUses() map[mirrors.Object][]*scopeUse {
 	added := differing(p.change.After.Policies, p.change.Before.Policies)
 	if len(added) == 0 || p.routes[0].after == nil {
 		return nil
@@ -178,7 +178,7 @@ func unversioned(scope string) string {
 }
 
 // misnamedScopes is misnamed for scopes.
-func (p Plan) misnamedScopes(all map[mirrors.Object][]*scopeUse) *NearMisses {
+func (p ChangePlan) misnamedScopes(all map[mirrors.Object][]*scopeUse) *NearMisses {
 	near := &NearMisses{}
 	for _, uses := range all {
 		useful := slices.ContainsFunc(uses, func(u *scopeUse) bool { return u.covers > 0 })

@@ -15,9 +15,9 @@ import (
 
 // pinnedImageMissing objects to PinnedImageSets of the change that MCO cannot give to nodes, or gives to none.
 // An image that nodes cannot pull is for the rules that look at images: see assessment.asPin.
-func pinnedImageMissing(p Plan, facts Facts) []Finding {
+func pinnedImageMissing(p ChangePlan, facts Facts) []Finding {
 	var findings []Finding
-	placed := newPinPlacements(p.rollout)
+	placed := newPinPlacements(p.known.Rollout)
 	counts, before := placed.counts(p.change.After), placed.counts(p.change.Before)
 	was := map[string]*mcfgv1.PinnedImageSet{}
 	for _, set := range pinnedSetsOf(p.change.Before) {
@@ -36,7 +36,7 @@ func pinnedImageMissing(p Plan, facts Facts) []Finding {
 		case len(pools) == 0:
 			findings = append(findings, pinFinding(Warn, set, "no MachineConfigPool takes it, so that no node pulls its images", placed.selectors(), labelRemedy(set, placed.all)))
 		}
-		findings = append(findings, p.tooLargeToPin(set, was[set.Name], placed.members(set, p.rollout), facts)...)
+		findings = append(findings, p.tooLargeToPin(set, was[set.Name], placed.members(set, p.known.Rollout), facts)...)
 		for _, pool := range pools {
 			if placed.known && counts[pool] > rollout.MaxPinnedSets {
 				findings = append(findings, pinFinding(denyIf(counts[pool] > before[pool]), set, fmt.Sprintf("pool %s would have %d sets, and a pool takes %d: MCO could add none any more", pool, counts[pool], rollout.MaxPinnedSets),

@@ -71,7 +71,7 @@ func TestPinnedImageMissing(t *testing.T) {
 			if tt.blind {
 				cluster.Unknown = []string{"machineconfigpools"}
 			}
-			p := Plan{rollout: cluster}
+			p := ChangePlan{Plan: Plan{known: &Cluster{Rollout: cluster}}}
 			p.change.Before.Pinned, p.change.After.Pinned = tt.before, tt.after
 			var got []string
 			for _, f := range pinnedImageMissing(p, Facts{}) {

@@ -18,7 +18,7 @@ func poolPaused(p Plan, f *Forecast) []Finding {
 		findings = append(findings, Finding{
 			Severity: Warn,
 			Reason:   fmt.Sprintf("pool %s is paused: its nodes pull as before until it is resumed", pool.Name),
-			Detail:   p.rollout.PausedLines(pool.Name, f.now),
+			Detail:   p.known.Rollout.PausedLines(pool.Name, f.now),
 			Remedy:   []string{fmt.Sprintf(`to resume it: oc patch machineconfigpool/%s --type merge -p '{"spec":{"paused":false}}'`, pool.Name)},
 		})
 	}

@@ -29,7 +29,7 @@ import (
 //
 // A configuration that is too large to be judged is not necessarily rejected by MCO: see
 // tooMuchToJudge.
-func rejectedByMCO(p Plan, _ Facts) []Finding {
+func rejectedByMCO(p ChangePlan, _ Facts) []Finding {
 	if isTooMuch(p.Rejected) {
 		return nil
 	}
@@ -50,8 +50,16 @@ func rejectedByMCO(p Plan, _ Facts) []Finding {
 	return findings
 }
 
+// rejectedInForce is RejectedByMCO for the configuration in force.
+func rejectedInForce(p Plan, _ Facts) []Finding {
+	if isTooMuch(p.Rejected) {
+		return nil
+	}
+	return convert.Each(reasonsOf(p.Rejected), func(r mirrors.Reason) Finding { return rejectedFor(r, Warn, rejects, repairIt) })
+}
+
 // newlyRejected returns the finding for a reason that the change adds.
-func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
+func (p ChangePlan) newlyRejected(reason mirrors.Reason) Finding {
 	f := rejectedFor(reason, Deny, wouldReject, repairIt)
 	if reason.Kind == mirrors.PolicyConflict {
 		f.Remedy = []string{repairIt + p.otherPolicy(reason.Scope)}
@@ -72,7 +80,7 @@ func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 
 // otherPolicy says how a source gets another policy, by objects that are applied one after another. None of them may contradict
 // those that are in force when it comes; nodes get one that does together with the end of the contradiction.
-func (p Plan) otherPolicy(source string) string {
+func (p ChangePlan) otherPolicy(source string) string {
 	wants := map[configv1.MirrorSourcePolicy]bool{}
 	for _, e := range p.Added {
 		if e.Source == source {
@@ -91,7 +99,7 @@ func (p Plan) otherPolicy(source string) string {
 
 // repaired returns the finding for a reason that the change removes. Where it is not known
 // what nodes have in the meantime, it says why the change reroutes so much.
-func (p Plan) repaired(reason mirrors.Reason) Finding {
+func (p ChangePlan) repaired(reason mirrors.Reason) Finding {
 	f := rejectedFor(reason, Warn, rejected, "expect earlier changes that were not applied to roll out together with this one")
 	if p.BeforeUnknown && f.Reason == rejected {
 		f.Reason = rejectedUnknown

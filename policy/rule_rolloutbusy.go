@@ -6,7 +6,7 @@ import "github.com/mirrorset-guard/mirrorset-guard/internal/text"
 // the same, and nodes get it with what they wait for already; it is harder to tell afterwards which
 // change went wrong.
 func rolloutBusy(p Plan, f *Forecast) []Finding {
-	busy := p.rollout.Busy()
+	busy := p.known.Rollout.Busy()
 	if len(busy) == 0 || !f.Reaches() {
 		return nil
 	}

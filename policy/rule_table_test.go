@@ -47,7 +47,7 @@ func testDecisions(t *testing.T, decisions []decision) {
 
 // namesPlaces reports whether a finding has a line for each place of the image's new route that it is about,
 // in order. There is no such route where it cannot be computed, nor where no node can parse the reference.
-func namesPlaces(f Finding, plan Plan) bool {
+func namesPlaces(f Finding, plan ChangePlan) bool {
 	if f.Rule == MalformedReference || f.Rule == RewriteError {
 		return true
 	}

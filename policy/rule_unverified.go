@@ -30,17 +30,25 @@ func unverified(a *assessment) (Finding, bool) {
 // tooMuchToJudge is Unverified for a configuration that is too large to be judged, whether it
 // was too large before or not. MCO may well apply it. It denies, except for a change that only
 // makes it smaller: recovery takes several steps where several objects are too large.
-func tooMuchToJudge(p Plan, _ Facts) []Finding {
+func tooMuchToJudge(p ChangePlan, _ Facts) []Finding {
 	switch {
 	case p.shrinks:
 		return tooMuchFor(p.Rejected, Warn, stillTooMuch, makeSmaller)
 	case isTooMuch(p.Rejected):
-		return tooMuchFor(p.Rejected, Deny, tooMuch, makeSmaller)
+		return tooMuchInForce(p.Plan, nil)
 	case isTooMuch(p.RejectedBefore):
 		return tooMuchFor(p.RejectedBefore, Warn, wasTooMuch, "make sure that every image that a removed mirror served can still be pulled")
 	default:
 		return nil
 	}
+}
+
+// tooMuchInForce is tooMuchToJudge for a configuration that stays.
+func tooMuchInForce(p Plan, _ Facts) []Finding {
+	if !isTooMuch(p.Rejected) {
+		return nil
+	}
+	return tooMuchFor(p.Rejected, Deny, tooMuch, makeSmaller)
 }
 
 func tooMuchFor(r *mirrors.Rejection, severity Severity, reason, remedy string) []Finding {
@@ -56,7 +64,7 @@ const (
 
 // unknownCAs is Unverified where it is not known whom nodes trust before or after the change:
 // they might stop talking to any registry, or start to.
-func unknownCAs(p Plan, _ Facts) []Finding {
+func unknownCAs(p ChangePlan, _ Facts) []Finding {
 	if len(p.UnknownCAs) == 0 {
 		return nil
 	}

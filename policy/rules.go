@@ -95,11 +95,11 @@ func isLoss(f Finding) bool {
 	return f.Severity > Info && (f.Rule == PinnedImageMissing || slices.ContainsFunc(rules, func(r rule) bool { return r.id == f.Rule && r.loss }))
 }
 
-// A planRule objects to the change as a whole: its findings speak of the configuration, or
+// A wholeRule objects to a change, or to the configuration in force, as a whole: its findings speak of the configuration, or
 // of images whatever their routes.
-type planRule struct {
+type wholeRule[P ChangePlan | Plan] struct {
 	id    string
-	check func(Plan, Facts) []Finding
+	check func(P, Facts) []Finding
 	// unseen is set if findings stand for unknown images. As there may
 	// be protected ones among them, only RULE@protected weakens a denial.
 	unseen bool
@@ -108,14 +108,14 @@ type planRule struct {
 	ongoing bool
 }
 
-// planRules are the rules for the change as a whole.
-var planRules = []planRule{
+// changeRules are the rules for a change as a whole.
+var changeRules = []wholeRule[ChangePlan]{
 	{id: RejectedByMCO, check: rejectedByMCO, ongoing: true},
 	{id: FollowedAtOnce, check: followedAtOnce, ongoing: true},
 	{id: Unverified, check: tooMuchToJudge, unseen: true, ongoing: true},
 	{id: Unverified, check: unknownCAs, unseen: true},
 	{id: InventoryStale, check: inventoryStale, unseen: true},
-	{id: MalformedReference, check: malformedReference},
+	{id: MalformedReference, check: func(p ChangePlan, _ Facts) []Finding { return malformedReference(p.Plan, nil) }},
 	{id: ImportFails, check: importRefused},
 	{id: NoEffect, check: noEffect},
 	{id: BroadSource, check: broadSource},
@@ -123,13 +123,25 @@ var planRules = []planRule{
 	{id: PinnedImageMissing, check: pinnedImageMissing},
 }
 
-// find returns the findings of r, with the severities of the plan's settings.
-func (r planRule) find(p Plan, facts Facts) []Finding {
+// inForceRules are those of them for the configuration in force.
+var inForceRules = []wholeRule[Plan]{
+	{id: RejectedByMCO, check: rejectedInForce, ongoing: true},
+	{id: Unverified, check: tooMuchInForce, unseen: true, ongoing: true},
+	{id: MalformedReference, check: malformedReference},
+}
+
+// deletionRules are those of them for a deletion at registries, to which more than the known images may fall.
+var deletionRules = append([]wholeRule[Plan]{
+	{id: InventoryStale, check: func(p Plan, _ Facts) []Finding { return p.stale(false) }, unseen: true},
+}, inForceRules...)
+
+// find returns the findings of r, with the severities of the settings.
+func (r wholeRule[P]) find(p P, s Settings, facts Facts) []Finding {
 	findings := r.check(p, facts)
 	for i := range findings {
 		f := &findings[i]
 		f.Rule = r.id
-		settled := p.settings.forWhole().settle(*f, r.unseen)
+		settled := s.forWhole().settle(*f, r.unseen)
 		if r.ongoing && f.Severity < Deny && settled.Severity >= f.Severity {
 			continue
 		}
@@ -169,7 +181,7 @@ func (r forecastRule) find(p Plan, f *Forecast) []Finding {
 // RuleIDs returns the ids of all rules, each once, in order. The severity of each can be set.
 func RuleIDs() []string {
 	ids := convert.Each(rules, func(r rule) string { return r.id })
-	for _, r := range planRules {
+	for _, r := range changeRules {
 		if !slices.Contains(ids, r.id) {
 			ids = append(ids, r.id)
 		}

@@ -10,20 +10,35 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
+// A StandingPlan is the Plan of the standing verification.
+type StandingPlan struct {
+	Plan
+	entries map[string][]mirrors.Entry // those with an effect, by source
+}
+
+// Decide judges p by the facts.
+func (p StandingPlan) Decide(facts Facts) StandingVerdict {
+	j := p.judgeInForce(facts)
+	for _, r := range inForceRules {
+		j.Findings = append(j.Findings, r.find(p.Plan, p.settings, facts)...)
+	}
+	p.settings.sort(j.Findings)
+	return StandingVerdict{j}
+}
+
 // NewStanding returns the plan of the standing verification: which images does set, the
 // configuration in force, send to mirrors? It is the plan of a change from nothing: of all that leads nodes to
 // mirrors, be it objects, files of MachineConfigs or what nodes have that lag behind, into a
 // cluster without it. So the rules for changes judge it. The entries do not count as added: findings about
 // them were reported when they were created.
 //
-// Where MCO rejects set, Rejected and RejectedBefore are both set, and Reroutes are those of the
+// Where MCO rejects set, Reroutes are those of the
 // configuration that nodes have (mirrors.Set.Applied) or, where that is not known, of set regardless of
 // validation, which comes closest, and is a gap. The verdict depends on no gap.
-func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
+func NewStanding(set mirrors.Set, known Cluster, s Settings) StandingPlan {
 	c := Change{Before: set, After: set} // only its routes are asked for
 	known = known.withPins(c)
-	p := newInForce(set, &known, s)
-	p.standing = true
+	p := StandingPlan{newInForce(set, &known, s), bySource(set)}
 	for i := range p.routes {
 		r := &p.routes[i]
 		reroutes, malformed := c.reroutes(r.resolution, &known, nil, &p.settings, c.touched(r.resolution, known.Images))
@@ -38,17 +53,17 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	return p
 }
 
-// StandingLookups is Lookups for a caller that can wait. While the mirrors of an image have
+// Lookups is that of Plan for a caller that can wait. While the mirrors of an image have
 // not all answered, it asks nothing else about the image: the source is left alone as long as
 // a mirror may hold it.
-func (p Plan) StandingLookups(facts Facts) []mirrors.Location {
+func (p StandingPlan) Lookups(facts Facts) []mirrors.Location {
 	p.Reroutes = slices.DeleteFunc(slices.Clone(p.Reroutes), func(r Reroute) bool {
 		return slices.ContainsFunc(r.After.Mirrors(), func(l mirrors.Location) bool {
 			f, asked := facts[l]
 			return asked && f.Presence == Unknown
 		})
 	})
-	return p.Lookups(facts)
+	return p.Plan.Lookups(facts)
 }
 
 // A Standing is the state of an image at its mirrors.
@@ -70,7 +85,7 @@ type Standing struct {
 // different routes to it.
 // It leaves out images that only history names, or only guesses, and
 // disregards findings that the settings make Info: those are not wanted.
-func (p Plan) Standings(facts Facts) []Standing {
+func (p StandingPlan) Standings(facts Facts) []Standing {
 	s := &p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on
 	at := map[string]int{}                   // by image: its nodes may take several routes
@@ -130,7 +145,7 @@ func (s *Settings) standing(a *assessment) Standing {
 // about r: those with exactly its scope or, where it inherited its mirrors from a wider one,
 // those that cover it. If some of them are of the kind that serves the image, the others,
 // which can only block it, are left out. There are none if the entry is of a MachineConfig's file.
-func (p Plan) objectsBehind(r *Reroute) []mirrors.Object {
+func (p StandingPlan) objectsBehind(r *Reroute) []mirrors.Object {
 	if r.Puller == mirrors.Nodes && p.madeByFile(r) {
 		return nil
 	}
@@ -152,7 +167,7 @@ func (p Plan) objectsBehind(r *Reroute) []mirrors.Object {
 }
 
 // madeByFile reports whether a file of a MachineConfig has the entry that decides about r.
-func (p Plan) madeByFile(r *Reroute) bool {
+func (p StandingPlan) madeByFile(r *Reroute) bool {
 	routes := &p.routes[0]
 	if len(r.Pools) > 0 {
 		routes = p.routesOn(r.Pools[0])

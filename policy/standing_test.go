@@ -107,12 +107,12 @@ func TestStandingLookups(t *testing.T) {
 		}
 		return strings.Join(refs, " ")
 	}
-	first := plan.StandingLookups(Facts{})
+	first := plan.Lookups(Facts{})
 	if got := refs(first); got != "m1.example.com/a:1 m1.example.com/b:1 m1.example.com/c:1" {
 		t.Errorf("first %q", got)
 	}
 	known := facts("m1.example.com/a:1 present", "m1.example.com/b:1 absent", "m1.example.com/c:1 unknown")
-	if got := refs(plan.StandingLookups(known)); got != "quay.io/b:1" {
+	if got := refs(plan.Lookups(known)); got != "quay.io/b:1" {
 		t.Errorf("then %q", got)
 	}
 	if len(plan.Reroutes) != 3 {
@@ -153,7 +153,7 @@ func TestWordsForWhatIsInForce(t *testing.T) {
 	standing := shallower(NewStanding(inForce, known, Settings{}))
 	for name, got := range map[string]Finding{
 		"verdict": standing.Decide(found).Findings[0], "standing": standing.Standings(found)[0].Finding,
-		"pulls": shallower(NewPulls(inForce, known, Settings{})).Decide(found).Findings[0],
+		"pulls": shallower(NewPulls(inForce, known, Settings{})).Judge(found).Findings[0],
 	} {
 		if strings.Contains(got.Reason, "new") || !got.OnlySource || got.Rule != ImageMissing {
 			t.Errorf("%s: %+v, want that only the source has it, and nothing new", name, got)

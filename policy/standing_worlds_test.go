@@ -71,13 +71,19 @@ func (w *sharedWorld) find(l mirrors.Location) *Fact {
 }
 
 // judge returns the severity of each finding about an image, by image and rule, and what is to be copied, to which place.
-func (w *sharedWorld) judge(p Plan) (found map[string]Severity, copies []string, facts Facts) {
+func (w *sharedWorld) judge(p interface{ core() Plan }) (found map[string]Severity, copies []string, facts Facts) {
 	p = shallower(p)
 	facts = Facts{}
-	for _, l := range p.Locations() { // all, as more known may make a verdict milder
+	for _, l := range p.core().Locations() { // all, as more known may make a verdict milder
 		facts[l] = w.find(l)
 	}
-	v := p.Decide(facts)
+	var v Judgement
+	switch p := p.(type) {
+	case ChangePlan:
+		v = p.Decide(facts).Judgement
+	case StandingPlan:
+		v = p.Decide(facts).Judgement
+	}
 	found = map[string]Severity{}
 	for _, f := range v.Findings {
 		if f.Image.Ref != "" && f.Severity > Info {
@@ -94,7 +100,7 @@ func (w *sharedWorld) judge(p Plan) (found map[string]Severity, copies []string,
 func (w *sharedWorld) cluster() Cluster { return Cluster{Images: NewImages(w.images...)} }
 
 // fromNothing is the change that brings all of set.
-func (w *sharedWorld) fromNothing(set mirrors.Set) Plan {
+func (w *sharedWorld) fromNothing(set mirrors.Set) ChangePlan {
 	return newPlan(Change{mirrors.Set{}, set}, w.cluster(), Settings{})
 }
 
@@ -116,14 +122,14 @@ func asFiles(objects []mirrors.Object, roles ...string) (files []mirrors.File) {
 
 // standings are the ways in which nodes come to have what set says: by objects alone; some of it by drop-ins; on the nodes of one
 // pool, by its files or as they lag behind.
-func (w *sharedWorld) standings(rng *rand.Rand) map[string]Plan {
+func (w *sharedWorld) standings(rng *rand.Rand) map[string]StandingPlan {
 	kept := w.set.Objects[:rng.IntN(len(w.set.Objects)+1)]
 	others := w.set.Objects[len(kept):]
 	laid, ofPool, lagging := mirrors.Set{Objects: kept}, mirrors.Set{Objects: kept}, w.cluster()
 	laid.Files, ofPool.Files = asFiles(others, "worker", "master"), asFiles(others, []string{"worker", "master", "infra"}[rng.IntN(3)])
 	lagging.Current = []CurrentConfig{{CurrentConfig: rollout.CurrentConfig{Name: "rendered-infra-1", Pool: "infra", Lags: true}}}
 	lagging.Current[0].Routes, _ = mirrors.Resolve(w.set)
-	return map[string]Plan{
+	return map[string]StandingPlan{
 		"objects": NewStanding(w.set, w.cluster(), Settings{}),
 		"files":   NewStanding(laid, w.cluster(), Settings{}),
 		"a pool":  NewStanding(ofPool, w.cluster(), Settings{}),
@@ -220,7 +226,7 @@ func TestManySpellings(t *testing.T) {
 			respelled.Objects = append(respelled.Objects, kind(o.GetName(), e.Source, e.Policy, to...))
 		}
 		want, wantCopies, _ := w.judge(w.fromNothing(w.set))
-		for _, plan := range []Plan{w.fromNothing(respelled), NewStanding(respelled, w.cluster(), Settings{})} {
+		for _, plan := range []interface{ core() Plan }{w.fromNothing(respelled), NewStanding(respelled, w.cluster(), Settings{})} {
 			if got, copies, _ := w.judge(plan); !maps.Equal(got, want) || !slices.Equal(copies, wantCopies) {
 				t.Errorf("seed %d: got %v %q, want %v %q\n%s%v", seed, got, copies, want, wantCopies, &w, respelled.Entries())
 			}

@@ -30,7 +30,7 @@ func (u *entryUse) isUnserved() bool { return !u.served && u.others > 0 }
 
 // Unserved returns the entries that the change adds for images in use that are all pulled the way that the
 // entry's kind does not serve: by tag, and it is for digests, or by digest, and it is for tags.
-func Unserved(p Plan) []mirrors.Entry {
+func Unserved(p ChangePlan) []mirrors.Entry {
 	var entries []mirrors.Entry
 	for _, u := range p.uses() {
 		if u.isUnserved() {
@@ -42,7 +42,7 @@ func Unserved(p Plan) []mirrors.Entry {
 
 // uses returns the uses of the entries that the change adds and that a node may notice; none if the new
 // configuration has no routes.
-func (p Plan) uses() []*entryUse {
+func (p ChangePlan) uses() []*entryUse {
 	if len(p.Added) == 0 || p.routes[0].after == nil {
 		return nil
 	}
@@ -110,7 +110,7 @@ func scopesOver(ref string) iter.Seq[string] {
 // misnamed returns the scopes of images in use, without mirrors, that have the last names of sources which nothing uses: their
 // author may have meant these. Where an object covers something, as those that tools write in advance, more of a name has to be
 // the same.
-func (p Plan) misnamed(uses []*entryUse) *NearMisses {
+func (p ChangePlan) misnamed(uses []*entryUse) *NearMisses {
 	useful, near := map[mirrors.Object]bool{}, &NearMisses{}
 	for _, u := range uses {
 		useful[u.Object] = useful[u.Object] || u.covers
@@ -131,7 +131,7 @@ func (p Plan) isUnmirrored(img Image) bool {
 
 // UnusedNote says how many of the entries that the change adds cover nothing that the cluster uses, "" if there
 // are none. Tools write many in advance, which is no mistake.
-func (p Plan) UnusedNote() string {
+func (p ChangePlan) UnusedNote() string {
 	uses := p.uses()
 	unused := slices.DeleteFunc(slices.Clone(uses), func(u *entryUse) bool { return u.covers })
 	if len(unused) == 0 {

@@ -48,19 +48,26 @@ func statementOf(e mirrors.Entry) *Statement {
 	return &Statement{e.Source, []string{mirrors.NameOf(e.Object)}}
 }
 
-// A Verdict is the answer to a Plan.
-type Verdict struct {
-	// Allowed is the answer. A change that the rules deny is allowed in any mode but
-	// ModeEnforce: see Waived.
-	Allowed bool
-	// Mode is that of the settings.
-	Mode Mode
+// A Judgement holds the rules' findings about the images of a Plan. All verdicts have it in common.
+type Judgement struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
 	// Results has one for each rerouted image, in the order of Plan.Reroutes, where one image may have
 	// several next to each other.
 	Results []Result
+	// Partial is set if a part of the cluster is not known (Plan.Gaps, or platforms of nodes): not all may be verified.
+	Partial bool
+}
+
+// A Verdict is the answer to a change.
+type Verdict struct {
+	Judgement
+	// Allowed is the answer. A change that the rules deny is allowed in any mode but
+	// ModeEnforce: see Waived.
+	Allowed bool
+	// Mode is that of the settings.
+	Mode Mode
 	// BlockedBy are the namespaces, none of them protected, whose images are all that is
 	// denied, sorted; nil for an admission, and where there is another reason.
 	BlockedBy []string
@@ -79,11 +86,13 @@ type Verdict struct {
 	// Unjudged is set if the new configuration could not be resolved, and it is not known
 	// which images it reroutes.
 	Unjudged bool
-	// Partial is set if a part of the cluster is not known (Plan.Gaps, or platforms of nodes): not all may be verified.
-	Partial bool
-	// Standing is set if the verdict is about the configuration in force, not a change (NewStanding).
-	Standing bool
 }
+
+// A StandingVerdict is the answer about the configuration in force. It admits and refuses nothing, whatever the mode.
+type StandingVerdict struct{ Judgement }
+
+// HasFaults reports whether a change to this configuration would be denied.
+func (v StandingVerdict) HasFaults() bool { return len(v.withSeverity(Deny)) > 0 }
 
 // A Result says whether nodes get a rerouted image by its new route. The zero value is ResultUnverified.
 type Result uint8

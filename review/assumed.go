@@ -2,24 +2,25 @@ package review
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // assumed returns the images that count as found only because a mirroring would copy them, and on what
 // evidence, in order. Where nodes of several pools take several routes, it is that of the first.
-func (r Record) assumed() (images []string, evidence map[string]string) {
-	if r.Verdict.Counts.Assumed == 0 {
+func (j Judged) assumed() (images []string, evidence map[string]string) {
+	if j.Judgement.Counts.Assumed == 0 {
 		return nil, nil
 	}
 	evidence = map[string]string{}
-	for i := range r.Plan.Reroutes {
-		reroute := &r.Plan.Reroutes[i]
+	for i := range j.Plan.Reroutes {
+		reroute := &j.Plan.Reroutes[i]
 		ref := reroute.Image.Ref
 		if _, known := evidence[ref]; known {
 			continue
 		}
-		if why := r.Plan.Assumption(reroute, r.Facts); why != "" {
+		if why := j.Plan.Assumption(reroute, j.Facts); why != "" {
 			images, evidence[ref] = append(images, ref), why
 		}
 	}
@@ -30,11 +31,20 @@ func (r Record) assumed() (images []string, evidence map[string]string) {
 const maxAssumed = 10
 
 // assumedLines says which images are assumed, a line each; none if none are.
-func (r Record) assumedLines() []string {
-	images, evidence := r.assumed()
+func (j Judged) assumedLines() []string {
+	images, evidence := j.assumed()
 	lines := make([]string, len(images))
 	for i, ref := range images {
 		lines[i] = fmt.Sprintf("%s: %s", text.Line(ref), text.Line(evidence[ref]))
 	}
 	return text.First(lines, maxAssumed, "image")
+}
+
+// assumedText is the part of a report for people that says so.
+func (j Judged) assumedText() string {
+	lines := j.assumedLines()
+	if len(lines) == 0 {
+		return ""
+	}
+	return "\nAssumed, not found:\n- " + strings.Join(lines, "\n- ") + "\n"
 }

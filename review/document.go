@@ -12,37 +12,10 @@ import (
 
 // Document returns r as JSON.
 func (r Record) Document() v1alpha1.Review {
-	d := v1alpha1.Review{
-		APIVersion: v1alpha1.APIVersion,
-		Kind:       "Review",
-		Subject:    r.Subject,
-		Allowed:    r.Verdict.Allowed,
-		Summary:    r.Verdict.Summary(r.Subject),
-		Message:    r.Denial(),
-		Warnings:   append([]string{}, r.Warnings()...),
-		Findings:   FindingDocuments(r.Verdict.Findings),
-		Mode:       r.Verdict.Mode.String(),
-		Waived:     r.Waived(),
-		Images:     v1alpha1.Counts(r.Verdict.Counts),
-		Rerouted:   []v1alpha1.Rerouted{},
-		Forecast:   forecastDocument(r.Forecast),
-		Notes:      append([]string{}, r.Notes...),
-		Seconds:    r.Took.Seconds(),
-	}
-	image := -1 // among r.Verdict.Results
-	for i, reroute := range r.Plan.Reroutes {
-		if i == 0 || reroute.Image.Ref != r.Plan.Reroutes[i-1].Image.Ref {
-			image++
-		}
-		result := policy.ResultUnverified
-		if image < len(r.Verdict.Results) {
-			result = r.Verdict.Results[image]
-		}
-		d.Rerouted = append(d.Rerouted, v1alpha1.Rerouted{
-			Image: reroute.Image.Ref, Before: RouteDocument(reroute.Before, r.Facts), After: RouteDocument(reroute.After, r.Facts),
-			BeforeUnknown: reroute.BeforeUnknown, Pools: reroute.Pools, Result: result.String(), Consumers: ConsumerDocuments(reroute.Image),
-		})
-	}
+	d := r.Judged().document(r.Subject, r.Notes, r.Took)
+	d.Allowed, d.Summary, d.Mode = r.Verdict.Allowed, r.Verdict.Summary(r.Subject), r.Verdict.Mode.String()
+	d.Message, d.Warnings, d.Waived = r.Denial(), append(d.Warnings, r.Warnings()...), r.Waived()
+	d.Forecast = forecastDocument(r.Forecast)
 	return d
 }
 
@@ -139,8 +112,5 @@ func (r Record) Report() string {
 			report += "It leaves out what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
 		}
 	}
-	if lines := r.assumedLines(); len(lines) > 0 {
-		report += "\nAssumed, not found:\n- " + strings.Join(lines, "\n- ") + "\n"
-	}
-	return report
+	return report + r.Judged().assumedText()
 }

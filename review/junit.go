@@ -59,13 +59,13 @@ func (r Record) WriteJUnit(w io.Writer) error {
 		c.Output = "Forecast: it " + text.Line(r.Forecast.String()) + ".\n" + c.Output
 		cases = append(cases, c)
 	}
-	_, assumed := r.assumed()
+	_, evidence := r.Judged().assumed()
 	for i, reroute := range r.Plan.Reroutes {
 		if i > 0 && reroute.Image.Ref == r.Plan.Reroutes[i-1].Image.Ref {
 			continue // the same image on the nodes of other pools
 		}
 		c := CaseOf("image", reroute.Image.Ref, found[reroute.Image.Ref], waived)
-		if why := assumed[reroute.Image.Ref]; why != "" {
+		if why := evidence[reroute.Image.Ref]; why != "" {
 			c.Output += "Assumed: " + text.Line(why) + "\n"
 		}
 		cases = append(cases, c)

@@ -13,7 +13,7 @@ import (
 )
 
 // A NextLookups function returns the locations still to be looked up, given the known facts:
-// Plan.Lookups of package policy, Plan.StandingLookups or Plan.Decisive.
+// Lookups or Decisive of a plan of package policy.
 type NextLookups func(policy.Facts) []mirrors.Location
 
 // A renewal is the second look at misses that were remembered, before they deny a change. The zero value
@@ -28,19 +28,23 @@ type renewal struct {
 // mostAsked are as many as are kept fresh (presence.Options.MaxKept).
 const mostAsked = 50_000
 
-func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, next NextLookups, again renewal) Record {
-	facts, asked := r.lookUp(ctx, registries, next, again)
+func mostImportant(asked []mirrors.Location) []mirrors.Location {
 	if len(asked) > mostAsked {
-		asked = slices.Clone(asked[:mostAsked]) // without the memory of the rest
+		return slices.Clone(asked[:mostAsked]) // without the memory of the rest
 	}
-	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: r.decide(plan, facts), Notes: r.notes()}
+	return asked
 }
 
-func (r *Reviewer) decide(plan policy.Plan, facts policy.Facts) policy.Verdict {
+// judge decides plan by the facts. What Registries remember counts if it was learned since, or until it decides.
+func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.ChangePlan, since time.Time) Record {
+	facts, asked := r.lookUp(ctx, registries, plan.Lookups, renewal{plan.Decisive, since})
+	record := Record{Plan: plan, Facts: facts, Asked: mostImportant(asked), Notes: r.notes()}
 	if r.Told > 0 {
-		return plan.DecideInBrief(facts, r.Told)
+		record.Verdict = plan.DecideInBrief(facts, r.Told)
+	} else {
+		record.Verdict = plan.Decide(facts)
 	}
-	return plan.Decide(facts)
+	return record
 }
 
 // LookUp looks up what next names until it names nothing more, or ctx ends, round by

@@ -30,7 +30,7 @@ func (r Record) WriteMarkdown(w io.Writer) error {
 	if r.Forecast != nil {
 		c.Lines = append(c.Lines, fmt.Sprintf("Forecast: it %s.", r.Forecast))
 	}
-	if lines := r.assumedLines(); len(lines) > 0 {
+	if lines := r.Judged().assumedLines(); len(lines) > 0 {
 		c.Fold, c.Folded = "Assumed, not found", lines
 	}
 	return c.Write(w)

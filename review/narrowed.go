@@ -34,7 +34,7 @@ func (r Record) Narrowed() (objects []mirrors.Object, ok bool) {
 			switch {
 			case mirrors.NameOf(e.Object) != name:
 			case r.isAdded(e):
-				entries = append(entries, policy.Narrow(r.Plan, r.Facts, e)...)
+				entries = append(entries, policy.Narrow(r.Plan.Plan, r.Facts, e)...)
 			default:
 				entries = append(entries, e)
 			}
@@ -108,7 +108,7 @@ func WriteNarrowed(w io.Writer, of, reviewed Record) error {
 			fmt.Fprintf(w, "# %s\n", text.Line(strings.TrimRight(line, "\n")))
 		}
 	}
-	for _, line := range reviewed.assumedLines() {
+	for _, line := range reviewed.Judged().assumedLines() {
 		fmt.Fprintf(w, "# Assumed, not found: %s\n", line)
 	}
 	for _, o := range objects {

@@ -98,19 +98,17 @@ type Record struct {
 	// "Deleting ImageTagMirrorSet apps", "The change of 3 objects".
 	Subject string
 	// Change is the step that was reviewed: from what was in force to what it would become.
-	// Both are the same if the configuration in force was verified.
 	Change policy.Change
 	// Read is when Change.Before was read, or shortly before. It holds nothing that was stored
 	// later.
 	Read  time.Time
-	Plan  policy.Plan
+	Plan  policy.ChangePlan
 	Facts policy.Facts
 	// Asked are the locations that were looked up, the most important first, 50,000 at most: those to keep
 	// fresh where the same change may be reviewed again.
 	Asked   []mirrors.Location
 	Verdict policy.Verdict
-	// Forecast is what the change does to the nodes; nil if that is not known, or if there was
-	// no change.
+	// Forecast is what the change does to the nodes; nil if that is not known.
 	Forecast *policy.Forecast
 	// Notes are remarks on the sources of the answer, for people.
 	Notes []string
@@ -133,7 +131,7 @@ type Reviewer struct {
 	// NoteSources are asked for notes beside Inventory and Registries.
 	NoteSources []NoteSource
 	// Told is the number of findings of a change, in order, that need Detail and Remedy, as more are
-	// not reported in full (policy.Plan.DecideInBrief), and the record needs neither Plan nor Facts; 0 for all.
+	// not reported in full (policy.ChangePlan.DecideInBrief), and the record needs neither Plan nor Facts; 0 for all.
 	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
@@ -179,16 +177,16 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	plan := outline.Plan()
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
-	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start.Add(-r.MissesFor)})
+	record := r.judge(looking, slots.yielding(trust.registries), plan, start.Add(-r.MissesFor))
 	if r.MissesFor > 0 && record.Verdict.Allowed { // a miss of a while ago may deny, and proves nothing for a change
-		record = r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, renewal{plan.Decisive, start})
+		record = r.judge(looking, slots.yielding(trust.registries), plan, start)
 	}
 	record.Notes = slices.Concat(record.Notes, trust.notes, plan.OrderNotes(), plan.ElsewhereNotes())
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	if r.Told > 0 {
-		record.Plan, record.Facts = policy.Plan{}, nil
+		record.Plan, record.Facts = policy.ChangePlan{}, nil
 	}
 	return record, nil
 }
@@ -197,22 +195,6 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 // planning: as long for each, and as much again. If a tenant names 20,000 images, that is longer than
 // the time that a caller keeps for it on a busy machine.
 const decidingShare = 3
-
-// Standing verifies the configuration in force by the rules for changes: see
-// policy.NewStanding. It is in no hurry (Plan.StandingLookups).
-func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
-	start := time.Now()
-	now, err := r.read(ctx)
-	if err != nil {
-		return Record{}, err
-	}
-	plan := policy.NewStanding(now.set, now.cluster, r.settings())
-	record := r.judge(ctx, r.Registries, plan, plan.StandingLookups, renewal{})
-	record.Notes = append(record.Notes, plan.ElsewhereNotes()...)
-	record.Change, record.Read = policy.Change{Before: now.set, After: now.set}, start
-	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
-	return record, nil
-}
 
 // A Coming has the images that a cluster will pull beside those of today, as by an update. The zero value has none.
 type Coming struct {
@@ -226,10 +208,10 @@ type Coming struct {
 
 // PlanDeletion returns the plan of deleting something at registries under the configuration in force, for a cluster
 // that will pull the images of coming: see policy.NewDeletion.
-func (r *Reviewer) PlanDeletion(ctx context.Context, coming Coming, concerned func(*mirrors.Route) bool) (policy.Plan, error) {
+func (r *Reviewer) PlanDeletion(ctx context.Context, coming Coming, concerned func(*mirrors.Route) bool) (policy.DeletionPlan, error) {
 	now, err := r.read(ctx)
 	if err != nil {
-		return policy.Plan{}, err
+		return policy.DeletionPlan{}, err
 	}
 	known := now.cluster.Bringing(coming.Images)
 	known.Gaps = slices.Concat(known.Gaps, coming.Gaps)

@@ -54,7 +54,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 	broken := creation(tagMirrorSet("apps", "quay.io"))
 	broken.Object.Raw = []byte(`{"spec":"x"}`)
 	connection := requestTo(admissionv1.Connect, mirrors.TagMirrorSetGVK, "apps")
-	denial := policy.Verdict{Findings: findings, Counts: policy.Counts{Rerouted: 5}}
+	denial := policy.Verdict{Judgement: policy.Judgement{Findings: findings, Counts: policy.Counts{Rerouted: 5}}}
 	admitted := policy.Verdict{Allowed: true}
 	for _, tt := range []struct {
 		reason  string

@@ -478,7 +478,7 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 	}{
 		{
 			"a denial",
-			policy.Verdict{Findings: findings, Counts: counts},
+			policy.Verdict{Judgement: policy.Judgement{Findings: findings, Counts: counts}},
 			map[string]string{
 				"verdict": "denied", "findings": "3", "rules": "ImageMissing,MirrorHidden",
 				"rerouted": "5", "verified": "3", "unverified": "1", "uid": "b7f3a1c2", "operation": "CREATE", "dryRun": "true", "newSpecHash": quayHash,
@@ -489,7 +489,7 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 		},
 		{
 			"an admission",
-			policy.Verdict{Allowed: true, Findings: findings[2:], Counts: counts},
+			policy.Verdict{Judgement: policy.Judgement{Findings: findings[2:], Counts: counts}, Allowed: true},
 			map[string]string{
 				"verdict": "allowed", "findings": "1", "rules": "MirrorHidden",
 				"rerouted": "5", "verified": "3", "unverified": "1", "uid": "b7f3a1c2", "operation": "CREATE", "dryRun": "true", "newSpecHash": quayHash,
@@ -554,7 +554,7 @@ func TestHandlerSaysWhatComesAgain(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
 			h := &Handler{Options: Options{
-				Reviewer:    &records{verdict: policy.Verdict{Allowed: tc.allowed, Findings: findings}, err: tc.err},
+				Reviewer:    &records{verdict: policy.Verdict{Judgement: policy.Judgement{Findings: findings}, Allowed: tc.allowed}, err: tc.err},
 				ExpectRetry: func(r review.Record) { got = append(got, r.Subject) },
 			}}
 			req := creation(tagMirrorSet("apps", "quay.io"))

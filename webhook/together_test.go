@@ -50,9 +50,9 @@ func (c *cluster) Review(ctx context.Context, edit mirrors.Edit, _ policy.Reques
 	verdict := policy.Verdict{Allowed: true}
 	for _, e := range change.After.Entries() {
 		if sources[e.Source] {
-			verdict = policy.Verdict{Findings: []policy.Finding{{
+			verdict = policy.Verdict{Judgement: policy.Judgement{Findings: []policy.Finding{{
 				Rule: "RejectedByMCO", Severity: policy.Deny, Reason: "two objects differ", Detail: []string{e.Source}, Remedy: []string{"correct it"},
-			}}}
+			}}}}
 		}
 		sources[e.Source] = true
 	}

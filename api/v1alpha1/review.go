@@ -38,6 +38,8 @@ type Finding struct {
 	Detail    string     `json:"detail"` // a line for each place looked at
 	Remedy    string     `json:"remedy"` // commands or advice, a line each
 	Consumers []Consumer `json:"users"`
+	// ConsumersOmitted is how many more there are; only records of decisions leave some out.
+	ConsumersOmitted int `json:"usersOmitted,omitempty"`
 	// Exemptions are those without which the finding would be a denial.
 	Exemptions []string `json:"exemptions,omitempty"`
 }

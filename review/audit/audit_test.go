@@ -109,8 +109,8 @@ func TestNothingIsLostSilently(t *testing.T) {
 	if diff := cmp.Diff(want, d.Rules); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if len(d.Findings) != 20 || d.FindingsOmitted != 80 || d.Findings[7].Users != 7 || d.Findings[0].PlacesOmitted != 3 || len(d.Notes) != 16 {
-		t.Errorf("%d + %d findings, one with %d users, %d places left out, %d notes", len(d.Findings), d.FindingsOmitted, d.Findings[7].Users, d.Findings[0].PlacesOmitted, len(d.Notes))
+	if len(d.Findings) != 20 || d.FindingsOmitted != 80 || len(d.Findings[7].Consumers) != 5 || d.Findings[7].ConsumersOmitted != 2 || !strings.HasSuffix(d.Findings[0].Detail, "and 3 more lines") || len(d.Notes) != 16 {
+		t.Errorf("%d + %d findings, one of them %+v, %d notes", len(d.Findings), d.FindingsOmitted, d.Findings[7], len(d.Notes))
 	}
 }
 
@@ -122,9 +122,9 @@ func TestLineIsSafe(t *testing.T) {
 	const hostile = "x\x1b[2J\u009b31m\u202e\r\nFORGED <&>"
 	record := review.Record{
 		Notes: []string{"the registry https://me:hunter2@quay.io says " + hostile},
-		Verdict: policy.Verdict{Findings: []policy.Finding{{
+		Verdict: policy.Verdict{Judgement: policy.Judgement{Findings: []policy.Finding{{
 			Rule: "NoEffect", Reason: "an entry for me:hunter2@quay.io " + hostile, Detail: []string{"https://me:hunter2@m.io" + hostile}, Image: policy.Image{Ref: "me:hunter2@quay.io" + hostile},
-		}}},
+		}}}},
 	}
 	d := auditv1alpha1.Decision{User: UserOf(policy.Requester{User: hostile, Groups: slicesOf(100, "g")}), Reason: Text("me:hunter2@quay.io " + hostile)}
 	Rest(&d, record)

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"slices"
+	"strings"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
@@ -17,8 +18,10 @@ const (
 	maxName     = 253
 	maxGroups   = 64
 	maxFindings = 20
-	maxPlaces   = 8
-	maxNotes    = 16
+	maxLines    = 8
+	// maxConsumers is how many users of an image are named.
+	maxConsumers = 5
+	maxNotes     = 16
 	// maxText is for what may be a list of thousands of images: a denial.
 	maxText = 1000
 	// maxLine is for one line of it.
@@ -67,9 +70,19 @@ func countRules(findings []policy.Finding) []auditv1alpha1.RuleCount {
 	return counts
 }
 
-func findingOf(f policy.Finding) auditv1alpha1.Finding {
-	out := auditv1alpha1.Finding{Rule: f.Rule, Severity: f.Severity.String(), Image: line(f.Image.Ref), Reason: line(f.Reason), Users: len(f.Image.Consumers), Exempted: f.Exemptions}
-	out.Places = convert.Each(f.Detail[:min(len(f.Detail), maxPlaces)], line)
-	out.PlacesOmitted = len(f.Detail) - len(out.Places)
+func findingOf(f policy.Finding) v1alpha1.Finding {
+	few := f.Image
+	few.Consumers = few.Consumers[:min(len(few.Consumers), maxConsumers)]
+	out := v1alpha1.Finding{
+		Rule: f.Rule, Severity: f.Severity.String(), Image: line(f.Image.Ref), Reason: line(f.Reason), Detail: lines(f.Detail), Remedy: lines(f.Remedy),
+		Consumers: review.ConsumerDocuments(few), ConsumersOmitted: len(f.Image.Consumers) - len(few.Consumers), Exemptions: f.Exemptions,
+	}
+	for i := range out.Consumers {
+		out.Consumers[i].Container = line(out.Consumers[i].Container) // which may name a key of a user's choice
+	}
 	return out
+}
+
+func lines(all []string) string {
+	return strings.Join(convert.Each(text.First(all, maxLines, "line"), line), "\n")
 }

@@ -4,7 +4,7 @@
 // All formats write the same value (policy.Copy), be it for the images that a review found missing, or
 // for all that a change needs. Comments say what a format cannot express; nothing is left out silently.
 //
-//	plan := copyplan.Make(ctx, reviewer, record, true)
+//	plan := copyplan.Make(ctx, reviewer, record.Judged(), true)
 //	err := plan.Write(os.Stdout, "sh")
 package copyplan
 
@@ -57,10 +57,10 @@ type Copy struct {
 	NotByOCMirror string
 }
 
-// Make returns the copies for the change of record: the missing ones, or all that its images need. It
+// Make returns the copies for images that were judged: the missing ones, or all that they need. It
 // asks registries for the signatures at the places from which to copy, until ctx ends.
-func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing bool) Plan {
-	all, lacking := record.Plan.AllCopies(record.Verdict, record.Facts)
+func Make(ctx context.Context, r *review.Reviewer, of review.Judged, missing bool) Plan {
+	all, lacking := of.Plan.AllCopies(of.Judgement, of.Facts)
 	var plan Plan
 	if missing {
 		all = all[:lacking]
@@ -68,7 +68,7 @@ func Make(ctx context.Context, r *review.Reviewer, record review.Record, missing
 		for i := range all {
 			copied[all[i].Image.Ref] = true
 		}
-		for _, u := range record.Plan.Undetermined(record.Facts) {
+		for _, u := range of.Plan.Undetermined(of.Facts) {
 			if !copied[u.Image.Ref] {
 				plan.Unknown = append(plan.Unknown, u.Image.Ref)
 			}

@@ -236,7 +236,7 @@ func (w *Watcher) judge(ctx context.Context, choice readiness.Choice) (r *readin
 
 // awaits reports whether r rests on an answer that is not there yet.
 func awaits(r *readiness.Readiness) bool {
-	return r.Record.Facts.HasUnknown() || r.Version == "" && r.State() == readiness.Unknown
+	return r.Judged.Facts.HasUnknown() || r.Version == "" && r.State() == readiness.Unknown
 }
 
 // askAgain looks up, as for a review, the images of r that are not ready, and reports whether there are any.
@@ -245,13 +245,13 @@ func (w *Watcher) askAgain(ctx context.Context, r *readiness.Readiness) bool {
 	for _, i := range r.Images {
 		missing[i.Ref] = missing[i.Ref] || i.State == readiness.NotReady
 	}
-	doubtful := slices.DeleteFunc(slices.Clone(r.Record.Plan.Reroutes), func(r policy.Reroute) bool { return !missing[r.Image.Ref] })
+	doubtful := slices.DeleteFunc(slices.Clone(r.Judged.Plan.Reroutes), func(r policy.Reroute) bool { return !missing[r.Image.Ref] })
 	if len(doubtful) == 0 {
 		return false
 	}
 	asking := w.options.Reviewer
 	asking.Registries = w.options.Store
-	asking.AskAgain(ctx, r.Record.Plan, doubtful)
+	asking.AskAgain(ctx, r.Judged.Plan, doubtful)
 	return true
 }
 

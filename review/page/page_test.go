@@ -121,7 +121,7 @@ func sampleReport() Report {
 		r.Decisions = append(r.Decisions, auditv1alpha1.Decision{
 			Time: noon, UID: fmt.Sprintf("0000-%d", i), Verdict: verdict, SenderNotKnown: i == 1, Operation: "CREATE", User: auditv1alpha1.User{Name: "jane", Groups: []string{"admins"}},
 			Object: auditv1alpha1.Object{Kind: "ImageTagMirrorSet", Name: "shop"}, Reason: "ImageTagMirrorSet shop is refused" + hostileText, Forecast: "drains 8 nodes",
-			Findings: []auditv1alpha1.Finding{{Rule: "ImageMissing", Severity: "deny", Image: "quay.io/shop/cart:v1", Reason: "no mirror has it", Places: []string{"mirror.example.com/shop/cart:v1: absent"}}},
+			Findings: []v1alpha1.Finding{{Rule: "ImageMissing", Severity: "deny", Image: "quay.io/shop/cart:v1", Reason: "no mirror has it", Detail: "mirror.example.com/shop/cart:v1: absent"}},
 		})
 	}
 	return r

@@ -168,11 +168,7 @@ func WriteDecision(w io.Writer, d auditv1alpha1.Decision, c Context) error {
 		l.Context.Requester += " (" + text.Names(d.User.Groups, maxConsumers) + ")"
 	}
 	l.Basis = []basis{{"Mode", text.Line(d.Mode)}, {"Request", row.UID}, {"Replica", text.Line(d.Guard.Replica)}, {"Time taken", fmt.Sprintf("%.2g s", d.Seconds)}}
-	doc := v1alpha1.Review{Notes: d.Notes}
-	for _, f := range d.Findings {
-		doc.Findings = append(doc.Findings, v1alpha1.Finding{Rule: f.Rule, Severity: f.Severity, Image: f.Image, Reason: f.Reason, Detail: strings.Join(f.Places, "\n"), Exemptions: f.Exempted})
-	}
-	r := newReviewPage(cleaned(doc), c)
+	r := newReviewPage(cleaned(v1alpha1.Review{Findings: d.Findings, Notes: d.Notes}), c)
 	findings, err := r.findingList()
 	if err != nil {
 		return err

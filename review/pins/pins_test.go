@@ -70,12 +70,12 @@ func TestMake(t *testing.T) {
 // TestLeaveOut: what fails a set is left out, whether the settings deny it or warn, and it is said if the rest is of no use then.
 func TestLeaveOut(t *testing.T) {
 	image := func(n int) policy.Image { return policy.Image{Ref: "quay.io/shop/cart" + digest(n)} }
-	record := review.Record{Verdict: policy.Verdict{Findings: []policy.Finding{
+	record := review.Record{Verdict: policy.Verdict{Judgement: policy.Judgement{Findings: []policy.Finding{
 		{Rule: policy.InventoryStale, Severity: policy.Deny, Reason: "pods are not known"},
 		{Rule: policy.Unverified, Severity: policy.Deny, Image: image(1), Reason: "no answer"},
 		{Rule: policy.PinnedImageMissing, Severity: policy.Warn, Image: image(2), Reason: "it is gone"},
 		{Rule: policy.UnverifiedInFront, Severity: policy.Warn, Image: image(3), Reason: "another may answer"},
-	}}}
+	}}}}
 	wants := func(vital int) (wants []Want) {
 		for n := 1; n <= 3; n++ {
 			wants = append(wants, Want{Pool: "worker", Image: image(n).Ref, By: "Pod shop/cart", Vital: n == vital})

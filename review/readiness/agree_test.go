@@ -77,7 +77,10 @@ func (a agreeing) holds(t *testing.T, r *rand.Rand) readiness.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := said.Record.Change.Before
+	now, err := w.Reviewer.Inventory.Mirrors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	later := coming.Policies.Apply(now)
 	want := ready
 	for i := range said.Images {

@@ -63,7 +63,6 @@ func Judge(ctx context.Context, w World, choice Choice) (*Readiness, error) {
 		return nil, err
 	}
 	j.Took = time.Since(start)
-	j.Record.Took = j.Took
 	return &j.Readiness, nil
 }
 
@@ -249,12 +248,9 @@ func (j *judging) plans(payload *release.Payload) []policy.Plan {
 // images judges all images, by the configuration in force and with the policies that the release brings.
 func (j *judging) images(ctx context.Context, payload *release.Payload) {
 	plans := j.plans(payload)
-	facts, asked := j.Reviewer.LookUpParts(ctx, parts(plans))
-	j.Record = review.Record{
-		Subject: "The release", Facts: facts, Asked: asked, Change: policy.Change{Before: j.pulls.Set(), After: j.pulls.Set()},
-	}
+	facts, _ := j.Reviewer.LookUpParts(ctx, parts(plans))
 	for _, plan := range plans {
-		j.Record.Plan, j.Record.Verdict = plan, plan.Decide(facts) // that of the last plan stays
+		j.Judged = review.Judged{Plan: plan, Facts: facts, Judgement: plan.Judge(facts)} // that of the last plan stays
 		j.judge(in("", plan), facts)
 	}
 	j.problems(plans)

@@ -18,7 +18,7 @@ type judgement struct {
 // judgements returns what a plan says, by image. There is none for what no node can make sense of.
 func judgements(plan policy.Plan, facts policy.Facts) map[string]judgement {
 	of := map[string]judgement{}
-	verdict := plan.Decide(facts)
+	verdict := plan.Judge(facts)
 	image := -1 // among the results
 	for i := range plan.Reroutes {
 		r := &plan.Reroutes[i]

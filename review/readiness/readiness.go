@@ -48,8 +48,8 @@ type Readiness struct {
 	// GateUnknown then says why.
 	Gate        *Gate
 	GateUnknown string
-	// Record is what the images were judged by; it has the copies that are missing.
-	Record review.Record
+	// Judged is what the images were judged by, with the policies that the release brings; it has the copies that are missing.
+	Judged review.Judged
 	// Channel is that of the release's own minor version where the cluster follows none.
 	Channel string
 	// Architecture is policy.ReleaseArchitecture.

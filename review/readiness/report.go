@@ -223,7 +223,7 @@ func (r *Readiness) Copies() []policy.Copy {
 	for k := range r.Images {
 		position[r.Images[k].Ref] = k
 	}
-	copies := r.Record.Verdict.Copies()
+	copies := r.Judged.Judgement.Copies()
 	slices.SortStableFunc(copies, func(a, b policy.Copy) int { return cmp.Compare(position[a.Image.Ref], position[b.Image.Ref]) })
 	return copies
 }

@@ -172,7 +172,7 @@ func TestMessage(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	of := func(reason string, mode policy.Mode) result {
 		r := review.Record{Subject: "ImageTagMirrorSet apps"}
-		r.Verdict = policy.Verdict{Allowed: mode != policy.ModeEnforce, Mode: mode, Findings: []policy.Finding{{Rule: policy.BroadSource, Severity: policy.Deny, Reason: reason, Statement: &policy.Statement{Scope: "quay.io/shop"}}}}
+		r.Verdict = policy.Verdict{Judgement: policy.Judgement{Findings: []policy.Finding{{Rule: policy.BroadSource, Severity: policy.Deny, Reason: reason, Statement: &policy.Statement{Scope: "quay.io/shop"}}}}, Allowed: mode != policy.ModeEnforce, Mode: mode}
 		return written(t, r, changeOf("x.yaml", tagSet)).Runs[0].Results[0]
 	}
 	a, b := of("covers 5 images", policy.ModeEnforce), of("covers 6 images", policy.ModeWarn)
@@ -190,7 +190,7 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := review.Record{Verdict: policy.Verdict{Findings: []policy.Finding{{Rule: policy.NoEffect, Reason: "r"}}}}
+	r := review.Record{Verdict: policy.Verdict{Judgement: policy.Judgement{Findings: []policy.Finding{{Rule: policy.NoEffect, Reason: "r"}}}}}
 	for name, want := range map[string]string{
 		"./a.yaml": "a.yaml", "../a.yaml": "../a.yaml", filepath.Join(folder, "b", "a#.yaml"): "b/a%23.yaml", "/elsewhere/a.yaml": "file:///elsewhere/a.yaml", "a:b.yaml": "./a:b.yaml",
 		changefile.StandardInput: "",

@@ -97,7 +97,7 @@ func (m *metrics) reaches(registries map[string]bool) {
 
 // found counts findings and images. Every rule has a series, so that an alert on one
 // has something to compare.
-func (m *metrics) found(v policy.Verdict, standings []policy.Standing) {
+func (m *metrics) found(v policy.StandingVerdict, standings []policy.Standing) {
 	rules := map[string]int{}
 	for _, id := range policy.RuleIDs() {
 		rules[id] = 0

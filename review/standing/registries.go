@@ -13,7 +13,7 @@ import (
 // it answers, by its host: true if one image there has a fact, false if the registry is unreachable
 // wherever it was asked. One without facts is left out. Sources are left out, too: in a disconnected
 // cluster, none of them is in reach.
-func reachability(r review.Record) map[string]bool {
+func reachability(r review.Standing) map[string]bool {
 	answers := map[string]bool{}
 	for k := range r.Plan.Reroutes {
 		for _, l := range r.Plan.Reroutes[k].After.Mirrors() {

@@ -136,7 +136,7 @@ func (v *Verifier) Verify(ctx context.Context) {
 const lookTimeout = 30 * time.Second
 
 // Look reviews the configuration in force by known facts, and has the Store keep them fresh.
-func (v *Verifier) Look(ctx context.Context) (review.Record, error) {
+func (v *Verifier) Look(ctx context.Context) (review.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	record, err := v.reviewer.Standing(ctx)
@@ -144,7 +144,7 @@ func (v *Verifier) Look(ctx context.Context) (review.Record, error) {
 		err = ctx.Err() // else the record may be about half of the images
 	}
 	if err != nil {
-		return review.Record{}, err
+		return review.Standing{}, err
 	}
 	v.options.Store.Keep(Topic, record.Asked, 0)
 	v.metrics.knows(record.Facts)
@@ -153,7 +153,7 @@ func (v *Verifier) Look(ctx context.Context) (review.Record, error) {
 
 // askAgain returns the states of the images of r. Before that it looks up once more, as for a
 // review, those that look lost, and enters the facts into r.
-func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Standing {
+func (v *Verifier) askAgain(ctx context.Context, r *review.Standing) []policy.Standing {
 	standings := r.Plan.Standings(r.Facts)
 	var doubtful []policy.Reroute
 	for _, s := range standings {
@@ -164,7 +164,7 @@ func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Stan
 	if len(doubtful) == 0 {
 		return standings
 	}
-	maps.Copy(r.Facts, v.asking.AskAgain(ctx, r.Plan, doubtful))
+	maps.Copy(r.Facts, v.asking.AskAgain(ctx, r.Plan.Plan, doubtful))
 	r.Verdict = r.Plan.Decide(r.Facts)
 	return r.Plan.Standings(r.Facts)
 }

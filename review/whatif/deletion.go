@@ -71,16 +71,16 @@ func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList, coming rev
 	}
 	today, _ := r.LookUp(ctx, plan.Lookups)
 	j := &judgement{list: list, plan: plan, real: today, registries: r.Registries}
-	d := Deletion{List: list, Images: imagesOf(plan)}
+	d := Deletion{List: list, Images: imagesOf(plan.Plan)}
 	j.resolve(ctx)
 	tomorrow := *r
 	tomorrow.Registries = review.RegistriesFunc(j.presence)
 	foreseen, _ := tomorrow.LookUp(ctx, plan.Lookups)
-	d.Findings = plan.DecideDeletion(j.real, foreseen, j.takes)
+	d.Findings = plan.Decide(j.real, foreseen, j.takes)
 	d.Needed = j.needed()
 	j.tell(&d)
 	var alike [][2]string
-	d.Elsewhere, alike = list.elsewhere(plan)
+	d.Elsewhere, alike = list.elsewhere(plan.Plan)
 	d.Notes = slices.Concat(coming.Notes, r.Inventory.Notes(), r.Registries.Notes(), j.notes(d, foreseen, alike, meant(near, list.at)))
 	d.Took = time.Since(start)
 	return d, nil
@@ -139,7 +139,7 @@ func isAlike(a, b string) bool {
 // A judgement is a list that is being judged.
 type judgement struct {
 	list       *DeleteList
-	plan       policy.Plan
+	plan       policy.DeletionPlan
 	registries review.Registries
 	// real are today's facts about the places.
 	real policy.Facts

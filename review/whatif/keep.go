@@ -51,7 +51,7 @@ func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.C
 	if err != nil {
 		return KeepList{}, err
 	}
-	facts, _ := r.LookUp(ctx, lookupsOfSignatures(plan, below))
+	facts, _ := r.LookUp(ctx, lookupsOfSignatures(plan.Plan, below))
 	list := KeepList{Scope: scope, Notes: slices.Concat(coming.Notes, r.Inventory.Notes(), r.Registries.Notes())}
 	for _, g := range plan.Gaps {
 		list.Unknown = append(list.Unknown, g.String())

@@ -53,8 +53,8 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"`
 	// Rules count all findings by rule and severity.
 	Rules []RuleCount `json:"rules,omitempty"`
-	// Findings are the most severe of them.
-	Findings []Finding `json:"findings,omitempty"`
+	// Findings are the most severe of them, with long texts and lists cut.
+	Findings []v1alpha1.Finding `json:"findings,omitempty"`
 	// FindingsOmitted is how many more there are.
 	FindingsOmitted int `json:"findingsOmitted,omitempty"`
 	// Exemptions are the names of those that made a warning of a denial.
@@ -94,24 +94,6 @@ type RuleCount struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
 	Count    int    `json:"count"`
-}
-
-// A Finding is one rule's objection to one image, or to the configuration as a whole.
-type Finding struct {
-	Rule string `json:"rule"`
-	// Severity is deny, warn or info.
-	Severity string `json:"severity"`
-	// Image is the reference as written in the cluster.
-	Image  string `json:"image,omitempty"`
-	Reason string `json:"reason"`
-	// Users is how many the image has.
-	Users int `json:"users,omitempty"`
-	// Places are lines that say what was found for the image at each place.
-	Places []string `json:"places,omitempty"`
-	// PlacesOmitted is how many more there are.
-	PlacesOmitted int `json:"placesOmitted,omitempty"`
-	// Exempted are the exemptions without which the finding would be a denial.
-	Exempted []string `json:"exempted,omitempty"`
 }
 
 // An Override is the outcome for the annotation that asks for a refused change to be made. A Confirmation

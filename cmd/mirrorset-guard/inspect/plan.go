@@ -69,7 +69,7 @@ func (o *planOptions) ofChange(ctx context.Context, streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	plan := copyplan.Make(ctx, &c.Reviewer, record, o.missing)
+	plan := copyplan.Make(ctx, &c.Reviewer, record.Judged(), o.missing)
 	for _, g := range record.Plan.Gaps {
 		plan.Unknown = append(plan.Unknown, g.String())
 	}
@@ -92,7 +92,7 @@ func (o *planOptions) ofRelease(ctx context.Context, streams cli.Streams) error 
 	if err != nil {
 		return err
 	}
-	plan := copyplan.Make(ctx, c.judged.Reviewer, r.Record, o.missing)
+	plan := copyplan.Make(ctx, c.judged.Reviewer, r.Judged, o.missing)
 	plan.Release = copyplan.Release{Version: r.Version, Channel: r.Channel, Architecture: r.Architecture}
 	unknown, later := r.Open()
 	plan.Unknown, plan.Notes = append(plan.Unknown, unknown...), slices.Concat(plan.Notes, later, r.Notes)

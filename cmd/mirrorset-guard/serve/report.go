@@ -35,7 +35,7 @@ const (
 // A reporter serves the page about the configuration in force. It rests on known facts, so that no
 // registry is asked for it, and is made by one request at a time: the others wait for that page.
 type reporter struct {
-	look      func(context.Context) (review.Record, error)
+	look      func(context.Context) (review.Standing, error)
 	progress  func(context.Context, time.Time) (status.Input, error)
 	traffic   func() []registry.Traffic
 	release   func() *v1alpha1.NextRelease
@@ -53,7 +53,7 @@ type reporter struct {
 // newReporter returns the reporter of g, whose parts must exist once it is asked.
 func (g *guard) newReporter(cluster string) *reporter {
 	r := &reporter{
-		look:      func(ctx context.Context) (review.Record, error) { return g.standing.Look(ctx) },
+		look:      func(ctx context.Context) (review.Standing, error) { return g.standing.Look(ctx) },
 		progress:  rollouts.NewReader(g.cluster).Input,
 		traffic:   func() []registry.Traffic { return g.registries.Client.Traffic() },
 		release:   g.nextRelease,

@@ -24,7 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
 
-func newTestReporter(look func(context.Context) (review.Record, error)) *reporter {
+func newTestReporter(look func(context.Context) (review.Standing, error)) *reporter {
 	r := &reporter{
 		look: look,
 		progress: func(context.Context, time.Time) (status.Input, error) {
@@ -49,10 +49,10 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 func TestReportAtOnce(t *testing.T) {
 	var looks atomic.Int32
 	gate := make(chan struct{})
-	r := newTestReporter(func(context.Context) (review.Record, error) {
+	r := newTestReporter(func(context.Context) (review.Standing, error) {
 		looks.Add(1)
 		<-gate
-		return review.Record{}, nil
+		return review.Standing{}, nil
 	})
 	var all sync.WaitGroup
 	for range 50 {
@@ -101,7 +101,7 @@ func TestReportCostsNoReview(t *testing.T) {
 		t.Fatal(err)
 	}
 	looking, looks, gate := make(chan struct{}), atomic.Int32{}, make(chan struct{})
-	r := newTestReporter(func(ctx context.Context) (review.Record, error) {
+	r := newTestReporter(func(ctx context.Context) (review.Standing, error) {
 		looks.Add(1)
 		close(looking)
 		<-gate
@@ -138,7 +138,7 @@ func TestReportCostsNoReview(t *testing.T) {
 // TestReportFails: what cannot be read is said, and tried again with the next request.
 func TestReportFails(t *testing.T) {
 	err := errors.New("no answer")
-	r := newTestReporter(func(context.Context) (review.Record, error) { return review.Record{}, err })
+	r := newTestReporter(func(context.Context) (review.Standing, error) { return review.Standing{}, err })
 	if w := get(r, "/report"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "no answer") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -150,7 +150,7 @@ func TestReportFails(t *testing.T) {
 
 // TestReportDecisions: the last decisions are there, and each has its page.
 func TestReportDecisions(t *testing.T) {
-	r := newTestReporter(func(context.Context) (review.Record, error) { return review.Record{}, nil })
+	r := newTestReporter(func(context.Context) (review.Standing, error) { return review.Standing{}, nil })
 	for i := range maxDecisions + 10 {
 		r.decisions.add(auditv1alpha1.Decision{UID: fmt.Sprint("uid-", i), Verdict: "denied", Reason: "<b>refused</b>"})
 	}

@@ -25,7 +25,7 @@ func (s *syncing) releaseOf() (func(context.Context) (answer, error), error) {
 }
 
 func answerOf(r *readiness.Readiness) answer {
-	a := answer{copies: r.Copies(), open: r.Record.Plan.Undetermined(r.Record.Facts), grows: true, report: r.Report(), notes: r.Notes}
+	a := answer{copies: r.Copies(), open: r.Judged.Plan.Undetermined(r.Judged.Facts), grows: true, report: r.Report(), notes: r.Notes}
 	for i := range a.copies {
 		a.copies[i].Rank = i // the place in the order of an update, instead of that among what runs
 	}

@@ -107,7 +107,10 @@ func (o *options) run(ctx context.Context, streams cli.Streams) error {
 			return err
 		}
 	} else {
-		s.subject, s.notes = s.changeOf(opened), opened.Notes
+		s.subject, s.notes = s.inForce, opened.Notes
+		if len(s.Change.Files) > 0 {
+			s.subject = s.ofChange(opened)
+		}
 	}
 	return s.run(ctx)
 }
@@ -154,25 +157,46 @@ type answer struct {
 	err      error // nil if it is good
 }
 
-// changeOf judges a change, or without one the configuration in force.
-func (s *syncing) changeOf(c *cli.Candidate) func(context.Context) (answer, error) {
+// ofChange judges a change.
+func (s *syncing) ofChange(c *cli.Candidate) func(context.Context) (answer, error) {
 	return func(ctx context.Context) (answer, error) {
-		record, err := s.record(ctx, c)
+		record, err := s.reviewer.Review(ctx, c.Edit, c.By)
 		if err != nil {
 			return answer{}, err
 		}
-		a := answer{copies: record.Verdict.Copies(), open: record.Plan.Undetermined(record.Facts), report: record.Report(), notes: record.Notes}
+		a := answerBy(record.Judged(), record.Report(), record.Notes)
 		a.document = func(notes []string) any {
 			record.Notes = notes
 			return record.Document()
 		}
-		if !record.Verdict.Allowed || record.Verdict.Standing && s.lacks(a) {
+		if !record.Verdict.Allowed {
 			a.err = cli.ErrDenied
-		} else if gaps := record.Plan.Gaps; record.Verdict.Standing && len(gaps) > 0 {
-			a.err = fmt.Errorf("what nodes need is not fully known: %s", policy.GapNames(gaps))
 		}
 		return a, nil
 	}
+}
+
+// inForce judges the configuration in force.
+func (s *syncing) inForce(ctx context.Context) (answer, error) {
+	standing, err := s.reviewer.Standing(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answerBy(standing.Judged(), standing.Report(), standing.Notes)
+	a.document = func(notes []string) any {
+		standing.Notes = notes
+		return standing.Document()
+	}
+	if standing.Verdict.HasFaults() || s.lacks(a) {
+		a.err = cli.ErrDenied
+	} else if gaps := standing.Plan.Gaps; len(gaps) > 0 {
+		a.err = fmt.Errorf("what nodes need is not fully known: %s", policy.GapNames(gaps))
+	}
+	return a, nil
+}
+
+func answerBy(j review.Judged, report string, notes []string) answer {
+	return answer{copies: j.Judgement.Copies(), open: j.Plan.Undetermined(j.Facts), report: report, notes: notes}
 }
 
 // lacks reports whether mirrors lack what nodes need and the options ask for, or may lack it.
@@ -180,13 +204,6 @@ func (s *syncing) lacks(a answer) bool {
 	wanted := func(c policy.Copy) bool { return !s.leavesOut(c.Image) && (c.Rule != policy.TagDrift || s.moveTags) }
 	return slices.ContainsFunc(a.copies, wanted) ||
 		slices.ContainsFunc(a.open, func(u policy.Undetermined) bool { return !s.leavesOut(u.Image) })
-}
-
-func (s *syncing) record(ctx context.Context, c *cli.Candidate) (review.Record, error) {
-	if len(s.Change.Files) == 0 {
-		return s.reviewer.Standing(ctx)
-	}
-	return s.reviewer.Review(ctx, c.Edit, c.By)
 }
 
 // maxRounds bounds how often more is found to be missing: the release image first, then what it names.

@@ -1,0 +1,52 @@
+package review
+
+import (
+	"context"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Standing is a verification of the configuration in force, with everything it rested on.
+type Standing struct {
+	Plan    policy.StandingPlan
+	Facts   policy.Facts
+	Asked   []mirrors.Location // the most important first
+	Verdict policy.StandingVerdict
+	Notes   []string
+	Took    time.Duration
+	mode    policy.Mode
+}
+
+// Standing verifies the configuration in force by the rules for changes: see
+// policy.NewStanding. It is in no hurry (StandingPlan.Lookups).
+func (r *Reviewer) Standing(ctx context.Context) (Standing, error) {
+	start := time.Now()
+	now, err := r.read(ctx)
+	if err != nil {
+		return Standing{}, err
+	}
+	settings := r.settings()
+	plan := policy.NewStanding(now.set, now.cluster, settings)
+	facts, asked := r.LookUp(ctx, plan.Lookups)
+	return Standing{
+		Plan: plan, Facts: facts, Asked: mostImportant(asked), Verdict: plan.Decide(facts),
+		Notes: append(r.notes(), plan.ElsewhereNotes()...), Took: time.Since(start), mode: settings.Mode,
+	}, nil
+}
+
+const inForce = "The mirror configuration in force"
+
+// Document returns s as JSON. It is allowed unless it has faults; Message and Warnings are those of changes, and it has none.
+func (s Standing) Document() v1alpha1.Review {
+	d := s.Judged().document(inForce, s.Notes, s.Took)
+	d.Allowed, d.Summary, d.Mode = !s.Verdict.HasFaults(), s.Verdict.Summary(inForce), s.mode.String()
+	return d
+}
+
+// Report returns the whole answer for people, every finding in full.
+func (s Standing) Report() string {
+	return s.Verdict.Report(inForce) + s.Judged().assumedText()
+}
