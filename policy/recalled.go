@@ -2,9 +2,20 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
+
+// A Freshness says how old facts may be that are asked for. The zero value is for those whose time is not over, by their kinds.
+type Freshness struct {
+	// Recalled lets misses count that are no longer fresh, and signatures to which others may have been added, as
+	// Recalled. They are good enough to find out what else has to be looked up.
+	Recalled bool
+	// Since, unless zero, has what Recalled is about looked up again, if it was learned before: callers that ask
+	// at the same moment share one lookup, however long each of them has to wait for its turn.
+	Since time.Time
+}
 
 // Decisive returns the locations whose facts are only Recalled and decide the verdict: those
 // of images that are denied, and of images found behind such a place. They have to be looked

@@ -132,24 +132,8 @@ type yieldingRegistries struct {
 }
 
 // Presence implements Registries.
-func (y yieldingRegistries) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return y.ask(ctx, locs, y.Registries.Presence)
-}
-
-// Recall implements Registries.
-func (y yieldingRegistries) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return y.ask(ctx, locs, y.Registries.Recall)
-}
-
-// Renew implements Registries.
-func (y yieldingRegistries) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
-	return y.ask(ctx, locs, func(ctx context.Context, locs []mirrors.Location) policy.Facts {
-		return y.Registries.Renew(ctx, locs, since)
-	})
-}
-
-func (y yieldingRegistries) ask(ctx context.Context, locs []mirrors.Location, by RegistriesFunc) policy.Facts {
+func (y yieldingRegistries) Presence(ctx context.Context, locs []mirrors.Location, fresh policy.Freshness) policy.Facts {
 	y.slots.release()
 	defer func() { _ = y.slots.acquire(context.WithoutCancel(ctx), resuming) }()
-	return by(ctx, locs)
+	return y.Registries.Presence(ctx, locs, fresh)
 }

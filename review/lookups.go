@@ -25,7 +25,7 @@ type renewal struct {
 	since time.Time
 }
 
-// mostAsked are as many as are kept fresh (presence.Options.MaxKept).
+// mostAsked are as many as are kept fresh (presence.MaxKept).
 const mostAsked = 50_000
 
 func mostImportant(asked []mirrors.Location) []mirrors.Location {
@@ -111,17 +111,13 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next NextL
 	facts := policy.Facts{}
 	var asked []mirrors.Location
 	repeated := map[mirrors.Location]bool{}
-	look := registries.Presence
-	if again.decisive != nil {
-		look = registries.Recall
-	}
 	for ctx.Err() == nil {
 		if lookups := next(facts); len(lookups) > 0 {
 			if len(facts) == 0 {
 				facts = make(policy.Facts, len(lookups))
 			}
 			asked = append(asked, lookups...)
-			learn(facts, lookups, look(ctx, lookups))
+			learn(facts, lookups, registries.Presence(ctx, lookups, policy.Freshness{Recalled: again.decisive != nil}))
 			continue
 		}
 		if again.decisive == nil {
@@ -134,7 +130,7 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next NextL
 		for _, l := range lookups {
 			repeated[l] = true
 		}
-		learn(facts, lookups, registries.Renew(ctx, lookups, again.since))
+		learn(facts, lookups, registries.Presence(ctx, lookups, policy.Freshness{Since: again.since}))
 	}
 	return facts, asked
 }

@@ -23,7 +23,15 @@ type forgetful struct {
 	asked  []string
 }
 
-func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location) policy.Facts {
+func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location, fresh policy.Freshness) policy.Facts {
+	miss := policy.Fact{Presence: policy.Absent, AsNodes: true}
+	switch {
+	case fresh.Recalled:
+		miss.Recalled, miss.Detail = true, "not there; that was 40s ago"
+		return r.remembered(locs, miss)
+	case r.missed.After(fresh.Since) && !fresh.Since.IsZero():
+		return r.remembered(locs, miss)
+	}
 	facts := policy.Facts{}
 	for _, l := range locs {
 		r.asked = append(r.asked, l.Ref)
@@ -39,17 +47,6 @@ func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location) policy.
 }
 
 func (*forgetful) Notes() []string { return nil }
-
-func (r *forgetful) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
-	if r.missed.After(since) {
-		return r.remembered(locs, policy.Fact{Presence: policy.Absent, AsNodes: true})
-	}
-	return r.Presence(ctx, locs)
-}
-
-func (r *forgetful) Recall(_ context.Context, locs []mirrors.Location) policy.Facts {
-	return r.remembered(locs, policy.Fact{Presence: policy.Absent, AsNodes: true, Recalled: true, Detail: "not there; that was 40s ago"})
-}
 
 // remembered returns miss for each location, but for the one that was found.
 func (r *forgetful) remembered(locs []mirrors.Location, miss policy.Fact) policy.Facts {

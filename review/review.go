@@ -41,13 +41,7 @@ type Registries interface {
 	// Presence returns the facts about the locations by the time ctx ends, looking up those that are
 	// missing or too old. The first ones are the most important. It does not fail: a location without
 	// an answer is Unknown.
-	Presence(context.Context, []mirrors.Location) policy.Facts
-	// Recall is like Presence, but also returns misses that are no longer fresh and signatures
-	// to which others may have been added, marked as Recalled. They are good enough to find out what
-	// else has to be looked up.
-	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
-	// Renew is like Presence, but looks up again what Recall would mark and was learned before since.
-	Renew(ctx context.Context, locations []mirrors.Location, since time.Time) policy.Facts
+	Presence(context.Context, []mirrors.Location, policy.Freshness) policy.Facts
 	NoteSource
 }
 
@@ -55,17 +49,7 @@ type Registries interface {
 type RegistriesFunc func(context.Context, []mirrors.Location) policy.Facts
 
 // Presence implements Registries.
-func (f RegistriesFunc) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return f(ctx, locs)
-}
-
-// Recall implements Registries.
-func (f RegistriesFunc) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return f(ctx, locs)
-}
-
-// Renew implements Registries.
-func (f RegistriesFunc) Renew(ctx context.Context, locs []mirrors.Location, _ time.Time) policy.Facts {
+func (f RegistriesFunc) Presence(ctx context.Context, locs []mirrors.Location, _ policy.Freshness) policy.Facts {
 	return f(ctx, locs)
 }
 
@@ -325,7 +309,7 @@ func (r *Reviewer) lookUpMoved(ctx context.Context, record *Record, slots slots)
 			record.Facts = maps.Clone(record.Facts)
 		}
 		asked = true
-		learn(record.Facts, lookups, registries.Presence(ctx, lookups))
+		learn(record.Facts, lookups, registries.Presence(ctx, lookups, policy.Freshness{}))
 	}
 	return asked
 }

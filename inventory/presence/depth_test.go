@@ -44,7 +44,7 @@ func TestDepths(t *testing.T) {
 				s := newTestStore(p)
 				defer s.Close()
 				for _, d := range []mirrors.Depth{tc.known, tc.asked} {
-					s.Presence(t.Context(), []mirrors.Location{at(digested(), d)})
+					s.Presence(t.Context(), []mirrors.Location{at(digested(), d)}, policy.Freshness{})
 				}
 				if reused := p.probed.Load() == 1; reused != tc.reused {
 					t.Errorf("%d probes: reused %v, want %v", p.probed.Load(), reused, tc.reused)
@@ -95,11 +95,11 @@ func TestNodesOfAnotherPlatform(t *testing.T) {
 				p := &nodesProber{counter: &counter{facts: policy.Facts{digested(): tc.fact}}, list: tc.before}
 				s := newTestStore(p)
 				defer s.Close()
-				s.Presence(t.Context(), []mirrors.Location{digested()})
+				s.Presence(t.Context(), []mirrors.Location{digested()}, policy.Freshness{})
 				p.mu.Lock()
 				p.list = tc.after
 				p.mu.Unlock()
-				s.Presence(t.Context(), []mirrors.Location{digested()})
+				s.Presence(t.Context(), []mirrors.Location{digested()}, policy.Freshness{})
 				if again := p.probed.Load() == 2; again != tc.again {
 					t.Errorf("%d probes: asked again %v, want %v", p.probed.Load(), again, tc.again)
 				}

@@ -5,12 +5,12 @@
 //	defer client.Close()
 //	store := presence.NewStore(client, presence.Options{})
 //	defer store.Close()
-//	facts := store.Presence(ctx, locations) // whatever is known by the time ctx ends
+//	facts := store.Presence(ctx, locations, policy.Freshness{}) // whatever is known by the time ctx ends
 //
 // A Store answers from facts that are fresh enough ([Lifetimes]) and asks for the rest,
 // about many locations at once and each once however many callers want it. It keeps
 // asking when a caller has to leave, for the next call to find. A miss is remembered
-// for a while beyond its lifetime, for planning ([Store.Recall]). While Run runs, the locations of Keep
+// for a while beyond its lifetime, for planning ([policy.Freshness]). While Run runs, the locations of Keep
 // stay fresh. A [Proposal] answers for certificate authorities that are not in force yet, and never
 // mixes its facts with the Store's.
 //

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -33,7 +34,7 @@ const (
 	// maxTopics is enough for the live configuration and one refused change of each
 	// person who may be working on one.
 	maxTopics = 32
-	// keepTick is how often the Store looks for facts that are due.
+	// keepTick is how often the Store looks for facts that are due: once a second, by limits.RefreshesPerSecond.
 	keepTick = time.Second
 	// keepRetry is how often bad news is looked up again: seldom enough for a registry in
 	// trouble, and often enough for an administrator who copies images and tries again. It
@@ -56,7 +57,7 @@ func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, no
 		if len(t.locations) == k.most {
 			break
 		}
-		if known := in.get(l); known != nil {
+		if known := in.facts[l]; known != nil {
 			l = known.location
 		} else {
 			l.Ref = strings.Clone(l.Ref) // it may be a part of a whole object that it would keep in memory
@@ -180,14 +181,14 @@ func jitter(d time.Duration) time.Duration {
 // The topic says why ("live", "refused: ImageTagMirrorSet apps"); a later call for it
 // replaces this one, no locations end it, and so does the end of ttl unless it is 0.
 // The first locations, of topics without a ttl, are kept first; how many are kept is
-// bounded by Options. Locations with ProposedTrust are not.
+// bounded by MaxKept. Locations with ProposedTrust are not.
 func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.set(topic, locs, ttl, now, s.memory)
 	for l, at := range s.keeper.due {
-		if m := s.memory.get(l); m != nil && at.Equal(now) {
+		if m := s.memory.facts[l]; m != nil && at.Equal(now) {
 			s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(l, m.fact), false)
 		}
 	}
@@ -204,7 +205,7 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range locs {
-		m := s.memory.get(l)
+		m := s.memory.facts[l]
 		if m != nil && b.carries(m) && (!isGood(m.fact) || s.lives(m, now)) {
 			facts[l] = m.fact
 		} else if f := s.answer(l, b, now); f != nil {
@@ -214,19 +215,18 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 	return facts
 }
 
-// refresh looks up the locations that are due, no more than KeepRate for each registry, and leaves the
+// refresh looks up the locations that are due, no more than limits.RefreshesPerSecond for each registry, and leaves the
 // rest to the next tick.
 func (s *Store) refresh() {
 	generation := s.prober.Generation() // it may take a lock that probes hold
 	now := time.Now()
-	most := max(1, int(s.options.KeepRate*keepTick.Seconds()))
 	asked := map[queueKey]int{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.renew(generation, now)
 	for l, at := range s.keeper.due {
 		key := keyOf(l)
-		if now.Before(at) || asked[key] == most || !s.queueRefresh(l, now) {
+		if now.Before(at) || asked[key] == limits.RefreshesPerSecond || !s.queueRefresh(l, now) {
 			continue
 		}
 		asked[key]++
@@ -255,7 +255,7 @@ func (k *keeper) renew(generation uint64, now time.Time) {
 // queueRefresh queues a job for l behind those that callers wait for, and reports
 // whether it did. It is called with the lock held.
 func (s *Store) queueRefresh(l mirrors.Location, now time.Time) bool {
-	if s.jobs[l] != nil || len(s.jobs) >= s.options.MaxFacts/2 || s.ctx.Err() != nil {
+	if s.jobs[l] != nil || len(s.jobs) >= s.options.maxFacts/2 || s.ctx.Err() != nil {
 		return false
 	}
 	j := &job{location: l, asked: now}
@@ -273,6 +273,6 @@ func (s *Store) takesAway(j *job, fact *policy.Fact, b basis) bool {
 	if j.waiting > 0 || fact.Presence != policy.Unreachable && fact.Presence != policy.Inconclusive {
 		return false
 	}
-	m := s.memory.get(j.location)
+	m := s.memory.facts[j.location]
 	return m != nil && m.fact.Presence == policy.Present && s.fresh(m, b, time.Now())
 }

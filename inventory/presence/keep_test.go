@@ -96,7 +96,7 @@ func TestKeepWhatIsKnown(t *testing.T) {
 		s := newTestStore(p)
 		defer running(t, s)()
 		known := digests(100, "h.io/a%d")
-		s.Presence(t.Context(), known)
+		s.Presence(t.Context(), known, policy.Freshness{})
 		for range 29 {
 			s.Keep("live", known, 0)
 			s.Keep("refused: ImageDigestMirrorSet apps", known[:50], time.Hour)
@@ -121,7 +121,7 @@ func TestKeepNeverEnds(t *testing.T) {
 		for range 10_000 {
 			time.Sleep(time.Second)
 			start := time.Now()
-			if facts := s.Presence(t.Context(), kept); len(facts) != len(kept) || time.Since(start) > 0 {
+			if facts := s.Presence(t.Context(), kept, policy.Freshness{}); len(facts) != len(kept) || time.Since(start) > 0 {
 				t.Fatalf("%d facts after %v", len(facts), time.Since(start))
 			}
 		}
@@ -155,7 +155,7 @@ func TestKeepComesAfterQuestions(t *testing.T) {
 		s.Keep("live", digests(1000, "h.io/kept%d"), 0)
 		time.Sleep(5 * time.Second) // as many refreshes as may be under way are
 		start := time.Now()
-		facts := s.Presence(t.Context(), digests(56, "h.io/asked%d"))
+		facts := s.Presence(t.Context(), digests(56, "h.io/asked%d"), policy.Freshness{})
 		if took := time.Since(start); len(facts) != 56 || took != 10*time.Second {
 			t.Errorf("%d facts after %v, want 56 at once", len(facts), took)
 		}
@@ -172,7 +172,7 @@ func TestKeptAndAskedFor(t *testing.T) {
 		s.Keep("live", kept, 0)
 		time.Sleep(5 * time.Second) // 8 under way, 42 in the queue
 		start := time.Now()
-		facts := s.Presence(t.Context(), kept)
+		facts := s.Presence(t.Context(), kept, policy.Freshness{})
 		if took := time.Since(start); len(facts) != 50 || took != 10*time.Second || p.probed.Load() != 50 {
 			t.Errorf("%d facts after %v and %d probes", len(facts), took, p.probed.Load())
 		}
@@ -243,7 +243,7 @@ func TestKeepTakesNothingAway(t *testing.T) {
 		s.Keep("live", kept, 0)
 		time.Sleep(10 * time.Second)
 		present := func() (n int) {
-			for _, f := range s.Presence(t.Context(), kept) {
+			for _, f := range s.Presence(t.Context(), kept, policy.Freshness{}) {
 				if f.Presence == policy.Present {
 					n++
 				}
@@ -287,7 +287,7 @@ func TestKeepAfterARotation(t *testing.T) {
 // nor the live configuration out of bounds.
 func TestKeepIsBounded(t *testing.T) {
 	for _, want := range []struct{ each, topics, due int }{{100, 5, 1000}, {1, maxTopics, 600 + maxTopics - 1}} {
-		s := newTestStore(&fakeProber{}, func(o *Options) { o.MaxKept = 1000 })
+		s := newTestStore(&fakeProber{}, func(o *Options) { o.maxKept = 1000 })
 		defer s.Close()
 		live := digests(600, "h.io/live%d")
 		s.Keep("live", live, 0)
@@ -332,7 +332,7 @@ func TestKnown(t *testing.T) {
 				if got := s.Known(locs); len(got) != 0 {
 					t.Errorf("knows %v before anybody has asked", got)
 				}
-				s.Presence(t.Context(), locs)
+				s.Presence(t.Context(), locs, policy.Freshness{})
 				if got := s.Known(locs); got.At(locs[0]).Presence != tt.fact.Presence {
 					t.Errorf("knows %v at once, want %v", got, tt.fact.Presence)
 				}
@@ -369,7 +369,7 @@ func (p *factProber) Generation() uint64 { return p.generation.Load() }
 // TestKeepForADeadRegistry does not pile jobs up.
 func TestKeepForADeadRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProber{takes: time.Hour, presence: policy.Present} // ended by ProbeTimeout
+		p := &fakeProber{takes: time.Hour, presence: policy.Present} // ended by limits.ProbeTimeout
 		s := newTestStore(p)
 		stop := running(t, s)
 		s.Keep("live", digests(5000, "h.io/a%d"), 0)

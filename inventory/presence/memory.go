@@ -95,9 +95,6 @@ func (r *refusals) shared(f policy.Fact) *policy.Fact {
 	return &first
 }
 
-// get returns the memo about l, nil if there is none.
-func (m *memory) get(l mirrors.Location) *memo { return m.facts[l] }
-
 // Lifetimes are the times for which answers of each kind are repeated before the registry is asked
 // again. The zero value of each means its default.
 type Lifetimes struct {

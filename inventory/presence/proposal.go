@@ -3,7 +3,6 @@ package presence
 import (
 	"context"
 	"crypto/x509"
-	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -33,25 +32,7 @@ func (s *Store) Proposed(hostRoots map[string]*x509.CertPool) *Proposal {
 }
 
 // Presence implements review.Registries, as Store.Presence does.
-func (p *Proposal) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return p.ask(ctx, locs, (*Store).Presence)
-}
-
-// Recall implements review.Registries, as Store.Recall does.
-func (p *Proposal) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return p.ask(ctx, locs, (*Store).Recall)
-}
-
-// Renew implements review.Registries, as Store.Renew does.
-func (p *Proposal) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
-	return p.ask(ctx, locs, func(s *Store, ctx context.Context, locs []mirrors.Location) policy.Facts {
-		return s.Renew(ctx, locs, since)
-	})
-}
-
-func (p *Proposal) ask(ctx context.Context, locs []mirrors.Location,
-	by func(*Store, context.Context, []mirrors.Location) policy.Facts,
-) policy.Facts {
+func (p *Proposal) Presence(ctx context.Context, locs []mirrors.Location, fresh policy.Freshness) policy.Facts {
 	var inForce, proposed []mirrors.Location
 	for _, l := range locs {
 		if l.ProposedTrust && p.own != nil {
@@ -62,11 +43,11 @@ func (p *Proposal) ask(ctx context.Context, locs []mirrors.Location,
 		}
 	}
 	if len(proposed) == 0 {
-		return by(p.store, ctx, inForce)
+		return p.store.Presence(ctx, inForce, fresh)
 	}
 	answers := make(chan policy.Facts, 1)
-	go func() { answers <- by(p.own, ctx, proposed) }()
-	facts := by(p.store, ctx, inForce)
+	go func() { answers <- p.own.Presence(ctx, proposed, fresh) }()
+	facts := p.store.Presence(ctx, inForce, fresh)
 	for l, f := range <-answers {
 		l.ProposedTrust = true
 		facts[l] = f

@@ -19,7 +19,7 @@ func TestNothingIsProposed(t *testing.T) {
 	proposed := tagged()
 	proposed.ProposedTrust = true
 	found := map[mirrors.Location]policy.Presence{}
-	for l, f := range p.Presence(t.Context(), []mirrors.Location{tagged(), proposed}) {
+	for l, f := range p.Presence(t.Context(), []mirrors.Location{tagged(), proposed}, policy.Freshness{}) {
 		found[l] = f.Presence
 	}
 	want := map[mirrors.Location]policy.Presence{tagged(): policy.Present, proposed: policy.Unreachable}

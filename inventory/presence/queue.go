@@ -74,15 +74,15 @@ const (
 
 // next returns the job to run next, nil if there is none; a refresh only if refresh is set.
 // Jobs that were abandoned for longer than linger, or that are too many, are passed to drop.
-func (q *queue) next(now time.Time, linger time.Duration, drop func(*job), refresh bool) *job {
+func (q *queue) next(now time.Time, drop func(*job), refresh bool) *job {
 	for _, jobs := range []*[]*job{&q.awaited, &q.doubtful} {
 		if j := q.takeAwaited(jobs, drop); j != nil {
 			return j
 		}
 	}
-	j := takeWanted(&q.abandoned, now, linger, drop)
+	j := takeWanted(&q.abandoned, now, drop)
 	if j == nil && refresh {
-		j = takeWanted(&q.refreshes, now, linger, drop)
+		j = takeWanted(&q.refreshes, now, drop)
 	}
 	return j
 }
@@ -117,7 +117,7 @@ func shift[T any](queued *[]*T) *T {
 }
 
 // takeWanted takes the first job that was not abandoned for too long.
-func takeWanted(jobs *[]*job, now time.Time, linger time.Duration, drop func(*job)) *job {
+func takeWanted(jobs *[]*job, now time.Time, drop func(*job)) *job {
 	for len(*jobs) > 0 {
 		j := shift(jobs)
 		switch {
@@ -148,7 +148,7 @@ func (q *queue) width(most int) int {
 func (s *Store) job(l mirrors.Location, known bool, now time.Time) *job {
 	j := s.jobs[l]
 	if j == nil {
-		if len(s.jobs) >= s.options.MaxFacts || s.ctx.Err() != nil {
+		if len(s.jobs) >= s.options.maxFacts || s.ctx.Err() != nil {
 			return nil
 		}
 		l.Ref = strings.Clone(l.Ref)
@@ -201,7 +201,7 @@ func (s *Store) leave(jobs []*job) {
 // schedule starts what may be started, a job of each registry in turn. It is called
 // with the lock held.
 func (s *Store) schedule() {
-	for len(s.ready) > 0 && s.running < s.options.Concurrency && s.ctx.Err() == nil {
+	for len(s.ready) > 0 && s.running < s.options.atOnce && s.ctx.Err() == nil {
 		q := shift(&s.ready)
 		q.ready = false
 		if s.start(q) {
@@ -216,11 +216,11 @@ func (s *Store) start(q *queue) bool {
 		s.open(q)
 		return false
 	}
-	width := q.width(s.options.PerRegistry)
+	width := q.width(s.options.perRegistry)
 	if q.running >= width {
 		return false // the end of a job puts it back
 	}
-	j := q.next(time.Now(), s.options.Linger, s.forget, q.running < max(1, width/limits.RefreshShare))
+	j := q.next(time.Now(), s.forget, q.running < max(1, width/limits.RefreshShare))
 	if j == nil {
 		s.retire(q)
 		return false
@@ -284,7 +284,7 @@ func (s *Store) open(q *queue) {
 // run looks j up and hands the answer to the callers that wait.
 func (s *Store) run(q *queue, j *job) {
 	b := s.basis()
-	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, limits.ProbeTimeout)
 	found := s.prober.Probe(ctx, j.location)
 	cancel()
 	s.mu.Lock()
@@ -304,7 +304,7 @@ func (s *Store) run(q *queue, j *job) {
 
 // learn remembers what j has found. It is called with the lock held.
 func (s *Store) learn(j *job, fact *policy.Fact, b basis) {
-	before := s.memory.get(j.location)
+	before := s.memory.facts[j.location]
 	known := before != nil && b.carries(before)
 	m := &memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
 	s.memory.put(*m)

@@ -18,21 +18,21 @@ func TestRecall(t *testing.T) {
 		s := newTestStore(p)
 		defer s.Close()
 		locs := []mirrors.Location{tagged()}
-		s.Presence(t.Context(), locs)
+		s.Presence(t.Context(), locs, policy.Freshness{})
 		time.Sleep(time.Second)
-		if f := s.Recall(t.Context(), locs).At(tagged()); f.Presence != policy.Absent || f.Recalled || p.probed.Load() != 1 {
+		if f := s.Presence(t.Context(), locs, policy.Freshness{Recalled: true}).At(tagged()); f.Presence != policy.Absent || f.Recalled || p.probed.Load() != 1 {
 			t.Errorf("while it is fresh: %+v after %d probes", f, p.probed.Load())
 		}
 		time.Sleep(39 * time.Second)
-		if f := s.Recall(t.Context(), locs).At(tagged()); f.Presence != policy.Absent || !f.Recalled || !strings.HasSuffix(f.Detail, "; that was 40s ago") || p.probed.Load() != 1 {
+		if f := s.Presence(t.Context(), locs, policy.Freshness{Recalled: true}).At(tagged()); f.Presence != policy.Absent || !f.Recalled || !strings.HasSuffix(f.Detail, "; that was 40s ago") || p.probed.Load() != 1 {
 			t.Errorf("soon after: %+v after %d probes", f, p.probed.Load())
 		}
 		time.Sleep(50 * time.Second)
-		if f := s.Recall(t.Context(), locs).At(tagged()); f.Recalled || p.probed.Load() != 2 {
+		if f := s.Presence(t.Context(), locs, policy.Freshness{Recalled: true}).At(tagged()); f.Recalled || p.probed.Load() != 2 {
 			t.Errorf("later: %+v after %d probes, want 2", f, p.probed.Load())
 		}
 		time.Sleep(10 * time.Second)
-		if f := s.Presence(t.Context(), locs).At(tagged()); f.Recalled || p.probed.Load() != 3 {
+		if f := s.Presence(t.Context(), locs, policy.Freshness{}).At(tagged()); f.Recalled || p.probed.Load() != 3 {
 			t.Errorf("where it decides: %+v after %d probes, want 3", f, p.probed.Load())
 		}
 	})
@@ -46,9 +46,9 @@ func TestOnlyMissesAreRecalled(t *testing.T) {
 			brief := Lifetimes{PresentTag: time.Second, Trouble: time.Second, Absent: time.Second}
 			s := newTestStore(p, func(o *Options) { o.Lifetimes = brief })
 			defer s.Close()
-			s.Presence(t.Context(), []mirrors.Location{tagged()})
+			s.Presence(t.Context(), []mirrors.Location{tagged()}, policy.Freshness{})
 			time.Sleep(10 * time.Second)
-			if f := s.Recall(t.Context(), []mirrors.Location{tagged()}).At(tagged()); f.Recalled || p.probed.Load() != 2 {
+			if f := s.Presence(t.Context(), []mirrors.Location{tagged()}, policy.Freshness{Recalled: true}).At(tagged()); f.Recalled || p.probed.Load() != 2 {
 				t.Errorf("%v: %+v after %d probes", presence, f, p.probed.Load())
 			}
 		})
@@ -61,10 +61,10 @@ func TestRecallUnderOtherCredentials(t *testing.T) {
 		p := &changingProber{fakeProber: fakeProber{presence: policy.Absent}}
 		s := newTestStore(p)
 		defer s.Close()
-		s.Presence(t.Context(), []mirrors.Location{tagged()})
+		s.Presence(t.Context(), []mirrors.Location{tagged()}, policy.Freshness{})
 		time.Sleep(10 * time.Second)
 		p.generation.Add(1)
-		if f := s.Recall(t.Context(), []mirrors.Location{tagged()}).At(tagged()); f.Recalled || p.probed.Load() != 2 {
+		if f := s.Presence(t.Context(), []mirrors.Location{tagged()}, policy.Freshness{Recalled: true}).At(tagged()); f.Recalled || p.probed.Load() != 2 {
 			t.Errorf("%+v after %d probes", f, p.probed.Load())
 		}
 	})
@@ -76,17 +76,17 @@ func TestRecallUnderOtherCredentials(t *testing.T) {
 func TestWhatIsKnownIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Absent}
-		s := newTestStore(p, func(o *Options) { o.PerRegistry = 1 })
+		s := newTestStore(p, func(o *Options) { o.perRegistry = 1 })
 		defer s.Close()
 		dead, fresh := locations(100, "h.io/dead:%d"), locations(20, "h.io/new:%d")
-		s.Presence(t.Context(), dead)
+		s.Presence(t.Context(), dead, policy.Freshness{})
 		time.Sleep(10 * time.Second)
 		p.mu.Lock()
 		p.order = nil
 		p.mu.Unlock()
 		ctx, cancel := timeout(3050 * time.Millisecond)
 		defer cancel()
-		facts := s.Presence(ctx, slices.Concat(dead, fresh))
+		facts := s.Presence(ctx, slices.Concat(dead, fresh), policy.Freshness{})
 		var recalled, asked int
 		for _, f := range facts {
 			switch {
@@ -118,10 +118,10 @@ func TestRenewOnce(t *testing.T) {
 		defer s.Close()
 		locs := []mirrors.Location{tagged()}
 		began := time.Now()
-		s.Renew(t.Context(), locs, began)
+		s.Presence(t.Context(), locs, policy.Freshness{Since: began})
 		for range 50 {
 			time.Sleep(500 * time.Millisecond)
-			f := s.Renew(t.Context(), locs, began).At(tagged())
+			f := s.Presence(t.Context(), locs, policy.Freshness{Since: began}).At(tagged())
 			if since := time.Since(began); f.Presence != policy.Absent || f.Recalled || strings.HasSuffix(f.Detail, " ago") != (since >= 2*time.Second) {
 				t.Fatalf("after %s: %+v", since, f)
 			}
@@ -129,7 +129,7 @@ func TestRenewOnce(t *testing.T) {
 		if n := p.probed.Load(); n != 1 {
 			t.Errorf("%d probes for those that began together", n)
 		}
-		s.Renew(t.Context(), locs, time.Now())
+		s.Presence(t.Context(), locs, policy.Freshness{Since: time.Now()})
 		if n := p.probed.Load(); n != 2 {
 			t.Errorf("%d probes with one that began later, want 2", n)
 		}

@@ -20,37 +20,33 @@ import (
 // Options configure a Store. The zero value is the default.
 type Options struct {
 	Lifetimes Lifetimes
-	// MaxFacts bounds the facts that are remembered, and the locations waiting to be looked
-	// up; 0 means 100,000.
-	MaxFacts int
-	// Concurrency bounds the probes under way; 0 means limits.ProbesAtOnce.
-	Concurrency int
-	// PerRegistry bounds those of one registry; 0 means limits.ProbesPerRegistry.
-	PerRegistry int
-	// ProbeTimeout bounds one probe, however many wait for it; 0 means limits.ProbeTimeout.
-	ProbeTimeout time.Duration
-	// Linger is how long a location may still be looked up after the last caller asked
-	// about it, for the next try to find the answer; 0 means 2 min.
-	Linger time.Duration
-	// MaxKept bounds the locations that Keep keeps fresh; 0 means half of MaxFacts.
-	MaxKept int
-	// KeepRate bounds how many of them are looked up a second at one registry; 0 means
-	// limits.RefreshesPerSecond.
-	KeepRate float64
 	// Propose returns a Prober that trusts hostRoots instead of what the Store's own
 	// trusts at single hosts; nil if none can be had. See Proposed.
 	Propose func(hostRoots map[string]*x509.CertPool) ProposedProber
+
+	maxFacts    int // that are remembered, and locations that wait to be looked up
+	maxKept     int // locations that Keep keeps fresh
+	atOnce      int // probes under way
+	perRegistry int // those of one registry
 }
+
+// The default bounds; the others are in package limits.
+const (
+	// MaxFacts bounds the facts that are remembered, and the locations waiting to be looked up.
+	MaxFacts = 100_000
+	// MaxKept bounds the locations that Keep keeps fresh.
+	MaxKept = MaxFacts / 2
+	// linger is how long a location may still be looked up after the last caller asked
+	// about it, for the next try to find the answer.
+	linger = 2 * time.Minute
+)
 
 func (o Options) withDefaults() Options {
 	o.Lifetimes = o.Lifetimes.withDefaults()
-	o.MaxFacts = cmp.Or(o.MaxFacts, 100_000)
-	o.Concurrency = cmp.Or(o.Concurrency, limits.ProbesAtOnce)
-	o.PerRegistry = cmp.Or(o.PerRegistry, limits.ProbesPerRegistry)
-	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, limits.ProbeTimeout)
-	o.Linger = cmp.Or(o.Linger, 2*time.Minute)
-	o.MaxKept = cmp.Or(o.MaxKept, o.MaxFacts/2)
-	o.KeepRate = cmp.Or(o.KeepRate, limits.RefreshesPerSecond)
+	o.maxFacts = cmp.Or(o.maxFacts, MaxFacts)
+	o.maxKept = cmp.Or(o.maxKept, MaxKept)
+	o.atOnce = cmp.Or(o.atOnce, limits.ProbesAtOnce)
+	o.perRegistry = cmp.Or(o.perRegistry, limits.ProbesPerRegistry)
 	return o
 }
 
@@ -83,11 +79,11 @@ func NewStore(p Prober, o Options) *Store {
 		options: o,
 		ctx:     ctx,
 		cancel:  cancel,
-		memory:  newMemory(o.MaxFacts),
+		memory:  newMemory(o.maxFacts),
 		jobs:    map[mirrors.Location]*job{},
 		queues:  map[queueKey]*queue{},
 		notes:   map[string]string{},
-		keeper:  newKeeper(o.MaxKept),
+		keeper:  newKeeper(o.maxKept),
 	}
 	s.keeper.generation = p.Generation()
 	return s
@@ -123,40 +119,8 @@ func (s *Store) Run(ctx context.Context) error {
 // callers want it. A location without an answer when ctx ends is missing from the Facts, unless it was
 // a miss a short while ago, which is Recalled; the lookup goes on all the same, for the next call to
 // find. Unknown locations are looked up before such misses are looked up again.
-func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return s.ask(ctx, locs, manner{kind: asPresence})
-}
-
-// Recall implements review.Registries: it does what Presence does, but accepts misses that
-// were learned a short while ago, and marks them Recalled, as it does signatures to which others
-// may have been added since.
-func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return s.ask(ctx, locs, manner{kind: asRecall})
-}
-
-// Renew implements review.Registries: it does what Presence does, but looks up again whatever
-// Recall marks and was learned before since. Callers that ask at the same moment thus share one lookup,
-// however long each of them has to wait for its turn.
-func (s *Store) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
-	return s.ask(ctx, locs, manner{asRenewal, since})
-}
-
-// A manner is one of the three ways to ask a Store.
-type manner struct {
-	kind  mannerKind
-	since time.Time // of asRenewal
-}
-
-type mannerKind int
-
-const (
-	asPresence mannerKind = iota
-	asRecall
-	asRenewal
-)
-
-func (s *Store) ask(ctx context.Context, locs []mirrors.Location, how manner) policy.Facts {
-	facts, jobs := s.begin(locs, how)
+func (s *Store) Presence(ctx context.Context, locs []mirrors.Location, fresh policy.Freshness) policy.Facts {
+	facts, jobs := s.begin(locs, fresh)
 	defer s.leave(jobs)
 	for i, j := range jobs {
 		select {
@@ -220,7 +184,7 @@ func (m *memo) shared(now time.Time) *policy.Fact {
 // miss is. It returns nil if there is none, if it is too old, or if it has just been learned. It is
 // called with the lock held.
 func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) *memo {
-	m := s.memory.get(l)
+	m := s.memory.facts[l]
 	if m == nil || !b.carries(m) || now.Sub(m.learned) < s.options.Lifetimes.Absent {
 		return nil
 	}
@@ -248,9 +212,8 @@ func (s *Store) addEnded(facts policy.Facts, jobs []*job) {
 	}
 }
 
-// begin returns the fresh facts about locs, and those that may be recalled if that is how to
-// ask, and a job for each of the others.
-func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job) {
+// begin returns the facts about locs that are fresh enough, and a job for each of the others.
+func (s *Store) begin(locs []mirrors.Location, fresh policy.Freshness) (policy.Facts, []*job) {
 	b := s.basis()
 	facts := make(policy.Facts, len(locs))
 	var jobs []*job
@@ -263,20 +226,18 @@ func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job
 			continue
 		}
 		known := s.recallable(l, b, now)
-		if f := s.answer(l, b, now); f != nil && (known == nil || how.kind == asPresence) {
-			facts[l] = f
-			continue
-		}
+		answer := s.answer(l, b, now)
 		switch {
-		case known != nil && how.kind == asRecall:
+		case answer != nil && (known == nil || fresh == policy.Freshness{}):
+			facts[l] = answer
+		case known != nil && fresh.Recalled:
 			facts[l] = known.recalled(now)
-			continue
-		case known != nil && how.kind == asRenewal && !known.learned.Before(how.since):
+		case known != nil && !fresh.Since.IsZero() && !known.learned.Before(fresh.Since):
 			facts[l] = known.shared(now)
-			continue
-		}
-		if j := s.job(l, known != nil, now); j != nil {
-			jobs = append(jobs, j)
+		default:
+			if j := s.job(l, known != nil, now); j != nil {
+				jobs = append(jobs, j)
+			}
 		}
 	}
 	s.schedule()
@@ -287,12 +248,12 @@ func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job
 // shallower one, if all was there: missing blobs say nothing else about the manifest. A miss is a miss
 // at any depth. It is called with the lock held.
 func (s *Store) answer(l mirrors.Location, b basis, now time.Time) *policy.Fact {
-	if m := s.memory.get(l); m != nil && s.fresh(m, b, now) {
+	if m := s.memory.facts[l]; m != nil && s.fresh(m, b, now) {
 		return m.fact
 	}
 	other := l
 	for other.Depth = mirrors.DepthExists; other.Depth <= mirrors.DepthBlobs; other.Depth++ {
-		m := s.memory.get(other)
+		m := s.memory.facts[other]
 		if m == nil || !s.fresh(m, b, now) {
 			continue
 		}

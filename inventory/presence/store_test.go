@@ -87,7 +87,7 @@ func TestLifetimes(t *testing.T) {
 				p := &fakeProber{presence: tc.presence}
 				s := newTestStore(p)
 				defer s.Close()
-				ask := func() { s.Presence(t.Context(), []mirrors.Location{tc.location}) }
+				ask := func() { s.Presence(t.Context(), []mirrors.Location{tc.location}, policy.Freshness{}) }
 				ask()
 				if tc.life > 0 {
 					time.Sleep(tc.life - time.Millisecond)
@@ -116,13 +116,13 @@ func TestLateAnswers(t *testing.T) {
 		ctx, cancel := timeout(time.Second)
 		defer cancel()
 		start := time.Now()
-		facts := s.Presence(ctx, []mirrors.Location{digested()})
+		facts := s.Presence(ctx, []mirrors.Location{digested()}, policy.Freshness{})
 		if took := time.Since(start); took != time.Second || len(facts) != 0 {
 			t.Fatalf("after %v: %v", took, facts)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		facts = s.Presence(ctx, []mirrors.Location{digested()}) // ctx is over: only what is known
+		facts = s.Presence(ctx, []mirrors.Location{digested()}, policy.Freshness{}) // ctx is over: only what is known
 		if facts.At(digested()).Presence != policy.Present || p.probed.Load() != 1 {
 			t.Errorf("%v after %d probes", facts, p.probed.Load())
 		}
@@ -133,12 +133,12 @@ func TestLateAnswers(t *testing.T) {
 func TestPartialAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Present}
-		s := newTestStore(p, func(o *Options) { o.PerRegistry = 10 })
+		s := newTestStore(p, func(o *Options) { o.perRegistry = 10 })
 		defer s.Close()
 		locs := locations(200, "h.io/a:%d")
 		ctx, cancel := timeout(1050 * time.Millisecond)
 		defer cancel()
-		facts := s.Presence(ctx, locs)
+		facts := s.Presence(ctx, locs, policy.Freshness{})
 		if len(facts) != 100 {
 			t.Errorf("%d facts in 1 s, want 100", len(facts))
 		}
@@ -147,7 +147,7 @@ func TestPartialAnswer(t *testing.T) {
 				t.Fatalf("%s, one of the first, is %v", l.Ref, facts.At(l).Presence)
 			}
 		}
-		if facts = s.Presence(t.Context(), locs); len(facts) != 200 || p.probed.Load() != 200 {
+		if facts = s.Presence(t.Context(), locs, policy.Freshness{}); len(facts) != 200 || p.probed.Load() != 200 {
 			t.Errorf("%d facts after %d probes, want 200 after 200", len(facts), p.probed.Load())
 		}
 	})
@@ -161,7 +161,7 @@ func TestSingleFlight(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				facts := s.Presence(t.Context(), []mirrors.Location{tagged(), tagged()})
+				facts := s.Presence(t.Context(), []mirrors.Location{tagged(), tagged()}, policy.Freshness{})
 				if facts.At(tagged()).Presence != policy.Absent {
 					t.Errorf("got %v", facts)
 				}
@@ -180,7 +180,7 @@ func TestInsecureIsAnotherLocation(t *testing.T) {
 	defer s.Close()
 	insecure := tagged()
 	insecure.Insecure = true
-	if facts := s.Presence(t.Context(), []mirrors.Location{tagged(), insecure}); len(facts) != 2 || p.probed.Load() != 2 {
+	if facts := s.Presence(t.Context(), []mirrors.Location{tagged(), insecure}, policy.Freshness{}); len(facts) != 2 || p.probed.Load() != 2 {
 		t.Errorf("%d facts after %d probes", len(facts), p.probed.Load())
 	}
 }
@@ -188,13 +188,13 @@ func TestInsecureIsAnotherLocation(t *testing.T) {
 func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: time.Second, presence: policy.Present}
-		s := newTestStore(p, func(o *Options) { o.Concurrency, o.PerRegistry = 20, 8 })
+		s := newTestStore(p, func(o *Options) { o.atOnce, o.perRegistry = 20, 8 })
 		defer s.Close()
-		s.Presence(t.Context(), locations(40, "h.io/a:%d"))
+		s.Presence(t.Context(), locations(40, "h.io/a:%d"), policy.Freshness{})
 		if n := p.most.Load(); n != 8 {
 			t.Errorf("%d at once at one registry, want 8", n)
 		}
-		s.Presence(t.Context(), locations(100, "h%d.io/a:1"))
+		s.Presence(t.Context(), locations(100, "h%d.io/a:1"), policy.Freshness{})
 		if n := p.most.Load(); n != 20 {
 			t.Errorf("%d at once, want 20", n)
 		}
@@ -216,7 +216,7 @@ func TestSlowRegistryDoesNotHoldUpOthers(t *testing.T) {
 		ctx, cancel := timeout(time.Second)
 		defer cancel()
 		quick := locations(100, "quick.io/a:%d")
-		facts := s.Presence(ctx, slices.Concat(locations(1000, "slow.io/a:%d"), quick))
+		facts := s.Presence(ctx, slices.Concat(locations(1000, "slow.io/a:%d"), quick), policy.Freshness{})
 		if len(facts) != 100 {
 			t.Errorf("%d facts, want 100", len(facts))
 		}
@@ -227,13 +227,13 @@ func TestSlowRegistryDoesNotHoldUpOthers(t *testing.T) {
 func TestWhoWaitsComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Present}
-		s := newTestStore(p, func(o *Options) { o.PerRegistry = 1 })
+		s := newTestStore(p, func(o *Options) { o.perRegistry = 1 })
 		defer s.Close()
 		ctx, cancel := timeout(50 * time.Millisecond)
 		defer cancel()
-		s.Presence(ctx, locations(100, "h.io/old:%d"))
+		s.Presence(ctx, locations(100, "h.io/old:%d"), policy.Freshness{})
 		start := time.Now()
-		facts := s.Presence(t.Context(), []mirrors.Location{{Ref: "h.io/new:1"}})
+		facts := s.Presence(t.Context(), []mirrors.Location{{Ref: "h.io/new:1"}}, policy.Freshness{})
 		if took := time.Since(start); len(facts) != 1 || took > 200*time.Millisecond {
 			t.Errorf("%v after %v", facts, took)
 		}
@@ -248,11 +248,11 @@ func TestWhoWaitsComesFirst(t *testing.T) {
 func TestLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 10 * time.Second, presence: policy.Present}
-		s := newTestStore(p, func(o *Options) { o.PerRegistry = 1 })
+		s := newTestStore(p, func(o *Options) { o.perRegistry = 1 })
 		defer s.Close()
 		ctx, cancel := timeout(time.Second)
 		defer cancel()
-		s.Presence(ctx, locations(100, "h.io/a:%d"))
+		s.Presence(ctx, locations(100, "h.io/a:%d"), policy.Freshness{})
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if n := p.probed.Load(); n > 14 {
@@ -269,11 +269,11 @@ func TestLinger(t *testing.T) {
 func TestAbandonedAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 10 * time.Second, presence: policy.Unreachable}
-		s := newTestStore(p, func(o *Options) { o.PerRegistry = 1 })
+		s := newTestStore(p, func(o *Options) { o.perRegistry = 1 })
 		defer s.Close()
 		ctx, cancel := timeout(time.Second)
 		defer cancel()
-		s.Presence(ctx, locations(3*maxAbandoned, "h.io/a:%d"))
+		s.Presence(ctx, locations(3*maxAbandoned, "h.io/a:%d"), policy.Freshness{})
 		jobs := func() int {
 			synctest.Wait()
 			s.mu.Lock()
@@ -300,7 +300,7 @@ func TestProbeTimeout(t *testing.T) {
 		s := newTestStore(p)
 		defer s.Close()
 		start := time.Now()
-		facts := s.Presence(t.Context(), []mirrors.Location{tagged()})
+		facts := s.Presence(t.Context(), []mirrors.Location{tagged()}, policy.Freshness{})
 		if took := time.Since(start); len(facts) != 0 || took != 30*time.Second {
 			t.Errorf("%v after %v", facts, took)
 		}
@@ -309,10 +309,10 @@ func TestProbeTimeout(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	p := &fakeProber{presence: policy.Present}
-	s := newTestStore(p, func(o *Options) { o.MaxFacts = 10 })
+	s := newTestStore(p, func(o *Options) { o.maxFacts = 10 })
 	defer s.Close()
 	for i := range 100 {
-		s.Presence(t.Context(), []mirrors.Location{{Ref: fmt.Sprintf("h.io/a@%d", i)}})
+		s.Presence(t.Context(), []mirrors.Location{{Ref: fmt.Sprintf("h.io/a@%d", i)}}, policy.Freshness{})
 	}
 	inRing := 0
 	for m := s.memory.ends.younger; m != &s.memory.ends; m = m.younger {
@@ -321,11 +321,11 @@ func TestMemoryIsBounded(t *testing.T) {
 	if n := len(s.memory.facts); n != 10 || inRing != 10 {
 		t.Errorf("%d facts are kept, want 10", n)
 	}
-	s.Presence(t.Context(), []mirrors.Location{{Ref: "h.io/a@99"}})
+	s.Presence(t.Context(), []mirrors.Location{{Ref: "h.io/a@99"}}, policy.Freshness{})
 	if n := p.probed.Load(); n != 100 {
 		t.Errorf("the newest is gone: %d probes", n)
 	}
-	if facts := s.Presence(t.Context(), locations(50, "h.io/b:%d")); len(facts) != 10 {
+	if facts := s.Presence(t.Context(), locations(50, "h.io/b:%d"), policy.Freshness{}); len(facts) != 10 {
 		t.Errorf("%d facts, want as many as may wait", len(facts))
 	}
 }
@@ -343,7 +343,7 @@ func TestFactsOfAnEarlierGeneration(t *testing.T) {
 	s := newTestStore(p)
 	defer s.Close()
 	for range 3 {
-		s.Presence(t.Context(), []mirrors.Location{digested()})
+		s.Presence(t.Context(), []mirrors.Location{digested()}, policy.Freshness{})
 		p.generation.Add(1)
 	}
 	if n := p.probed.Load(); n != 3 {
@@ -357,7 +357,7 @@ func TestClose(t *testing.T) {
 	s := newTestStore(p)
 	ctx, cancel := timeout(10 * time.Millisecond)
 	defer cancel()
-	s.Presence(ctx, locations(1000, "h.io/a:%d"))
+	s.Presence(ctx, locations(1000, "h.io/a:%d"), policy.Freshness{})
 	done := make(chan error)
 	run, stop := context.WithCancel(t.Context())
 	go func() { done <- s.Run(run) }()
@@ -365,7 +365,7 @@ func TestClose(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if facts := s.Presence(t.Context(), locations(3, "h.io/b:%d")); len(facts) != 0 {
+	if facts := s.Presence(t.Context(), locations(3, "h.io/b:%d"), policy.Freshness{}); len(facts) != 0 {
 		t.Errorf("a closed store found %v", facts)
 	}
 	goroutines.Await(t, before)

@@ -11,64 +11,53 @@ import (
 
 // This file handles 401. The 401 to GET /v2/ brings the challenge (chooseChallenge) by
 // which each request is authorized before it is sent (lookup.authorize,
-// lookup.authorization). A 401 to a request that was authorized gets one more try with a
+// keychain.authorization). A 401 to a request that was authorized gets one more try with a
 // token for its repository alone (lookup.get); after that it means that the credential does
 // not open the image (lookup.denied).
 
 // authorize gets a token where the registry wants one.
-func (l *lookup) authorize(ctx context.Context) error {
-	if !l.keychain().needed(l.session) {
-		l.final = true
-		return nil
+func (l *lookup) authorize(ctx context.Context) (err error) {
+	if l.final = !l.session.wantsToken(); !l.final {
+		l.grant, l.final, err = l.keychain().token(ctx, l.session, l.target.scope())
 	}
-	var err error
-	l.grant, l.final, err = l.keychain().token(ctx, l.session, l.target.scope())
-	return err
-}
-
-// reauthorize gets a token for this repository alone, unless the refused one was such a
-// token. A scope that the registry reported as missing is added.
-func (l *lookup) reauthorize(ctx context.Context, missing string) error {
-	if l.grant == nil || l.final && missing == "" {
-		return nil
-	}
-	var err error
-	l.grant, err = l.keychain().fetchAlone(ctx, l.session, l.target.scope(), missing)
-	l.final = true
 	return err
 }
 
 func (l *lookup) keychain() *keychain { return l.endpoint.keychain(l.credential) }
 
+// wantsToken reports whether requests carry a token that has to be fetched.
+func (s *session) wantsToken() bool { return s.challenge.scheme == "bearer" }
+
 // authorization returns the header to send, "" for none. Without a challenge in
 // the answer to GET /v2/ nodes send nothing, and so there is nothing here.
-func (l *lookup) authorization() string {
+func (k *keychain) authorization(s *session, g *grant) string {
 	switch {
-	case l.grant != nil:
-		return "Bearer " + l.grant.value
-	case l.session.challenge.scheme == "basic":
+	case g != nil:
+		return "Bearer " + g.value.text
+	case s.challenge.scheme == "basic":
 		// Nodes without a credential send an empty one, which registries treat as none.
-		return l.credential.basic()
+		return k.credential.basic()
 	default:
 		return ""
 	}
 }
 
-// get asks as a node does: with a token for this repository alone if the one in
-// use was not good enough.
-func (l *lookup) get(ctx context.Context, head response) (response, error) {
-	r := head
-	if r.status != http.StatusUnauthorized {
-		var err error
-		if r, err = l.ask(ctx, http.MethodGet); err != nil || r.status != http.StatusUnauthorized {
+// get asks for q as a node does: with a token for this repository alone, and for what the registry reports as missing,
+// if the one in use was not good enough.
+func (l *lookup) get(ctx context.Context, q request, head response) (r response, err error) {
+	if r = head; r.status != http.StatusUnauthorized {
+		if r, err = l.ask(ctx, http.MethodGet, q); err != nil || r.status != http.StatusUnauthorized {
 			return r, err
 		}
 	}
-	before := l.grant
-	if err := l.reauthorize(ctx, wantedScope(r.header)); err != nil {
-		return r, err
+	before, missing := l.grant, wantedScope(r.header)
+	if before != nil && (!l.final || missing != "") {
+		l.final = true
+		if l.grant, err = l.keychain().tokenAlone(ctx, l.session, l.target.scope(), missing); err != nil {
+			return r, err
+		}
 	}
-	r, err := l.ask(ctx, http.MethodGet)
+	r, err = l.ask(ctx, http.MethodGet, q)
 	if err == nil && r.status != http.StatusUnauthorized && before != nil && before.shared() {
 		l.keychain().dontShare()
 	}
@@ -78,8 +67,8 @@ func (l *lookup) get(ctx context.Context, head response) (response, error) {
 // denied returns what the answer r, 401 or 403, means for nodes. It proves nothing if the
 // registry was shown less than nodes show.
 func (l *lookup) denied(r response) *failure {
-	if l.grant != nil && l.grant.withheld != nil {
-		return l.grant.withheld
+	if l.grant != nil && l.grant.value.withheld != nil {
+		return l.grant.value.withheld
 	}
 	return denied(l.endpoint.api, r, l.credential)
 }

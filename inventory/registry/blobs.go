@@ -16,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 const (
@@ -99,9 +100,7 @@ func (d descriptor) isElsewhere() bool {
 	})
 }
 
-func isSchema1(mediaType string) bool {
-	return mediaType == string(types.DockerManifestSchema1) || mediaType == string(types.DockerManifestSchema1Signed)
-}
+func isSchema1(mediaType string) bool { return types.MediaType(mediaType).IsSchema1() }
 
 // blobs returns the blobs to look up.
 func (l *lookup) blobs(mediaType string, manifest []byte) ([]digest.Digest, error) {
@@ -182,9 +181,11 @@ func (c *blobCache) held(ctx context.Context, l *lookup, d digest.Digest) (bool,
 	c.mu.Lock()
 	b := c.known[key]
 	if b == nil || !b.usable() {
-		of := *l
-		of.blob = d
-		b = &blob{startCall(l.endpoint.generation, of.holdsBlob), time.Now()}
+		of := *l // whose token it may renew
+		b = &blob{startCall(l.endpoint.generation, func(ctx context.Context) (bool, error) {
+			_, held, err := of.read(ctx, d, 0)
+			return held, err
+		}), time.Now()}
 		c.insert(key, b)
 	}
 	c.mu.Unlock()
@@ -208,27 +209,22 @@ func (c *blobCache) insert(key blobKey, b *blob) {
 	c.known[key] = b
 }
 
-// holdsBlob asks by GET, as nodes do, for the first byte: an answer to HEAD would prove no more
-// of a blob than of a manifest. Redirects, to a storage or a CDN, are followed as nodes follow
+// read asks for a blob by GET, as nodes do, and reads no more than limit of it, or if that is 0 nothing: an answer to HEAD would
+// prove no more of a blob than of a manifest. Redirects, to a storage or a CDN, are followed as nodes follow
 // them.
-func (l *lookup) holdsBlob(ctx context.Context) (bool, error) {
-	r, err := l.get(ctx, response{})
-	if err != nil {
-		return false, err
+func (l *lookup) read(ctx context.Context, d digest.Digest, limit int64) (r response, held bool, err error) {
+	if r, err = l.get(ctx, l.blob(d, limit), response{}); err != nil {
+		return r, false, err
 	}
-	return l.isHeld(r)
-}
-
-// isHeld says what an answer to a GET means for a blob.
-func (l *lookup) isHeld(r response) (bool, error) {
-	switch r.status {
-	case http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable: // the last: it is empty
-		return true, nil
-	case http.StatusNotFound, http.StatusGone:
-		return false, nil
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return false, l.denied(r)
+	if r.status == http.StatusPartialContent || r.status == http.StatusRequestedRangeNotSatisfiable { // the latter: it is empty
+		return r, true, nil
+	}
+	switch f := l.refused(r); {
+	case f == nil:
+		return r, true, nil
+	case f.presence == policy.Absent:
+		return r, false, nil
 	default:
-		return false, statusFailure(l.endpoint.api, r)
+		return r, false, f
 	}
 }

@@ -279,7 +279,7 @@ func TestSharedBlobsAreAskedForOnce(t *testing.T) {
 	s := newTLSServer(t, registry.serve)
 	store := newStore(newTestClient(t, s), presence.Options{})
 	defer store.Close()
-	facts := store.Presence(t.Context(), locs)
+	facts := store.Presence(t.Context(), locs, policy.Freshness{})
 	for _, l := range locs {
 		wantFact(t, *facts.At(l), policy.Present)
 	}
@@ -324,7 +324,7 @@ func TestManifestAloneIsNoAnswer(t *testing.T) {
 	want := []int{2, 3, 0, 0} // the ping and the manifest; that and two blobs
 	for i, l := range []mirrors.Location{shallow, deep(shallow), shallow, deep(shallow)} {
 		before := len(s.requests())
-		wantFact(t, *store.Presence(t.Context(), []mirrors.Location{l}).At(l), policy.Present)
+		wantFact(t, *store.Presence(t.Context(), []mirrors.Location{l}, policy.Freshness{}).At(l), policy.Present)
 		if n := len(s.requests()) - before; n != want[i] {
 			t.Errorf("question %d took %d requests, want %d", i, n, want[i])
 		}

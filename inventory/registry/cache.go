@@ -1,12 +1,9 @@
 package registry
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
-
-	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // refusesUploads are the words by which pull-through caches refuse an upload, in lower case:
@@ -20,11 +17,8 @@ import (
 var refusesUploads = []string{"the operation is unsupported.", "can not push artifact to a proxy project", "deploying to groups is a pro-licensed feature"}
 
 func saysCache(r response) bool {
-	var body ggcr.Error
-	if json.Unmarshal(r.body, &body) != nil || len(body.Errors) == 0 {
-		return false
-	}
-	said := strings.ToLower(body.Errors[0].Message)
+	first, _ := firstError(r)
+	said := strings.ToLower(first.Message)
 	return slices.ContainsFunc(refusesUploads, func(words string) bool { return strings.HasPrefix(said, words) })
 }
 

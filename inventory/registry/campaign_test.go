@@ -43,7 +43,7 @@ func TestQuayHTTP1(t *testing.T) {
 		if round == 100 {
 			t.Fatalf("%d of %d after %d rounds", known, len(locs), round)
 		}
-		counts := count(store.Presence(within(t, 500*time.Millisecond), locs))
+		counts := count(store.Presence(within(t, 500*time.Millisecond), locs, policy.Freshness{}))
 		if others := counts[policy.Absent] + counts[policy.Denied] + counts[policy.Mismatch]; others > 0 {
 			t.Fatalf("round %d: %v", round, counts)
 		}
@@ -75,7 +75,7 @@ func TestNoFalseMissing(t *testing.T) {
 	})
 	store := newStore(newTestClient(t, s), presence.Options{})
 	defer store.Close()
-	counts := count(store.Presence(t.Context(), locations(images, host+"/a:%d")))
+	counts := count(store.Presence(t.Context(), locations(images, host+"/a:%d"), policy.Freshness{}))
 	if counts[policy.Present]+counts[policy.Unreachable] != images || counts[policy.Present] == 0 {
 		t.Errorf("got %v", counts)
 	}
@@ -96,7 +96,7 @@ func TestFlappingMiss(t *testing.T) {
 	store := newStore(newTestClient(t, s), presence.Options{Lifetimes: presence.Lifetimes{Absent: time.Nanosecond}})
 	defer store.Close()
 	ask := func() policy.Presence {
-		return store.Presence(t.Context(), []mirrors.Location{digested()}).At(digested()).Presence
+		return store.Presence(t.Context(), []mirrors.Location{digested()}, policy.Freshness{}).At(digested()).Presence
 	}
 	for i, tc := range []struct {
 		there bool

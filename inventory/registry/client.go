@@ -1,13 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 
@@ -44,9 +44,6 @@ type Options struct {
 	// Proxy returns the proxy for a request; nil means http.ProxyFromEnvironment. A proxy can reach the
 	// names that it resolves.
 	Proxy Proxy
-	// PerRegistry bounds the requests under way to one registry; 0 means
-	// limits.RequestsPerRegistry. There are fewer where a registry is slow or refuses.
-	PerRegistry int
 	// Rates bound the requests a second to a registry, by its host in one spelling
 	// (mirrors.OneSpelling); nil means DefaultRates.
 	Rates map[string]float64
@@ -63,18 +60,9 @@ type Options struct {
 var DefaultRates = map[string]float64{"quay.io": limits.QuayRequestsPerSecond}
 
 func (o Options) withDefaults() Options {
-	if o.UserAgent == "" {
-		o.UserAgent = "mirrorset-guard"
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = limits.RequestTimeout
-	}
-	if o.DialTimeout <= 0 {
-		o.DialTimeout = limits.ConnectTimeout
-	}
-	if o.PerRegistry <= 0 {
-		o.PerRegistry = limits.RequestsPerRegistry
-	}
+	o.UserAgent = cmp.Or(o.UserAgent, "mirrorset-guard")
+	o.Timeout = cmp.Or(o.Timeout, limits.RequestTimeout)
+	o.DialTimeout = cmp.Or(o.DialTimeout, limits.ConnectTimeout)
 	if o.Rates == nil {
 		o.Rates = DefaultRates
 	}
@@ -82,25 +70,19 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// dialTimeout returns the share of DialTimeout that each of so many ports has.
-func (o *Options) dialTimeout(ports int) time.Duration { return o.DialTimeout / time.Duration(ports) }
-
 // A Client asks registries. It is safe for concurrent use.
 type Client struct {
-	options Options
-
-	mu         sync.Mutex
-	generation *generation
-	closed     bool
-	// proposals are clients for CAs that are not in force (see Propose), and parent is
-	// the Client that this one is a proposal of, nil if it is not one.
-	proposals map[*Client]struct{}
-	parent    *Client
-	handOver  sync.Mutex // orders the handing over to proposals
-
-	// paces outlive generations, and proposals share them: how much a registry can take
+	// parent is the Client that this one is derived from, and set what it does otherwise; nil if it is not derived.
+	parent *Client
+	set    func(*Options)
+	// paces outlive generations, and derived Clients share them: how much a registry can take
 	// does not depend on who asks.
 	paces *paces
+
+	mu         sync.Mutex
+	options    Options // of one that is not derived
+	generation *generation
+	closed     bool
 
 	nodes   nodePlatforms
 	configs configs
@@ -109,13 +91,29 @@ type Client struct {
 // NewClient returns a Client, which has to be closed.
 func NewClient(o Options) *Client {
 	o = o.withDefaults()
-	return newClient(o, &paces{most: o.PerRegistry, rates: o.Rates, byHost: map[string]*pace{}})
+	c := &Client{options: o, paces: &paces{rates: o.Rates, byHost: map[string]*pace{}}}
+	c.generation = newGeneration(context.Background(), c, o, 1)
+	return c
 }
 
-func newClient(o Options, p *paces) *Client {
-	c := &Client{options: o, proposals: map[*Client]struct{}{}, paces: p}
-	c.generation = newGeneration(c, 1)
-	return c
+// Propose returns a Client that trusts hostRoots instead of the CAs that c trusts for
+// single hosts, and is otherwise as c is, whatever becomes of c: it shares the pace of each
+// registry, and gets new credentials, CAs for all hosts and proxies when c does.
+// Connections, sessions, tokens and failures are its own. It must be closed; closing c
+// closes it too.
+func (c *Client) Propose(hostRoots map[string]*x509.CertPool) *Client {
+	return c.derive(func(o *Options) { o.HostRootCAs = hostRoots })
+}
+
+// With returns a Client that shows registries other credentials, and is otherwise to c as one that Propose returns.
+func (c *Client) With(credentials Credentials) *Client {
+	return c.derive(func(o *Options) { o.Credentials = credentials })
+}
+
+func (c *Client) derive(set func(*Options)) *Client {
+	d := &Client{parent: c, set: set, paces: c.paces}
+	d.generation = c.current().derive(d)
+	return d
 }
 
 // Probe asks the registry at l what a node would get there. The Fact is Unknown if
@@ -126,7 +124,7 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 	}
 	t, err := parseTarget(l)
 	if err != nil {
-		return unreachable("no node can read the reference %s", quote(l.Ref)).fact(time.Now())
+		return err.fact(time.Now())
 	}
 	for {
 		g := c.current()
@@ -200,7 +198,7 @@ func (c *Client) SetCredentials(credentials Credentials) {
 func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertPool, proxy Proxy) {
 	c.change(func() bool {
 		o := &c.options
-		same := samePool(o.RootCAs, roots) && maps.EqualFunc(o.HostRootCAs, hostRoots, samePool) &&
+		same := o.RootCAs.Equal(roots) && maps.EqualFunc(o.HostRootCAs, hostRoots, (*x509.CertPool).Equal) &&
 			o.Proxy == nil && proxy == nil
 		o.RootCAs, o.HostRootCAs, o.Proxy = roots, maps.Clone(hostRoots), proxy
 		return !same
@@ -210,44 +208,38 @@ func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertP
 // A Proxy returns the proxy for a request, nil for none.
 type Proxy = func(*http.Request) (*url.URL, error)
 
-func samePool(a, b *x509.CertPool) bool {
-	return a == b || a != nil && b != nil && a.Equal(b)
-}
-
 // Generation counts the changes of credentials and trust. Facts of an earlier generation may be
 // different now.
 func (c *Client) Generation() uint64 { return c.current().number }
 
 // Close ends the requests under way, and waits for them. It may be called twice.
 func (c *Client) Close() {
-	if c.parent != nil {
-		c.parent.forget(c)
-	}
 	c.mu.Lock()
 	c.closed = true
 	g := c.generation
-	proposals := slices.Collect(maps.Keys(c.proposals))
 	c.mu.Unlock()
-	for _, p := range proposals {
-		p.Close()
-	}
 	g.end()
 }
 
+// current returns the generation in force. That of a derived Client follows its parent's.
 func (c *Client) current() *generation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.parent != nil && !c.closed {
+		if of := c.parent.current(); of != c.generation.parent {
+			c.generation = of.derive(c)
+		}
+	}
 	return c.generation
 }
 
 func (c *Client) isClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.closed
+	return c.closed || c.parent != nil && c.parent.isClosed()
 }
 
-// change applies set, and starts a new generation if that changed anything. It applies to
-// proposals too, except for the CAs that they propose.
+// change applies set, and starts a new generation if that changed anything.
 func (c *Client) change(set func() bool) {
 	c.mu.Lock()
 	old := c.generation
@@ -255,55 +247,7 @@ func (c *Client) change(set func() bool) {
 		c.mu.Unlock()
 		return
 	}
-	c.generation = newGeneration(c, old.number+1)
+	c.generation = newGeneration(context.Background(), c, c.options, old.number+1)
 	c.mu.Unlock()
 	old.end()
-	c.handDown()
-}
-
-// Propose returns a Client that trusts hostRoots instead of the CAs that c trusts for
-// single hosts, and is otherwise as c is, whatever becomes of c: it shares the pace of each
-// registry, and gets new credentials, CAs for all hosts and proxies when c does.
-// Connections, sessions, tokens and failures are its own. It must be closed; closing c
-// closes it too.
-func (c *Client) Propose(hostRoots map[string]*x509.CertPool) *Client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o := c.options
-	o.HostRootCAs = maps.Clone(hostRoots)
-	p := newClient(o, c.paces)
-	if c.closed {
-		p.closed = true
-		p.generation.end()
-		return p
-	}
-	p.parent = c
-	c.proposals[p] = struct{}{}
-	return p
-}
-
-// forget removes a proposal that is being closed.
-func (c *Client) forget(p *Client) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.proposals, p)
-}
-
-// handDown passes changes on to proposals.
-func (c *Client) handDown() {
-	c.handOver.Lock() // or an older state could arrive after a newer one
-	defer c.handOver.Unlock()
-	c.mu.Lock()
-	o := c.options
-	proposals := make([]*Client, 0, len(c.proposals))
-	for p := range c.proposals {
-		proposals = append(proposals, p)
-	}
-	c.mu.Unlock()
-	for _, p := range proposals {
-		p.change(func() bool {
-			p.options.Credentials, p.options.RootCAs, p.options.Proxy = o.Credentials, o.RootCAs, o.Proxy
-			return true
-		})
-	}
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,13 +98,10 @@ func (l *lookup) platform(ctx context.Context, mediaType string, manifest []byte
 
 func platformOf(config []byte, os string) string {
 	var c imageConfig
-	if json.Unmarshal(config, &c) != nil || c.Architecture == "" {
+	if json.Unmarshal(config, &c) != nil {
 		return ""
 	}
-	if os == "" {
-		os = c.OS
-	}
-	if os == "" {
+	if os = cmp.Or(os, c.OS); os == "" || c.Architecture == "" {
 		return ""
 	}
 	return text.OneLine(os+"/"+c.Architecture, maxQuote)
@@ -111,13 +109,8 @@ func platformOf(config []byte, os string) string {
 
 // readConfig gets a config as nodes do and remembers what it says.
 func (l *lookup) readConfig(ctx context.Context, d digest.Digest) (platform string, held bool, err error) {
-	of := *l
-	of.blob, of.whole = d, true
-	r, err := of.get(ctx, response{})
-	if err != nil {
-		return "", false, err
-	}
-	if held, err = of.isHeld(r); err != nil || !held {
+	r, held, err := l.read(ctx, d, maxConfig)
+	if err != nil || !held {
 		return "", false, err
 	}
 	host := l.endpoint.api
@@ -170,14 +163,15 @@ type nodePlatforms struct {
 // Platforms returns the platforms of the nodes, sorted, none if they are not known. The
 // result must not be changed.
 func (c *Client) Platforms() []string {
-	if c.options.Platforms == nil {
+	platforms := c.current().options.Platforms
+	if platforms == nil {
 		return nil
 	}
 	n := &c.nodes
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.since.IsZero() || time.Since(n.since) >= platformsLife {
-		list := slices.Clone(c.options.Platforms())
+		list := slices.Clone(platforms())
 		slices.Sort(list)
 		n.list, n.since = slices.Compact(list), time.Now()
 	}

@@ -150,6 +150,36 @@ func (e *endpoint) down(f *failure, grave bool) {
 	e.session = nil
 }
 
+// paced makes a request by do at the registry's pace, and learns from how it went, unless that is no news. It makes none if the
+// registry wants to be left alone for longer than most, or is dead. An error is a *failure, or else not the registry's.
+func (e *endpoint) paced(ctx context.Context, most time.Duration, do func() (isNews bool, err error)) error {
+	if cause := e.breaker.open(); cause != nil {
+		return cause
+	}
+	slot, err := e.pace.acquire(ctx, e.api, most)
+	if err != nil {
+		return err
+	}
+	isNews, err := do()
+	var f *failure
+	failed := errors.As(err, &f)
+	switch {
+	case !isNews, err != nil && !failed:
+		e.pace.leave()
+	case failed:
+		e.pace.release(slot, f.load, f.after)
+		if f.load > throttled || f.refused {
+			e.down(f, false)
+		}
+	default:
+		e.pace.release(slot, fine, 0)
+	}
+	if err == nil {
+		e.breaker.answered()
+	}
+	return err
+}
+
 // keychain returns the keychain of cred.
 func (e *endpoint) keychain(cred credential) *keychain {
 	e.mu.Lock()
@@ -182,11 +212,6 @@ func (e *endpoint) close() {
 	if e.strict != nil {
 		e.strict.close()
 	}
-}
-
-// url returns the URL of a path under /v2/.
-func (e *endpoint) url(s *session, path ...string) string {
-	return s.scheme + "://" + e.api + "/v2/" + strings.Join(path, "/")
 }
 
 func hasPort(host string) bool {

@@ -28,7 +28,7 @@ func TestRealRegistry(t *testing.T) {
 	store := newStore(c, presence.Options{})
 	defer store.Close()
 	absent := mirrors.Location{Ref: host + "/app/web:2"}
-	facts := store.Presence(t.Context(), []mirrors.Location{tagged(), digested(), absent})
+	facts := store.Presence(t.Context(), []mirrors.Location{tagged(), digested(), absent}, policy.Freshness{})
 	for l, want := range map[mirrors.Location]policy.Presence{
 		tagged(): policy.Present, digested(): policy.Present, absent: policy.Absent,
 	} {
@@ -69,7 +69,7 @@ func TestDeadRegistryBesideAHealthyOne(t *testing.T) {
 	dead := locations(2000, "hole.example.com/a:%d")
 	alive := locations(500, host+"/a:%d")
 	start := time.Now()
-	facts := store.Presence(t.Context(), append(dead, alive...))
+	facts := store.Presence(t.Context(), append(dead, alive...), policy.Freshness{})
 	took := time.Since(start)
 	for _, l := range dead {
 		wantFact(t, *facts.At(l), policy.Unreachable, "hole.example.com did not answer within 3s")
@@ -87,7 +87,7 @@ func TestNothingIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	c := newTestClient(t, s)
 	store := newStore(c, presence.Options{})
-	facts := store.Presence(t.Context(), locations(300, host+"/a%d:1"))
+	facts := store.Presence(t.Context(), locations(300, host+"/a%d:1"), policy.Freshness{})
 	if len(facts) != 300 {
 		t.Errorf("%d facts", len(facts))
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -55,6 +56,34 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.detail }
+
+const (
+	// maxAgain is how often a request is retried that a registry could not answer at the
+	// moment. Nodes do so 4 times, for 429 only.
+	maxAgain   = 3
+	firstPause = 100 * time.Millisecond
+)
+
+// passes reports whether the same request, which has failed so many times before, may be answered in a moment.
+func (f *failure) passes(before int) bool {
+	return f.again && before < maxAgain && f.after <= maxRetryWait
+}
+
+// again calls do, and once more after each failure that mayRepeat says so of: when the registry wants to be asked, or
+// after twice as long each time.
+func again(ctx context.Context, mayRepeat func(f *failure, attempt int) bool, do func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := do()
+		var f *failure
+		if !errors.As(err, &f) || !mayRepeat(f, attempt) {
+			return err
+		}
+		rest := firstPause << min(attempt, maxAgain)
+		if sleep(ctx, max(f.after, rest/2+rand.N(rest/2))) != nil { //nolint:gosec // not a secret
+			return err
+		}
+	}
+}
 
 func (f *failure) fact(now time.Time) policy.Fact {
 	fact := policy.Fact{Presence: f.presence, Detail: text.OneLine(f.detail, maxDetail), NoRepository: f.noRepository, Time: now}
@@ -102,8 +131,18 @@ func statusFailure(host string, r response) *failure {
 }
 
 func saysNoRepository(r response) bool {
+	first, ok := firstError(r)
+	return ok && first.Code == ggcr.NameUnknownErrorCode
+}
+
+// firstError returns the first error in a registry's answer, if there is one in the form that the distribution specification
+// gives it. Anything else, such as a load balancer's error page, would only take up room.
+func firstError(r response) (first ggcr.Diagnostic, ok bool) {
 	var body ggcr.Error
-	return json.Unmarshal(r.body, &body) == nil && len(body.Errors) > 0 && body.Errors[0].Code == ggcr.NameUnknownErrorCode
+	if json.Unmarshal(r.body, &body) != nil || len(body.Errors) == 0 {
+		return first, false
+	}
+	return body.Errors[0], true
 }
 
 func statusText(status int) string {
@@ -117,15 +156,10 @@ func inAWhile(d time.Duration) string {
 	return "in " + d.Round(time.Second).String()
 }
 
-// says quotes the first error of a registry's answer, "" if there is none in the form that
-// the distribution specification gives it. Anything else, such as a load balancer's error
-// page, would only take up room.
+// says quotes the first error of a registry's answer, "" if there is none.
 func says(r response) string {
-	var body ggcr.Error
-	if json.Unmarshal(r.body, &body) != nil || len(body.Errors) == 0 {
-		return ""
-	}
-	message := cmp.Or(body.Errors[0].Message, string(body.Errors[0].Code))
+	first, _ := firstError(r)
+	message := cmp.Or(first.Message, string(first.Code))
 	if message == "" {
 		return ""
 	}
@@ -139,13 +173,9 @@ func quote(s string) string { return strconv.Quote(text.OneLine(s, maxQuote)) }
 // as a whole: it can hold the query of a URL, or a proxy's password.
 func connectionFailure(host string, err error, timeout time.Duration) *failure {
 	cause, detail := describeConnection(host, err, timeout)
-	f := &failure{presence: policy.Unreachable, detail: detail, trouble: policy.Trouble{Cause: cause}}
-	f.load = broken
-	f.timedOut = isTimeout(err)
-	var refusal *addressError
-	var redirect *redirectError
+	f := &failure{presence: policy.Unreachable, detail: detail, trouble: policy.Trouble{Cause: cause}, load: broken, timedOut: isTimeout(err)}
 	switch {
-	case errors.As(err, &refusal), errors.As(err, &redirect):
+	case cause == policy.NeverAsked, cause == policy.Redirecting:
 		f.load, f.refused = fine, true // which says nothing about the registry's load
 	case isReset(err):
 		f.load, f.again = overloaded, true
@@ -166,7 +196,7 @@ func describeConnection(host string, err error, timeout time.Duration) (policy.C
 	case errors.As(err, &redirect):
 		return policy.Redirecting, fmt.Sprintf("%s %v", host, redirect)
 	case errors.As(err, &dns):
-		return describeDNS(host, dns)
+		return policy.Nameless, describeDNS(host, dns)
 	}
 	if cause, described := describeTLS(host, err); described != "" {
 		return cause, described
@@ -185,14 +215,14 @@ func describeConnection(host string, err error, timeout time.Duration) (policy.C
 	}
 }
 
-func describeDNS(host string, err *net.DNSError) (policy.Cause, string) {
+func describeDNS(host string, err *net.DNSError) string {
 	switch {
 	case err.IsNotFound:
-		return policy.Nameless, fmt.Sprintf("%s: there is no host named %s; check the spelling and the DNS", host, quote(err.Name))
+		return fmt.Sprintf("%s: there is no host named %s; check the spelling and the DNS", host, quote(err.Name))
 	case err.IsTimeout:
-		return policy.Nameless, fmt.Sprintf("%s: the DNS did not answer in time for %s; check the DNS", host, quote(err.Name))
+		return fmt.Sprintf("%s: the DNS did not answer in time for %s; check the DNS", host, quote(err.Name))
 	default:
-		return policy.Nameless, fmt.Sprintf("%s: the DNS could not resolve %s; check the DNS", host, quote(err.Name))
+		return fmt.Sprintf("%s: the DNS could not resolve %s; check the DNS", host, quote(err.Name))
 	}
 }
 

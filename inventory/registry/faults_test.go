@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,7 +52,7 @@ func TestFlakyRegistry(t *testing.T) {
 			})
 			store := newStore(newTestClient(t, s), presence.Options{})
 			defer store.Close()
-			counts := count(store.Presence(t.Context(), locations(300, host+"/a:%d")))
+			counts := count(store.Presence(t.Context(), locations(300, host+"/a:%d"), policy.Freshness{}))
 			if counts[policy.Present]+counts[policy.Unreachable] != 300 {
 				t.Errorf("got %v", counts)
 			}
@@ -86,7 +87,7 @@ func TestDeadInDifferentWays(t *testing.T) {
 			c := newTestClient(t, s, func(o *Options) { o.Timeout = cmp.Or(tc.timeout, o.Timeout) })
 			store := newStore(c, presence.Options{})
 			defer store.Close()
-			facts := store.Presence(t.Context(), images(2000))
+			facts := store.Presence(t.Context(), images(2000), policy.Freshness{})
 			if n := count(facts)[policy.Unreachable]; n != 2000 {
 				t.Errorf("%d of 2,000 are unreachable: %v", n, count(facts))
 			}
@@ -132,16 +133,18 @@ func TestRecovery(t *testing.T) {
 func TestManyHosts(t *testing.T) {
 	s := newTLSServer(t, healthy)
 	c := newTestClient(t, s, func(o *Options) {
-		o.Timeout, o.DialTimeout = 5*time.Minute, 5*time.Minute // hundreds of handshakes at once
+		o.Timeout, o.DialTimeout = 5*time.Minute, 5*time.Minute // many handshakes at once
 		for i := range maxEndpoints + 50 {
 			o.Resolve[fmt.Sprintf("h%d.example.com", i)] = s.address()
 		}
 	})
-	store := newStore(c, presence.Options{Concurrency: 32, ProbeTimeout: 5 * time.Minute})
+	store := newStore(c, presence.Options{})
 	defer store.Close()
-	facts := store.Presence(t.Context(), locations(maxEndpoints+50, "h%d.example.com/a:1"))
-	if n := count(facts)[policy.Present]; n != maxEndpoints+50 {
-		t.Errorf("got %v", count(facts))
+	for locs := range slices.Chunk(locations(maxEndpoints+50, "h%d.example.com/a:1"), 32) {
+		facts := store.Presence(t.Context(), locs, policy.Freshness{})
+		if n := count(facts)[policy.Present]; n != len(locs) {
+			t.Errorf("got %v", count(facts))
+		}
 	}
 	if n := len(c.current().endpoints); n > maxEndpoints {
 		t.Errorf("%d endpoints are kept", n)
@@ -161,9 +164,11 @@ func TestHTTP1(t *testing.T) {
 		}
 		s.StartTLS()
 	})
-	store := newStore(newTestClient(t, s, func(o *Options) { o.PerRegistry = 8 }), presence.Options{})
+	c := newTestClient(t, s)
+	c.paces.byHost[host] = newPace(8, 0)
+	store := newStore(c, presence.Options{})
 	defer store.Close()
-	facts := store.Presence(t.Context(), locations(500, host+"/a:%d"))
+	facts := store.Presence(t.Context(), locations(500, host+"/a:%d"), policy.Freshness{})
 	if n := count(facts)[policy.Present]; n != 500 {
 		t.Errorf("got %v", count(facts))
 	}
@@ -231,7 +236,7 @@ func TestBadAnswersToHead(t *testing.T) {
 			for i := range locs {
 				locs[i].Depth, locs[i].Insecure = mirrors.Depth(i%3), true
 			}
-			if n := count(store.Presence(t.Context(), locs))[policy.Present]; n != len(locs) {
+			if n := count(store.Presence(t.Context(), locs, policy.Freshness{}))[policy.Present]; n != len(locs) {
 				t.Errorf("%d of %d are present", n, len(locs))
 			}
 			// Of 200 answers that counted as bad, little would be left; a busy machine may have one that is slow.

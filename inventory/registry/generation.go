@@ -17,6 +17,7 @@ import (
 // the change.
 type generation struct {
 	client      *Client
+	parent      *generation // that it is derived from, nil for none
 	options     Options
 	number      uint64
 	credentials Credentials
@@ -39,17 +40,24 @@ type endpointKey struct {
 // least recently used one goes.
 const maxEndpoints = 512
 
-// newGeneration is called with the Client's lock held, or before the Client is shared.
-func newGeneration(c *Client, number uint64) *generation {
-	g := &generation{
-		client:      c,
-		options:     c.options,
-		number:      number,
-		credentials: c.options.Credentials,
-		endpoints:   map[endpointKey]*endpoint{},
-	}
-	g.ctx, g.cancel = context.WithCancel(context.Background()) // a generation outlives its callers
+// newGeneration returns a generation that ends with ctx, which outlives all callers.
+func newGeneration(ctx context.Context, c *Client, o Options, number uint64) *generation {
+	g := &generation{client: c, options: o, number: number, credentials: o.Credentials, endpoints: map[endpointKey]*endpoint{}}
+	g.ctx, g.cancel = context.WithCancel(ctx)
 	return g
+}
+
+// derive returns a generation of c, which is derived from g's Client. It ends with g.
+func (g *generation) derive(c *Client) *generation {
+	o := g.options
+	c.set(&o)
+	d := newGeneration(g.ctx, c, o, g.number)
+	d.parent = g
+	g.spawn(func() {
+		<-d.ctx.Done()
+		d.end()
+	})
+	return d
 }
 
 // end cancels whatever is under way, waits for it and closes the connections.
@@ -161,7 +169,7 @@ func (g *generation) newEndpoint(t target) *endpoint {
 	if pool, ok := g.options.HostRootCAs[t.host]; ok {
 		roots = pool
 	}
-	ports := 1
+	ports := time.Duration(1)
 	if t.insecure && !hasPort(t.api) {
 		ports = 2 // that of HTTP after that of HTTPS
 	}
@@ -169,7 +177,7 @@ func (g *generation) newEndpoint(t target) *endpoint {
 		generation: g,
 		api:        t.api,
 		insecure:   t.insecure,
-		transport:  newTransport(&g.options, roots, t.insecure, g.options.dialTimeout(ports)),
+		transport:  newTransport(&g.options, roots, t.insecure, g.options.DialTimeout/ports),
 		pace:       g.client.paces.forHost(t.api),
 		keychains:  map[string]*keychain{},
 	}

@@ -88,7 +88,9 @@ func TestNoErrorOutlivesItsCause(t *testing.T) {
 	c := newTestClient(t, s)
 	store := newStore(c, presence.Options{Lifetimes: presence.Lifetimes{Trouble: time.Hour}})
 	defer store.Close()
-	ask := func() policy.Fact { return *store.Presence(t.Context(), []mirrors.Location{tagged()}).At(tagged()) }
+	ask := func() policy.Fact {
+		return *store.Presence(t.Context(), []mirrors.Location{tagged()}, policy.Freshness{}).At(tagged())
+	}
 	wantFact(t, ask(), policy.Denied)
 	c.SetCredentials(credentials(t, map[string]string{host: canary}))
 	wantFact(t, ask(), policy.Present)

@@ -166,7 +166,7 @@ func verifyBy(t testing.TB, c *Client, locs []mirrors.Location) (time.Duration, 
 	store := newStore(c, presence.Options{})
 	t.Cleanup(store.Close)
 	start := time.Now()
-	facts := store.Presence(t.Context(), locs)
+	facts := store.Presence(t.Context(), locs, policy.Freshness{})
 	took := time.Since(start)
 	for _, l := range locs {
 		if facts.At(l).Presence != policy.Present {
@@ -192,7 +192,7 @@ func TestLoad(t *testing.T) {
 	}
 	start := time.Now()
 	for range 100 {
-		store.Presence(t.Context(), locs)
+		store.Presence(t.Context(), locs, policy.Freshness{})
 	}
 	t.Logf("warm: %v", time.Since(start)/100)
 	if n := s.asked.Load(); n != 0 {
@@ -354,6 +354,6 @@ func BenchmarkWarm(b *testing.B) {
 	locs := images(2000)
 	_, store := verify(b, newLoadServer(b, 0), locs)
 	for b.Loop() {
-		store.Presence(b.Context(), locs)
+		store.Presence(b.Context(), locs, policy.Freshness{})
 	}
 }

@@ -1,10 +1,10 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"mime"
 	"net/http"
 	"slices"
@@ -34,12 +34,6 @@ type lookup struct {
 	session    *session
 	target     target
 	credential credential
-	// blob is set to ask for a blob instead of the manifest of target: for all of it if
-	// whole is set, else for its first byte.
-	blob  digest.Digest
-	whole bool
-	// ofReferrers is set to ask what refers to the manifest of target.
-	ofReferrers bool
 	// grant is the token in use, nil if there is none; final is set if there is
 	// nothing better to be had.
 	grant *grant
@@ -60,7 +54,7 @@ func (l *lookup) answer(ctx context.Context) (policy.Fact, error) {
 			return fact, nil
 		}
 	}
-	if r, err = l.get(ctx, r); err != nil {
+	if r, err = l.get(ctx, l.manifest(), r); err != nil {
 		return policy.Fact{}, err
 	}
 	return l.judge(ctx, r)
@@ -79,7 +73,7 @@ func (l *lookup) readsIndexes() bool {
 // head asks by HEAD. Nodes do not, so a bad answer counts as none, and GET decides. Only a
 // failure that shows that GET would not be answered either is an error.
 func (l *lookup) head(ctx context.Context) (response, error) {
-	r, err := l.ask(ctx, http.MethodHead)
+	r, err := l.ask(ctx, http.MethodHead, l.manifest())
 	var f *failure
 	if errors.As(err, &f) && isInconclusive(http.MethodHead, f) {
 		return response{}, nil
@@ -103,13 +97,10 @@ func (l *lookup) present(r response) (policy.Fact, bool) {
 // judge returns what an answer to a GET means for a node.
 func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 	host := l.endpoint.api
-	switch {
-	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return policy.Fact{}, l.denied(r)
-	case r.status != http.StatusOK:
-		return policy.Fact{}, statusFailure(host, r)
-	case r.cut:
-		// containers/image fails while it reads, so that it goes on to the next place.
+	if f := l.refused(r); f != nil {
+		return policy.Fact{}, f
+	}
+	if r.cut { // containers/image fails while it reads, so that it goes on to the next place.
 		return policy.Fact{}, unreachable("%s answers with more than 4 MiB, which nodes do not accept as a manifest", host)
 	}
 	mediaType, ok := l.manifestType(r)
@@ -117,18 +108,13 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 		return policy.Fact{}, mismatch("%s answers 200 with %s, which is not an image manifest; check what serves this path",
 			host, quote(describeType(r.header)))
 	}
-	if !l.target.matches(r.body) {
-		return policy.Fact{}, mismatch("%s serves other content under this digest (%s); nodes would stop there",
-			host, sum(l.target.digest.Algorithm(), r.body))
+	served := l.target.sum(r.body)
+	if l.target.digest != "" && served != l.target.digest {
+		return policy.Fact{}, mismatch("%s serves other content under this digest (%s); nodes would stop there", host, served)
 	}
-	fact := policy.Fact{
-		Presence:  policy.Present,
-		Digest:    string(sum(l.algorithm(), r.body)),
-		MediaType: mediaType,
-		Time:      time.Now(),
-	}
+	fact := policy.Fact{Presence: policy.Present, Digest: served.String(), MediaType: mediaType, Time: time.Now()}
 	if !isIndex(mediaType) {
-		fact.Instances = []policy.Instance{{Digest: string(sum(digest.Canonical, r.body))}}
+		fact.Instances = []policy.Instance{{Digest: sum(digest.Canonical, r.body).String()}}
 		fact.Size = layersOf(r.body)
 	}
 	var err error
@@ -184,43 +170,46 @@ func mediaTypeOf(header http.Header) string {
 }
 
 func describeType(header http.Header) string {
-	if t := header.Get("Content-Type"); t != "" {
-		return t
-	}
-	return "no content type"
+	return cmp.Or(header.Get("Content-Type"), "no content type")
 }
 
 func isIndex(mediaType string) bool { return types.MediaType(mediaType).IsIndex() }
 
-const (
-	// maxAgain is how often a request is retried that a registry could not answer at the
-	// moment. Nodes do so 4 times, for 429 only.
-	maxAgain   = 3
-	firstPause = 100 * time.Millisecond
-)
-
-// ask sends the request by method, at the registry's pace, and retries if that may help. An error is a *failure or the end of ctx.
-func (l *lookup) ask(ctx context.Context, method string) (response, error) {
-	for attempt := 0; ; attempt++ {
-		r, err := l.once(ctx, method)
-		var f *failure
-		if !errors.As(err, &f) || !f.again || attempt == maxAgain || isInconclusive(method, f) {
-			return r, err
-		}
-		if l.endpoint.breaker.open() != nil {
-			return r, err
-		}
-		if rest := pause(attempt, f); rest > maxRetryWait || sleep(ctx, rest) != nil {
-			return r, err
-		}
+// ask sends the request q by method, at the registry's pace, and retries if that may help. An error is a *failure or the end of ctx.
+func (l *lookup) ask(ctx context.Context, method string, q request) (r response, err error) {
+	mayRepeat := func(f *failure, attempt int) bool {
+		return f.passes(attempt) && !isInconclusive(method, f) && l.endpoint.breaker.open() == nil
 	}
+	q.method = method
+	err = again(ctx, mayRepeat, func() error {
+		q.authorization = l.keychain().authorization(l.session, l.grant)
+		return l.endpoint.paced(ctx, maxRetryWait, func() (isNews bool, err error) {
+			var f *failure
+			switch r, err = l.endpoint.transport.ask(ctx, q); {
+			case err == nil && r.status >= http.StatusBadRequest:
+				f = statusFailure(l.endpoint.api, r)
+			case err != nil && ctx.Err() == nil:
+				f = connectionFailure(l.endpoint.api, err, l.endpoint.transport.timeoutFor(err))
+			}
+			if f == nil || err == nil && f.load == fine {
+				return true, err
+			}
+			return !isInconclusive(method, f), f
+		})
+	})
+	return r, err
 }
 
-// pause returns how long to wait before asking again: as long as the registry
-// says, or twice as long each time.
-func pause(attempt int, f *failure) time.Duration {
-	rest := firstPause << attempt
-	return max(f.after, rest/2+rand.N(rest/2)) //nolint:gosec // not a secret
+// refused returns why an answer to a GET has nothing of what was asked for; nil if it has.
+func (l *lookup) refused(r response) *failure {
+	switch r.status {
+	case http.StatusOK:
+		return nil
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return l.denied(r)
+	default:
+		return statusFailure(l.endpoint.api, r)
+	}
 }
 
 // isInconclusive reports whether f, by method, says nothing of a registry before GET has
@@ -230,87 +219,16 @@ func isInconclusive(method string, f *failure) bool {
 	return method == http.MethodHead && f.load != throttled && f.load != broken
 }
 
-func (l *lookup) once(ctx context.Context, method string) (response, error) {
-	e := l.endpoint
-	if cause := e.breaker.open(); cause != nil {
-		return response{}, cause
-	}
-	slot, err := e.pace.acquire(ctx, e.api)
-	if err != nil {
-		return response{}, err
-	}
-	r, err := e.transport.ask(ctx, l.request(method))
-	f := l.failed(ctx, r, err)
-	switch {
-	case f == nil && err != nil: // the caller has left
-		e.pace.leave()
-		return r, err
-	case f == nil:
-		e.pace.release(slot, fine, 0)
-		e.breaker.answered()
-		return r, nil
-	case isInconclusive(method, f):
-		e.pace.leave()
-		return r, f
-	}
-	e.pace.release(slot, f.load, f.after)
-	if f.load != throttled {
-		e.down(f, false)
-	}
-	return r, f
+// manifest returns the request for the manifest of target, without its method and authorization.
+func (l *lookup) manifest() request {
+	return request{url: l.url("manifests", l.target.identifier()), accept: manifestTypes, limit: maxManifest}
 }
 
-func (l *lookup) request(method string) request {
-	e := l.endpoint
-	if l.ofReferrers {
-		return request{
-			method:        method,
-			url:           e.url(l.session, l.target.repository, "referrers", l.target.digest.String()),
-			authorization: l.authorization(),
-			accept:        []string{string(types.OCIImageIndex)},
-			limit:         maxManifest,
-		}
-	}
-	if l.blob != "" {
-		r := request{
-			method:        method,
-			url:           e.url(l.session, l.target.repository, "blobs", l.blob.String()),
-			authorization: l.authorization(),
-			firstByte:     method == http.MethodGet && !l.whole,
-		}
-		if l.whole {
-			r.limit = maxConfig
-		}
-		return r
-	}
-	return request{
-		method:        method,
-		url:           e.url(l.session, l.target.repository, "manifests", l.target.identifier()),
-		authorization: l.authorization(),
-		accept:        manifestTypes,
-		limit:         maxManifest,
-	}
+// blob returns the request for a blob, or if limit is 0 for its first byte.
+func (l *lookup) blob(d digest.Digest, limit int64) request {
+	return request{url: l.url("blobs", d.String()), limit: limit, firstByte: limit == 0}
 }
 
-// failed returns why there is nothing to judge, nil if there is or if the caller
-// has left.
-func (l *lookup) failed(ctx context.Context, r response, err error) *failure {
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return connectionFailure(l.endpoint.api, err, l.endpoint.transport.timeoutFor(err))
-	}
-	if f := statusFailure(l.endpoint.api, r); f.load != fine {
-		return f
-	}
-	return nil
-}
-
-// algorithm is that of the digest asked for, or the usual one.
-func (l *lookup) algorithm() digest.Algorithm {
-	if l.target.digest != "" {
-		return l.target.digest.Algorithm()
-	}
-	return digest.Canonical
+func (l *lookup) url(kind, what string) string {
+	return l.session.scheme + "://" + l.endpoint.api + "/v2/" + l.target.repository + "/" + kind + "/" + what
 }

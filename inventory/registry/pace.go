@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -30,15 +32,13 @@ const (
 // (additive increase, multiplicative decrease, as TCP does). A registry that says when to
 // come back is not asked sooner.
 type pace struct {
-	max int
-	// interval is the least time between two requests, 0 if there is no such limit.
-	interval time.Duration
+	max  int
+	rate *rate.Limiter
 
 	mu       sync.Mutex
 	limit    float64
 	running  int
 	waiting  []*slot // first come, first served
-	next     time.Time
 	resume   time.Time
 	lowered  time.Time     // when limit was last decreased
 	ceiling  float64       // the limit that was last too much, 0 if none was
@@ -56,8 +56,6 @@ type slot struct {
 // paces holds the pace of each registry, by mirrors.OneSpelling: whichever name it is asked by, it
 // stops once. It is safe for concurrent use.
 type paces struct {
-	most int
-
 	mu     sync.Mutex
 	rates  map[string]float64 // requests a second by host; 0 is for no bound
 	byHost map[string]*pace
@@ -71,8 +69,8 @@ func (p *paces) replace(rates map[string]float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rates = rates
-	for host, pace := range p.byHost {
-		pace.replace(rates[host])
+	for host, pace := range p.byHost { // each keeps what it has learned of the registry
+		pace.rate.SetLimit(limitOf(rates[host]))
 	}
 }
 
@@ -87,29 +85,21 @@ func (p *paces) forHost(host string) *pace {
 		if len(p.byHost) >= maxPaces {
 			clear(p.byHost)
 		}
-		p.byHost[host] = newPace(p.most, p.rates[host])
+		p.byHost[host] = newPace(limits.RequestsPerRegistry, p.rates[host])
 	}
 	return p.byHost[host]
 }
 
-// newPace allows up to most requests at once, and rate a second if it is not 0.
-func newPace(most int, rate float64) *pace {
-	return &pace{max: most, limit: float64(most), interval: intervalOf(rate)}
+// newPace allows up to most requests at once, and perSecond a second if it is not 0.
+func newPace(most int, perSecond float64) *pace {
+	return &pace{max: most, limit: float64(most), rate: rate.NewLimiter(limitOf(perSecond), limits.RequestBurst)}
 }
 
-func intervalOf(rate float64) time.Duration {
-	if rate <= 0 {
-		return 0
+func limitOf(perSecond float64) rate.Limit {
+	if perSecond <= 0 {
+		return rate.Inf
 	}
-	return time.Duration(float64(time.Second) / rate)
-}
-
-// replace sets the rate, and keeps what was learned of the registry.
-func (p *pace) replace(rate float64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.interval = intervalOf(rate)
-	p.grant()
+	return rate.Limit(perSecond)
 }
 
 const (
@@ -126,13 +116,8 @@ const (
 )
 
 // acquire waits for a slot. It fails if ctx ends or, with a *failure, if the registry
-// at host does not want to be asked for longer than maxRetryWait.
-func (p *pace) acquire(ctx context.Context, host string) (*slot, error) {
-	return p.acquireWithin(ctx, host, maxRetryWait)
-}
-
-// acquireWithin is acquire with another limit than maxRetryWait.
-func (p *pace) acquireWithin(ctx context.Context, host string, most time.Duration) (*slot, error) {
+// at host does not want to be asked for longer than most.
+func (p *pace) acquire(ctx context.Context, host string, most time.Duration) (*slot, error) {
 	s, err := p.waitForSlot(ctx)
 	if err != nil {
 		return nil, err
@@ -196,15 +181,7 @@ func (p *pace) schedule() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	at := now
-	if p.interval > 0 {
-		earliest := now.Add(-limits.RequestBurst * p.interval)
-		if p.next.Before(earliest) {
-			p.next = earliest
-		}
-		p.next = p.next.Add(p.interval)
-		at = p.next
-	}
+	at := now.Add(p.rate.ReserveN(now, 1).DelayFrom(now))
 	if p.resume.After(at) {
 		// Requests that waited for the same moment must not all be sent at it.
 		at = p.resume.Add(rand.N(100 * time.Millisecond)) //nolint:gosec // not a secret

@@ -7,12 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 func acquire(t *testing.T, p *pace) *slot {
 	t.Helper()
-	slot, err := p.acquire(t.Context(), host)
+	slot, err := p.acquire(t.Context(), host, maxRetryWait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +99,7 @@ func TestPaceHonoursRetryAfter(t *testing.T) {
 		}
 		p.release(acquire(t, p), throttled, time.Minute)
 		start = time.Now()
-		_, err := p.acquire(t.Context(), host)
+		_, err := p.acquire(t.Context(), host, maxRetryWait)
 		var f *failure
 		if !errors.As(err, &f) || f.presence != policy.Unreachable || time.Since(start) > 0 {
 			t.Fatalf("after %v: %v", time.Since(start), err)
@@ -130,7 +132,7 @@ func TestPaceLosesNoSlots(t *testing.T) {
 		held := acquire(t, p)
 		for range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := p.acquire(ctx, host); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := p.acquire(ctx, host, maxRetryWait); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error = %v", err)
 			}
 			cancel()
@@ -203,16 +205,16 @@ func TestSetRates(t *testing.T) {
 	c := NewClient(Options{})
 	defer c.Close()
 	a := c.paces.forHost("a")
-	if a.interval != 0 {
-		t.Errorf("at first an interval of %s", a.interval)
+	if a.rate.Limit() != rate.Inf {
+		t.Errorf("at first %v a second", a.rate.Limit())
 	}
 	a.limit = 10 // it has learned
 	c.SetRates(map[string]float64{"a": 10, "b": 20})
-	if b := c.paces.forHost("b"); a.interval != 100*time.Millisecond || a.limit != 10 || b.interval != 50*time.Millisecond {
+	if b := c.paces.forHost("b"); a.rate.Limit() != 10 || a.limit != 10 || b.rate.Limit() != 20 {
 		t.Errorf("then %+v, %+v", a, b)
 	}
 	c.SetRates(nil)
-	if a.interval != 0 {
+	if a.rate.Limit() != rate.Inf {
 		t.Errorf("in the end %+v", a)
 	}
 }

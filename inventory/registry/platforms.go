@@ -1,9 +1,9 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -110,27 +111,46 @@ func variantOf(architecture string) string {
 	return map[string]string{"arm64": "v8", "arm": "v7"}[architecture]
 }
 
+// A choice is a child of an index that nodes of a platform may choose.
+type choice struct {
+	indexEntry
+	of string // the platform, as nodes have it; where that is not known, as the index has it
+}
+
+// choices returns those of nodes of some platforms; if there are none, of nodes of unknown ones.
+func (x index) choices(platforms []string) (all []choice) {
+	for _, p := range platforms {
+		for _, child := range x.chosen(p) {
+			all = append(all, choice{child, p})
+		}
+	}
+	if len(platforms) == 0 {
+		for _, child := range x.forLinux() {
+			all = append(all, choice{child, child.name()})
+		}
+	}
+	return all
+}
+
+// instances returns those of choices that are held, each once, and that nodes look for signatures of: nodes with Windows do not.
+func instances(choices []choice, held func(digest.Digest) bool) []policy.Instance {
+	all := []policy.Instance{}
+	for _, c := range choices {
+		instance := policy.Instance{Platform: c.of, Digest: c.digest.String()}
+		if held(c.digest) && !strings.HasPrefix(c.of, "windows/") && !slices.Contains(all, instance) {
+			all = append(all, instance)
+		}
+	}
+	return all
+}
+
 // Chosen returns the parts of an index that nodes run and look for signatures of; where their platforms are not known, all that they may run.
-func (c *Client) Chosen(mediaType string, content []byte) (instances []policy.Instance) {
+func (c *Client) Chosen(mediaType string, content []byte) []policy.Instance {
 	x, ok := readIndex(mediaType, content)
 	if !ok {
 		return nil
 	}
-	platforms := c.Platforms()
-	for _, p := range platforms {
-		for _, child := range x.chosen(p) {
-			if !strings.HasPrefix(p, "windows/") {
-				instances = append(instances, policy.Instance{Platform: p, Digest: child.digest.String()})
-			}
-		}
-	}
-	if len(platforms) > 0 {
-		return instances
-	}
-	for _, child := range x.forLinux() {
-		instances = append(instances, policy.Instance{Platform: child.name(), Digest: child.digest.String()})
-	}
-	return instances
+	return instances(x.choices(c.Platforms()), func(digest.Digest) bool { return true })
 }
 
 // forLinux returns the children that nodes of unknown platforms may choose from: all that
@@ -147,10 +167,10 @@ func (x index) forLinux() []indexEntry {
 
 // digests returns the digests of the children; if there are more than a Fact remembers,
 // those that nodes may run come first.
-func (x index) digests(chosen []indexEntry) []string {
+func (x index) digests(chosen []choice) []string {
 	children := x.children
 	if len(children) > maxPlatforms {
-		children = slices.Concat(chosen, children)
+		children = slices.Concat(convert.Each(chosen, func(c choice) indexEntry { return c.indexEntry }), children)
 	}
 	var digests []string
 	for _, child := range children {
@@ -185,40 +205,28 @@ func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []by
 		return mismatch("%s serves an index that lists no images; nodes would stop there", host)
 	}
 	platforms := l.endpoint.generation.client.Platforms()
-	choices := map[string][]indexEntry{}
-	var chosen []indexEntry
-	for _, p := range platforms {
-		choices[p] = x.chosen(p)
-		chosen = append(chosen, choices[p]...)
-	}
-	if fact.Guessed = len(platforms) == 0; fact.Guessed {
-		chosen = x.forLinux()
-	}
-	parts, err := l.lookUpChildren(ctx, chosen)
+	choices := x.choices(platforms)
+	parts, err := l.lookUpChildren(ctx, choices)
 	if err != nil {
 		return err
 	}
-	fact.Children = x.digests(chosen)
+	fact.Children = x.digests(choices)
 	for _, p := range parts {
 		fact.Size = max(fact.Size, p.size)
 	}
 	l.describeIndex(fact, x, parts)
-	fact.Serves = []string{}
-	if fact.Guessed {
-		fact.Serves, fact.Instances = guess(chosen, parts), instancesOf(chosen, parts)
+	fact.Instances = instances(choices, func(d digest.Digest) bool { return parts[d].held })
+	if fact.Guessed = len(platforms) == 0; fact.Guessed {
+		fact.Serves = guess(choices, parts)
 		return nil
 	}
-	fact.Instances = []policy.Instance{}
+	fact.Serves = []string{}
 	for _, p := range platforms {
-		for _, child := range choices[p] {
-			if parts[child.digest].held && !strings.HasPrefix(p, "windows/") { // whose nodes look for no signatures
-				fact.Instances = append(fact.Instances, policy.Instance{Platform: p, Digest: child.digest.String()})
-			}
-		}
+		own := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool { return c.of != p })
 		switch {
-		case !suits(choices[p], parts, p):
+		case !suits(own, parts, p):
 			fact.Lacks = append(fact.Lacks, p)
-		case !slices.ContainsFunc(choices[p], func(child indexEntry) bool { return !parts[child.digest].whole() }):
+		case !slices.ContainsFunc(own, func(c choice) bool { return !parts[c.digest].whole() }):
 			fact.Serves = append(fact.Serves, p)
 		}
 	}
@@ -227,34 +235,19 @@ func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []by
 
 // suits reports whether choices, of nodes of a platform, are for it: by the index or,
 // where that does not say, by their config.
-func suits(choices []indexEntry, parts map[digest.Digest]part, platform string) bool {
-	return slices.ContainsFunc(choices, func(child indexEntry) bool {
-		found := parts[child.digest].platform
-		return child.platform != nil || found == "" || found == platform
+func suits(choices []choice, parts map[digest.Digest]part, platform string) bool {
+	return slices.ContainsFunc(choices, func(c choice) bool {
+		found := parts[c.digest].platform
+		return c.platform != nil || found == "" || found == platform
 	})
 }
 
-// instancesOf returns those of the parts that are there.
-func instancesOf(chosen []indexEntry, parts map[digest.Digest]part) []policy.Instance {
-	instances := []policy.Instance{}
-	for _, child := range chosen {
-		instance := policy.Instance{Platform: child.name(), Digest: child.digest.String()}
-		if parts[child.digest].held && !slices.Contains(instances, instance) {
-			instances = append(instances, instance)
-		}
-	}
-	return instances
-}
-
 // guess returns the platforms of the parts that are there.
-func guess(chosen []indexEntry, parts map[digest.Digest]part) []string {
+func guess(choices []choice, parts map[digest.Digest]part) []string {
 	serves := []string{}
-	for _, child := range chosen {
-		name := child.name()
-		if name == "" {
-			name = parts[child.digest].platform
-		}
-		if parts[child.digest].whole() && name != "" && !slices.Contains(serves, name) {
+	for _, c := range choices {
+		name := cmp.Or(c.of, parts[c.digest].platform)
+		if parts[c.digest].whole() && name != "" && !slices.Contains(serves, name) {
 			serves = append(serves, name)
 		}
 	}
@@ -272,9 +265,7 @@ func (l *lookup) describeIndex(fact *policy.Fact, x index, parts map[digest.Dige
 		found, lookedUp := parts[child.digest]
 		switch {
 		case lookedUp && !found.whole():
-			if name == "" {
-				name = unnamed
-			}
+			name = cmp.Or(name, unnamed)
 			if !slices.Contains(fact.Missing, name) {
 				fact.Missing = append(fact.Missing, name)
 			}
@@ -287,10 +278,10 @@ func (l *lookup) describeIndex(fact *policy.Fact, x index, parts map[digest.Dige
 	}
 }
 
-// lookUpChildren looks up what the registry has of children.
-func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map[digest.Digest]part, error) {
+// lookUpChildren looks up what the registry has of what nodes choose.
+func (l *lookup) lookUpChildren(ctx context.Context, choices []choice) (map[digest.Digest]part, error) {
 	parts := map[digest.Digest]part{}
-	for _, child := range children {
+	for _, child := range choices {
 		if _, known := parts[child.digest]; known {
 			continue
 		}
@@ -301,7 +292,7 @@ func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map
 			return nil, unreachable("%s serves an index of more than %d images that nodes might choose; no more are looked up",
 				l.endpoint.api, maxLookedUp)
 		}
-		found, err := l.checkChild(ctx, child)
+		found, err := l.checkChild(ctx, child.indexEntry)
 		if err != nil {
 			return nil, err
 		}
@@ -329,19 +320,17 @@ func (l *lookup) checkChild(ctx context.Context, child indexEntry) (part, error)
 			return partOf(fact.MediaType), nil
 		}
 	}
-	if r, err = of.get(ctx, r); err != nil {
+	if r, err = of.get(ctx, of.manifest(), r); err != nil {
 		return part{}, err
 	}
-	switch {
-	case r.status == http.StatusNotFound, r.status == http.StatusGone:
+	switch f := of.refused(r); {
+	case f != nil && f.presence == policy.Absent:
 		return part{}, nil
-	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return part{}, of.denied(r)
-	case r.status != http.StatusOK:
-		return part{}, statusFailure(l.endpoint.api, r)
+	case f != nil:
+		return part{}, f
 	}
 	mediaType, isManifest := of.manifestType(r)
-	if !isManifest || !of.target.matches(r.body) {
+	if !isManifest || of.target.sum(r.body) != child.digest {
 		return part{}, nil
 	}
 	p := partOf(mediaType)

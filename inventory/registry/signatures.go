@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/containers/image/v5/manifest"
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -34,21 +35,22 @@ const (
 // manifest do nodes continue without; everything else that is not an attachment fails the pull.
 func (l *lookup) signatures(ctx context.Context) (policy.Fact, error) {
 	host := l.endpoint.api
-	r, err := l.get(ctx, response{})
+	r, err := l.get(ctx, l.manifest(), response{})
 	if err != nil {
 		return policy.Fact{}, err
 	}
+	refused := l.refused(r)
 	switch {
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return policy.Fact{}, l.denied(r)
+		return policy.Fact{}, refused
 	case r.status >= 400 && r.status < 500 && saysUnknown(r):
 		return policy.Fact{}, noSignature(host, r)
 	case r.status == http.StatusNotFound:
 		f := unreachable("%s answers 404%s, which does not tell nodes that there is no signature; the pull fails", host, says(r))
 		f.noRepository = saysNoRepository(r)
 		return policy.Fact{}, f
-	case r.status != http.StatusOK:
-		return policy.Fact{}, statusFailure(host, r)
+	case refused != nil:
+		return policy.Fact{}, refused
 	case r.cut:
 		return policy.Fact{}, mismatch("%s serves more than 4 MiB where signatures should be, which nodes do not accept", host)
 	}
@@ -60,7 +62,7 @@ func (l *lookup) signatures(ctx context.Context) (policy.Fact, error) {
 		return policy.Fact{}, mismatch("%s serves, where signatures should be, a manifest that nodes cannot read", host)
 	}
 	fact := policy.Fact{
-		Presence: policy.Present, Digest: string(sum(l.algorithm(), r.body)), MediaType: imagespec.MediaTypeImageManifest, Time: time.Now(),
+		Presence: policy.Present, Digest: l.target.sum(r.body).String(), MediaType: imagespec.MediaTypeImageManifest, Time: time.Now(),
 	}
 	fact.Signatures, err = l.readLayers(ctx, attachment.Layers, fact.Time)
 	if err != nil {
@@ -85,18 +87,11 @@ func saysUnknown(r response) bool {
 	if json.Unmarshal(r.body, &detailed) == nil && detailed.Details != "" {
 		return isNotFound(detailed.Details)
 	}
-	var body struct {
-		Errors []struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"errors"`
-	}
-	if json.Unmarshal(r.body, &body) != nil || len(body.Errors) == 0 {
-		return r.status == http.StatusNotFound
-	}
-	first := body.Errors[0]
+	first, ok := firstError(r)
 	switch {
-	case first.Code == "MANIFEST_UNKNOWN":
+	case !ok:
+		return r.status == http.StatusNotFound
+	case first.Code == ggcr.ManifestUnknownErrorCode:
 		return true
 	case knownCodes[first.Code]:
 		return false
@@ -109,7 +104,7 @@ func isNotFound(message string) bool { return strings.Contains(strings.ToLower(m
 
 // knownCodes are the error codes that nodes know, but for UNKNOWN and MANIFEST_UNKNOWN
 // (docker/distribution registry/api/errcode and registry/api/v2).
-var knownCodes = map[string]bool{
+var knownCodes = map[ggcr.ErrorCode]bool{
 	"UNSUPPORTED": true, "UNAUTHORIZED": true, "DENIED": true, "UNAVAILABLE": true, "TOOMANYREQUESTS": true,
 	"DIGEST_INVALID": true, "SIZE_INVALID": true, "NAME_INVALID": true, "TAG_INVALID": true, "NAME_UNKNOWN": true,
 	"MANIFEST_INVALID": true, "MANIFEST_UNVERIFIED": true, "MANIFEST_BLOB_UNKNOWN": true, "BLOB_UNKNOWN": true,
@@ -156,18 +151,12 @@ func (l *lookup) readLayer(ctx context.Context, layer imagespec.Descriptor) ([]b
 	if (descriptor{URLs: layer.URLs}).isElsewhere() {
 		return nil, unreachable("%s serves an attachment whose content is elsewhere; it is not looked for there", host)
 	}
-	of := *l
-	of.blob, of.whole = layer.Digest, true
-	r, err := of.get(ctx, response{})
+	r, held, err := l.read(ctx, layer.Digest, maxConfig)
 	switch {
 	case err != nil:
 		return nil, err
-	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return nil, of.denied(r)
-	case r.status == http.StatusNotFound, r.status == http.StatusGone:
+	case !held:
 		return nil, incomplete("%s serves an attachment and lacks its content (%s)", host, text.ShortDigest(layer.Digest.String()))
-	case r.status != http.StatusOK:
-		return nil, statusFailure(host, r)
 	case r.cut:
 		return nil, mismatch("%s serves an attachment of more than 4 MiB, which nodes do not read", host)
 	case layer.Digest.Algorithm().FromBytes(r.body) != layer.Digest:
@@ -180,13 +169,12 @@ func (l *lookup) readLayer(ctx context.Context, layer imagespec.Descriptor) ([]b
 // referrers API or, where the registry has none, the tag that stands in for it (OCI distribution
 // specification 1.1). It is Present if there is one, and its Detail then names the kind.
 func (l *lookup) referrers(ctx context.Context) (policy.Fact, error) {
-	of := *l
-	of.ofReferrers = true
-	r, err := of.ask(ctx, http.MethodGet)
+	list := request{url: l.url("referrers", l.target.digest.String()), accept: []string{string(types.OCIImageIndex)}, limit: maxManifest}
+	r, err := l.ask(ctx, http.MethodGet, list)
 	if err == nil && r.status != http.StatusOK {
-		of = *l
+		of := *l
 		of.target.digest, of.target.tag = "", strings.Replace(string(l.target.digest), ":", "-", 1)
-		r, err = of.get(ctx, response{})
+		r, err = of.get(ctx, of.manifest(), response{})
 	}
 	if err != nil {
 		return policy.Fact{}, err

@@ -1,14 +1,12 @@
 package registry
 
 import (
+	"cmp"
 	_ "crypto/sha256" // digest.Digest.Validate knows only the algorithms that are linked in
 	_ "crypto/sha512"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"strings"
 
-	"github.com/containers/image/v5/docker/reference"
+	"github.com/containers/image/v5/manifest"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -33,10 +31,10 @@ type target struct {
 }
 
 // parseTarget reads a reference as nodes do.
-func parseTarget(l mirrors.Location) (target, error) {
-	name, version, ok := mirrors.ParsePlain(l.Ref)
+func parseTarget(l mirrors.Location) (target, *failure) {
+	name, version, ok := mirrors.Canonical(l.Ref)
 	if !ok {
-		return parseAnyTarget(l)
+		return target{}, unreachable("no node can read the reference %s", quote(l.Ref))
 	}
 	t := target{name: name, insecure: l.Insecure, depth: l.Depth}
 	t.host, t.repository, _ = strings.Cut(name, "/")
@@ -45,29 +43,6 @@ func parseTarget(l mirrors.Location) (target, error) {
 		t.digest = digest.Digest(version[1:])
 	} else {
 		t.tag = version[1:]
-	}
-	return t, nil
-}
-
-// parseAnyTarget leaves the reading to the nodes' own code (containers/image).
-func parseAnyTarget(l mirrors.Location) (target, error) {
-	named, err := reference.ParseNormalizedNamed(l.Ref)
-	if err != nil {
-		return target{}, fmt.Errorf("parsing the reference %q: %w", l.Ref, err)
-	}
-	t := target{
-		name:       named.Name(),
-		host:       reference.Domain(named),
-		repository: reference.Path(named),
-		insecure:   l.Insecure,
-		depth:      l.Depth,
-	}
-	t.api = apiHost(t.host)
-	switch r := reference.TagNameOnly(named).(type) {
-	case reference.Digested: // also where there is a tag: CRI-O drops it
-		t.digest = r.Digest()
-	case reference.Tagged:
-		t.tag = r.Tag()
 	}
 	return t, nil
 }
@@ -82,29 +57,25 @@ func apiHost(host string) string {
 }
 
 // identifier returns the digest or tag that names the image in the path of a request.
-func (t target) identifier() string {
-	if t.digest != "" {
-		return t.digest.String()
-	}
-	return t.tag
-}
+func (t target) identifier() string { return cmp.Or(t.digest.String(), t.tag) }
 
 // scope returns what a token must grant to read the repository.
 func (t target) scope() string { return "repository:" + t.repository + ":pull" }
 
-// matches reports whether the digest of content is the one asked for. For a tag, any
-// content will do.
-func (t target) matches(content []byte) bool {
-	return t.digest == "" || sum(t.digest.Algorithm(), content) == t.digest
+// sum returns the digest of a manifest that was served, by the algorithm of the digest asked for, or the usual one.
+func (t target) sum(content []byte) digest.Digest {
+	if t.digest != "" {
+		return sum(t.digest.Algorithm(), content)
+	}
+	return sum(digest.Canonical, content)
 }
 
-// sum returns the digest of a manifest: of its payload, if it carries its
-// signatures with it.
-func sum(algorithm digest.Algorithm, manifest []byte) digest.Digest {
-	if payload, ok := signedPayload(manifest); ok {
-		manifest = payload
+// sum returns the digest of a manifest, as nodes do: of its payload, if it carries its signatures with it.
+func sum(algorithm digest.Algorithm, content []byte) digest.Digest {
+	if d, err := manifest.Digest(content); algorithm == digest.Canonical && err == nil {
+		return d
 	}
-	return algorithm.FromBytes(manifest)
+	return algorithm.FromBytes(content)
 }
 
 // validDigest returns d as a digest, "" if it cannot be checked.
@@ -114,33 +85,4 @@ func validDigest(d string) digest.Digest {
 		return ""
 	}
 	return parsed
-}
-
-// signedPayload returns the part of a signed schema 1 manifest that its digest is
-// about. Such a manifest says where its signatures were put in, so that they can
-// be taken out again (libtrust, jsonsign.go; containers/image manifest.Digest
-// does the same).
-func signedPayload(manifest []byte) ([]byte, bool) {
-	var signed struct {
-		SchemaVersion int `json:"schemaVersion"`
-		Signatures    []struct {
-			Protected string `json:"protected"`
-		} `json:"signatures"`
-	}
-	if json.Unmarshal(manifest, &signed) != nil || signed.SchemaVersion != 1 || len(signed.Signatures) == 0 {
-		return nil, false
-	}
-	var place struct {
-		FormatLength int    `json:"formatLength"`
-		FormatTail   string `json:"formatTail"`
-	}
-	protected, err := base64.RawURLEncoding.DecodeString(signed.Signatures[0].Protected)
-	if err != nil || json.Unmarshal(protected, &place) != nil {
-		return nil, false
-	}
-	tail, err := base64.RawURLEncoding.DecodeString(place.FormatTail)
-	if err != nil || place.FormatLength < 0 || place.FormatLength > len(manifest) {
-		return nil, false
-	}
-	return append(append([]byte(nil), manifest[:place.FormatLength]...), tail...), true
 }

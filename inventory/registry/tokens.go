@@ -1,12 +1,15 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,10 +49,7 @@ const (
 // A grant is a token that was requested, with the answer once there is one.
 type grant struct {
 	scopes []string
-	done   chan struct{}
-	token
-	err   error
-	until time.Time // when it expires, once done
+	*sharedCall[token]
 }
 
 func newKeychain(e *endpoint, cred credential) *keychain {
@@ -63,14 +63,7 @@ func newKeychain(e *endpoint, cred credential) *keychain {
 }
 
 // usable reports whether g is under way or still valid.
-func (g *grant) usable() bool {
-	select {
-	case <-g.done:
-		return time.Now().Before(g.until)
-	default:
-		return true
-	}
-}
+func (g *grant) usable() bool { return g != nil && (!g.finished() || time.Now().Before(g.value.until)) }
 
 // shared reports whether g is for several repositories.
 func (g *grant) shared() bool { return len(g.scopes) > 1 }
@@ -78,51 +71,43 @@ func (g *grant) shared() bool { return len(g.scopes) > 1 }
 // token returns a token for scope, and whether it was fetched for this call alone,
 // so that it says all that can be said about the credential's rights.
 func (k *keychain) token(ctx context.Context, s *session, scope string) (g *grant, fresh bool, err error) {
-	g, fresh = k.grant(s, scope)
-	if err := g.wait(ctx); err != nil && g.shared() && ctx.Err() == nil {
+	g, fresh = k.grant(s, scope, false, scope)
+	if _, err = g.wait(ctx); err != nil && g.shared() && ctx.Err() == nil {
 		// A server may refuse the whole request because of one scope.
 		k.forget(g, scope)
-		g, fresh = k.grant(s, scope)
+		g, fresh = k.grant(s, scope, false, scope)
+		_, err = g.wait(ctx)
 	}
-	return g, fresh, g.wait(ctx)
+	return g, fresh, err
 }
 
-// fetchAlone returns a new token for scope and, if it is not "", for extra.
-func (k *keychain) fetchAlone(ctx context.Context, s *session, scope, extra string) (*grant, error) {
+// tokenAlone returns a new token for scope and, if it is not "", for extra.
+func (k *keychain) tokenAlone(ctx context.Context, s *session, scope, extra string) (*grant, error) {
 	scopes := []string{scope}
 	if extra != "" && extra != scope {
 		scopes = append(scopes, extra)
 	}
-	g := newGrant(scopes)
-	k.mu.Lock()
-	k.grants[scope] = g
-	k.mu.Unlock()
-	k.start(s, g)
-	return g, g.wait(ctx)
+	g, _ := k.grant(s, scope, true, scopes...)
+	_, err := g.wait(ctx)
+	return g, err
 }
 
-func newGrant(scopes []string) *grant { return &grant{scopes: scopes, done: make(chan struct{})} }
-
-func (g *grant) wait(ctx context.Context) error {
-	select {
-	case <-g.done:
-		return g.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// tokenFor returns a token for scopes together, a new one if anew is set.
+func (k *keychain) tokenFor(ctx context.Context, s *session, anew bool, scopes ...string) (*grant, error) {
+	g, _ := k.grant(s, strings.Join(scopes, " "), anew, scopes...)
+	_, err := g.wait(ctx)
+	return g, err
 }
 
-func (k *keychain) grant(s *session, scope string) (g *grant, fresh bool) {
+// grant returns the grant that is known by a key, or a new one for scopes if anew is set or there is none that is usable.
+func (k *keychain) grant(s *session, key string, anew bool, scopes ...string) (g *grant, fresh bool) {
 	k.mu.Lock()
-	if g := k.grants[scope]; g != nil && g.usable() {
-		k.mu.Unlock()
-		return g, false
+	defer k.mu.Unlock()
+	if g = k.grants[key]; anew || !g.usable() {
+		g, fresh = k.start(s, nil, scopes), true
+		k.grants[key] = g
 	}
-	g = newGrant([]string{scope})
-	k.grants[scope] = g
-	k.mu.Unlock()
-	k.start(s, g)
-	return g, true
+	return g, fresh
 }
 
 // forget makes the next call for scope fetch a token for that scope alone.
@@ -140,114 +125,85 @@ func (k *keychain) dontShare() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.share = 1
-	for scope, g := range k.grants {
-		if g.shared() {
-			delete(k.grants, scope)
-		}
-	}
+	maps.DeleteFunc(k.grants, func(_ string, g *grant) bool { return g.shared() })
 }
 
 // prepare begins to fetch tokens for scopes, ahead of the probes that need them. It
 // returns false if the registry does not answer.
 func (k *keychain) prepare(ctx context.Context, scopes []string) bool {
 	s, err := k.endpoint.open(ctx)
-	if err != nil {
-		return false
+	if err == nil && s.wantsToken() {
+		k.fetchAhead(s, scopes)
 	}
-	if !k.needed(s) {
-		return true
-	}
-	grants := k.plan(scopes)
-	started := k.endpoint.generation.spawn(func() {
-		for _, g := range grants {
-			k.fetch(k.endpoint.generation.ctx, s, g)
-		}
-	})
-	if !started {
-		k.drop(grants)
-	}
-	return true
+	return err == nil
 }
 
-// needed reports whether requests in session s carry a token that has to be
-// fetched.
-func (k *keychain) needed(s *session) bool {
-	return s.challenge.scheme == "bearer"
-}
-
-// plan enters grants for those of scopes that have none, in this order, many
+// fetchAhead begins to fetch tokens for those of scopes that have none, in this order, many
 // scopes each. Callers that need one of them wait for it from now on.
-func (k *keychain) plan(scopes []string) []*grant {
+func (k *keychain) fetchAhead(s *session, scopes []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.share == 1 {
-		return nil // probes fetch their own
+		return // probes fetch their own
 	}
-	var grants []*grant
-	length := 0
-	for _, scope := range scopes {
-		if g := k.grants[scope]; g != nil && g.usable() {
-			continue
+	seen := map[string]bool{}
+	scopes = slices.DeleteFunc(scopes, func(scope string) bool {
+		known := seen[scope] || k.grants[scope].usable()
+		seen[scope] = true
+		return known
+	})
+	for before := (*grant)(nil); len(scopes) > 0; {
+		n := 1
+		for length := len(scopes[0]); n < min(len(scopes), k.share) && length+len(scopes[n]) <= maxScopes; n++ {
+			length += len(scopes[n])
 		}
-		last := len(grants) - 1
-		if last < 0 || len(grants[last].scopes) == k.share || length+len(scope) > maxScopes {
-			grants = append(grants, newGrant(nil))
-			last, length = len(grants)-1, 0
+		before = k.start(s, before, scopes[:n:n])
+		for _, scope := range before.scopes {
+			k.grants[scope] = before
 		}
-		grants[last].scopes = append(grants[last].scopes, scope)
-		length += len(scope)
-		k.grants[scope] = grants[last]
-	}
-	return grants
-}
-
-func (k *keychain) start(s *session, g *grant) {
-	started := k.endpoint.generation.spawn(func() { k.fetch(k.endpoint.generation.ctx, s, g) })
-	if !started {
-		k.drop([]*grant{g})
+		scopes = scopes[n:]
 	}
 }
 
-// drop ends grants that will not be fetched, because the generation has ended.
-func (k *keychain) drop(grants []*grant) {
-	for _, g := range grants {
-		g.err = k.endpoint.generation.ctx.Err()
-		close(g.done)
-	}
+// start begins to fetch a token after the one before, if that is not nil.
+func (k *keychain) start(s *session, before *grant, scopes []string) *grant {
+	return &grant{scopes, startCall(k.endpoint.generation, func(ctx context.Context) (token, error) {
+		if before != nil {
+			<-before.done
+		}
+		return k.fetch(ctx, s, scopes)
+	})}
 }
 
-// fetch fetches g once fewer than limits.TokensAtOnce are being fetched.
-func (k *keychain) fetch(ctx context.Context, s *session, g *grant) {
-	defer close(g.done)
+// fetch fetches a token once fewer than limits.TokensAtOnce are being fetched.
+func (k *keychain) fetch(ctx context.Context, s *session, scopes []string) (token, error) {
 	select {
 	case k.fetching <- struct{}{}:
 		defer func() { <-k.fetching }()
 	case <-ctx.Done():
-		g.err = ctx.Err()
-		return
+		return token{}, ctx.Err()
 	}
 	if cause := k.endpoint.breaker.open(); cause != nil {
-		g.err = cause
-		return
+		return token{}, cause
 	}
-	t, err := (&tokenRequest{k.endpoint, s, k.credential, g.scopes}).fetch(ctx)
-	g.token, g.err, g.until = t, err, time.Now().Add(t.life-t.life/10)
+	t, err := (&tokenRequest{k.endpoint, s, k.credential, scopes}).fetch(ctx)
 	if err != nil {
-		g.until = time.Now().Add(tokenRetryAfter)
-		k.refused(g)
+		k.refused(len(scopes) > 1, err)
+		t.until = time.Now().Add(tokenRetryAfter)
 	}
+	return t, err
 }
 
 // refused adapts to a token that was not granted. Without its token server a registry is as
 // good as dead, unless the server only refuses so many scopes at once.
-func (k *keychain) refused(g *grant) {
+func (k *keychain) refused(shared bool, err error) {
 	var f *failure
-	if !errors.As(g.err, &f) {
+	if !errors.As(err, &f) {
 		return
 	}
 	answered := f.status >= 400 && f.status < 500 && f.load == fine
 	switch {
-	case g.shared() && answered:
+	case shared && answered:
 		k.dontShare()
 	case f.presence == policy.Unreachable && !answered:
 		k.endpoint.down(f, true)
@@ -264,8 +220,8 @@ const (
 
 // A token is an answer of a token server.
 type token struct {
-	value string
-	life  time.Duration
+	text  string
+	until time.Time // when another one is to be fetched
 	// withheld is set if the token was requested without the credential: it opens less than
 	// what nodes can open.
 	withheld *failure
@@ -280,21 +236,16 @@ type tokenRequest struct {
 }
 
 // fetch asks for the token, and retries if that may help.
-func (q *tokenRequest) fetch(ctx context.Context) (token, error) {
+func (q *tokenRequest) fetch(ctx context.Context) (t token, err error) {
 	realm, err := q.realm()
 	if err != nil {
 		return token{}, err
 	}
-	for attempt := 0; ; attempt++ {
-		t, err := q.once(ctx, realm)
-		var f *failure
-		if err == nil || !errors.As(err, &f) || !f.again || attempt == maxAgain {
-			return t, err
-		}
-		if rest := pause(attempt, f); rest > maxRetryWait || sleep(ctx, rest) != nil {
-			return t, err
-		}
-	}
+	err = again(ctx, (*failure).passes, func() (err error) {
+		t, err = q.once(ctx, realm)
+		return err
+	})
+	return t, err
 }
 
 // realm returns the URL of the token server, which the registry has chosen.
@@ -318,28 +269,25 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 	if err != nil {
 		return token{}, q.ofServer(connectionFailure(q.server(realm), err, transport.timeoutFor(err)), realm)
 	}
-	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden {
-		return token{}, q.denied(realm, r, cred)
-	}
-	if r.status != http.StatusOK {
-		f := statusFailure(q.server(realm), r)
-		if f.status == http.StatusNotFound || f.status == http.StatusGone {
-			f = unreachable("%s answers %s", q.server(realm), statusText(r.status))
-		}
-		return token{}, q.ofServer(f, realm)
-	}
-	t, err := q.parse(realm, r)
+	var withheld *failure
 	if cred != q.credential {
-		t.withheld = q.withheld(realm, r)
+		withheld = q.withheld(realm, r)
 	}
-	return t, err
-}
-
-func (q *tokenRequest) denied(realm *url.URL, r response, sent credential) *failure {
-	if sent != q.credential {
-		return q.withheld(realm, r)
+	switch r.status {
+	case http.StatusOK:
+		t, err := q.parse(realm, r)
+		t.withheld = withheld
+		return t, err
+	case http.StatusUnauthorized, http.StatusForbidden:
+		if withheld == nil {
+			withheld = denied(q.server(realm), r, q.credential)
+		}
+		return token{}, withheld
+	case http.StatusNotFound, http.StatusGone:
+		return token{}, q.ofServer(unreachable("%s answers %s", q.server(realm), statusText(r.status)), realm)
+	default:
+		return token{}, q.ofServer(statusFailure(q.server(realm), r), realm)
 	}
-	return denied(q.server(realm), r, q.credential)
 }
 
 // withheld returns the failure that the credential was not sent. Nodes do send it, so it is
@@ -424,16 +372,12 @@ func (q *tokenRequest) parse(realm *url.URL, r response) (token, error) {
 	if r.cut || json.Unmarshal(r.body, &body) != nil {
 		return token{}, useless
 	}
-	value := body.Token
-	if value == "" {
-		value = body.AccessToken
-	}
-	if value == "" || len(value) > maxToken || strings.IndexFunc(value, notVisible) >= 0 {
+	value := cmp.Or(body.Token, body.AccessToken)
+	notVisible := func(r rune) bool { return r <= ' ' || r > '~' }
+	if value == "" || len(value) > maxToken || strings.ContainsFunc(value, notVisible) {
 		return token{}, useless
 	}
 	// Counted from now, as the clock behind issued_at may be wrong.
-	life := time.Duration(min(max(body.ExpiresIn, 0), maxTokenLife.Seconds())) * time.Second
-	return token{value: value, life: max(life, minTokenLife)}, nil
+	life := max(minTokenLife, time.Duration(min(max(body.ExpiresIn, 0), maxTokenLife.Seconds()))*time.Second)
+	return token{text: value, until: time.Now().Add(life - life/10)}, nil
 }
-
-func notVisible(r rune) bool { return r <= ' ' || r > '~' }

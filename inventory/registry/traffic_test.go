@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // TestTraffic: what is counted for a registry is what it answered, and one that was not asked is not there. An
@@ -33,9 +34,9 @@ func TestTraffic(t *testing.T) {
 	}
 	store := newStore(c, presence.Options{})
 	defer store.Close()
-	store.Presence(t.Context(), locations(20, host+"/a%d:1"))
+	store.Presence(t.Context(), locations(20, host+"/a%d:1"), policy.Freshness{})
 	for _, name := range []string{"sick", "slow"} { // the last one is not asked again for a while
-		store.Presence(t.Context(), locations(1, host+"/"+name+"%d:1"))
+		store.Presence(t.Context(), locations(1, host+"/"+name+"%d:1"), policy.Freshness{})
 	}
 	got := c.Traffic()
 	if len(got) != 1 || got[0].Host != host || got[0].Answered != 20 || got[0].Throttled != answered["429"] || got[0].Throttled == 0 || got[0].Overloaded == 0 || got[0].Overloaded > answered["503"] {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -16,16 +17,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
-
-// With returns a Client that shows registries other credentials, and otherwise asks them as c does at the
-// moment: it shares their pace. It is to be closed.
-func (c *Client) With(credentials Credentials) *Client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o := c.options
-	o.Credentials = credentials
-	return newClient(o, c.paces)
-}
 
 // Transfer returns what carries the requests of a library to the registry of l, to read images there or,
 // if it pushes, to write them. The library asks without credentials, and by https. Requests are authorized,
@@ -99,27 +90,26 @@ func (r *transferred) answer() (*http.Response, error) {
 		return nil, unreachable("%s is not asked with %s for %s, which belongs to no repository", r.endpoint.api, method, quote(r.request.URL.Path))
 	}
 	anew := false
-	for attempt := 0; ; attempt++ {
-		resp, err := r.once(repository, what, anew)
-		var f *failure
-		if err == nil || !errors.As(err, &f) || r.hasBody() || r.request.Context().Err() != nil {
-			return resp, err
-		}
+	var resp *http.Response
+	mayRepeat := func(f *failure, attempt int) bool {
 		switch {
-		case f.status == http.StatusUnauthorized && !anew:
-			anew = true // the token may have expired
-			continue
-		case f.after > maxRetryAfter:
-			return nil, err
-		case f.load == throttled && attempt < maxThrottled:
-		case f.again && attempt < maxAgain && r.endpoint.breaker.open() == nil:
+		case r.hasBody() || r.request.Context().Err() != nil:
+			return false
+		case f.load == throttled:
+			return attempt < maxThrottled
 		default:
-			return nil, err
-		}
-		if sleep(r.request.Context(), pause(min(attempt, maxAgain), f)) != nil {
-			return nil, err
+			return f.again && attempt < maxAgain && r.endpoint.breaker.open() == nil
 		}
 	}
+	err = again(r.request.Context(), mayRepeat, func() (err error) {
+		resp, err = r.once(repository, what, anew)
+		if Status(err) == http.StatusUnauthorized && !anew && !r.hasBody() { // the token may have expired
+			anew = true
+			resp, err = r.once(repository, what, anew)
+		}
+		return err
+	})
+	return resp, err
 }
 
 func (r *transferred) hasBody() bool { return r.request.Body != nil && r.request.Body != http.NoBody }
@@ -152,20 +142,13 @@ func splitPath(path string) (repository, what string) {
 	return "", ""
 }
 
-func (r *transferred) once(repository, what string, anew bool) (*http.Response, error) {
+func (r *transferred) once(repository, what string, anew bool) (resp *http.Response, err error) {
 	e, ctx := r.endpoint, r.request.Context()
-	if cause := e.breaker.open(); cause != nil {
-		return nil, cause
-	}
 	cred, _ := e.generation.credentials.lookup(r.target.host + "/" + repository)
 	if cred.broken != "" {
 		return nil, brokenEntry(r.target.host, cred)
 	}
 	authorization, err := r.authorization(ctx, cred, repository, anew)
-	if err != nil {
-		return nil, err
-	}
-	slot, err := e.pace.acquireWithin(ctx, e.api, maxRetryAfter)
 	if err != nil {
 		return nil, err
 	}
@@ -175,34 +158,22 @@ func (r *transferred) once(repository, what string, anew bool) (*http.Response, 
 	if authorization != "" {
 		out.Header.Set("Authorization", authorization)
 	}
-	resp, f, err := r.send(out, what, cred)
-	switch {
-	case f == nil && err != nil: // the caller has left, or what it sends could not be read
-		e.pace.leave()
-		return nil, err
-	case f != nil:
-		e.pace.release(slot, f.load, f.after)
-		if f.load != throttled && f.load != fine {
-			e.down(f, false)
+	err = e.paced(ctx, maxRetryAfter, func() (isNews bool, err error) {
+		var f *failure
+		if resp, f, err = r.send(out, what, cred); f != nil {
+			return true, f
 		}
-		return nil, f
-	case r.hasBody() || r.request.Method == http.MethodPut: // how long these take is not up to the registry alone
-		e.pace.leave()
-	default:
-		e.pace.release(slot, fine, 0)
-	}
-	e.breaker.answered()
-	return resp, nil
+		// How long it takes to send a body, or to put what was sent together, is not up to the registry alone.
+		return err == nil && !r.hasBody() && r.request.Method != http.MethodPut, err
+	})
+	return resp, err
 }
 
 // authorization returns the header that opens a repository, and the one that a blob is mounted from.
 func (r *transferred) authorization(ctx context.Context, cred credential, repository string, anew bool) (string, error) {
 	k := r.endpoint.keychain(cred)
-	if !k.needed(r.session) {
-		if r.session.challenge.scheme == "basic" {
-			return cred.basic(), nil
-		}
-		return "", nil
+	if !r.session.wantsToken() {
+		return k.authorization(r.session, nil), nil
 	}
 	scope := "repository:" + repository + ":pull"
 	if r.pushes {
@@ -210,30 +181,14 @@ func (r *transferred) authorization(ctx context.Context, cred credential, reposi
 	}
 	if from := r.request.URL.Query().Get("from"); from != "" && from != repository {
 		if g, err := k.tokenFor(ctx, r.session, anew, scope, "repository:"+from+":pull"); err == nil {
-			return "Bearer " + g.value, nil
+			return k.authorization(r.session, g), nil
 		}
 	}
 	g, err := k.tokenFor(ctx, r.session, anew, scope)
 	if err != nil {
 		return "", err
 	}
-	return "Bearer " + g.value, nil
-}
-
-// tokenFor returns a token for scopes together, a new one if anew is set.
-func (k *keychain) tokenFor(ctx context.Context, s *session, anew bool, scopes ...string) (*grant, error) {
-	key := strings.Join(scopes, " ")
-	k.mu.Lock()
-	g := k.grants[key]
-	if anew || g == nil || !g.usable() {
-		g = newGrant(scopes)
-		k.grants[key] = g
-		k.mu.Unlock()
-		k.start(s, g)
-		return g, g.wait(ctx)
-	}
-	k.mu.Unlock()
-	return g, g.wait(ctx)
+	return k.authorization(r.session, g), nil
 }
 
 // elsewhere sends a request to where the registry redirected to, with nothing that is not for everyone.
@@ -248,7 +203,7 @@ func (r *transferred) elsewhere() (*http.Response, error) {
 	return resp, err
 }
 
-// send sends a request, and ends it if nothing moves any more.
+// send sends a request, and ends it if nothing moves any more. The error is of a caller that has left, or of reading what it sends.
 func (r *transferred) send(out *http.Request, what string, cred credential) (*http.Response, *failure, error) {
 	w := watch(out.Context(), stalled)
 	out = out.WithContext(w.ctx)
@@ -257,13 +212,13 @@ func (r *transferred) send(out *http.Request, what string, cred credential) (*ht
 	}
 	resp, err := r.endpoint.transport.RoundTrip(out)
 	if err != nil {
-		sent, idle := w.bodyError(), w.idle()
+		sent, idle := w.failed.Load(), w.idle()
 		w.end()
 		switch {
 		case r.request.Context().Err() != nil:
 			return nil, nil, r.request.Context().Err()
 		case sent != nil:
-			return nil, nil, sent
+			return nil, nil, *sent
 		case idle:
 			err = context.DeadlineExceeded
 		}
@@ -313,13 +268,13 @@ type bodyWatch struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	limit  time.Duration
-	failed chan error // holds what went wrong when the body to be sent was read
+	failed atomic.Pointer[error] // what went wrong when the body to be sent was read
 }
 
 var errStalled = errors.New("nothing moved")
 
 func watch(ctx context.Context, limit time.Duration) *bodyWatch {
-	w := &bodyWatch{limit: limit, failed: make(chan error, 1)}
+	w := &bodyWatch{limit: limit}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.timer = time.AfterFunc(limit, func() { w.cancel(errStalled) })
 	return w
@@ -328,15 +283,6 @@ func watch(ctx context.Context, limit time.Duration) *bodyWatch {
 func (w *bodyWatch) moved() { w.timer.Reset(w.limit) }
 
 func (w *bodyWatch) idle() bool { return errors.Is(context.Cause(w.ctx), errStalled) }
-
-func (w *bodyWatch) bodyError() error {
-	select {
-	case err := <-w.failed:
-		return err
-	default:
-		return nil
-	}
-}
 
 func (w *bodyWatch) end() {
 	w.timer.Stop()
@@ -366,10 +312,7 @@ func (b *watched) Read(p []byte) (int, error) {
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		if !b.last {
-			select {
-			case b.watch.failed <- err:
-			default:
-			}
+			b.watch.failed.CompareAndSwap(nil, &err)
 		} else if b.watch.idle() {
 			err = fmt.Errorf("nothing came for %s: %w", b.watch.limit, io.ErrUnexpectedEOF)
 		}

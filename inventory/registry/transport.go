@@ -61,7 +61,7 @@ func newTransport(o *Options, roots *x509.CertPool, insecure bool, dialTimeout t
 		},
 		TLSHandshakeTimeout:    dialTimeout,
 		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    o.PerRegistry,
+		MaxIdleConnsPerHost:    limits.RequestsPerRegistry,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		// A connection that has gone dead must not swallow every later request.

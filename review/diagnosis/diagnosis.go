@@ -243,7 +243,7 @@ func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.F
 		if len(open) == 0 {
 			return facts
 		}
-		found := a.places.Presence(ctx, open)
+		found := a.places.Presence(ctx, open, policy.Freshness{})
 		for _, l := range open {
 			facts[l] = found.At(l)
 		}

@@ -47,7 +47,7 @@ type store struct {
 }
 
 func (s store) Known(locs []mirrors.Location) policy.Facts {
-	return s.Presence(context.Background(), locs)
+	return s.Presence(context.Background(), locs, policy.Freshness{})
 }
 
 func (s store) Keep(_ string, locs []mirrors.Location, _ time.Duration) { *s.kept = locs }

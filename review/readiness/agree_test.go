@@ -149,7 +149,7 @@ func explain(t *testing.T, w readiness.World, before, after mirrors.Set, ref, na
 		t.Fatal(errs)
 	}
 	for next := e.Lookups(); len(next) > 0; next = e.Lookups() {
-		found := w.Reviewer.Registries.Presence(t.Context(), next)
+		found := w.Reviewer.Registries.Presence(t.Context(), next, policy.Freshness{})
 		for _, l := range next {
 			e.Facts[l] = found.At(l)
 		}

@@ -94,17 +94,9 @@ func (w *world) Known(locs []mirrors.Location) policy.Facts {
 	return facts
 }
 
-func (w *world) Presence(_ context.Context, locs []mirrors.Location) policy.Facts {
+func (w *world) Presence(_ context.Context, locs []mirrors.Location, _ policy.Freshness) policy.Facts {
 	w.change(func() { w.asked += len(locs) })
 	return w.Known(locs)
-}
-
-func (w *world) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return w.Presence(ctx, locs)
-}
-
-func (w *world) Renew(ctx context.Context, locs []mirrors.Location, _ time.Time) policy.Facts {
-	return w.Presence(ctx, locs)
 }
 
 func (w *world) Keep(_ string, locs []mirrors.Location, _ time.Duration) {

@@ -168,14 +168,14 @@ func (j *judgement) resolve(ctx context.Context) {
 	}
 	for first := 0; first < len(places); first += tagsAtOnce {
 		next := min(first+tagsAtOnce, len(places))
-		facts := j.registries.Presence(ctx, places[first:next])
+		facts := j.registries.Presence(ctx, places[first:next], policy.Freshness{})
 		for k := first; k < next; k++ {
 			j.enter(items[k], facts.At(places[k]))
 		}
 	}
 }
 
-// tagsAtOnce is well below what registries' clients keep waiting and remember (presence.Options.MaxFacts).
+// tagsAtOnce is well below what registries' clients keep waiting and remember (presence.MaxFacts).
 const tagsAtOnce = 10_000
 
 // enter notes which digest the tag of an item stands for, by the fact about it. Where the registry does
@@ -197,7 +197,7 @@ func (j *judgement) enter(number int, f *policy.Fact) {
 
 // presence answers for registries after the deletion, and notes what they hold today.
 func (j *judgement) presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	real := j.registries.Presence(ctx, locs)
+	real := j.registries.Presence(ctx, locs, policy.Freshness{})
 	maps.Copy(j.real, real)
 	facts := make(policy.Facts, len(real))
 	for l, f := range real {

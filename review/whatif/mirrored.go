@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -47,29 +46,9 @@ type mirrored struct {
 
 var _ review.Registries = mirrored{}
 
-// An ask is one of the methods of review.Registries.
-type ask func(context.Context, []mirrors.Location) policy.Facts
-
-// Presence implements review.Registries.
-func (r mirrored) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return r.foresee(ctx, locs, r.Registries.Presence)
-}
-
-// Recall implements review.Registries.
-func (r mirrored) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return r.foresee(ctx, locs, r.Registries.Recall)
-}
-
-// Renew implements review.Registries.
-func (r mirrored) Renew(ctx context.Context, locs []mirrors.Location, since time.Time) policy.Facts {
-	return r.foresee(ctx, locs, func(ctx context.Context, locs []mirrors.Location) policy.Facts {
-		return r.Registries.Renew(ctx, locs, since)
-	})
-}
-
-// foresee asks for locs and, where something will be copied to them, for the sources.
-func (r mirrored) foresee(ctx context.Context, locs []mirrors.Location, ask ask) policy.Facts {
-	facts := ask(ctx, locs)
+// Presence implements review.Registries: it asks for locs and, where something will be copied to them, for the sources.
+func (r mirrored) Presence(ctx context.Context, locs []mirrors.Location, fresh policy.Freshness) policy.Facts {
+	facts := r.Registries.Presence(ctx, locs, fresh)
 	origins := map[mirrors.Location]origin{}
 	var open []mirrors.Location // by digest, in repositories to which tags are copied
 	for _, l := range locs {
@@ -84,11 +63,11 @@ func (r mirrored) foresee(ctx context.Context, locs []mirrors.Location, ask ask)
 			open = append(open, l)
 		}
 	}
-	maps.Copy(origins, r.tagged(ctx, open, ask))
+	maps.Copy(origins, r.tagged(ctx, open, fresh))
 	if len(origins) == 0 {
 		return facts
 	}
-	sources := ask(ctx, placesOf(origins))
+	sources := r.Registries.Presence(ctx, placesOf(origins), fresh)
 	facts = maps.Clone(facts)
 	for l, o := range origins {
 		facts[l] = r.mapping.after(l, o, facts.At(l), sources)
@@ -192,7 +171,7 @@ const maxTagged = 1000
 
 // tagged returns the origins of digests that reach the mirror only under a tag, as its image or as a
 // part of that.
-func (r mirrored) tagged(ctx context.Context, open []mirrors.Location, ask ask) map[mirrors.Location]origin {
+func (r mirrored) tagged(ctx context.Context, open []mirrors.Location, fresh policy.Freshness) map[mirrors.Location]origin {
 	asked := map[mirrors.Location]bool{}
 	var places []mirrors.Location
 	repositories := map[string]bool{}
@@ -214,7 +193,7 @@ func (r mirrored) tagged(ctx context.Context, open []mirrors.Location, ask ask) 
 	if len(places) == 0 {
 		return nil
 	}
-	return r.mapping.among(open, ask(ctx, places))
+	return r.mapping.among(open, r.Registries.Presence(ctx, places, fresh))
 }
 
 // among finds open among what sources have.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -72,16 +71,12 @@ func TestMirrored(t *testing.T) {
 			}
 			return facts
 		}))
-		for name, facts := range map[string]policy.Facts{
-			"Presence": r.Presence(t.Context(), []mirrors.Location{place}), "Renew": r.Renew(t.Context(), []mirrors.Location{place}, time.Time{}),
-		} {
-			f := facts.At(place)
-			if f.Presence != tt.want || (f.Assumed != "") != tt.assumed || f.Never != strings.Contains(tt.place, "disk") || tt.assumed && f.Digest != digestA {
-				t.Errorf("%s, %s: %+v, want %v, assumed %t", tt.reason, name, f, tt.want, tt.assumed)
-			}
+		f := r.Presence(t.Context(), []mirrors.Location{place}, policy.Freshness{}).At(place)
+		if f.Presence != tt.want || (f.Assumed != "") != tt.assumed || f.Never != strings.Contains(tt.place, "disk") || tt.assumed && f.Digest != digestA {
+			t.Errorf("%s: %+v, want %v, assumed %t", tt.reason, f, tt.want, tt.assumed)
 		}
 		referrers := mirrors.Location{Ref: tt.place, Depth: mirrors.DepthReferrers}
-		if f := r.Presence(t.Context(), []mirrors.Location{referrers}).At(referrers); f.Assumed != "" {
+		if f := r.Presence(t.Context(), []mirrors.Location{referrers}, policy.Freshness{}).At(referrers); f.Assumed != "" {
 			t.Errorf("%s: referrers are assumed: %+v", tt.reason, f)
 		}
 		if notes := r.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "mapping.txt") {

@@ -150,7 +150,7 @@ func (o *explainOptions) ask(ctx context.Context, w *environment.World, e *revie
 	defer cancel()
 	e.Facts = policy.Facts{}
 	for lookups := e.Lookups(); len(lookups) > 0; lookups = e.Lookups() {
-		found := w.Registries.Presence(ctx, lookups)
+		found := w.Registries.Presence(ctx, lookups, policy.Freshness{})
 		for _, l := range lookups {
 			e.Facts[l] = found.At(l)
 		}

@@ -16,21 +16,20 @@ const (
 	// ConnectTimeout bounds the making of a connection, and again its TLS handshake
 	// (registry.Options.DialTimeout). Where several ports may have to be tried they share it.
 	ConnectTimeout = 3 * time.Second
-	// ProbeTimeout bounds all requests about one location (presence.Options.ProbeTimeout):
+	// ProbeTimeout bounds all requests about one location:
 	// tokens, the manifest, and blobs of an image of many layers.
 	ProbeTimeout = 30 * time.Second
 
-	// RequestsPerRegistry bounds the requests under way to one registry
-	// (registry.Options.PerRegistry). Measured with 2,000 images, docker/distribution v3
+	// RequestsPerRegistry bounds the requests under way to one registry. Measured with 2,000 images, docker/distribution v3
 	// answers them in 3.07, 1.10 and 0.86 s with 16, 64 and 256 requests at a time: beyond
 	// 64 four times the load on the registry saves a fifth of the time.
 	RequestsPerRegistry = 64
 	// ProbesPerRegistry bounds the locations of one registry that are looked up at a
-	// time (presence.Options.PerRegistry). A probe has one request under way, but where
+	// time. A probe has one request under way, but where
 	// it looks for blobs, so that this many keep the registry's slots in use.
 	ProbesPerRegistry = RequestsPerRegistry
 	// ProbesAtOnce bounds the locations that are looked up at a time at all registries
-	// together (presence.Options.Concurrency): four registries at their full width.
+	// together: four registries at their full width.
 	ProbesAtOnce = 4 * ProbesPerRegistry
 	// ProbesOfSilentRegistry bounds the probes of a registry that has not answered, so
 	// that one that is dead takes the place of one request and not of hundreds.
@@ -39,8 +38,7 @@ const (
 	// RefreshShare is the part of ProbesPerRegistry that refreshes in the background may
 	// take: one in 8, so that a review finds the others free.
 	RefreshShare = 8
-	// RefreshesPerSecond bounds the refreshes of one registry a second
-	// (presence.Options.KeepRate): a tenth of what Quay lets through.
+	// RefreshesPerSecond bounds the refreshes of one registry a second: a tenth of what Quay lets through.
 	RefreshesPerSecond = 50
 
 	// QuayRequestsPerSecond stays below the 500 requests a second over one HTTP/2
