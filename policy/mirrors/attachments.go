@@ -30,31 +30,16 @@ func isAttachmentsFile(file string) bool {
 // files of /etc/containers/registries.d. Unlike a policy, they are looked up by the name of
 // the place.
 type attachments struct {
-	scopes, wildcards map[string]bool
-	versioned         bool
-	rest              bool
+	byScope[bool]
 	// broken says why nodes cannot read the files, which ends every pull there; "" if they can.
 	broken string
 }
 
-func (a *attachments) isEmpty() bool {
-	return len(a.scopes)+len(a.wildcards) == 0 && !a.rest && a.broken == ""
-}
-
-// at reports whether nodes look for signatures at a place, given its repository and its
-// version (useSigstoreAttachments).
-func (a *attachments) at(name, version string) bool {
-	if a.versioned {
-		if on, ok := a.scopes[name+version]; ok {
-			return on
-		}
-	}
-	return findScope(name, a.scopes, a.wildcards, a.rest)
-}
+func (a *attachments) isEmpty() bool { return !a.hasScopes() && !a.rest && a.broken == "" }
 
 // mayCover reports whether nodes may look for signatures at a place in a repository.
 func (a *attachments) mayCover(name string) bool {
-	return a.versioned || a.rest || a.broken != "" || findScope(name, a.scopes, a.wildcards, false)
+	return a.versioned || a.rest || a.broken != "" || a.find(name, "")
 }
 
 // differingScopes returns the scopes at which nodes look for signatures by one of the two only,
@@ -64,18 +49,7 @@ func (a *attachments) differingScopes(b *attachments) (scopes map[string]bool, e
 		return nil, true
 	}
 	scopes = map[string]bool{}
-	for _, pair := range [][2]*attachments{{a, b}, {b, a}} {
-		for scope, on := range pair[0].scopes {
-			if was, ok := pair[1].scopes[scope]; !ok || was != on {
-				scopes[repositoryOf(scope)] = true
-			}
-		}
-		for suffix, on := range pair[0].wildcards {
-			if was, ok := pair[1].wildcards[suffix]; !ok || was != on {
-				scopes["*"+suffix] = true
-			}
-		}
-	}
+	a.eachDiffering(&b.byScope, func(on, was bool) bool { return on == was }, func(scope string) { scopes[scope] = true })
 	return scopes, false
 }
 
@@ -92,7 +66,7 @@ type attachmentsEntry struct {
 // newAttachments merges files, by path, as nodes do. Two entries for one scope are an error there, and
 // end every pull.
 func newAttachments(files map[string][]byte) attachments {
-	a := attachments{scopes: map[string]bool{}, wildcards: map[string]bool{}}
+	var a attachments
 	from := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		var file attachmentsFile
@@ -109,8 +83,7 @@ func newAttachments(files map[string][]byte) attachments {
 			if entry.Use == nil {
 				continue // a wider scope may say
 			}
-			putScope(scope, *entry.Use, a.scopes, a.wildcards)
-			a.versioned = a.versioned || IsVersioned(scope)
+			a.put(scope, *entry.Use)
 		}
 	}
 	return a

@@ -9,7 +9,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
@@ -105,30 +104,6 @@ func (e Edit) Err() error {
 	return nil
 }
 
-// isObject reports whether o is one of the Objects that New returns. A nil pointer is not.
-func isObject(o Object) bool {
-	switch o := o.(type) {
-	case *configv1.ImageTagMirrorSet:
-		return o != nil
-	case *configv1.ImageDigestMirrorSet:
-		return o != nil
-	case *operatorv1alpha1.ImageContentSourcePolicy:
-		return o != nil
-	case *configv1.Image:
-		return o != nil
-	case *configv1.ClusterImagePolicy:
-		return o != nil
-	case *configv1.ImagePolicy:
-		return o != nil
-	case *mcfgv1.PinnedImageSet:
-		return o != nil
-	case *MachineConfig:
-		return o != nil
-	default:
-		return false
-	}
-}
-
 // Apply returns s after the Edit. It does not change s.
 func (e Edit) Apply(s Set) Set {
 	for _, step := range e.all() {
@@ -138,9 +113,12 @@ func (e Edit) Apply(s Set) Set {
 }
 
 func (p step) apply(s Set) Set {
+	if !isObject(p.object) {
+		return s
+	}
 	switch o := p.object.(type) {
 	case *configv1.Image:
-		if o == nil || o.Name != clusterName {
+		if o.Name != clusterName {
 			return s
 		}
 		s.Registries, s.TrustedCA, s.ImportFrom = configv1.RegistrySources{}, "", nil
@@ -152,8 +130,8 @@ func (p step) apply(s Set) Set {
 	case *mcfgv1.PinnedImageSet:
 		s.Pinned = p.applyTo(s.Pinned)
 	case *MachineConfig:
-		s.Files = slices.DeleteFunc(slices.Clone(s.Files), func(f File) bool { return o != nil && f.MachineConfig == o.Name })
-		if p.kind == stepPut && o != nil {
+		s.Files = slices.DeleteFunc(slices.Clone(s.Files), func(f File) bool { return f.MachineConfig == o.Name })
+		if p.kind == stepPut {
 			s.Files = append(s.Files, o.Files...)
 		}
 	default:
@@ -163,9 +141,6 @@ func (p step) apply(s Set) Set {
 }
 
 func (p step) applyTo(objects []Object) []Object {
-	if !isObject(p.object) {
-		return objects
-	}
 	name := NameOf(p.object)
 	kept := slices.DeleteFunc(slices.Clone(objects), func(o Object) bool { return NameOf(o) == name })
 	if p.kind == stepPut {
@@ -205,11 +180,11 @@ func (p step) isMadeIn(s Set) bool {
 	if !isObject(p.object) {
 		return false
 	}
-	if KindOf(p.object) == ImageConfigGVK.Kind {
+	switch KindOf(p.object) {
+	case ImageConfigGVK.Kind:
 		after := p.apply(s)
 		return equality.Semantic.DeepEqual(s.Registries, after.Registries) && s.TrustedCA == after.TrustedCA && slices.Equal(s.ImportFrom, after.ImportFrom)
-	}
-	if KindOf(p.object) == MachineConfigKind {
+	case MachineConfigKind:
 		return s.Equal(p.apply(s))
 	}
 	objects, name := slices.Concat(s.Objects, s.Policies, s.Pinned), NameOf(p.object)
@@ -274,37 +249,9 @@ func SameSpec(a, b Object) bool {
 	if SelectsByLabels(a) && !maps.Equal(a.GetLabels(), b.GetLabels()) {
 		return false
 	}
-	spec, ok := specOf(a)
-	other, alsoOK := specOf(b)
-	return ok && alsoOK && equality.Semantic.DeepEqual(spec, other)
+	return isObject(a) && isObject(b) && equality.Semantic.DeepEqual(specOf(a), specOf(b))
 }
 
 // SelectsByLabels reports whether the labels of o decide on which nodes it counts: those of a PinnedImageSet,
 // which machineConfigSelectors of pools select.
 func SelectsByLabels(o Object) bool { return KindOf(o) == PinnedSetGVK.Kind && isObject(o) }
-
-func specOf(o Object) (spec any, ok bool) {
-	if !isObject(o) {
-		return nil, false
-	}
-	switch o := o.(type) {
-	case *configv1.ImageTagMirrorSet:
-		return o.Spec, true
-	case *configv1.ImageDigestMirrorSet:
-		return o.Spec, true
-	case *operatorv1alpha1.ImageContentSourcePolicy:
-		return o.Spec, true
-	case *configv1.Image:
-		return o.Spec, true
-	case *configv1.ClusterImagePolicy:
-		return o.Spec, true
-	case *configv1.ImagePolicy:
-		return o.Spec, true
-	case *mcfgv1.PinnedImageSet:
-		return o.Spec, true
-	case *MachineConfig:
-		return o.Files, true
-	default:
-		return nil, false
-	}
-}

@@ -3,10 +3,9 @@ package mirrors
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 )
@@ -53,9 +52,9 @@ func (e Edit) MarshalJSON() ([]byte, error) {
 
 func (p step) encodedObject() (json.RawMessage, error) {
 	o := encodedObject{Metadata: encodedMeta{Name: p.object.GetName(), Namespace: p.object.GetNamespace(), Labels: p.object.GetLabels()}}
-	o.APIVersion, o.Kind = gvkOf(p.object).ToAPIVersionAndKind()
+	o.APIVersion, o.Kind = kinds[reflect.TypeOf(p.object)].ToAPIVersionAndKind()
 	if p.kind == stepPut {
-		o.Spec, _ = specOf(p.object)
+		o.Spec = specOf(p.object)
 	}
 	return json.Marshal(o)
 }
@@ -109,14 +108,4 @@ func stepKindOf(name string) (stepKind, error) {
 		}
 	}
 	return 0, fmt.Errorf("unknown step %q of an edit", name)
-}
-
-// gvkOf returns the kind of o, which objects in lists do not name.
-func gvkOf(o Object) schema.GroupVersionKind {
-	all := []schema.GroupVersionKind{TagMirrorSetGVK, DigestMirrorSetGVK, ContentPolicyGVK, ImageConfigGVK, ClusterPolicyGVK, NamespacePolicyGVK, PinnedSetGVK}
-	i := slices.IndexFunc(all, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == KindOf(o) })
-	if i < 0 {
-		return schema.GroupVersionKind{Kind: KindOf(o)}
-	}
-	return all[i]
 }

@@ -43,22 +43,13 @@ func generateAll(s Set, blocked []string) (sysregistriesv2.V2RegistriesConf, []R
 // source over it, digest mirrors first. Wildcards that would be the first if others were
 // taken away are among them.
 func wildcardReasons(s Set, blocked []string) []Reason {
-	var digests, tags []string
 	owners := map[string][]string{}
 	for _, e := range s.Entries() {
-		switch {
-		case !e.HasMirror():
-			continue
-		case KindOf(e.Object) == TagMirrorSetGVK.Kind:
-			tags = append(tags, e.Source)
-		default:
-			digests = append(digests, e.Source)
+		if e.HasMirror() {
+			owners[e.Source] = append(owners[e.Source], NameOf(e.Object))
 		}
-		owners[e.Source] = append(owners[e.Source], NameOf(e.Object))
 	}
-	slices.Sort(digests)
-	slices.Sort(tags)
-	sources := slices.Concat(digests, tags)
+	sources := slices.Concat(s.mirroredSources(false), s.mirroredSources(true))
 	heirs := map[string][]string{}
 	listed := slices.Concat(s.Registries.InsecureRegistries, blocked)
 	slices.Sort(listed)
@@ -66,7 +57,7 @@ func wildcardReasons(s Set, blocked []string) []Reason {
 		if len(owners[scope]) > 0 {
 			continue
 		}
-		for _, source := range slices.Compact(slices.Clone(sources)) {
+		for _, source := range sources {
 			if !registries.ScopeIsNestedInsideScope(scope, source) {
 				continue
 			}

@@ -7,6 +7,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/runtime-utils/pkg/registries"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // A scopeUse is a scope that an image policy names.
@@ -77,34 +79,34 @@ func (u scopeUse) isSkipped(cluster []scopeUse, inConflict map[string]bool) bool
 	return skipped
 }
 
-// ScopesOf returns the scopes of an image policy, and whether it remaps the identities of signatures.
-func ScopesOf(o Object) (scopes []string, remaps bool) {
-	cluster, namespaced := Set{Policies: []Object{o}}.scopes()
-	for _, u := range append(cluster, namespaced...) {
-		scopes = append(scopes, u.scope)
-	}
-	var spec configv1.ImageSigstoreVerificationPolicy
+// policyOf returns what an image policy says: for pods of a namespace, "" for all, of the images in some scopes.
+func policyOf(o Object) (namespace string, scopes []string, spec configv1.ImageSigstoreVerificationPolicy) {
+	text := func(scope configv1.ImageScope) string { return string(scope) }
 	switch o := o.(type) {
 	case *configv1.ClusterImagePolicy:
-		spec = o.Spec.Policy
+		return "", convert.Each(o.Spec.Scopes, text), o.Spec.Policy
 	case *configv1.ImagePolicy:
-		spec = o.Spec.Policy
+		return o.Namespace, convert.Each(o.Spec.Scopes, text), o.Spec.Policy
+	default:
+		return "", nil, spec
 	}
+}
+
+// ScopesOf returns the scopes of an image policy, and whether it remaps the identities of signatures.
+func ScopesOf(o Object) (scopes []string, remaps bool) {
+	_, scopes, spec := policyOf(o)
 	return scopes, spec.SignedIdentity != nil && spec.SignedIdentity.MatchPolicy == configv1.IdentityMatchPolicyRemapIdentity
 }
 
 // scopes returns the scopes of the ClusterImagePolicies, and those of the ImagePolicies.
 func (s Set) scopes() (cluster, namespaced []scopeUse) {
 	for _, o := range s.Policies {
-		switch o := o.(type) {
-		case *configv1.ClusterImagePolicy:
-			for _, scope := range o.Spec.Scopes {
-				cluster = append(cluster, scopeUse{o, string(scope)})
-			}
-		case *configv1.ImagePolicy:
-			for _, scope := range o.Spec.Scopes {
-				namespaced = append(namespaced, scopeUse{o, string(scope)})
-			}
+		namespace, scopes, _ := policyOf(o)
+		uses := convert.Each(scopes, func(scope string) scopeUse { return scopeUse{o, scope} })
+		if namespace == "" {
+			cluster = append(cluster, uses...)
+		} else {
+			namespaced = append(namespaced, uses...)
 		}
 	}
 	return cluster, namespaced

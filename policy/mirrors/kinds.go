@@ -1,11 +1,91 @@
 package mirrors
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// The kinds that Parse reads.
+var (
+	TagMirrorSetGVK    = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet"}
+	DigestMirrorSetGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageDigestMirrorSet"}
+	ContentPolicyGVK   = schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1alpha1", Kind: "ImageContentSourcePolicy"}
+	ImageConfigGVK     = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Image"}
+	ClusterPolicyGVK   = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterImagePolicy"}
+	NamespacePolicyGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImagePolicy"}
+	PinnedSetGVK       = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "PinnedImageSet"}
+	// PinnedSetFormerGVK is all that older clusters serve. The fields are the same.
+	PinnedSetFormerGVK = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1alpha1", Kind: "PinnedImageSet"}
+)
+
+// MachineConfigKind is the kind of a MachineConfig.
+const MachineConfigKind = "MachineConfig"
+
+// kinds are those of Objects, which do not name them in lists. Those without a version are not known to New.
+var kinds = map[reflect.Type]schema.GroupVersionKind{
+	reflect.TypeFor[*configv1.ImageTagMirrorSet]():                TagMirrorSetGVK,
+	reflect.TypeFor[*configv1.ImageDigestMirrorSet]():             DigestMirrorSetGVK,
+	reflect.TypeFor[*operatorv1alpha1.ImageContentSourcePolicy](): ContentPolicyGVK,
+	reflect.TypeFor[*configv1.Image]():                            ImageConfigGVK,
+	reflect.TypeFor[*configv1.ClusterImagePolicy]():               ClusterPolicyGVK,
+	reflect.TypeFor[*configv1.ImagePolicy]():                      NamespacePolicyGVK,
+	reflect.TypeFor[*mcfgv1.PinnedImageSet]():                     PinnedSetGVK,
+	reflect.TypeFor[*MachineConfig]():                             {Kind: MachineConfigKind},
+}
+
+// Resources returns the resources of these kinds by API group, as requests name them.
+func Resources() map[string][]string {
+	return map[string][]string{
+		TagMirrorSetGVK.Group:  {"imagetagmirrorsets", "imagedigestmirrorsets", "images", "clusterimagepolicies", "imagepolicies"},
+		ContentPolicyGVK.Group: {"imagecontentsourcepolicies"},
+		PinnedSetGVK.Group:     {"pinnedimagesets"},
+	}
+}
+
+// ErrKind is returned by Parse for a kind that does not end up in
+// registries.conf. Test with errors.Is.
+var ErrKind = errors.New("not a mirror object")
+
+// New returns an empty Object of the given kind, or ErrKind.
+func New(gvk schema.GroupVersionKind) (Object, error) {
+	for of, known := range kinds {
+		if known.Version != "" && (gvk == known || known == PinnedSetGVK && gvk == PinnedSetFormerGVK) {
+			return reflect.New(of.Elem()).Interface().(Object), nil //nolint:forcetypeassert // kinds has nothing else
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", cmp.Or(strings.TrimSpace(gvk.GroupVersion().String()+" "+gvk.Kind), "(no kind)"), ErrKind)
+}
+
+// KindOf returns the kind of o as a person writes it.
+func KindOf(o Object) string {
+	if known, ok := kinds[reflect.TypeOf(o)]; ok {
+		return known.Kind
+	}
+	return fmt.Sprintf("%T", o)
+}
+
+// isObject reports whether o is one of the Objects that there are. A nil pointer is not.
+func isObject(o Object) bool {
+	_, known := kinds[reflect.TypeOf(o)]
+	return known && !reflect.ValueOf(o).IsNil()
+}
+
+// specOf returns what an object says.
+func specOf(o Object) any {
+	if m, ok := o.(*MachineConfig); ok {
+		return m.Files
+	}
+	return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface()
+}
 
 // own are kinds whose names only mirror objects have, whatever the group: ICSP's group is often
 // written for the others.

@@ -11,7 +11,7 @@
 //     files made of them (policyfile.go, attachments.go), the size of a MachineConfig
 //     (size.go), the files (rendered.go)
 //   - of containers/image: which entry covers a reference (index.go) and which requirements
-//     (trust.go), how drop-ins are merged (files.go, attachments.go), and a short way for plain
+//     (byscope.go), how drop-ins are merged (files.go, attachments.go), and a short way for plain
 //     references (plain.go)
 //
 // The package is pure and has no opinion on whether an answer is a good one;
@@ -94,6 +94,9 @@ const maxTag = 128
 // Host returns the registry there, as written.
 func (l Location) Host() string { return HostOf(l.Ref) }
 
+// Repository returns the repository there, with its registry as written.
+func (l Location) Repository() string { return RepositoryOf(l.Ref) }
+
 // Bare returns l without what only lookups need.
 func (l Location) Bare() Location { return Location{Ref: l.Ref, Insecure: l.Insecure} }
 
@@ -102,15 +105,13 @@ func (l Location) Bare() Location { return Location{Ref: l.Ref, Insecure: l.Inse
 // sigstoreAttachmentTag). It returns false if there is no such tag.
 func (l Location) Signatures(digest string) (Location, bool) {
 	tag := strings.Replace(digest, ":", "-", 1) + ".sig"
-	name, _ := cutRepository(l.Ref)
-	l.Ref, l.Depth = name+":"+tag, DepthSignatures
+	l.Ref, l.Depth = l.Repository()+":"+tag, DepthSignatures
 	return l, len(tag) <= maxTag
 }
 
 // Referrers returns where to look for what refers to the manifest with a digest at l.
 func (l Location) Referrers(digest string) Location {
-	name, _ := cutRepository(l.Ref)
-	l.Ref, l.Depth = name+"@"+digest, DepthReferrers
+	l.Ref, l.Depth = l.Repository()+"@"+digest, DepthReferrers
 	return l
 }
 

@@ -27,19 +27,6 @@ func parsePlain(image string) (plainRef, bool) {
 	return plainRef{full: image, name: name}, true
 }
 
-// ParsePlain splits a reference of the plain form: a host with a dot, other than Docker
-// Hub's, a path in lower case, and a tag or a sha256 digest. It returns the repository with
-// its host ("quay.io/team/app"), and the tag or digest with the character before it (":v1",
-// "@sha256:..."), or ":latest" if there is neither. For any other reference, valid or not, ok
-// is false. containers/image gives the same answers, but takes ten times as long.
-func ParsePlain(ref string) (name, version string, ok bool) {
-	r, ok := parsePlain(ref)
-	if !ok {
-		return "", "", false
-	}
-	return r.name, r.version(), true
-}
-
 // version returns the tag or the digest, with the character before it.
 func (r plainRef) version() string { return r.full[len(r.name):] }
 
@@ -137,7 +124,7 @@ func (t *Table) plainRoute(ref plainRef, namespace string) (Route, bool) {
 	for k := range route.Sources {
 		s := &route.Sources[k]
 		name := s.Ref[:len(s.Ref)-len(ref.version())]
-		s.Refused, s.Trust, s.Attachments = rule.refused != "", rule.trust, t.trust.attachments.at(name, ref.version())
+		s.Refused, s.Trust, s.Attachments = rule.refused != "", rule.trust, t.trust.attachments.find(name, ref.version())
 	}
 	return route, true
 }
@@ -149,7 +136,7 @@ func (t *Table) plainSources(ref plainRef, reg *sysregistriesv2.Registry) ([]Pul
 		endpoint, mirror := &reg.Endpoint, i < len(reg.Mirrors)
 		if mirror {
 			endpoint = &reg.Mirrors[i]
-			if !serves(endpoint, ref) {
+			if !serves(endpoint, ref.isDigested()) {
 				continue
 			}
 		}
@@ -168,13 +155,13 @@ func (t *Table) plainSources(ref plainRef, reg *sysregistriesv2.Registry) ([]Pul
 	return sources, true
 }
 
-// serves reports whether a mirror is asked for references of the kind of ref.
-func serves(mirror *sysregistriesv2.Endpoint, ref plainRef) bool {
+// serves reports whether a mirror is asked for references by digest, or else for those by tag.
+func serves(mirror *sysregistriesv2.Endpoint, digested bool) bool {
 	switch mirror.PullFromMirror {
 	case sysregistriesv2.MirrorByDigestOnly:
-		return ref.isDigested()
+		return digested
 	case sysregistriesv2.MirrorByTagOnly:
-		return !ref.isDigested()
+		return !digested
 	default:
 		return true
 	}

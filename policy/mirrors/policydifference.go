@@ -38,25 +38,8 @@ func ruleDifferences(file string, objects, machineConfig *scopeRules) []Differen
 		all = append(all, d)
 	}
 	add(otherImages, &objects.rest, &machineConfig.rest)
-	inEither(objects.scopes, machineConfig.scopes, add)
-	inEither(objects.wildcards, machineConfig.wildcards, func(suffix string, was, is *scopeRule) { add("*"+suffix, was, is) })
+	objects.each(&machineConfig.byScope, add)
 	return all
-}
-
-// inEither calls f for the keys of two maps, with nil where one does not have it.
-func inEither[V any](a, b map[string]V, f func(key string, a, b *V)) {
-	for key, v := range a {
-		if other, ok := b[key]; ok {
-			f(key, &v, &other)
-		} else {
-			f(key, &v, nil)
-		}
-	}
-	for key, v := range b {
-		if _, ok := a[key]; !ok {
-			f(key, nil, &v)
-		}
-	}
 }
 
 func (r *scopeRule) inWords() string {
@@ -80,8 +63,7 @@ func attachmentDifferences(objects, machineConfig *attachments) []Difference {
 		}
 	}
 	add(otherImages, &objects.rest, &machineConfig.rest)
-	inEither(objects.scopes, machineConfig.scopes, add)
-	inEither(objects.wildcards, machineConfig.wildcards, func(suffix string, was, is *bool) { add("*"+suffix, was, is) })
+	objects.each(&machineConfig.byScope, add)
 	if objects.broken != machineConfig.broken {
 		all = append(all, Difference{AttachmentsPath, "all images", objects.broken, machineConfig.broken})
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/runtime-utils/pkg/registries"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -59,13 +58,6 @@ type policyFiles struct {
 // others by namespace.
 type scopeMakers map[string]map[string][]string
 
-func (m scopeMakers) add(namespace, scope string, policy Object) {
-	if m[namespace] == nil {
-		m[namespace] = map[string][]string{}
-	}
-	m[namespace][scope] = append(m[namespace][scope], NameOf(policy))
-}
-
 var (
 	acceptAll = signing.Requirement{Type: signing.AcceptAnything}
 	rejectAll = signing.Requirement{Type: signing.Reject}
@@ -84,11 +76,11 @@ func basePolicy() policyFile {
 // The reasons say for what it would write nothing.
 func newPolicyFiles(s Set, lists policyLists) (policyFiles, []Reason) {
 	p := policyFiles{cluster: basePolicy(), namespaces: map[string]policyFile{}, makers: scopeMakers{}, written: len(lists.allowed)+len(lists.blocked)+len(s.Policies) > 0}
-	ofCluster, ofNamespaces, reasons := s.requirements(p.makers)
+	wanted, reasons := s.requirements(p.makers)
 	scopes := map[string][]signing.Requirement{}
 	for _, scope := range lists.allowed {
 		p.cluster.Default = []signing.Requirement{rejectAll}
-		if len(ofCluster[scope]) == 0 { // else a policy decides there
+		if len(wanted[""][scope]) == 0 { // else a policy decides there
 			scopes[scope] = []signing.Requirement{acceptAll}
 		}
 	}
@@ -96,14 +88,15 @@ func newPolicyFiles(s Set, lists policyLists) (policyFiles, []Reason) {
 		p.cluster.Default = []signing.Requirement{acceptAll}
 		scopes[scope] = []signing.Requirement{rejectAll}
 	}
-	for scope, wanted := range ofCluster {
-		scopes[scope] = append(scopes[scope], wanted...)
+	for scope, requirements := range wanted[""] {
+		scopes[scope] = append(scopes[scope], requirements...)
 	}
 	p.cluster.setScopes(scopes)
-	for namespace, wanted := range ofNamespaces {
+	delete(wanted, "")
+	for namespace, ofNamespace := range wanted {
 		own := policyFile{Default: p.cluster.Default, Transports: maps.Clone(p.cluster.Transports)}
 		merged := maps.Clone(scopes)
-		for scope, requirements := range wanted {
+		for scope, requirements := range ofNamespace {
 			merged[scope] = slices.Concat(merged[scope], requirements)
 		}
 		own.setScopes(merged)
@@ -127,53 +120,30 @@ func (p *policyFile) setScopes(scopes map[string][]signing.Requirement) {
 	p.Transports["docker"], p.Transports["atomic"] = scopes, atomic
 }
 
-// requirements returns what image policies require, by scope, and for namespaces by namespace
-// and scope. A scope inside one of the cluster's is skipped there.
-func (s Set) requirements(makers scopeMakers) (ofCluster map[string][]signing.Requirement, ofNamespaces map[string]map[string][]signing.Requirement, reasons []Reason) {
-	ofCluster, ofNamespaces = map[string][]signing.Requirement{}, map[string]map[string][]signing.Requirement{}
-	policies := slices.SortedFunc(slices.Values(s.Policies), func(a, b Object) int { return strings.Compare(NameOf(a), NameOf(b)) })
-	for _, o := range policies {
-		policy, ok := o.(*configv1.ClusterImagePolicy)
-		if !ok {
-			continue
-		}
-		wanted, err := signing.FromSpec(policy.Spec.Policy)
+// requirements returns what image policies require, by namespace, "" for the cluster, and scope. A scope inside one of the
+// cluster's is skipped in namespaces.
+func (s Set) requirements(makers scopeMakers) (wanted map[string]map[string][]signing.Requirement, reasons []Reason) {
+	wanted = map[string]map[string][]signing.Requirement{}
+	// By name, all of the cluster's come before those of namespaces.
+	for _, o := range slices.SortedFunc(slices.Values(s.Policies), func(a, b Object) int { return strings.Compare(NameOf(a), NameOf(b)) }) {
+		namespace, scopes, spec := policyOf(o)
+		requirement, err := signing.FromSpec(spec)
 		if err != nil {
-			reasons = append(reasons, invalidPolicy(o, err))
+			reasons = append(reasons, newReason(PolicyInvalid, NameOf(o), fmt.Sprintf("%s is not valid: %v", NameOf(o), err), NameOf(o)))
 			continue
 		}
-		for _, scope := range policy.Spec.Scopes {
-			ofCluster[string(scope)] = append(ofCluster[string(scope)], wanted)
-			makers.add("", string(scope), o)
-		}
-	}
-	for _, o := range policies {
-		policy, ok := o.(*configv1.ImagePolicy)
-		if !ok {
-			continue
-		}
-		wanted, err := signing.FromSpec(policy.Spec.Policy)
-		if err != nil {
-			reasons = append(reasons, invalidPolicy(o, err))
-			continue
-		}
-		for _, scope := range policy.Spec.Scopes {
-			if isInside(string(scope), ofCluster) {
+		for _, scope := range scopes {
+			if namespace != "" && isInside(scope, wanted[""]) {
 				continue
 			}
-			if ofNamespaces[policy.Namespace] == nil {
-				ofNamespaces[policy.Namespace] = map[string][]signing.Requirement{}
+			if wanted[namespace] == nil {
+				wanted[namespace], makers[namespace] = map[string][]signing.Requirement{}, map[string][]string{}
 			}
-			own := ofNamespaces[policy.Namespace]
-			own[string(scope)] = append(own[string(scope)], wanted)
-			makers.add(policy.Namespace, string(scope), o)
+			wanted[namespace][scope] = append(wanted[namespace][scope], requirement)
+			makers[namespace][scope] = append(makers[namespace][scope], NameOf(o))
 		}
 	}
-	return ofCluster, ofNamespaces, reasons
-}
-
-func invalidPolicy(policy Object, err error) Reason {
-	return newReason(PolicyInvalid, NameOf(policy), fmt.Sprintf("%s is not valid: %v", NameOf(policy), err), NameOf(policy))
+	return wanted, reasons
 }
 
 func isInside(scope string, scopes map[string][]signing.Requirement) bool {
@@ -288,15 +258,14 @@ func (s Set) withPolicyFiles(t *trustPolicy, files map[string][]byte) *trustPoli
 // rules returns what nodes make of p, given the policies behind it. Refused says why images
 // are refused that no scope covers, if they are.
 func (p policyFile) rules(ofCluster, ofNamespace map[string][]string, refused string) scopeRules {
-	rules := scopeRules{scopes: map[string]scopeRule{}, wildcards: map[string]scopeRule{}}
+	var rules scopeRules
 	docker := p.Transports["docker"]
 	for scope, wanted := range docker {
 		if scope == "" {
 			continue
 		}
 		makers := slices.Concat(ofCluster[scope], ofNamespace[scope])
-		putScope(scope, newScopeRule(scope, wanted, makers, fmt.Sprintf("blockedRegistries of Image cluster names %s", scope)), rules.scopes, rules.wildcards)
-		rules.versioned = rules.versioned || IsVersioned(scope)
+		rules.put(scope, newScopeRule(scope, wanted, makers, "blockedRegistries of Image cluster names "+scope))
 	}
 	rest, ok := docker[""]
 	if !ok {

@@ -22,6 +22,14 @@ func RepositoryOf(ref string) string {
 	return ref
 }
 
+// repositoryOf returns a scope without the tag or digest that policy.json may name.
+func repositoryOf(scope string) string {
+	if IsVersioned(scope) {
+		return RepositoryOf(scope)
+	}
+	return scope
+}
+
 // IsVersioned reports whether a scope names one image by its tag or digest. A colon in the host stands before a port.
 func IsVersioned(scope string) bool {
 	_, path, _ := strings.Cut(scope, "/")

@@ -91,6 +91,7 @@ func (s Set) layOver(files map[string][]byte) {
 	}
 }
 
+// encodeConf writes conf as MCO does, by the same library from the same type.
 func encodeConf(conf sysregistriesv2.V2RegistriesConf) []byte {
 	var b bytes.Buffer
 	_ = toml.NewEncoder(&b).Encode(conf) // the type has nothing that cannot be encoded

@@ -90,7 +90,7 @@ func build(s Set) *built {
 	b.policies, b.reasons = policies, append(b.reasons, rejected...)
 	b.policies.attached = s.attachedScopes(b.conf)
 	if b.encoded = encodedBound(encoded); encodedSize(s, b) > MaxEncoded {
-		b.encoded = encodedLen(encoded)
+		b.encoded = len(encodeConf(encoded))
 	}
 	b.generated = b.conf
 	b.conf, b.makers = s.withFiles(b.conf)
@@ -212,8 +212,7 @@ func (t *Table) route(refs []reference.Named, namespace string) Route {
 		for k := range sources {
 			s := &sources[k]
 			s.Candidate, s.Refused, s.Trust = i, rule.refused != "", rule.trust
-			name, _ := cutRepository(s.Ref)
-			s.Attachments = t.trust.attachments.at(name, s.Ref[len(name):])
+			s.Attachments = t.trust.attachments.find(cutRepository(s.Ref))
 		}
 		if len(refs) == 1 {
 			route.Sources = sources
@@ -262,13 +261,8 @@ func (t *Table) Requirement(ref, namespace string) (required *Trust, refused str
 
 // cutRepository splits a reference that nodes ask for into its repository and its version.
 func cutRepository(ref string) (name, version string) {
-	if name, _, digested := strings.Cut(ref, "@"); digested {
-		return name, ref[len(name):]
-	}
-	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
-		return ref[:i], ref[i:]
-	}
-	return ref, ""
+	name = RepositoryOf(ref)
+	return name, ref[len(name):]
 }
 
 // Compare returns the routes of image in two tables for a pod of a namespace, and whether nodes

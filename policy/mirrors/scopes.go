@@ -123,32 +123,12 @@ func (s scopes) mayCoverBelow(location string) bool {
 	return slices.ContainsFunc(s.wildcards, func(suffix string) bool { return strings.Contains(location, suffix) })
 }
 
-// repositoryOf returns scope without a tag or digest, which policy.json may name.
-func repositoryOf(scope string) string {
-	if name, _, digested := strings.Cut(scope, "@"); digested {
-		scope = name
-	}
-	if i := strings.LastIndexByte(scope, ':'); i > strings.LastIndexByte(scope, '/') && strings.Contains(scope, "/") {
-		return scope[:i]
-	}
-	return scope
-}
-
 // Repository returns the repository of a reference with its host, as scopes are compared
 // with it ("docker.io/library/nginx"), and false for a short name, whose host nodes have
 // to find, and for what no node can parse.
 func Repository(image string) (string, bool) {
-	if ref, ok := parsePlain(image); ok {
-		return ref.name, true
-	}
-	if !isQualified(image) {
-		return "", false
-	}
-	ref, err := reference.ParseDockerRef(image)
-	if err != nil {
-		return "", false
-	}
-	return ref.Name(), true
+	repository, _, ok := Canonical(image)
+	return repository, ok
 }
 
 // Canonical returns the repository of a reference with its host, as Repository does, and what

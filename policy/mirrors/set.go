@@ -1,17 +1,12 @@
 package mirrors
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
@@ -79,59 +74,8 @@ type MachineConfig struct {
 	Files []File
 }
 
-// MachineConfigKind is its kind.
-const MachineConfigKind = "MachineConfig"
-
 // clusterName is the only name under which MCO reads the image configuration.
 const clusterName = "cluster"
-
-// The kinds that Parse reads.
-var (
-	TagMirrorSetGVK    = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet"}
-	DigestMirrorSetGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageDigestMirrorSet"}
-	ContentPolicyGVK   = schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1alpha1", Kind: "ImageContentSourcePolicy"}
-	ImageConfigGVK     = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Image"}
-	ClusterPolicyGVK   = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterImagePolicy"}
-	NamespacePolicyGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImagePolicy"}
-	PinnedSetGVK       = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "PinnedImageSet"}
-	// PinnedSetFormerGVK is all that older clusters serve. The fields are the same.
-	PinnedSetFormerGVK = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1alpha1", Kind: "PinnedImageSet"}
-)
-
-// Resources returns the resources of these kinds by API group, as requests name them.
-func Resources() map[string][]string {
-	return map[string][]string{
-		TagMirrorSetGVK.Group:  {"imagetagmirrorsets", "imagedigestmirrorsets", "images", "clusterimagepolicies", "imagepolicies"},
-		ContentPolicyGVK.Group: {"imagecontentsourcepolicies"},
-		PinnedSetGVK.Group:     {"pinnedimagesets"},
-	}
-}
-
-// ErrKind is returned by Parse for a kind that does not end up in
-// registries.conf. Test with errors.Is.
-var ErrKind = errors.New("not a mirror object")
-
-// New returns an empty Object of the given kind, or ErrKind.
-func New(gvk schema.GroupVersionKind) (Object, error) {
-	switch gvk {
-	case TagMirrorSetGVK:
-		return new(configv1.ImageTagMirrorSet), nil
-	case DigestMirrorSetGVK:
-		return new(configv1.ImageDigestMirrorSet), nil
-	case ContentPolicyGVK:
-		return new(operatorv1alpha1.ImageContentSourcePolicy), nil
-	case ImageConfigGVK:
-		return new(configv1.Image), nil
-	case ClusterPolicyGVK:
-		return new(configv1.ClusterImagePolicy), nil
-	case NamespacePolicyGVK:
-		return new(configv1.ImagePolicy), nil
-	case PinnedSetGVK, PinnedSetFormerGVK:
-		return new(mcfgv1.PinnedImageSet), nil
-	default:
-		return nil, fmt.Errorf("%s: %w", cmp.Or(strings.TrimSpace(gvk.GroupVersion().String()+" "+gvk.Kind), "(no kind)"), ErrKind)
-	}
-}
 
 // Parse reads an Object from YAML or JSON. An unknown field is no error, as the
 // API server drops it; a field of the wrong type is.
@@ -148,30 +92,6 @@ func Parse(data []byte) (Object, error) {
 		return nil, fmt.Errorf("reading %s: %w", meta.Kind, err)
 	}
 	return o, nil
-}
-
-// KindOf returns the kind of o as a person writes it.
-func KindOf(o Object) string {
-	switch o.(type) {
-	case *configv1.ImageTagMirrorSet:
-		return TagMirrorSetGVK.Kind
-	case *configv1.ImageDigestMirrorSet:
-		return DigestMirrorSetGVK.Kind
-	case *operatorv1alpha1.ImageContentSourcePolicy:
-		return ContentPolicyGVK.Kind
-	case *configv1.Image:
-		return ImageConfigGVK.Kind
-	case *configv1.ClusterImagePolicy:
-		return ClusterPolicyGVK.Kind
-	case *configv1.ImagePolicy:
-		return NamespacePolicyGVK.Kind
-	case *mcfgv1.PinnedImageSet:
-		return PinnedSetGVK.Kind
-	case *MachineConfig:
-		return MachineConfigKind
-	default:
-		return fmt.Sprintf("%T", o)
-	}
 }
 
 // NameOf returns how messages name o: its kind, its namespace if it has one, and its

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 
-	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 )
 
@@ -46,23 +45,6 @@ func encodedSize(s Set, b *built) int {
 		}
 	}
 	return total
-}
-
-// A byteCounter counts the bytes written to it.
-type byteCounter int
-
-// Write implements io.Writer.
-func (c *byteCounter) Write(p []byte) (int, error) {
-	*c += byteCounter(len(p))
-	return len(p), nil
-}
-
-// encodedLen returns the length of conf in MCO's encoding, by the same library from the
-// same type.
-func encodedLen(conf sysregistriesv2.V2RegistriesConf) int {
-	var n byteCounter
-	_ = toml.NewEncoder(&n).Encode(conf) // the type has nothing that cannot be encoded
-	return int(n)
 }
 
 // encodedBound returns a length that conf does not exceed in MCO's encoding. To encode it

@@ -28,7 +28,7 @@ func TestEncodedSize(t *testing.T) {
 	}
 	url := "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(file.Bytes())
 	b := build(s)
-	b.encoded = encodedLen(conf)
+	b.encoded = len(encodeConf(conf))
 	got := encodedSize(s, b)
 	if got < len(url) || got > len(url)+400 {
 		t.Errorf("encoded size %d, the file takes %d", got, len(url))
@@ -51,7 +51,7 @@ func TestEncodedBound(t *testing.T) {
 				conf.UnqualifiedSearchRegistries = append(conf.UnqualifiedSearchRegistries, conf.Registries[i].Location)
 			}
 		}
-		if exact, bound := encodedLen(conf), encodedBound(conf); bound < exact {
+		if exact, bound := len(encodeConf(conf)), encodedBound(conf); bound < exact {
 			t.Errorf("seed %d: the bound is %d, and %d bytes are encoded", seed, bound, exact)
 		}
 	}
@@ -95,7 +95,7 @@ func TestPolicySize(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
 			b := build(tt.set)
-			b.encoded = encodedLen(b.conf)
+			b.encoded = len(encodeConf(b.conf))
 			if got := encodedSize(tt.set, b) >> 10; got < tt.min || got > tt.max {
 				t.Errorf("%d KiB, want %d to %d", got, tt.min, tt.max)
 			}

@@ -22,9 +22,9 @@ func (t *Table) Steps(ref string, route Route) []Step {
 	rest := route.Sources
 	if entry := t.index.entry(route.Entry); entry != nil {
 		for _, m := range entry.Mirrors {
-			if serves := otherPullType(m, ref); serves != "" {
+			if !serves(&m, ByDigest(ref)) {
 				passed := PullSource{Location: Location{Ref: rewritten(*entry, ref, m)}, Mirror: true}
-				steps = append(steps, Step{passed, serves})
+				steps = append(steps, Step{passed, strings.TrimSuffix(m.PullFromMirror, "-only") + "s"}) // "tag-only", "digest-only"
 				continue
 			}
 			steps = append(steps, Step{PullSource: rest[0]})
@@ -35,20 +35,6 @@ func (t *Table) Steps(ref string, route Route) []Step {
 		steps = append(steps, Step{PullSource: source})
 	}
 	return steps
-}
-
-// otherPullType says what m serves, if that is not the kind of pull that ref, a candidate
-// of a table, is. Candidates have either a tag or a digest.
-func otherPullType(m sysregistriesv2.Endpoint, ref string) string {
-	digested := strings.Contains(ref, "@")
-	switch {
-	case m.PullFromMirror == sysregistriesv2.MirrorByTagOnly && digested:
-		return "tags"
-	case m.PullFromMirror == sysregistriesv2.MirrorByDigestOnly && !digested:
-		return "digests"
-	default:
-		return ""
-	}
 }
 
 // rewritten returns what ref would be at m, a mirror of entry, if m served its kind of

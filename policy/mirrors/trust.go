@@ -2,7 +2,6 @@ package mirrors
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -70,20 +69,14 @@ type scopeRule struct {
 func (r scopeRule) isEmpty() bool { return r.refused == "" && r.trust == nil }
 
 // scopeRules are those of one policy.json.
-type scopeRules struct {
-	scopes    map[string]scopeRule
-	wildcards map[string]scopeRule // by the scope without its "*"
-	// versioned is set if a scope names a tag or a digest.
-	versioned bool
-	rest      scopeRule
-}
+type scopeRules struct{ byScope[scopeRule] }
 
 func (p *trustPolicy) isEmpty() bool {
 	return p.cluster.isEmpty() && len(p.namespaces) == 0 && p.attachments.isEmpty()
 }
 
 func (r *scopeRules) isEmpty() bool {
-	return len(r.scopes)+len(r.wildcards) == 0 && r.rest.isEmpty()
+	return !r.hasScopes() && r.rest.isEmpty()
 }
 
 // in returns the rules for pods of a namespace; "" stands for all that have none of their own.
@@ -112,53 +105,6 @@ func (p *trustPolicy) leavesAlone(name string) bool {
 
 func (r *scopeRules) leavesAlone(name string) bool {
 	return !r.versioned && r.find(name, "").isEmpty()
-}
-
-// find returns the rule for a reference, given its repository with the host, and its version
-// (":v1", "@sha256:..."): that of the narrowest scope (containers/image
-// signature/policy_eval.go, requirementsForImageRef, and docker/policyconfiguration).
-func (r *scopeRules) find(name, version string) scopeRule {
-	if r.versioned {
-		if rule, ok := r.scopes[name+version]; ok {
-			return rule
-		}
-	}
-	return findScope(name, r.scopes, r.wildcards, r.rest)
-}
-
-// findScope returns the value of the narrowest scope over a repository: the repository
-// itself, the namespaces over it, its host, then "*." and the domains over that. Plain scopes
-// are keys of scopes, the others of wildcards, without their "*".
-func findScope[V any](name string, scopes, wildcards map[string]V, rest V) V {
-	host := name
-	for end := len(name); end > 0; end = strings.LastIndexByte(name[:end], '/') {
-		host = name[:end]
-		if v, ok := scopes[host]; ok {
-			return v
-		}
-	}
-	if len(wildcards) == 0 {
-		return rest
-	}
-	if i := strings.IndexByte(host, ':'); i >= 0 {
-		host = host[:i]
-	}
-	for i := strings.IndexByte(host, '.'); i >= 0; i = strings.IndexByte(host, '.') {
-		if v, ok := wildcards[host[i:]]; ok {
-			return v
-		}
-		host = host[i+1:]
-	}
-	return rest
-}
-
-// putScope enters a value for a scope, as findScope finds it.
-func putScope[V any](scope string, value V, scopes, wildcards map[string]V) {
-	if suffix, ok := strings.CutPrefix(scope, "*"); ok {
-		wildcards[suffix] = value
-		return
-	}
-	scopes[scope] = value
 }
 
 // OwnPolicies returns the namespaces, sorted, whose pods may pull an image under another
@@ -204,25 +150,7 @@ func (p *trustPolicy) differingScopes(other *trustPolicy) (scopes []string, ever
 		if !a.rest.same(b.rest) {
 			return nil, true
 		}
-		for _, pair := range [][2]*scopeRules{{a, b}, {b, a}} {
-			scopes = append(scopes, pair[0].beyond(pair[1])...)
-		}
+		a.eachDiffering(&b.byScope, scopeRule.same, func(scope string) { scopes = append(scopes, scope) })
 	}
 	return scopes, false
-}
-
-// beyond returns the scopes of r that other has not, or has with another rule.
-func (r *scopeRules) beyond(other *scopeRules) []string {
-	var scopes []string
-	for scope, rule := range r.scopes {
-		if o, ok := other.scopes[scope]; !ok || !o.same(rule) {
-			scopes = append(scopes, repositoryOf(scope))
-		}
-	}
-	for suffix, rule := range r.wildcards {
-		if o, ok := other.wildcards[suffix]; !ok || !o.same(rule) {
-			scopes = append(scopes, "*"+suffix)
-		}
-	}
-	return scopes
 }

@@ -120,26 +120,20 @@ func validateEntry(e Entry) []Reason {
 // conflictingPolicies finds sources with both policies. An entry counts even if
 // it has no mirrors, and one that says nothing counts as AllowContactingSource.
 func conflictingPolicies(entries []Entry) []Reason {
-	type sides struct{ never, allow []string }
-	bySource := map[string]*sides{}
+	never, allow := map[string][]string{}, map[string][]string{} // objects by source
 	for _, e := range entries {
-		side := bySource[e.Source]
-		if side == nil {
-			side = &sides{}
-			bySource[e.Source] = side
-		}
+		side := allow
 		if e.Policy == configv1.NeverContactSource {
-			side.never = append(side.never, NameOf(e.Object))
-		} else {
-			side.allow = append(side.allow, NameOf(e.Object))
+			side = never
 		}
+		side[e.Source] = append(side[e.Source], NameOf(e.Object))
 	}
 	var reasons []Reason
-	for source, side := range bySource {
-		if len(side.never) > 0 && len(side.allow) > 0 {
+	for source, by := range never {
+		if others := allow[source]; len(others) > 0 {
 			reasons = append(reasons, newReason(PolicyConflict, source,
-				fmt.Sprintf("source %q is NeverContactSource in %s but AllowContactingSource in %s", source, enumerate(side.never), enumerate(side.allow)),
-				slices.Concat(side.never, side.allow)...))
+				fmt.Sprintf("source %q is NeverContactSource in %s but AllowContactingSource in %s", source, enumerate(by), enumerate(others)),
+				slices.Concat(by, others)...))
 		}
 	}
 	return reasons

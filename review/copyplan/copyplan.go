@@ -47,9 +47,7 @@ type Release struct{ Version, Channel, Architecture string }
 type Copy struct {
 	Image policy.Image
 	// From has the digest where it is known, so that a tag that moves meanwhile makes no difference.
-	From, To mirrors.Location
-	// Tag is the one under which From was found, with its colon, "" for none.
-	Tag        string
+	From, To   mirrors.Location
 	Signatures []policy.AttachmentCopy
 	// Signed is set if nodes require signatures of images at To.
 	Signed bool
@@ -113,8 +111,7 @@ func Make(ctx context.Context, r *review.Reviewer, of review.Judged, missing boo
 		for _, tag := range kept {
 			plan.Obstacles = append(plan.Obstacles, "signatures of "+c.Image.Ref+": there is something else at "+tag.Ref+" than at their origin, or it could not be read")
 		}
-		from, tag := s.byDigest()
-		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: from, To: c.To, Tag: tag, Signatures: signatures, Signed: c.Signed(), NotByOCMirror: notByOCMirror(len(kept) > 0, unreadable)})
+		plan.Copies = append(plan.Copies, Copy{Image: c.Image, From: s.byDigest(), To: c.To, Signatures: signatures, Signed: c.Signed(), NotByOCMirror: notByOCMirror(len(kept) > 0, unreadable)})
 	}
 	slices.Sort(plan.Unknown)
 	return plan
@@ -130,10 +127,6 @@ func notByOCMirror(keeps, unreadable bool) string {
 	default:
 		return ""
 	}
-}
-
-func plain(l mirrors.Location) mirrors.Location {
-	return mirrors.Location{Ref: l.Ref, Insecure: l.Insecure}
 }
 
 // isPlain reports whether a reference has only the characters of references: a text with a meaning to a

@@ -103,7 +103,7 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 
 // targetOf returns the repository of a copy below a destination, "" if it is not there.
 func targetOf(c Copy, destination string) string {
-	target, below := strings.CutPrefix(repositoryOf(c.To), destination+"/")
+	target, below := strings.CutPrefix(c.To.Repository(), destination+"/")
 	if destination == "" || !below {
 		return ""
 	}
@@ -137,7 +137,7 @@ func (p *Plan) isOfRelease(c Copy, target string) bool {
 // tag.
 func additional(c Copy, target string) additionalImage {
 	name := c.From.Ref
-	repository := repositoryOf(c.From)
+	repository := c.From.Repository()
 	if _, version, ok := mirrors.Canonical(c.To.Ref); ok && strings.HasPrefix(version, ":") && mirrors.ByDigest(name) {
 		name = repository + version + strings.TrimPrefix(name, repository)
 	}
@@ -154,7 +154,7 @@ func destinationOf(copies []Copy) string {
 	hosts := map[string]int{}
 	best := ""
 	for _, c := range copies {
-		host, _, _ := strings.Cut(repositoryOf(c.To), "/")
+		host := c.To.Host()
 		if hosts[host]++; hosts[host] > hosts[best] || hosts[host] == hosts[best] && host < best {
 			best = host
 		}
@@ -165,8 +165,8 @@ func destinationOf(copies []Copy) string {
 	prefixes := map[string]int{}
 	prefix := best
 	for _, c := range copies {
-		to := repositoryOf(c.To)
-		_, path, _ := strings.Cut(repositoryOf(c.From), "/")
+		to := c.To.Repository()
+		_, path, _ := strings.Cut(c.From.Repository(), "/")
 		if p, ok := strings.CutSuffix(to, "/"+path); ok && strings.HasPrefix(to, best+"/") {
 			if prefixes[p]++; prefixes[p] > prefixes[prefix] {
 				prefix = p
@@ -174,18 +174,13 @@ func destinationOf(copies []Copy) string {
 		}
 	}
 	outside := func(c Copy) bool {
-		to := repositoryOf(c.To)
+		to := c.To.Repository()
 		return strings.HasPrefix(to, best+"/") && !strings.HasPrefix(to, prefix+"/")
 	}
 	if slices.ContainsFunc(copies, outside) {
 		return best
 	}
 	return prefix
-}
-
-func repositoryOf(l mirrors.Location) string {
-	repository, _, _ := mirrors.Canonical(l.Ref)
-	return repository
 }
 
 // architectures is what oc-mirror has to be told: without a word, it takes the release for amd64.

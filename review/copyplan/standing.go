@@ -79,7 +79,7 @@ func (s standing) signed() (digests []string) {
 func (s standing) signaturesOf(digest string) (from, to mirrors.Location, ok bool) {
 	to, ok = s.To.Signatures(digest)
 	for _, a := range s.Attachments {
-		if a.To == plain(to) {
+		if a.To == to.Bare() {
 			a.From.Depth = mirrors.DepthSignatures
 			return a.From, to, ok
 		}
@@ -162,24 +162,21 @@ func (s standing) takeSignatures() (copies []policy.AttachmentCopy, kept []mirro
 		case !ok || found.Presence != policy.Present:
 			unreadable = unreadable || found.Presence == policy.Mismatch || found.Presence == policy.Incomplete
 		case there.Presence == policy.Absent, there.Presence == policy.Present && there.Digest == found.Digest:
-			copies = append(copies, policy.AttachmentCopy{From: plain(from), To: plain(to)})
+			copies = append(copies, policy.AttachmentCopy{From: from.Bare(), To: to.Bare()})
 			s.facts[to] = found
 		default:
-			kept = append(kept, plain(to))
+			kept = append(kept, to.Bare())
 		}
 	}
 	return copies, kept, unreadable
 }
 
-// byDigest returns the place to copy from by its digest, if that is known, and the tag that it has.
-func (s standing) byDigest() (mirrors.Location, string) {
+// byDigest returns the place to copy from, by its digest if that is known.
+func (s standing) byDigest() mirrors.Location {
 	from := s.From[0]
 	repository, version, ok := mirrors.Canonical(from.Ref)
-	if !ok || !strings.HasPrefix(version, ":") {
-		return from, ""
-	}
-	if digest := s.digest(); digest != "" {
+	if digest := s.digest(); ok && strings.HasPrefix(version, ":") && digest != "" {
 		from.Ref = repository + "@" + digest
 	}
-	return from, version
+	return from
 }
