@@ -1,7 +1,6 @@
 package copying
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,13 +24,6 @@ type uploads struct {
 
 // goesOn is the parameter of a location that has the real one.
 const goesOn = "mirrorset-guard-location"
-
-type piecesKey struct{}
-
-// withPieces returns a context in which blobs are sent with PATCH.
-func withPieces(ctx context.Context) context.Context {
-	return context.WithValue(ctx, piecesKey{}, true)
-}
 
 // RoundTrip implements http.RoundTripper.
 func (u uploads) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -67,7 +59,7 @@ func (u uploads) end(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	setQuery(to, "digest", query.Get("digest"))
-	if u.endpoint.inPieces.Load() || req.Context().Value(piecesKey{}) != nil {
+	if u.endpoint.inPieces.Load() {
 		return u.endInPieces(req, to, query.Get("digest"))
 	}
 	return u.RoundTripper.RoundTrip(moved(req, req.Method, to))

@@ -87,11 +87,11 @@ func (p place) inPiecesIf(ctx context.Context, layer *remoteBlob, whole bool, er
 		return err
 	}
 	defer content.Close()
-	if err := p.oras.Blobs().Push(withPieces(ctx), layer.descriptor(), content); err != nil {
-		return err
-	}
 	p.inPieces.Store(true)
-	return nil
+	if err = p.oras.Blobs().Push(ctx, layer.descriptor(), content); err != nil {
+		p.inPieces.Store(false)
+	}
+	return err
 }
 
 // refusesWhole are the answers of a registry to a blob in one request that may take it in pieces.

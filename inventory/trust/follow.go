@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -53,7 +52,7 @@ type Follower struct {
 	named [2]*running // the ConfigMaps that objects name: for registries, for the proxy
 	trust Trust
 
-	touched map[string]bool // objects that have changed since Trust last did
+	touched []string // objects that have changed since Trust last did
 }
 
 // A fixed holds the objects that have the same name in every cluster.
@@ -118,10 +117,8 @@ func (f *Follower) Run(ctx context.Context) error {
 // Ready returns nil once OnChange has received a Trust. Until then the error names what has
 // not been read.
 func (f *Follower) Ready() error {
-	select {
-	case <-f.ready:
+	if f.isReady() {
 		return nil
-	default:
 	}
 	var waiting []string
 	for _, o := range f.all() {
@@ -209,16 +206,17 @@ func (f *Follower) renew(ctx context.Context) {
 		}
 		f.tellTouched()
 	}
-	f.announce()
+	if !f.isReady() { // only Run closes it
+		close(f.ready)
+	}
 }
 
 // touchedBy notes that an object has changed.
 func (f *Follower) touchedBy(name string) {
 	f.mu.Lock()
-	if f.touched == nil {
-		f.touched = map[string]bool{}
+	if !slices.Contains(f.touched, name) {
+		f.touched = append(f.touched, name)
 	}
-	f.touched[name] = true
 	f.mu.Unlock()
 	f.touch()
 }
@@ -226,25 +224,21 @@ func (f *Follower) touchedBy(name string) {
 // tellTouched tells which objects have made the Trust another one. Only Run calls it.
 func (f *Follower) tellTouched() {
 	f.mu.Lock()
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f.touched)), func(name string) bool { return name == f.objects.image.Name })
+	names := slices.DeleteFunc(f.touched, func(name string) bool { return name == f.objects.image.Name })
+	slices.Sort(names)
 	f.touched = nil
 	f.mu.Unlock()
-	select {
-	case <-f.ready:
-	default:
-		return // it is the first one
-	}
-	if f.options.OnUnreviewed != nil && len(names) > 0 {
+	if f.isReady() && f.options.OnUnreviewed != nil && len(names) > 0 { // else it is the first one
 		f.options.OnUnreviewed(names)
 	}
 }
 
-// announce makes Ready return nil. Only Run calls it.
-func (f *Follower) announce() {
+func (f *Follower) isReady() bool {
 	select {
 	case <-f.ready:
+		return true
 	default:
-		close(f.ready)
+		return false
 	}
 }
 

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"context"
+	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -50,24 +51,18 @@ func typed[T any](o *object) *T {
 	return follow.Typed[T](custom)
 }
 
-// A running object is followed for as long as something names it.
+// A running object is followed until stop is called.
 type running struct {
 	*object
-	cancel context.CancelFunc
-	done   chan struct{}
+	stop func()
 }
 
 func (f *Follower) start(ctx context.Context, o *object) *running {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &running{object: o, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		o.Run(ctx, f.options.Logger)
-	}()
-	return r
-}
-
-func (r *running) stop() {
-	r.cancel()
-	<-r.done
+	var run sync.WaitGroup
+	run.Go(func() { o.Run(ctx, f.options.Logger) })
+	return &running{o, func() {
+		cancel()
+		run.Wait()
+	}}
 }

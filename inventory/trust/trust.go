@@ -128,15 +128,11 @@ func (t Trust) GoString() string { return t.String() }
 
 // equal reports whether both are the same.
 func (t Trust) equal(other Trust) bool {
-	return samePool(t.RootCAs, other.RootCAs) &&
-		maps.EqualFunc(t.HostRootCAs, other.HostRootCAs, samePool) &&
+	return t.RootCAs.Equal(other.RootCAs) &&
+		maps.EqualFunc(t.HostRootCAs, other.HostRootCAs, (*x509.CertPool).Equal) &&
 		(t.Proxy == nil) == (other.Proxy == nil) && t.proxies == other.proxies &&
 		slices.Equal(t.patterns, other.patterns) &&
 		slices.Equal(t.problems, other.problems)
-}
-
-func samePool(a, b *x509.CertPool) bool {
-	return a == b || a != nil && b != nil && a.Equal(b)
 }
 
 // A maker collects certificates for a Trust.

@@ -108,9 +108,9 @@ func (r *Requirement) accepts(s *Signature, image Image, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	signed, ok := s.Annotations[SignatureAnnotation]
-	if !ok {
-		return fmt.Errorf("missing %s annotation", SignatureAnnotation)
+	signed, err := s.annotation(SignatureAnnotation)
+	if err != nil {
+		return err
 	}
 	keys, err := root.keysFor(s, signed, at)
 	if err != nil {

@@ -121,9 +121,9 @@ func (t *root) keysFor(s *Signature, signed string, at time.Time) ([]crypto.Publ
 
 // loggedKeys returns the key with which Rekor has logged s.
 func (t *root) loggedKeys(s *Signature, signed string) ([]crypto.PublicKey, error) {
-	set, ok := s.Annotations[SETAnnotation]
-	if !ok {
-		return nil, fmt.Errorf("missing %s annotation", SETAnnotation)
+	set, err := s.annotation(SETAnnotation)
+	if err != nil {
+		return nil, err
 	}
 	var failures []string
 	for _, key := range t.keys {
@@ -142,13 +142,13 @@ func (t *root) loggedKeys(s *Signature, signed string) ([]crypto.PublicKey, erro
 // keyOfFulcio returns the key in the certificate of s, which has to be valid at the time at
 // which Rekor has logged s (verifyRekorFulcio).
 func (t *root) keyOfFulcio(s *Signature, signed string) ([]crypto.PublicKey, error) {
-	set, ok := s.Annotations[SETAnnotation]
-	if !ok {
-		return nil, fmt.Errorf("missing %s annotation", SETAnnotation)
+	set, err := s.annotation(SETAnnotation)
+	if err != nil {
+		return nil, err
 	}
-	text, ok := s.Annotations[CertificateAnnotation]
-	if !ok {
-		return nil, fmt.Errorf("missing %s annotation", CertificateAnnotation)
+	text, err := s.annotation(CertificateAnnotation)
+	if err != nil {
+		return nil, err
 	}
 	block, rest := pem.Decode([]byte(text))
 	if block == nil || len(rest) > 0 {
@@ -177,8 +177,8 @@ func (t *root) keyOfFulcio(s *Signature, signed string) ([]crypto.PublicKey, err
 
 // keyOfPKI returns the key in the certificate of s (verifyPKI).
 func (t *root) keyOfPKI(s *Signature, at time.Time) ([]crypto.PublicKey, error) {
-	if _, ok := s.Annotations[CertificateAnnotation]; !ok {
-		return nil, fmt.Errorf("missing %s annotation", CertificateAnnotation)
+	if _, err := s.annotation(CertificateAnnotation); err != nil {
+		return nil, err
 	}
 	if at.IsZero() { // by which crypto/x509 would mean the present
 		return nil, fmt.Errorf("%w: it is not known when the signature was read", errUndecided)

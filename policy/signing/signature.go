@@ -2,6 +2,7 @@ package signing
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -27,6 +28,13 @@ type Signature struct {
 	Payload []byte `json:"payload,omitempty"`
 	// Annotations hold those of the four above that the layer has.
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+func (s *Signature) annotation(key string) (string, error) {
+	if value, ok := s.Annotations[key]; ok {
+		return value, nil
+	}
+	return "", fmt.Errorf("missing %s annotation", key)
 }
 
 // Signatures are those attached to one image at one place, with what was concluded from

@@ -214,9 +214,12 @@ func (s *syncing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tried := attempts{}
-	for round := 1; round == 1 || round <= maxRounds && found.grows && tried.lack(found.copies); round++ {
-		tried.add(found.copies)
+	tried := map[attempt]bool{}
+	isNew := func(c policy.Copy) bool { return !tried[attemptOf(c)] }
+	for round := 1; round == 1 || round <= maxRounds && found.grows && slices.ContainsFunc(found.copies, isNew); round++ {
+		for _, c := range found.copies {
+			tried[attemptOf(c)] = true
+		}
 		if err := s.copy(ctx, found); err != nil {
 			return err
 		}
@@ -230,10 +233,8 @@ func (s *syncing) run(ctx context.Context) error {
 	return s.conclude(found)
 }
 
-// attempts are the copies that were tried. Another copy to the same place is another attempt: signatures may turn out to be missing once the image is
+// An attempt is a copy that was tried. Another copy to the same place is another attempt: signatures may turn out to be missing once the image is
 // there.
-type attempts map[attempt]bool
-
 type attempt struct {
 	to, rule    string
 	attachments int
@@ -241,17 +242,6 @@ type attempt struct {
 
 func attemptOf(c policy.Copy) attempt {
 	return attempt{mirrors.OneSpelling(c.To.Ref), c.Rule, len(c.Attachments)}
-}
-
-func (a attempts) add(copies []policy.Copy) {
-	for _, c := range copies {
-		a[attemptOf(c)] = true
-	}
-}
-
-// lack reports whether one of copies was not tried.
-func (a attempts) lack(copies []policy.Copy) bool {
-	return slices.ContainsFunc(copies, func(c policy.Copy) bool { return !a[attemptOf(c)] })
 }
 
 // copy makes the copies that were found to be missing.
