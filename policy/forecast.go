@@ -71,9 +71,6 @@ func (f *Forecast) String() string {
 	case f.Simulation.Partial:
 		line += "; the drains were not simulated to the end: time was up"
 	}
-	if f.Drains() && f.Simulation != nil && f.Simulation.AllPinned {
-		return line + "; no drain of this needs a registry"
-	}
 	return line + f.Moved.String()
 }
 

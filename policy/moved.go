@@ -77,7 +77,7 @@ func (f *Forecast) Lookups(facts Facts) []mirrors.Location {
 	}
 	f.pulls.facts = facts
 	q := &lookups{facts: facts}
-	for _, stall := range f.Simulation.Worst.Stalls {
+	for _, stall := range f.Simulation.Stalls {
 		f.pulls.lookUp(q, stall.Image)
 		for _, missing := range stall.Missing {
 			f.pulls.lookUp(q, missing.Image)

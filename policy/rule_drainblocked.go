@@ -18,7 +18,7 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	}
 	obstacles, told := obstacleLines(f.Simulation.Obstacles)
 	var detail, others []string
-	for _, stall := range f.Simulation.Worst.Stalls {
+	for _, stall := range f.Simulation.Stalls {
 		switch {
 		case stall.ByImage:
 		case len(detail) == 0:

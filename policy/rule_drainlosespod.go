@@ -14,7 +14,7 @@ import (
 // comes to a node that has the image. The drain does the harm, and the change causes the
 // drain; the standing verification reports the lost image as well. It is a
 // denial for protected images. Others are often gone for good without anyone having noticed, and
-// should not block the changes of others; if a rollout would stall for one, RolloutStalls denies.
+// should not block the changes of others; if a rollout may stall for one, RolloutStalls denies.
 func drainLosesPod(_ Plan, f *Forecast) []Finding {
 	var findings []Finding
 	for _, m := range f.moved {
@@ -37,5 +37,5 @@ func drainLosesPod(_ Plan, f *Forecast) []Finding {
 
 // stallsFor reports whether RolloutStalls has a finding about an image.
 func (f *Forecast) stallsFor(image string) bool {
-	return slices.ContainsFunc(f.Simulation.Worst.Stalls, func(s simulation.Stall) bool { return s.ByImage && s.Image == image })
+	return slices.ContainsFunc(f.Simulation.Stalls, func(s simulation.Stall) bool { return s.ByImage && s.Image == image })
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -22,7 +21,7 @@ func rolloutStalls(p Plan, f *Forecast) []Finding {
 		return nil
 	}
 	var findings []Finding
-	for _, stall := range f.Simulation.Worst.Stalls {
+	for _, stall := range f.Simulation.Stalls {
 		told := slices.ContainsFunc(findings, func(f Finding) bool { return f.Image.Ref == stall.Image })
 		if !stall.ByImage || told {
 			continue
@@ -35,12 +34,12 @@ func rolloutStalls(p Plan, f *Forecast) []Finding {
 func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 	finding := Finding{
 		Severity: Warn, Image: Image{Ref: stall.Image},
-		Reason: fmt.Sprintf("the rollout would stall%s, as a pod could not pull it", f.where(stall)),
+		Reason: fmt.Sprintf("the rollout may stall%s, as a pod could not pull it", f.where(stall)),
 		Detail: []string{stall.String()},
 		Remedy: []string{"make it pullable by its new route before nodes are drained for the change"},
 	}
 	if stall.Image == "" { // none of them alone is known to hold it up
-		finding.Reason = fmt.Sprintf("the rollout would stall%s, and would not if every image could be pulled everywhere", f.where(stall))
+		finding.Reason = fmt.Sprintf("the rollout may stall%s, and would not if every image could be pulled everywhere", f.where(stall))
 		finding.Remedy = []string{simulate}
 	}
 	if a := f.pulls.worst(stall); a != nil {
@@ -57,16 +56,7 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 			finding.Severity = Deny
 		}
 	}
-	certain := slices.ContainsFunc(f.Simulation.Best.Stalls, func(s simulation.Stall) bool { return s.ByImage })
-	if !certain {
-		finding.Reason = strings.Replace(finding.Reason, "would stall", "may stall", 1)
-		atBest := "at best the rollout gets through"
-		if f.Simulation.Best.Undecided {
-			atBest = "it is not known whether any choice gets the rollout through"
-		}
-		finding.Detail = append(finding.Detail, "the scheduler's choice of nodes decides: "+atBest)
-	}
-	if n := len(f.Simulation.Worst.Stalls) - 1; n > 0 {
+	if n := len(f.Simulation.Stalls) - 1; n > 0 {
 		finding.Detail = append(finding.Detail, text.Plural(n, "other drain stalls", "other drains stall")+" as well: "+simulate)
 	}
 	return finding

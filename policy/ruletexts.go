@@ -131,7 +131,7 @@ var ruleTexts = map[string]RuleText{
 	},
 	RolloutStalls: {
 		"deny, or warn if the new route of the image works",
-		"the rollout would stall, or may: a drain waits for a pod that cannot pull its image where it was placed",
+		"the rollout may stall: a drain would wait for a pod that cannot pull its image where the scheduler may put it",
 	},
 	DrainLosesPod: {
 		"deny if the image is protected, else warn",

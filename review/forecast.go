@@ -2,6 +2,7 @@ package review
 
 import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
@@ -20,9 +21,10 @@ func forecastDocument(f *policy.Forecast) *v1alpha1.Forecast {
 		d.Unmanaged = append(d.Unmanaged, v1alpha1.UnmanagedNode(u))
 	}
 	if s := f.Simulation; s != nil {
-		d.Simulation = &v1alpha1.Simulation{Partial: s.Partial, Worst: course(s.Worst, s.Certain()), Best: course(s.Best, s.Certain()), Obstacles: []v1alpha1.Obstacle{}}
-		for _, o := range s.Obstacles {
-			d.Simulation.Obstacles = append(d.Simulation.Obstacles, obstacle(o))
+		d.Simulation = &v1alpha1.Simulation{
+			Partial: s.Partial, Finishes: s.Finishes(), Waiting: s.Waiting,
+			Steps: append([]v1alpha1.Step{}, convert.Each(s.Steps, step)...), Stalls: append([]v1alpha1.Stall{}, convert.Each(s.Stalls, stall)...),
+			Obstacles: append([]v1alpha1.Obstacle{}, convert.Each(s.Obstacles, obstacle)...),
 		}
 	}
 	return d
@@ -45,21 +47,6 @@ func poolStep(p rollout.Pool) v1alpha1.PoolStep {
 
 func span(r rollout.Range) v1alpha1.Span {
 	return v1alpha1.Span{MinSeconds: r.Min.Seconds(), MaxSeconds: r.Max.Seconds()}
-}
-
-// course returns c as JSON. An uncertain course is not said to finish.
-func course(c simulation.Course, certain bool) v1alpha1.Course {
-	d := v1alpha1.Course{Finishes: certain && len(c.Stalls)+len(c.Waiting) == 0 && !c.Undecided, Waiting: c.Waiting, Steps: []v1alpha1.Step{}, Stalls: []v1alpha1.Stall{}}
-	for _, a := range c.Assured {
-		d.Assured = append(d.Assured, v1alpha1.Assured(a))
-	}
-	for _, s := range c.Steps {
-		d.Steps = append(d.Steps, step(s))
-	}
-	for _, s := range c.Stalls {
-		d.Stalls = append(d.Stalls, stall(s))
-	}
-	return d
 }
 
 func step(s simulation.Step) v1alpha1.Step {

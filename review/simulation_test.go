@@ -10,71 +10,50 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
-// TestSimulationNeverPromises: a course that was cut short, or of which nobody knows how it
-// ends, is not said to get through, in words or as JSON.
+// TestSimulationNeverPromises: a rollout whose end is not known is not said to get through, in words or as JSON.
 func TestSimulationNeverPromises(t *testing.T) {
 	for name, tt := range map[string]struct {
 		result   simulation.Result
 		finishes bool
 	}{
-		"all is known":                 {simulation.Result{}, true},
-		"time was up":                  {simulation.Result{Partial: true}, false},
-		"the best course is not known": {simulation.Result{Best: simulation.Course{Undecided: true}, Worst: simulation.Course{Stalls: []simulation.Stall{{Node: "a", Pod: "shop/cart", Budgets: []string{"shop/cart"}, Why: "1 pod has to be ready"}}}}, false},
+		"all is known": {simulation.Result{}, true},
+		"time was up":  {simulation.Result{Partial: true}, false},
+		"it may stall": {simulation.Result{Stalls: []simulation.Stall{{Node: "a", Pod: "shop/cart", Budgets: []string{"shop/cart"}, Why: "1 pod has to be ready"}}}, false},
 	} {
 		r := Record{Forecast: &policy.Forecast{Simulation: &tt.result}}
 		if got := strings.Contains(r.Simulation(), "All nodes are updated."); got != tt.finishes {
 			t.Errorf("%s: the text says %t, want %t:\n%s", name, got, tt.finishes, r.Simulation())
 		}
-		if got := r.Document().Forecast.Simulation.Best.Finishes; got != tt.finishes {
+		if got := r.Document().Forecast.Simulation.Finishes; got != tt.finishes {
 			t.Errorf("%s: the document says %t, want %t", name, got, tt.finishes)
 		}
 	}
 	unread := simulation.Result{Unknown: []string{"poddisruptionbudgets"}}
-	if forecastDocument(&policy.Forecast{Simulation: &unread}).Simulation.Worst.Finishes {
+	if forecastDocument(&policy.Forecast{Simulation: &unread}).Simulation.Finishes {
 		t.Error("budgets could not be read, and it is said to finish")
-	}
-}
-
-// TestAssuredIsTold: where a rollout may stall sooner than it was simulated.
-func TestAssuredIsTold(t *testing.T) {
-	result := simulation.Result{Worst: simulation.Course{
-		Steps:   []simulation.Step{{Pool: "worker", Node: "a", Updated: true}, {Pool: "worker", Node: "b", Updated: true}},
-		Stalls:  []simulation.Stall{{Pool: "worker", Node: "c", Pod: "shop/cart", Budgets: []string{"shop/cart"}}},
-		Assured: []simulation.Assured{{Pool: "infra", Updated: 2, Of: 2}, {Pool: "worker", Updated: 1, Of: 3}},
-	}}
-	r := Record{Forecast: &policy.Forecast{Simulation: &result}}
-	if want := "     Wherever pods go, pool infra updates all of its nodes; pool worker updates at least 1 of 3 nodes.\n"; !strings.Contains(r.Simulation(), want) {
-		t.Errorf("no %q in\n%s", want, r.Simulation())
-	}
-	if got := r.Document().Forecast.Simulation.Worst.Assured; len(got) != 2 {
-		t.Errorf("in the document: %v", got)
 	}
 }
 
 // TestSimulationDocument: what is found in a simulation is published by these names.
 func TestSimulationDocument(t *testing.T) {
 	result := simulation.Result{
-		Worst: simulation.Course{
-			Steps: []simulation.Step{
-				{Pool: "worker", Node: "w1", Drained: true, Updated: true, Moves: []simulation.Move{{Pod: "app/router-0", To: "w2", Later: true, Updated: true, Outcome: simulation.ImageFails, Image: "new"}}},
-				{Pool: "worker", Node: "w2", Refused: []string{"app/router-1"}},
-			},
-			Stalls: []simulation.Stall{{
-				Pool: "worker", Node: "w2", Pod: "app/router-1", Budgets: []string{"app/router"}, Image: "new", ByImage: true, Possible: true,
-				Missing: []simulation.Missing{{Pod: "app/router-0", Node: "w1", Updated: true, Moved: true, Image: "new", Why: "it is slow"}},
-			}},
-			Waiting: []string{"node w3 is not ready"}, Assured: []simulation.Assured{{Pool: "worker", Updated: 1, Of: 3}},
+		Steps: []simulation.Step{
+			{Pool: "worker", Node: "w1", Drained: true, Updated: true, Moves: []simulation.Move{{Pod: "app/router-0", To: "w2", Later: true, Updated: true, Outcome: simulation.ImageFails, Image: "new"}}},
+			{Pool: "worker", Node: "w2", Refused: []string{"app/router-1"}},
 		},
+		Stalls: []simulation.Stall{{
+			Pool: "worker", Node: "w2", Pod: "app/router-1", Budgets: []string{"app/router"}, Image: "new", ByImage: true, Possible: true,
+			Missing: []simulation.Missing{{Pod: "app/router-0", Node: "w1", Updated: true, Moved: true, Image: "new", Why: "it is slow"}},
+		}},
+		Waiting:   []string{"node w3 is not ready"},
 		Obstacles: []simulation.Obstacle{{Kind: simulation.CannotMove, Budgets: []string{"app/router"}, Pods: []string{"app/router-0"}, Nodes: []string{"w1"}, Why: "there is no other node", Help: "add one", Router: true}},
 	}
 	got, err := json.Marshal(forecastDocument(&policy.Forecast{Simulation: &result}).Simulation)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"partial":false,"worst":{"finishes":false,"waiting":["node w3 is not ready"],"steps":[{"pool":"worker","node":"w1","drained":true,"moves":[{"pod":"app/router-0","to":"w2","later":true,"updated":true,"outcome":"image fails","image":"new"}],"updated":true,"text":""},{"pool":"worker","node":"w2","refused":["app/router-1"],"updated":false,"text":""}],` +
-		`"stalls":[{"pool":"worker","node":"w2","pod":"app/router-1","budgets":["app/router"],"image":"new","missing":[{"pod":"app/router-0","node":"w1","updated":true,"moved":true,"image":"new","why":"it is slow"}],"byImage":true,"possible":true,"text":""}],"assured":[{"pool":"worker","updated":1,"of":3}]},` +
-		`"best":{"finishes":true,"steps":[],` +
-		`"stalls":[]},` +
+	const want = `{"partial":false,"finishes":false,"waiting":["node w3 is not ready"],"steps":[{"pool":"worker","node":"w1","drained":true,"moves":[{"pod":"app/router-0","to":"w2","later":true,"updated":true,"outcome":"image fails","image":"new"}],"updated":true,"text":""},{"pool":"worker","node":"w2","refused":["app/router-1"],"updated":false,"text":""}],` +
+		`"stalls":[{"pool":"worker","node":"w2","pod":"app/router-1","budgets":["app/router"],"image":"new","missing":[{"pod":"app/router-0","node":"w1","updated":true,"moved":true,"image":"new","why":"it is slow"}],"byImage":true,"possible":true,"text":""}],` +
 		`"obstacles":[{"kind":"cannot move","budgets":["app/router"],"pods":["app/router-0"],"nodes":["w1"],"why":"there is no other node","help":"add one","router":true,"text":""}]}`
 	// The texts are tested where they are made.
 	if got := regexp.MustCompile(`"text":"[^"]+"`).ReplaceAllString(string(got), `"text":""`); got != want {

@@ -61,25 +61,17 @@ type Span struct {
 type Simulation struct {
 	// Partial is set if time was up before the simulation was done: it then proves nothing.
 	Partial bool `json:"partial"`
-	// Worst and Best are the courses that the scheduler's choice of nodes can lead to.
-	Worst Course `json:"worst"`
-	Best  Course `json:"best"`
-	// Obstacles are what drains meet, whatever the images.
-	Obstacles []Obstacle `json:"obstacles"`
-}
-
-// A Course is one way for a rollout to go.
-type Course struct {
-	// Finishes says that all nodes are updated; neither it nor Stalls if that cannot be told.
+	// Finishes says that all nodes are updated, wherever the scheduler puts pods; neither it nor Stalls if that
+	// cannot be told.
 	Finishes bool `json:"finishes"`
 	// Waiting are the nodes that MCO does not take until somebody has seen to them, or why it takes none
 	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step.
 	Waiting []string `json:"waiting,omitempty"`
-	Steps   []Step   `json:"steps"`
-	Stalls  []Stall  `json:"stalls"`
-	// Assured says how many nodes of each pool are updated however the rollout goes. Only Worst has it,
-	// and not where the simulation is not certain.
-	Assured []Assured `json:"assured,omitempty"`
+	// Steps are played with choices of the scheduler that do harm.
+	Steps  []Step  `json:"steps"`
+	Stalls []Stall `json:"stalls"`
+	// Obstacles are what drains meet, whatever the images.
+	Obstacles []Obstacle `json:"obstacles"`
 }
 
 // A Step is the update of one node.
@@ -166,13 +158,4 @@ type Obstacle struct {
 	// Router says that pods are those of an ingress controller.
 	Router bool   `json:"router,omitempty"`
 	Text   string `json:"text"` // the obstacle in words
-}
-
-// Assured says how many nodes of a pool are updated whatever the scheduler chooses and in whatever
-// order things happen. It may be fewer than in any course that there is, and is never more.
-type Assured struct {
-	Pool    string `json:"pool"`
-	Updated int    `json:"updated"`
-	// Of is how many nodes MCO takes for the change.
-	Of int `json:"of"`
 }

@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
@@ -21,8 +20,7 @@ const (
 type forecastView struct {
 	*v1alpha1.Forecast
 	Lanes     []lane
-	Worst     *courseView
-	Best      *courseView
+	Course    *courseView
 	Obstacles []v1alpha1.Obstacle
 	Why       string // why nothing was simulated
 	LeftPools int
@@ -51,15 +49,10 @@ func newForecast(f *v1alpha1.Forecast) *forecastView {
 	switch s := f.Simulation; {
 	case s != nil:
 		if !s.Partial { // else it proves nothing
-			fate = fates(&s.Worst)
+			fate = fates(s)
 		}
 		v.Obstacles = s.Obstacles[:min(len(s.Obstacles), maxObstacles)]
-		v.Worst = newCourse("The worst course", &s.Worst, s.Partial)
-		if !reflect.DeepEqual(s.Worst, s.Best) {
-			v.Best = newCourse("The best course", &s.Best, s.Partial)
-		} else {
-			v.Worst.Title = "Step by step"
-		}
+		v.Course = newCourse(s)
 	case drains:
 		v.Why = "The drains were not simulated: pods or nodes could not be read."
 	}
@@ -70,8 +63,8 @@ func newForecast(f *v1alpha1.Forecast) *forecastView {
 	return v
 }
 
-// fates says what becomes of each node in a course.
-func fates(c *v1alpha1.Course) map[string]laneNode {
+// fates says what becomes of each node.
+func fates(c *v1alpha1.Simulation) map[string]laneNode {
 	all := map[string]laneNode{}
 	for _, s := range c.Steps {
 		if s.Updated {
@@ -123,15 +116,12 @@ func (l lane) Pace() string {
 	return s
 }
 
-// A courseView is a course as a strip of frames.
+// A courseView is a simulation as a strip of frames.
 type courseView struct {
-	*v1alpha1.Course
-	Title   string
 	Frames  []frame
 	Before  int // steps that are left out before the last ones
 	Outcome string
 	Kind    string
-	Assured []string
 }
 
 // A frame is the update of one node, or the drain that does not end.
@@ -151,8 +141,8 @@ type moveView struct {
 	What string
 }
 
-func newCourse(title string, c *v1alpha1.Course, partial bool) *courseView {
-	v := &courseView{Course: c, Title: title}
+func newCourse(c *v1alpha1.Simulation) *courseView {
+	v := &courseView{}
 	stalls := map[string]*v1alpha1.Stall{}
 	for i := range c.Stalls {
 		stalls[c.Stalls[i].Node] = &c.Stalls[i]
@@ -176,18 +166,15 @@ func newCourse(title string, c *v1alpha1.Course, partial bool) *courseView {
 	if v.Before = len(v.Frames) - maxFrames; v.Before > 0 {
 		v.Frames = v.Frames[v.Before:]
 	}
-	for _, a := range c.Assured {
-		v.Assured = append(v.Assured, fmt.Sprintf("%s of %s of pool %s", text.Number(a.Updated), text.Count(a.Of, "node"), a.Pool))
-	}
-	v.Outcome, v.Kind = courseOutcome(c, partial)
+	v.Outcome, v.Kind = courseOutcome(c)
 	return v
 }
 
-func courseOutcome(c *v1alpha1.Course, partial bool) (string, string) {
+func courseOutcome(c *v1alpha1.Simulation) (string, string) {
 	switch {
 	case len(c.Stalls) > 0:
 		return "The rollout stalls at " + c.Stalls[0].Node + ".", "bad"
-	case partial:
+	case c.Partial:
 		return "Not determined: time was up.", "unknown"
 	case c.Finishes:
 		return "All nodes are updated.", "good"

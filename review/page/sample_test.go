@@ -99,7 +99,7 @@ func sampleFindings(router, drift v1alpha1.Rerouted) []v1alpha1.Finding {
 			Consumers: []v1alpha1.Consumer{consumer("Deployment", "shop", "cart", "app")},
 		},
 		{
-			Rule: "RolloutStalls", Severity: "deny", Image: router.Image, Reason: "the rollout would stall at worker-3, as a pod could not pull it",
+			Rule: "RolloutStalls", Severity: "deny", Image: router.Image, Reason: "the rollout may stall at worker-3, as a pod could not pull it",
 			Detail: "worker-3's drain stalls: the replacement of openshift-ingress/router-default-7f8b9c-abc12 on worker-1 (already updated) cannot pull it; budget openshift-ingress/router-default allows no eviction",
 			Remedy: "make it pullable by its new route before nodes are drained for the change", Consumers: router.Consumers,
 		},
@@ -129,15 +129,13 @@ func sampleForecast() *v1alpha1.Forecast {
 	}
 	lost := done("worker-2")
 	lost.Moves = append(lost.Moves, v1alpha1.Move{Pod: pod, To: "worker-1", Updated: true, Outcome: "image fails", Image: image + "@" + digest(1)})
-	worst := v1alpha1.Course{Steps: []v1alpha1.Step{done("worker-1"), lost, {Pool: "worker", Node: "worker-3", Drained: true, Refused: []string{"openshift-ingress/router-default-7f8b9c-def34"}}}}
-	worst.Stalls = []v1alpha1.Stall{{
+	f.Simulation = &v1alpha1.Simulation{Obstacles: []v1alpha1.Obstacle{{Text: "budget shop/cart allows one eviction at a time"}}}
+	f.Simulation.Steps = []v1alpha1.Step{done("worker-1"), lost, {Pool: "worker", Node: "worker-3", Drained: true, Refused: []string{"openshift-ingress/router-default-7f8b9c-def34"}}}
+	f.Simulation.Stalls = []v1alpha1.Stall{{
 		Pool: "worker", Node: "worker-3", Pod: "openshift-ingress/router-default-7f8b9c-def34", Budgets: []string{"openshift-ingress/router-default"}, Image: image, ByImage: true,
 		Missing: []v1alpha1.Missing{{Pod: pod, Node: "worker-1", Updated: true, Moved: true, Image: image + "@" + digest(1)}},
 		Text:    "worker-3's drain stalls: budget openshift-ingress/router-default allows no eviction",
 	}}
-	worst.Assured = []v1alpha1.Assured{{Pool: "worker", Updated: 2, Of: 5}}
-	best := v1alpha1.Course{Finishes: true, Steps: []v1alpha1.Step{done("worker-1"), done("worker-2"), done("worker-3"), done("worker-4"), done("worker-5")}}
-	f.Simulation = &v1alpha1.Simulation{Worst: worst, Best: best, Obstacles: []v1alpha1.Obstacle{{Text: "budget shop/cart allows one eviction at a time"}}}
 	return f
 }
 

@@ -99,8 +99,7 @@ func (t *telling) pulls(before, after mirrors.Set) func(image, namespace, pool s
 // compare holds what was foreseen to what happened.
 func (f foresight) compare() {
 	f.Helper()
-	f.Logf("foreseen at best: %s", f.result.Best)
-	f.Logf("foreseen at worst: %s", f.result.Worst)
+	f.Logf("foreseen: %q", f.result.Stalls)
 	for _, pool := range f.forecast.Pools {
 		f.comparePool(pool)
 	}
@@ -110,32 +109,14 @@ func (f foresight) compare() {
 	if f.later == nil {
 		f.comparePulls()
 	}
-	best, worst := stalls(f.result.Best), stalls(f.result.Worst)
-	if len(f.rest.Stalled) == 0 && len(best) > 0 {
-		f.Errorf("nothing stalls, and at best %q do: %s", best, f.result.Best)
-	}
-	if len(f.rest.Stalled) > 0 && len(worst) == 0 {
+	if len(f.rest.Stalled) > 0 && len(f.result.Stalls) == 0 {
 		f.Errorf("%q stall, and at worst nothing does", f.rest.Stalled)
 	}
-	if f.result.AllPinned && f.asked > 0 {
-		f.Errorf("registries are asked %d times, and no drain was to need one", f.asked)
-	}
 	if f.Failed() {
-		for _, course := range []simulation.Course{f.result.Best, f.result.Worst} {
-			f.Logf("%s", course)
-			for _, step := range course.Steps {
-				f.Logf("    %s", step)
-			}
+		for _, step := range f.result.Steps {
+			f.Logf("    %s", step)
 		}
 	}
-}
-
-func stalls(c simulation.Course) []string {
-	var nodes []string
-	for _, s := range c.Stalls {
-		nodes = append(nodes, s.Node)
-	}
-	return nodes
 }
 
 // comparePool compares which nodes of a pool are taken and drained, in which order, and which
@@ -146,7 +127,7 @@ func (f foresight) comparePool(pool rollout.Pool) {
 	for _, node := range pool.Nodes {
 		order = append(order, node.Name)
 	}
-	taken, updated := f.in(pool, stage.Taken), f.in(pool, stage.Done)
+	taken := f.in(pool, stage.Taken)
 	if pool.Part != rollout.Takes {
 		if len(taken) > 0 {
 			f.Errorf("pool %s takes %q, and was to take nothing: %s %s", pool.Name, taken, pool.Part, pool.Why)
@@ -163,40 +144,18 @@ func (f foresight) comparePool(pool rollout.Pool) {
 	if got := f.in(pool, stage.DrainAsked); len(got) != drained {
 		f.Errorf("pool %s drains %q of %q, and was to drain %d", pool.Name, got, taken, drained)
 	}
-	best, worst := steps(f.result.Best, pool.Name), steps(f.result.Worst, pool.Name)
-	f.compareAssured(pool.Name, len(updated))
-	// Of drains at once, chance decides which gets the one eviction that a budget allows.
-	if most := countUpdated(best); pool.AtOnce == 1 && !f.result.Best.Undecided && most < len(updated) {
-		f.Errorf("pool %s updates %d nodes, and was to update %d at most", pool.Name, len(updated), most)
-	}
-	for _, course := range [][]simulation.Step{best, worst} {
-		for i, step := range course {
-			f.compareStep(step, pool, i < len(taken))
-		}
-	}
-}
-
-// compareAssured compares how many nodes of a pool are updated with how many are in any case.
-func (f foresight) compareAssured(pool string, updated int) {
-	f.Helper()
-	i := slices.IndexFunc(f.result.Worst.Assured, func(a simulation.Assured) bool { return a.Pool == pool })
-	if i < 0 || updated < f.result.Worst.Assured[i].Updated {
-		f.Errorf("pool %s updates %d nodes, and whatever happens: %v", pool, updated, f.result.Worst.Assured)
+	for i, step := range steps(f.result.Steps, pool.Name) {
+		f.compareStep(step, pool, i < len(taken))
 	}
 }
 
 // ending is what the simulation says of a pool that takes the change.
 func (f foresight) ending(pool string) string {
-	in := func(c simulation.Course) bool {
-		return slices.ContainsFunc(c.Stalls, func(s simulation.Stall) bool { return s.Pool == pool })
-	}
 	waits := slices.ContainsFunc(f.forecast.Pools, func(p rollout.Pool) bool {
 		return p.Name == pool && (p.Part == rollout.Stopped || slices.ContainsFunc(p.Nodes, rollout.Node.IsSkipped))
 	})
 	switch {
-	case in(f.result.Best):
-		return stallsSurely
-	case in(f.result.Worst):
+	case slices.ContainsFunc(f.result.Stalls, func(s simulation.Stall) bool { return s.Pool == pool }):
 		return mayStall
 	case waits:
 		return someWait
@@ -206,25 +165,15 @@ func (f foresight) ending(pool string) string {
 }
 
 // What the simulation says of a pool.
-const stallsSurely, mayStall, someWait, finishes = "stalls", "may stall", "waits for a node", "finishes"
+const mayStall, someWait, finishes = "may stall", "waits for a node", "finishes"
 
 // in returns the nodes of a pool that something happened to.
 func (f foresight) in(pool rollout.Pool, kind stage.Kind) []string {
 	return slices.DeleteFunc(f.did(kind), func(name string) bool { return f.nodes.PoolOf(name) != pool.Name })
 }
 
-func steps(c simulation.Course, pool string) []simulation.Step {
-	return slices.DeleteFunc(slices.Clone(c.Steps), func(s simulation.Step) bool { return s.Pool != pool })
-}
-
-func countUpdated(steps []simulation.Step) int {
-	n := 0
-	for _, step := range steps {
-		if step.Updated {
-			n++
-		}
-	}
-	return n
+func steps(all []simulation.Step, pool string) []simulation.Step {
+	return slices.DeleteFunc(slices.Clone(all), func(s simulation.Step) bool { return s.Pool != pool })
 }
 
 // compareStep compares a step with what happened to that node. The pods that were there
@@ -260,15 +209,15 @@ func (f foresight) compareStep(step simulation.Step, pool rollout.Pool, taken bo
 func (f foresight) compareStall(node string) {
 	f.Helper()
 	pool := f.nodes.PoolOf(node)
-	i := slices.IndexFunc(f.result.Worst.Stalls, func(s simulation.Stall) bool { return s.Node == node })
+	i := slices.IndexFunc(f.result.Stalls, func(s simulation.Stall) bool { return s.Node == node })
 	if i < 0 && f.want == nil {
-		i = slices.IndexFunc(f.result.Worst.Stalls, func(s simulation.Stall) bool { return s.Pool == pool })
+		i = slices.IndexFunc(f.result.Stalls, func(s simulation.Stall) bool { return s.Pool == pool })
 	}
 	if i < 0 {
-		f.Errorf("%s stalls, and was not to: %s", node, f.result.Worst)
+		f.Errorf("%s stalls, and was not to: %q", node, f.result.Stalls)
 		return
 	}
-	stall := f.result.Worst.Stalls[i]
+	stall := f.result.Stalls[i]
 	for _, budget := range stall.Budgets {
 		if app := strings.TrimPrefix(budget, "app/"); !slices.Contains(f.blocking(), app) {
 			f.Errorf("%s stalls by %q, and was to by budget %s", node, f.blocking(), budget)

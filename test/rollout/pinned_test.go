@@ -74,12 +74,11 @@ func TestPinnedStalls(t *testing.T) {
 			told := tell(t, s.byDigest(t).pinningAll())
 			switch {
 			case s.asksAlways():
-				if len(told.rest.Stalled) == 0 || told.result.AllPinned {
-					t.Errorf("%q stall; no drain needs a registry, it says: %t", told.rest.Stalled, told.result.AllPinned)
+				if len(told.rest.Stalled) == 0 {
+					t.Error("nothing stalls")
 				}
-			case !told.rest.Finished(), !told.result.Finishes(), !told.result.AllPinned, told.asked > 0:
-				t.Errorf("%q stall, %q wait, and registries are asked %d times; the simulation finishes: %t, and says that no drain needs a registry: %t",
-					told.rest.Stalled, told.rest.Waiting, told.asked, told.result.Finishes(), told.result.AllPinned)
+			case !told.rest.Finished(), !told.result.Finishes(), told.asked > 0:
+				t.Errorf("%q stall, %q wait, and registries are asked %d times; the simulation finishes: %t", told.rest.Stalled, told.rest.Waiting, told.asked, told.result.Finishes())
 			}
 		})
 	}
@@ -94,8 +93,8 @@ func TestUnpinned(t *testing.T) {
 		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			if told := tell(t, s.byDigest(t)); len(told.rest.Stalled) == 0 || told.result.AllPinned || told.asked == 0 {
-				t.Errorf("%q stall, registries are asked %d times; no drain needs one, it says: %t", told.rest.Stalled, told.asked, told.result.AllPinned)
+			if told := tell(t, s.byDigest(t)); len(told.rest.Stalled) == 0 || told.asked == 0 {
+				t.Errorf("%q stall, registries are asked %d times", told.rest.Stalled, told.asked)
 			}
 		})
 	}

@@ -26,12 +26,12 @@ func TestSimulate(t *testing.T) {
 		args               []string
 		want               []string // parts of the report, in this order
 	}{
-		{"both courses", objects, change, []string{"--simulate"}, []string{
-			drains + ".\n", "Step by step, at worst:", "  1. node-a (pool worker) is drained and updated; ", "Stalled: node-", "Step by step, at best:", "  3. node-c (pool worker) is drained and updated; ", "All nodes are updated.",
+		{"at worst", objects, change, []string{"--simulate"}, []string{
+			drains + ".\n", "Step by step, at worst:", "  1. node-a (pool worker) is drained and updated; ", "Stalled: node-",
 		}},
 		{"only if asked for", objects, change, nil, []string{drains + ".\n", "Registries were asked"}},
-		{"what is not rerouted has to be pulled as well", elsewhere, change, []string{"--simulate"}, []string{drains + "; the other image that drains move could not be verified.\n", "Step by step, at worst:", "Stalled: node-", "Step by step, at best:"}},
-		{"one course, as there is no budget", strings.ReplaceAll(without("PodDisruptionBudget"), "quay.io/shop/cart", "registry.example.org/cart"), change, []string{"--simulate"}, []string{drains, "Step by step:", "All nodes are updated."}},
+		{"what is not rerouted has to be pulled as well", elsewhere, change, []string{"--simulate"}, []string{drains + "; the other image that drains move could not be verified.\n", "Step by step, at worst:", "Stalled: node-"}},
+		{"there is no budget", strings.ReplaceAll(without("PodDisruptionBudget"), "quay.io/shop/cart", "registry.example.org/cart"), change, []string{"--simulate"}, []string{drains, "Step by step, at worst:", "All nodes are updated."}},
 		{"no drain", objects, digests, []string{"--simulate"}, []string{"reloads CRI-O without a drain on 3 nodes", "Nothing was simulated: the change drains no node."}},
 		{"no nodes", without("Node"), change, []string{"--simulate"}, []string{"Nothing was simulated: the nodes are not known."}},
 		{"no pods", without("Pod") + deployment, change, []string{"--simulate"}, []string{drains + "; the drains were not simulated: ", "Nothing was simulated: pods or nodes could not be read."}},
@@ -65,7 +65,7 @@ func TestForecastDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := doc.Forecast
-	if f == nil || len(f.Pools) != 1 || f.Simulation == nil || f.Simulation.Worst.Finishes || !f.Simulation.Best.Finishes || f.Time != (v1alpha1.Span{MinSeconds: 900, MaxSeconds: 2700}) {
+	if f == nil || len(f.Pools) != 1 || f.Simulation == nil || f.Simulation.Finishes || len(f.Simulation.Stalls) == 0 || f.Time != (v1alpha1.Span{MinSeconds: 900, MaxSeconds: 2700}) {
 		t.Fatalf("got %+v: %s", f, stdout)
 	}
 	_, junit, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "1m", "-o", "junit")

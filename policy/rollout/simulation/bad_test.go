@@ -98,12 +98,12 @@ func TestBadInput(t *testing.T) {
 			}
 			got := Run(inputFor(c))
 			if got.Finishes() != tt.finishes {
-				t.Errorf("finishes: %t\n%s\n%s", got.Finishes(), lines(got.Worst.Stalls), lines(got.Worst.Steps))
+				t.Errorf("finishes: %t\n%s\n%s", got.Finishes(), lines(got.Stalls), lines(got.Steps))
 			}
 			if !got.Certain() {
 				t.Error("not certain")
 			}
-			for _, s := range got.Worst.Stalls {
+			for _, s := range got.Stalls {
 				if s.ByImage && !strings.Contains(string(tt.scene), "fails") {
 					t.Errorf("put down to an image: %s", s)
 				}
@@ -116,7 +116,7 @@ func TestBadInput(t *testing.T) {
 func TestUnread(t *testing.T) {
 	c := scene("pool worker\nnode w1 worker").cluster(t)
 	c.Unknown = []string{"pods"}
-	if got := Run(inputFor(c)); got.Certain() || got.Finishes() || len(got.Worst.Stalls) > 0 {
+	if got := Run(inputFor(c)); got.Certain() || got.Finishes() || len(got.Stalls) > 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -147,7 +147,7 @@ func TestStop(t *testing.T) {
 func TestDeterministic(t *testing.T) {
 	text := func(in Input) string {
 		got := Run(in)
-		return fmt.Sprintf("%s\n%s\n%s\n%s\n%s", lines(got.Worst.Steps), lines(got.Worst.Stalls), lines(got.Best.Steps), lines(got.Best.Stalls), lines(got.Obstacles))
+		return fmt.Sprintf("%s\n%s\n%s", lines(got.Steps), lines(got.Stalls), lines(got.Obstacles))
 	}
 	c := largeCluster(12, 10)
 	for i := range c.Pods {

@@ -65,8 +65,8 @@ func BenchmarkRun(b *testing.B) {
 			in := inputFor(largeCluster(size.nodes, size.pods/size.nodes))
 			b.ReportAllocs()
 			for b.Loop() {
-				if got := Run(in); len(got.Worst.Stalls) > 0 {
-					b.Fatalf("%d stalls: %s", len(got.Worst.Stalls), got.Worst)
+				if got := Run(in); len(got.Stalls) > 0 {
+					b.Fatalf("%d stalls: %s", len(got.Stalls), said(got))
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed())/float64(time.Microsecond)/float64(b.N*size.pods), "µs/pod")

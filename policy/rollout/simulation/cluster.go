@@ -33,8 +33,6 @@ type cluster struct {
 	// Results that are used more than once.
 	candidates  *eligibility
 	domainSizes map[domainKey][]float64
-	ends        map[endKey]bool
-	routes      map[*nodeSet][]int32
 	mobile      *mobileDemand
 	makers      rollout.Makers
 	sinceAsked  int
@@ -113,7 +111,7 @@ func newCluster(in Input) *cluster {
 	if in.Pull == nil {
 		in.Pull = func(string, string, string, bool) rollout.Pull { return rollout.PullUnknown }
 	}
-	w := &cluster{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}, ends: map[endKey]bool{}, routes: map[*nodeSet][]int32{}}
+	w := &cluster{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}}
 	w.addNodes()
 	w.addPools()
 	w.addPods()

@@ -1,23 +1,5 @@
 package simulation
 
-// Course is one way for a rollout to go.
-type Course struct {
-	// Steps are the nodes that MCO takes, in the order in which it takes them.
-	Steps []Step
-	// Stalls are where the rollout goes no further; it finishes if there are none. Those that
-	// Steps come to are first.
-	Stalls []Stall
-	// Undecided is set where Steps end before all nodes are done although there are no Stalls:
-	// other choices of the scheduler may lead further, and none was found that does.
-	Undecided bool
-	// Waiting are the nodes that MCO does not take until somebody has seen to them, or why it takes none
-	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step, and the rollout does not finish.
-	Waiting []string
-	// Assured says how many nodes of each pool are updated however the rollout goes; Steps may come
-	// further. Only Worst has it, and not where Result.Certain is false.
-	Assured []Assured
-}
-
 // Step is the update of one node.
 type Step struct {
 	Pool string

@@ -3,21 +3,17 @@
 //
 //	result := simulation.Run(simulation.Input{Cluster: cluster, Forecast: forecast, Pull: pull})
 //	if !result.Finishes() { // some choice of the scheduler may lead to a stall
-//		fmt.Println(result.Worst)
+//		fmt.Println(result.Stalls)
 //	}
 //
 // A drain waits for PodDisruptionBudgets, these wait for pods that are not ready, and those
 // may wait for an image that nodes cannot pull by their new route, or for a node that has a
 // place for them. Where the drain waits for ever, the rollout stalls.
 //
-// The course depends on which nodes the scheduler chooses. Two courses are shown:
-//   - Worst has a stall unless none is possible, whatever is chosen and in whatever order
-//     things happen. Its steps are played with choices that do harm. A stall that they do not come
-//     to, but that cannot be excluded, is marked (Stall.Possible). Worst may be darker than the worst
-//     that can happen. Its steps may come further than another course; how many nodes are updated in
-//     any course is Course.Assured.
-//   - Best has a stall only if nothing can avoid it. It may be brighter than the best that can
-//     happen.
+// The course depends on which nodes the scheduler chooses. The result has a stall unless none is possible,
+// whatever is chosen and in whatever order things happen. Its steps are played with choices that do harm, and may
+// come further than another course. A stall that they do not come to, but that cannot be excluded, is marked
+// (Stall.Possible). The result may be darker than the worst that can happen.
 //
 // # What is simulated
 //
@@ -28,7 +24,7 @@
 //
 // The eviction API and the disruption controller: see rollout.Budget. The scheduler: everything that
 // keeps a pod from a node, but for limits on volumes. Pods push out others of lower priority where
-// drains go; the proof of Worst assumes it nowhere else. The taint UpdateInProgress:PreferNoSchedule
+// drains go; the proof assumes it nowhere else. The taint UpdateInProgress:PreferNoSchedule
 // of nodes still to be updated is a preference, which the played steps follow. The kubelet: whether
 // images are there or can be pulled.
 //
@@ -36,12 +32,10 @@
 //
 // Neither people, nor autoscalers, nor a descheduler intervene. Pods end when they are evicted unless
 // they have finalizers, and start where their images are there. Those that are being deleted and have
-// finalizers or are past their time, or whose time is not known, do not end in the worst course; in the
-// best they have ended. A StatefulSet replaces an evicted pod when all pods of lower ordinals are
-// ready, unless it is known to make them in parallel; in the best course only one that is known not to.
-// A pod that is not ready, for reasons that are not known, is not ready later on either, in the worst
-// course; in the best it is at once. Nodes stay as they are, but for what MCO does; images stay on
-// them.
+// finalizers or are past their time, or whose time is not known, do not end. A StatefulSet replaces an evicted
+// pod when all pods of lower ordinals are ready, unless it is known to make them in parallel. A pod that is
+// not ready, for reasons that are not known, is not ready later on either. Nodes stay as they are, but for
+// what MCO does; images stay on them.
 //
 // The package is pure: everything comes in through Input.
 package simulation

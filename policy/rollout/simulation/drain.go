@@ -5,12 +5,10 @@ import (
 	"slices"
 )
 
-// run is a rollout under way: one course, by one way to choose nodes for pods.
+// run is a rollout under way, with a choice of nodes for pods that does harm.
 type run struct {
 	*placement
 	assumption
-	// pessimist chooses nodes where pods do not start.
-	pessimist bool
 	// held are the classes of pods that budgets may keep on a node for good.
 	held      map[*podClass]bool
 	state     []podState
@@ -47,41 +45,28 @@ type drain struct {
 	step int
 }
 
-func (w *cluster) newRun(v assumption, pessimist bool) *run {
+func (w *cluster) newRun(v assumption) *run {
 	r := &run{
-		placement: w.newPlacement(v), assumption: v, pessimist: pessimist,
+		placement: w.newPlacement(v), assumption: v,
 		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), unmade: make([]bool, len(w.pods)), more: newHoldings(),
 		updated: make([]bool, len(w.nodes)), ready: make([]int, len(w.budgets)), here: make([][]int32, len(w.nodes)),
 		pools: make([]poolRun, len(w.pools)), moves: make([]moveAt, len(w.pods)),
 	}
 	r.search = newSearch(r)
 	for i := range w.pods {
-		pod := int32(i)
+		pod, p := int32(i), &w.pods[i]
 		r.image[i] = -1
-		r.state[i] = r.initial(pod)
+		r.state[i] = p.state
 		r.count(pod, 1)
-		if r.state[i] == unscheduled {
-			r.unmade[i] = w.pods[i].Deleted
+		switch p.state {
+		case failing:
+			r.image[i] = r.fails(p.podClass, p.node, false, holdings{})
+		case unscheduled:
+			r.unmade[i] = p.Deleted
 			r.waiting = append(r.waiting, pod)
 		}
 	}
 	return r
-}
-
-// initial returns the state of a pod at the beginning. In the best course pods become ready unless
-// something known prevents it.
-func (r *run) initial(pod int32) podState {
-	p := &r.w.pods[pod]
-	switch {
-	case p.state == failing:
-		r.image[pod] = r.fails(p.podClass, p.node, false, holdings{})
-		if r.hopeful && r.image[pod] < 0 {
-			return healthy
-		}
-	case r.hopeful && p.state == unready:
-		return healthy
-	}
-	return p.state
 }
 
 func (r *run) count(pod int32, by int) {
@@ -271,7 +256,7 @@ func (r *run) choose(pod int32) int32 {
 		return noNode
 	}
 	r.unmade[pod] = false
-	if p.podClass.waits() && !r.hopeful {
+	if p.podClass.waits() {
 		return noNode
 	}
 	n := r.search.find(p.podClass)
@@ -308,7 +293,7 @@ func (r *run) try(pod int32) {
 		r.become(pod, failing)
 		return
 	}
-	if !r.hopeful && r.w.pods[pod].state == unready && r.w.pods[pod].node != lostNode {
+	if r.w.pods[pod].state == unready && r.w.pods[pod].node != lostNode {
 		r.become(pod, unready) // as it was before
 		return
 	}

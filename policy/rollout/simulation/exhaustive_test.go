@@ -602,24 +602,13 @@ func (m *model) isEven(s situation, p, n int) bool {
 	return true
 }
 
-// explore returns whether some and whether all courses end in a stall, and how many nodes of each pool are
-// updated where it is the fewest; false for too many.
-func (m *model) explore(limit int) (some, all bool, fewest map[string]int, ok bool) {
-	all, fewest = true, map[string]int{}
-	for _, p := range m.pools {
-		fewest[p.name] = len(m.nodes)
-	}
+// explore reports whether any course ends in a stall; ok is false for too many.
+func (m *model) explore(limit int) (stalls, ok bool) {
 	first := m.start()
 	seen := map[situation]bool{first: true}
 	for queue := []situation{first}; len(queue) > 0; queue = queue[1:] {
 		next, sure := m.next(queue[0])
-		if sure == 0 {
-			stuck := strings.ContainsAny(queue[0].phase, string([]byte{waits, drains}))
-			some, all = some || stuck, all && stuck
-			for i, p := range m.pools {
-				fewest[p.name] = min(fewest[p.name], m.updated(queue[0], i))
-			}
-		}
+		stalls = stalls || sure == 0 && strings.ContainsAny(queue[0].phase, string([]byte{waits, drains}))
 		for _, s := range next {
 			if !seen[s] {
 				seen[s] = true
@@ -627,17 +616,10 @@ func (m *model) explore(limit int) (some, all bool, fewest map[string]int, ok bo
 			}
 		}
 		if len(seen) > limit {
-			return false, false, nil, false
+			return false, false
 		}
 	}
-	return some, all, fewest, true
-}
-
-func (m *model) updated(s situation, pool int) (count int) {
-	for n := range m.nodes {
-		count += b2i(m.pool[n] == pool && s.phase[n] == isUpdated)
-	}
-	return count
+	return stalls, true
 }
 
 // randomScene draws a small cluster, or one with up to so many nodes and pods more.
@@ -713,9 +695,8 @@ func randomScene(r *rand.Rand, more int) scene {
 	return scene(b.String())
 }
 
-// TestGuarantee holds both courses against all that can happen in small clusters: if the worst
-// has no stall, no sequence of events has; if the best has one, all of them have; and none updates fewer
-// nodes of a pool than are assured.
+// TestGuarantee holds the result against all that can happen in small clusters: if it has no stall, no sequence of events
+// has; and if its steps come to one, some sequence does.
 func TestGuarantee(t *testing.T) {
 	clusters := campaign.Times(300, 3000)
 	const limit = 40000
@@ -723,57 +704,26 @@ func TestGuarantee(t *testing.T) {
 	for seed := range clusters {
 		s := randomScene(rand.New(rand.NewSource(int64(seed))), b2i(seed%10 == 0))
 		in := s.input(t)
-		some, all, fewest, ok := newModel(in).explore(limit)
+		some, ok := newModel(in).explore(limit)
 		if !ok {
 			counts["too large"]++
 			continue
 		}
 		got := Run(in)
-		worst, best := len(got.Worst.Stalls) > 0, len(got.Best.Stalls) > 0
+		worst := len(got.Stalls) > 0
 		if some && !worst {
-			t.Errorf("seed %d: a course stalls, the worst does not\n%s\n%s", seed, s, lines(got.Worst.Steps))
+			t.Errorf("seed %d: a course stalls, and none was found\n%s\n%s", seed, s, lines(got.Steps))
 		}
-		if best && !all {
-			t.Errorf("seed %d: a course finishes, the best stalls: %s\n%s\n%s", seed, got.Best, s, lines(got.Best.Steps))
+		if played := slices.ContainsFunc(got.Stalls, func(s Stall) bool { return !s.Possible }); played && !some {
+			t.Errorf("seed %d: no course stalls, and one was played that does: %s\n%s\n%s", seed, said(got), s, lines(got.Steps))
 		}
-		if played := slices.ContainsFunc(got.Worst.Stalls, func(s Stall) bool { return !s.Possible }); played && !some {
-			t.Errorf("seed %d: no course stalls, and one was played that does: %s\n%s\n%s", seed, got.Worst, s, lines(got.Worst.Steps))
-		}
-		if played := !best && !got.Best.Undecided; played && all {
-			t.Errorf("seed %d: all courses stall, and one was played that does not\n%s\n%s", seed, s, lines(got.Best.Steps))
-		}
-		for _, p := range in.Forecast.Pools {
-			takes := p.Part == rollout.Takes && slices.ContainsFunc(p.Nodes, func(n rollout.Node) bool { return !n.IsSkipped() })
-			if takes != slices.ContainsFunc(got.Worst.Assured, func(a Assured) bool { return a.Pool == p.Name }) {
-				t.Errorf("seed %d: of pool %s: %s\n%s", seed, p.Name, lines(got.Worst.Assured), s)
-			}
-		}
-		for _, sure := range got.Worst.Assured {
-			few := fewest[sure.Pool]
-			if sure.Updated > few || !worst && sure.Updated < sure.Of {
-				t.Errorf("seed %d: a course updates %d nodes, and in any case %s\n%s\n%s", seed, few, sure, s, lines(got.Worst.Steps))
-			}
-			if few < sure.Of {
-				counts["pools that may stall"]++
-				counts["assured too few"] += b2i(sure.Updated < few)
-			}
-		}
-		counts[fmt.Sprintf("some=%t all=%t", some, all)]++
+		counts[fmt.Sprintf("some=%t", some)]++
 		if worst && !some {
-			counts["worst too dark"]++
-		}
-		if all && !best {
-			counts["best too bright"]++
+			counts["too dark"]++
 		}
 	}
 	t.Log(counts)
-	if sure := counts["some=false all=false"]; counts["worst too dark"] > sure/2 {
-		t.Errorf("the worst course stalls in %d of %d clusters where nothing does", counts["worst too dark"], sure)
-	}
-	if stalls := counts["pools that may stall"]; counts["assured too few"] > stalls/5 {
-		t.Errorf("more nodes are updated than assured in %d of %d pools that may stall", counts["assured too few"], stalls)
-	}
-	if bad := counts["some=true all=true"]; counts["best too bright"] > bad/2 {
-		t.Errorf("the best course finishes in %d of %d clusters where nothing does", counts["best too bright"], bad)
+	if sure := counts["some=false"]; counts["too dark"] > sure/2 {
+		t.Errorf("a stall was found in %d of %d clusters where nothing stalls", counts["too dark"], sure)
 	}
 }

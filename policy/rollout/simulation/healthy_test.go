@@ -32,7 +32,7 @@ func TestHealthyUse(t *testing.T) {
 				c.Budgets = append(c.Budgets, makeBudget(fmt.Sprintf("%s app=%s max=1", app, app)))
 			}
 			if got := Run(inputFor(c)); !got.Finishes() {
-				t.Errorf("%d stalls: %s", len(got.Worst.Stalls), got.Worst)
+				t.Errorf("%d stalls: %s", len(got.Stalls), said(got))
 			}
 		})
 	}
@@ -54,14 +54,14 @@ func TestGuards(t *testing.T) {
 	}}
 	got := Run(inputFor(in))
 	if !got.Finishes() {
-		t.Errorf("%s\n%s", got.Worst, lines(got.Worst.Steps))
+		t.Errorf("%s\n%s", said(got), lines(got.Steps))
 	}
 	if len(got.Obstacles) > 0 {
 		t.Errorf("obstacles: %s", lines(got.Obstacles))
 	}
 	in.Nodes[1].Labels[corev1.LabelOSStable] = "windows" // not in the pool any more
 	if got := Run(inputFor(in)); !got.Finishes() {
-		t.Errorf("with a node outside the pool: %s", got.Worst)
+		t.Errorf("with a node outside the pool: %s", said(got))
 	}
 }
 
@@ -79,11 +79,11 @@ func TestCrowded(t *testing.T) {
 		node i2 infra label=kind:infra
 		ReplicaSet w1,w2,w3,w4 web apart on=kind:infra image=works
 		budget web app=web max=1`).input(t)
-	if some, _, _, ok := newModel(in).explore(100000); !ok || !some {
+	if some, ok := newModel(in).explore(100000); !ok || !some {
 		t.Fatalf("a course stalls: %t, explored: %t", some, ok)
 	}
-	if got := Run(in); len(got.Worst.Stalls) == 0 {
-		t.Errorf("no stall\n%s", lines(got.Worst.Steps))
+	if got := Run(in); len(got.Stalls) == 0 {
+		t.Errorf("no stall\n%s", lines(got.Steps))
 	}
 	w := newCluster(in)
 	if found := w.blockedBudgets(assumption{im: w.images}); len(found) != 1 {

@@ -50,12 +50,8 @@ type images struct {
 	templates map[ownerKey][]imagePull
 	// shared says of images that pods with different credentials use them.
 	shared []bool
-	// cut says of nodes that they name only the largest of their images.
-	cut []bool
 	// verifies says of nodes whether their kubelets verify credentials for images that are there.
 	verifies []bool
-	// nodes are those that have an image, known once it was asked for.
-	nodes map[int32][]int32
 	// answers are those of Input.Pull, by image, pool and time.
 	answers map[pullKey]rollout.Pull
 }
@@ -111,23 +107,6 @@ func (im *images) pins(p imagePull, n int32) bool {
 	return im.pinned[heldKey(p.image, n)] && !im.ownPolicy[p.namespace]
 }
 
-// spares reports whether a pod surely starts on a node without a question to a registry, as a PinnedImageSet holds the image. Where
-// kubelets verify credentials, one may have pulled the image with those of a former pod before it was pinned: a pod
-// that brings some has to have run there. Pods that bring none count only if they are there today.
-func (im *images) spares(p imagePull, n int32) bool {
-	if !im.pins(p, n) || p.policy == corev1.PullAlways {
-		return false
-	}
-	if !im.verifies[n] || p.with == (credential{}) {
-		return true
-	}
-	key := heldKey(p.image, n)
-	if im.shared[p.image] {
-		return im.held.with[heldWith{key, p.with}]
-	}
-	return im.held.held[key]
-}
-
 // replacement returns what may have to be on a node for the pod that its controller makes instead of p.
 func (im *images) replacement(p *pod) []imagePull {
 	return slices.Concat(p.podClass.pulls, im.templates[ownerKey{p.Namespace, p.Owner}])
@@ -140,13 +119,9 @@ func verifiesCredentials(node *corev1.Node) bool {
 	return err == nil && v.AtLeast(version.MajorMinor(1, 35))
 }
 
-// listedImages is how many images a node names in its status, unless nodeStatusMaxImages of
-// its KubeletConfiguration says otherwise; the smaller ones are missing.
-const listedImages = 50
-
 func (w *cluster) addImages() {
 	im := &images{
-		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, pinned: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), verifies: make([]bool, len(w.nodes)),
+		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, pinned: map[uint64]bool{}, verifies: make([]bool, len(w.nodes)),
 		answers: map[pullKey]rollout.Pull{}, templates: map[ownerKey][]imagePull{},
 	}
 	w.images = im
@@ -210,7 +185,6 @@ func (im *images) addPulls() {
 // addListed enters what node n lists.
 func (im *images) addListed(n int32) {
 	node := im.w.nodes[n]
-	im.cut[n] = len(node.Status.Images) >= listedImages
 	im.verifies[n] = verifiesCredentials(node.Node)
 	for _, image := range node.Status.Images {
 		for _, name := range image.Names {
@@ -246,19 +220,6 @@ func (im *images) pin(held map[string][]string) {
 	}
 }
 
-// holders returns the nodes that have an image before the rollout, in any order.
-func (im *images) holders(image int32) []int32 {
-	if im.nodes == nil {
-		im.nodes = map[int32][]int32{}
-		for _, keys := range []map[uint64]bool{im.held.held, im.listed, im.pinned} {
-			for key := range keys {
-				im.nodes[int32(key>>32)] = append(im.nodes[int32(key>>32)], int32(key&(1<<32-1))) //nolint:gosec // as heldKey made it
-			}
-		}
-	}
-	return im.nodes[image]
-}
-
 func (im *images) hold(name string, n int32) {
 	if id, ok := im.ids[name]; ok {
 		im.listed[heldKey(id, n)] = true
@@ -282,8 +243,8 @@ func (im *images) pull(p imagePull, pool int, updated bool) rollout.Pull {
 // assumption decides how unknowns count.
 type assumption struct {
 	im *images
-	// hopeful assumes the best; works assumes that every pull works.
-	hopeful, works bool
+	// works assumes that every pull works.
+	works bool
 	// sure assumes the worst only of pods that are known not to end or not to be made again.
 	sure bool
 }
@@ -306,7 +267,7 @@ func (v assumption) starts(p imagePull, n int32, updated bool, more holdings) bo
 		return true
 	}
 	here := func() bool {
-		return v.im.has(v.im.held, p, n) || v.im.has(more, p, n) || v.hopeful && (v.im.cut[n] || v.im.listed[heldKey(p.image, n)] || v.im.pinned[heldKey(p.image, n)])
+		return v.im.has(v.im.held, p, n) || v.im.has(more, p, n)
 	}
 	switch p.policy {
 	case corev1.PullAlways:
@@ -319,14 +280,7 @@ func (v assumption) starts(p imagePull, n int32, updated bool, more holdings) bo
 }
 
 func (v assumption) pulls(p imagePull, n int32, updated bool) bool {
-	switch v.im.pull(p, v.im.w.nodes[n].pool, updated) {
-	case rollout.PullWorks:
-		return true
-	case rollout.PullFails:
-		return false
-	default:
-		return v.hopeful
-	}
+	return v.im.pull(p, v.im.w.nodes[n].pool, updated) == rollout.PullWorks
 }
 
 // anywhereFails reports whether there is a pool and a route by which the image cannot be
@@ -340,8 +294,7 @@ func (v assumption) anywhereFails(p imagePull) bool {
 	}
 	for pool := -1; pool < len(v.im.w.pools); pool++ {
 		for _, updated := range []bool{false, true} {
-			answer := v.im.pull(p, pool, updated)
-			if answer == rollout.PullFails || answer == rollout.PullUnknown && !v.hopeful {
+			if v.im.pull(p, pool, updated) != rollout.PullWorks {
 				return true
 			}
 		}

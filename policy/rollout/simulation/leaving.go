@@ -78,7 +78,7 @@ func (w *cluster) leavers() bool {
 func (v assumption) keeps(l leaving) bool { return v.counts(l.sure) }
 
 // counts reports whether something that keeps pods from being made again does.
-func (v assumption) counts(sure bool) bool { return !v.hopeful && (sure || !v.sure) }
+func (v assumption) counts(sure bool) bool { return sure || !v.sure }
 
 // enter puts the pods that are leaving where they are.
 func (p *placement) enter(v assumption) {

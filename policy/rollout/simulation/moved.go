@@ -65,35 +65,6 @@ func (w *cluster) moved() []Moved {
 	return all
 }
 
-// allPinned reports whether PinnedImageSets hold every image of the pods that drains evict, and of those made instead, on each node
-// that these may go to; false if there are none of such pods.
-func (w *cluster) allPinned() bool {
-	type kind struct {
-		*podClass
-		ownerKey // of pods whose controller may make others
-	}
-	known := map[kind]bool{}
-	for i := range w.pods {
-		p := &w.pods[i]
-		of := kind{podClass: p.podClass}
-		if owner := (ownerKey{p.Namespace, p.Owner}); w.images.templates[owner] != nil {
-			of.ownerKey = owner
-		}
-		if p.stays || p.node < 0 || p.isNeverReplaced() || !w.nodes[p.node].drained || known[of] {
-			continue
-		}
-		known[of] = true
-		for _, pull := range w.images.replacement(p) {
-			for _, n := range p.podClass.eligible.list {
-				if w.ask(1); !w.images.spares(pull, n) {
-					return false
-				}
-			}
-		}
-	}
-	return len(known) > 0
-}
-
 // notPulled stands for no node; -1 is the pool of nodes that are in none.
 const notPulled = -2
 

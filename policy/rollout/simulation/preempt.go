@@ -43,7 +43,7 @@ func (r *run) victims(s *podClass, n int32) []int32 {
 	var all []int32
 	for _, pod := range slices.Concat(r.w.nodes[n].pods, r.here[n]) {
 		p := &r.w.pods[pod]
-		if r.node[pod] == n && r.isEvicted(pod) && !p.IsBare() && p.podClass.spec.Priority < s.spec.Priority && (r.hopeful || p.Finalizers == "") && !slices.Contains(all, pod) {
+		if r.node[pod] == n && r.isEvicted(pod) && !p.IsBare() && p.podClass.spec.Priority < s.spec.Priority && p.Finalizers == "" && !slices.Contains(all, pod) {
 			all = append(all, pod)
 		}
 	}

@@ -70,10 +70,9 @@ func (s *search) settle(n int32) {
 	s.freed = append(s.freed, n)
 }
 
-// find returns the node that is preferred among those where a pod can go. A pessimist takes
-// one where it does not start, if there is one, and otherwise, for a pod that a budget may hold, the
-// one that is drained next; everybody else one where it starts. It does not look at all of many nodes
-// for that.
+// find returns the node that does most harm among those where a pod can go: one where it does not start, if
+// there is one, and otherwise, for a pod that a budget may hold, the one that is drained next. It does not
+// look at all of many nodes for that.
 func (s *search) find(of *podClass) int32 {
 	c := s.of(of.eligible)
 	need := s.needOf(of)
@@ -116,17 +115,12 @@ func (s *podClass) plain() bool {
 }
 
 func (s *search) findIn(c *candidates, of *podClass) int32 {
-	if s.r.pessimist && s.mayFail(of) {
+	if s.mayFail(of) {
 		if n := s.first(c, of, func(n int32) bool { return !s.starts(of, n) }); n >= 0 {
 			return n
 		}
 	}
-	if !s.r.pessimist {
-		if n := s.first(c, of, func(n int32) bool { return s.starts(of, n) }); n >= 0 {
-			return n
-		}
-	}
-	if s.r.pessimist && s.r.held[of] {
+	if s.r.held[of] {
 		if n := s.soonest(c, of); n >= 0 {
 			return n
 		}

@@ -113,34 +113,6 @@ func (m Move) String() string {
 	}
 }
 
-// String returns the course in one line.
-func (c Course) String() string {
-	switch {
-	case len(c.Stalls) == 1:
-		return c.Stalls[0].String()
-	case len(c.Stalls) > 1:
-		return fmt.Sprintf("%s; and %s more", c.Stalls[0], text.Count(len(c.Stalls)-1, "stall"))
-	case c.Undecided:
-		return "may finish, depending on where pods go"
-	case len(c.Waiting) > 0:
-		return "cannot finish: " + text.Names(c.Waiting, namesShown)
-	default:
-		return "finishes"
-	}
-}
-
-// String returns it as a clause: "pool worker updates at least 2 of 5 nodes".
-func (a Assured) String() string {
-	switch a.Updated {
-	case 0:
-		return fmt.Sprintf("pool %s may update none of its nodes", a.Pool)
-	case a.Of:
-		return fmt.Sprintf("pool %s updates all of its nodes", a.Pool)
-	default:
-		return fmt.Sprintf("pool %s updates at least %s of %s nodes", a.Pool, text.Number(a.Updated), text.Number(a.Of))
-	}
-}
-
 // reasons names what keeps a pod from all nodes.
 func reasons(why []obstruction) string {
 	var names []string

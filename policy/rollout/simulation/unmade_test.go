@@ -37,7 +37,7 @@ func TestUnmade(t *testing.T) {
 		if tt.reason == "all ready, and the first is not there" || tt.reason == "the first has another number" {
 			in.Cluster.Budgets[0].Spec.MaxUnavailable.IntVal = 1
 		}
-		got := Run(in).Worst
+		got := Run(in)
 		if tt.want == "" && len(got.Stalls) == 0 || tt.want != "" && got.String() != tt.want {
 			t.Errorf("%s: got %s", tt.reason, got)
 		}

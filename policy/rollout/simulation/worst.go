@@ -5,29 +5,29 @@ import (
 	"sync"
 )
 
-// worst returns the worst course, with what cannot be excluded.
-func (w *cluster) worst() Course {
+// worst plays the rollout with choices of the scheduler that do harm, and returns its steps and its stalls, with those that
+// cannot be excluded.
+func (w *cluster) worst() ([]Step, []Stall) {
 	v := assumption{im: w.images}
 	blockedBudgets := w.blockedBudgets(v)
-	r := w.newRun(v, true)
+	r := w.newRun(v)
 	r.held = w.held(blockedBudgets)
 	stuck := r.play()
-	course := Course{Steps: r.steps, Stalls: r.stalls(stuck)}
+	stalls := r.stalls(stuck)
 	told := map[int]bool{}
-	for _, s := range course.Stalls {
+	for _, s := range stalls {
 		told[s.budget] = true
 	}
 	for _, found := range blockedBudgets {
 		if !told[found.budget.id] {
 			told[found.budget.id] = true
-			course.Stalls = append(course.Stalls, w.possible(found))
+			stalls = append(stalls, w.possible(found))
 		}
 	}
-	if len(course.Stalls) > 0 {
-		w.attribute(course.Stalls, blockedBudgets)
+	if len(stalls) > 0 {
+		w.attribute(stalls, blockedBudgets)
 	}
-	course.Assured = w.assured(blockedBudgets)
-	return course
+	return r.steps, stalls
 }
 
 // held returns the classes of pods that have one of the blocked budgets.
@@ -50,7 +50,7 @@ func (w *cluster) attribute(stalls []Stall, blockedBudgets []blockedBudget) {
 	}
 	v := assumption{im: w.images, works: true, sure: true}
 	without := byBudget(w.blockedBudgets(v))
-	r := w.newRun(v, true)
+	r := w.newRun(v)
 	drains := map[int]bool{}
 	for _, s := range r.stalls(r.play()) {
 		drains[s.budget] = true
@@ -214,7 +214,7 @@ func (r *run) missing(i int32) Missing {
 
 // whyUnplaced says what keeps a pod from the nodes that it is eligible for.
 func (r *run) whyUnplaced(s *podClass) string {
-	if s.waits() && !r.hopeful {
+	if s.waits() {
 		return "waits for its scheduling gates to be lifted, or has a scheduler of its own"
 	}
 	var why []obstruction
