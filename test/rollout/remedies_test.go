@@ -124,19 +124,19 @@ var stallings = []stalling{
 			{broken: broken{pool: "lacks", nodes: 3, apps: []app{shop("lacks").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "lacks:v1 does not have it"}, serves: []string{sources + "/lacks:v1"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "moved", nodes: 3, apps: []app{shop("moved").atHost(moved).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "moved:v1 does not have it"}, serves: []string{moved + "/app/moved:v1"}, foreseen: mayStall, rounds: 2},
 			{broken: broken{pool: "away", nodes: 3, apps: []app{shop("away").atHost(away).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "away:v1 is out of reach"}, first: 2, foreseen: mayStall, rounds: 1},
-			{broken: broken{pool: "apart", nodes: 3, apps: []app{shop("apart").times(3).apartFromEachOther().withBudget("minAvailable: 3")}, prepare: oneMore("apart"), cause: status.CausePodNotPlaced, link: "it may not be beside pod apart/apart-"}, foreseen: mayStall, rounds: 1},
-			{broken: broken{pool: "ports", nodes: 3, apps: []app{shop("ports").times(3).onPorts(8443).withBudget("minAvailable: 3")}, prepare: oneMore("ports"), cause: status.CausePodNotPlaced, link: "has port 8443 there"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "apart", nodes: 3, apps: []app{shop("apart").times(3).apartFromEachOther().withBudget("minAvailable: 3")}, prepare: oneMore("apart"), cause: status.CausePodNotPlaced, link: "didn't match pod anti-affinity rules"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "ports", nodes: 3, apps: []app{shop("ports").times(3).onPorts(8443).withBudget("minAvailable: 3")}, prepare: oneMore("ports"), cause: status.CausePodNotPlaced, link: "didn't have free ports for the requested pod ports"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "beside", nodes: 3, apps: []app{shop("beside").withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
 				s.stage.Apply(ctx, strings.ReplaceAll(shop("beside").with("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {matchLabels: {app: leader}}, topologyKey: kubernetes.io/hostname}]}}").withBudget("minAvailable: 2").manifest(), "namespace: app", "namespace: beside"))
 				s.await(ctx, "a pod that has no place", func(p *corev1.Pod) bool {
 					return p.Namespace == "beside" && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0
 				})
-			}, cause: status.CausePodNotPlaced, link: "no pod is there that it has to be beside"}, foreseen: mayStall, rounds: 1},
+			}, cause: status.CausePodNotPlaced, link: "didn't match pod affinity rules"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "cpus", nodes: 3, apps: []app{shop("cpus").times(3).asking(6).withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
 				keep("cpus")(ctx, s)
 				s.shell.run(ctx, "kubectl -n cpus delete pod --wait=false $(kubectl -n cpus get pod --field-selector spec.nodeName=cpus-3 -o name | cut -d/ -f2)")
 				s.shell.run(ctx, `for p in $(kubectl -n cpus get pod --field-selector spec.nodeName!=cpus-3 -o name); do kubectl -n cpus patch "$p" --type=merge -p '{"metadata":{"finalizers":null}}'; done`)
-			}, cause: status.CausePodNotPlaced, link: "which is being deleted and has not ended, holds 6"}, foreseen: mayStall, rounds: 2},
+			}, cause: status.CausePodNotPlaced, link: "is being deleted and has not ended: it keeps its place"}, foreseen: mayStall, rounds: 2},
 			{broken: broken{pool: "sick", nodes: 3, apps: []app{shop("sick").apartFromEachOther()}, prepare: func(_ context.Context, s *scene) { s.nodes.Sicken("sick-1") }, cause: status.CausePodNotReady, link: "on sick-1 is not ready"}, foreseen: finishes, rounds: 1},
 			{broken: broken{pool: "kept", nodes: 3, apps: []app{shop("kept").times(1).withBudget("")}, prepare: func(ctx context.Context, s *scene) {
 				keep("kept")(ctx, s)

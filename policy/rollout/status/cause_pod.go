@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -140,8 +142,7 @@ func (d *diagnosis) unplaced(p *rollout.Pod) explanation {
 		w.because(fmt.Sprintf("node %s is cordoned, and not for an update", n))
 		w.remedies = append(w.remedies, act("oc adm uncordon "+arg(n), "lets pods go there again; ask who cordoned it"))
 	}
-	if p.Spec != nil && !p.Spec.Gated && d.placings < maxPlacings {
-		d.placings++
+	if p.Spec != nil && !p.Spec.Gated {
 		d.kept(&w, p)
 	}
 	if strings.Contains(p.Detail, "Insufficient") {
@@ -153,35 +154,28 @@ func (d *diagnosis) unplaced(p *rollout.Pod) explanation {
 	return w
 }
 
-// maxPlacings limits for how many pods it is determined what keeps them from each node.
-const maxPlacings = 60
-
-// kept says what keeps a pod from the nodes that it may run on, and that it fits only where a drain is
-// under way.
+// kept says that a pod may run on no node, or only where a drain is under way, and which pods there do not end.
 func (d *diagnosis) kept(w *explanation, p *rollout.Pod) {
-	placing := d.placing(p)
-	if len(placing.eligible) == 0 && len(d.Cluster.Nodes) > 0 {
+	eligible := d.eligible(p)
+	if len(eligible) == 0 && len(d.Cluster.Nodes) > 0 {
 		w.because("there is no node that its selectors, affinity, tolerations and volumes allow")
 	}
-	var drained, held []string
-	free := false
-	for _, n := range placing.eligible {
-		o := placing.obstacle(n)
-		switch {
-		case o.why != "":
-			held = append(held, fmt.Sprintf("on node %s %s", n.Name, o.why))
-			if o.holder != nil && o.holder.Deleted && d.holdsUp(o.holder) && len(held) <= shown {
-				w.remedies = append(w.remedies, ending(o.holder))
-			}
-		case isBeingDrained(n):
+	var drained []string
+	held := 0
+	for _, n := range eligible {
+		if isBeingDrained(n) {
 			drained = append(drained, n.Name)
-		case !n.Spec.Unschedulable:
-			free = true
+		}
+		for _, other := range d.on[n.Name] {
+			if other.Deleted && !other.Ended && held < explained && d.holdsUp(other) {
+				held++
+				w.because(fmt.Sprintf("pod %s on %s is being deleted and has not ended: it keeps its place", other.FullName(), n.Name))
+				w.remedies = append(w.remedies, ending(other))
+			}
 		}
 	}
-	w.because(text.First(held, explained, "node")...)
-	if len(drained) > 0 && !free {
-		w.because(fmt.Sprintf("it fits only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
+	if len(drained) > 0 && !slices.ContainsFunc(eligible, func(n *corev1.Node) bool { return !n.Spec.Unschedulable }) {
+		w.because(fmt.Sprintf("it may run only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
 	}
 }
 
@@ -212,14 +206,9 @@ func undo(p *rollout.Pod, why string) Remedy {
 // cordonedByOthers returns nodes that a pod may run on, and that are cordoned for another reason
 // than an update.
 func (d *diagnosis) cordonedByOthers(p *rollout.Pod) []string {
-	required := cmp.Or(p.Spec, &rollout.PodSpec{}).RequiredNodes()
 	var names []string
-	for _, n := range d.Cluster.Nodes {
-		r := rollout.ReportOf(n)
-		if !n.Spec.Unschedulable || !r.Done || r.AskedToDrain() || len(names) == shown {
-			continue
-		}
-		if fits, err := required.Match(n); fits && err == nil {
+	for _, n := range d.eligible(p) {
+		if r := rollout.ReportOf(n); n.Spec.Unschedulable && r.Done && !r.AskedToDrain() && len(names) < shown {
 			names = append(names, n.Name)
 		}
 	}

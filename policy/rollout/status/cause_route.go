@@ -55,20 +55,14 @@ func (l landing) all() []string { return slices.Concat(l.works, l.fails, l.unkno
 // isSafe reports whether the image can be pulled wherever the pod may go.
 func (l landing) isSafe() bool { return len(l.works) > 0 && len(l.fails)+len(l.unknown) == 0 }
 
-// landing looks at the nodes that have a place for a pod. The scheduler avoids those that wait for the
+// landing looks at the nodes that a pod may run on. The scheduler avoids those that wait for the
 // update if there are others, by the taint that MCO gives them (UpdateInProgress). Without an image it is
 // not asked whether it can be pulled.
 func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
-	if d.placings >= maxPlacings || p.Spec == nil {
-		return landing{}
-	}
-	d.placings++
-	placing := d.placing(p)
 	var nodes, avoided []*corev1.Node
-	for _, n := range placing.eligible {
-		r := rollout.ReportOf(n)
+	for _, n := range d.eligible(p) {
 		switch {
-		case n.Spec.Unschedulable, r.IsDraining(), placing.obstacle(n).why != "":
+		case n.Spec.Unschedulable, rollout.ReportOf(n).IsDraining():
 		case slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }):
 			avoided = append(avoided, n)
 		default:

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -14,7 +16,7 @@ import (
 // Set is the mirror configuration in force.
 func Diagnose(in Input, set mirrors.Set) Diagnosis {
 	s, notes := of(in)
-	d := diagnosis{Input: in, set: set, budgets: newBudgets(in.Cluster.Budgets), makers: rollout.NewMakers(in.Cluster.Controllers), refusals: map[string]int{}}
+	d := diagnosis{Input: in, set: set, budgets: newBudgets(in.Cluster.Budgets), makers: rollout.NewMakers(in.Cluster.Controllers), refusals: map[string]int{}, allowed: map[podKind][]*corev1.Node{}}
 	d.lookup = newLookup(&d.Input)
 	d.HoldUps = []HoldUp{}
 	d.sort(notes)
@@ -42,9 +44,9 @@ type diagnosis struct {
 	pools      []Pool
 	budgets    budgets
 	makers     rollout.Makers
-	refusals   map[string]int // the hold-ups about budgets
-	began      time.Time      // when the drain began that is looked at, the zero Time if that is not known
-	placings   int            // how many pods were placed to explain why they are not
+	refusals   map[string]int             // the hold-ups about budgets
+	began      time.Time                  // when the drain began that is looked at, the zero Time if that is not known
+	allowed    map[podKind][]*corev1.Node // eligible
 }
 
 // sort tells what may hide a hold-up from what does not.
