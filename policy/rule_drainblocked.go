@@ -46,9 +46,6 @@ func obstacleLines(obstacles []simulation.Obstacle) (lines []string, told map[st
 	var keys []string
 	told = map[string]bool{}
 	for _, o := range obstacles {
-		if isHarmless(o) {
-			continue
-		}
 		for _, b := range o.Budgets {
 			told[b] = true
 		}
@@ -74,12 +71,6 @@ func obstacleLines(obstacles []simulation.Obstacle) (lines []string, told map[st
 
 // simulate is what shows more of a rollout than a finding.
 const simulate = "mirrorset-guard check -f FILE --simulate shows each step, and what would help"
-
-// isHarmless reports whether a drain gets past an obstacle by itself; only the simulation shows it. A pod
-// that fits one node only is evicted all the same, unless a budget holds it.
-func isHarmless(o simulation.Obstacle) bool {
-	return o.Kind == simulation.OneByOne || o.Kind == simulation.NotReplaced || o.Kind == simulation.CannotMove && len(o.Budgets) == 0
-}
 
 // maxObstacles is how many lines a finding has.
 const maxObstacles = 6

@@ -145,7 +145,7 @@ type Missing struct {
 
 // An Obstacle is a hindrance that drains meet with any change that drains nodes.
 type Obstacle struct {
-	// Kind is "more than one budget", "no eviction", "one by one", "cannot move" or "not replaced".
+	// Kind is "more than one budget", "no eviction" or "cannot move".
 	Kind string `json:"kind"`
 	// Budgets are those that it is about ("namespace/name"), if any.
 	Budgets []string `json:"budgets,omitempty"`

@@ -116,13 +116,8 @@ func (b Budget) selectsLike(labels map[string]string) bool {
 // SparesUnready reports whether unready pods are evicted even if b allows no disruption, where
 // healthy pods are healthy and desired have to be.
 func (b Budget) SparesUnready(healthy, desired int) bool {
-	return b.AlwaysSparesUnready() || healthy >= desired && desired > 0
-}
-
-// AlwaysSparesUnready reports whether that does not depend on other pods.
-func (b Budget) AlwaysSparesUnready() bool {
 	p := b.Spec.UnhealthyPodEvictionPolicy
-	return p != nil && *p == policyv1.AlwaysAllow
+	return p != nil && *p == policyv1.AlwaysAllow || healthy >= desired && desired > 0
 }
 
 // SyncFailure returns why the disruption controller cannot compute the status of b, which then

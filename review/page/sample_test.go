@@ -129,7 +129,7 @@ func sampleForecast() *v1alpha1.Forecast {
 	}
 	lost := done("worker-2")
 	lost.Moves = append(lost.Moves, v1alpha1.Move{Pod: pod, To: "worker-1", Updated: true, Outcome: "image fails", Image: image + "@" + digest(1)})
-	f.Simulation = &v1alpha1.Simulation{Obstacles: []v1alpha1.Obstacle{{Text: "budget shop/cart allows one eviction at a time"}}}
+	f.Simulation = &v1alpha1.Simulation{Obstacles: []v1alpha1.Obstacle{{Text: "budget shop/cart allows no eviction of shop/cart-7d4-x1 (worker-4)"}}}
 	f.Simulation.Steps = []v1alpha1.Step{done("worker-1"), lost, {Pool: "worker", Node: "worker-3", Drained: true, Refused: []string{"openshift-ingress/router-default-7f8b9c-def34"}}}
 	f.Simulation.Stalls = []v1alpha1.Stall{{
 		Pool: "worker", Node: "worker-3", Pod: "openshift-ingress/router-default-7f8b9c-def34", Budgets: []string{"openshift-ingress/router-default"}, Image: image, ByImage: true,

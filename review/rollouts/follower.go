@@ -30,7 +30,7 @@ type Options struct {
 	// Outlet is where the news go. Its budgets may be shared with others who report about the same
 	// objects.
 	Outlet watchloop.Outlet
-	// StallAfter is that of progress.Settings.
+	// StallAfter is that of progress.NewTracker.
 	StallAfter time.Duration
 	// Differs receives how a pool's new target differs from what mirror objects and MachineConfigs
 	// ask for, once for each target. It may be nil, and must not block.
@@ -69,7 +69,7 @@ const again = 6
 func (f *Follower) Run(ctx context.Context) {
 	f.metrics.follows(true)
 	defer f.metrics.follows(false)
-	r := &run{Follower: f, reader: NewReader(f.options.Source), tracker: progress.NewTracker(progress.Settings{StallAfter: f.options.StallAfter}), ledger: newLedger(), targets: map[string]target{}}
+	r := &run{Follower: f, reader: NewReader(f.options.Source), tracker: progress.NewTracker(f.options.StallAfter), ledger: newLedger(), targets: map[string]target{}}
 	loop := watchloop.NewLoop(f.options.Every, "Could not follow rollouts", f.options.Log)
 	loop.Steady = true // what does not move is counted in multiples of it, and a look takes no request
 	loop.Run(ctx, func(ctx context.Context) (bool, error) {

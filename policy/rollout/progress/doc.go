@@ -1,7 +1,7 @@
 // Package progress tells the story of rollouts: what has happened between two views of a
 // cluster, and whether a rollout has stalled.
 //
-//	tracker := progress.NewTracker(progress.Settings{})
+//	tracker := progress.NewTracker(0)
 //	events := tracker.Observe(progress.Sight{Input: in, Mirrors: &set, Time: now})
 //	if tracker.WantsDiagnosis(now) { // which takes the pods of the cluster
 //		events = tracker.Diagnosed(status.Diagnose(withPods, set), withPods.Cluster, now)
@@ -9,7 +9,7 @@
 //
 // A rollout of a pool has stalled when nothing of it has moved for a while and a cause is
 // known that does not pass by itself, or without such a cause when nothing has moved for far
-// longer (Settings). To move is to come further than before: a node that is taken, drained,
+// longer. To move is to come further than before: a node that is taken, drained,
 // rebooting or done for the first time with this config, a pod that has left a node that is
 // being drained, another config for the pool. Going back and forth is not moving.
 //

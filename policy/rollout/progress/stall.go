@@ -14,7 +14,7 @@ import (
 )
 
 // WantsDiagnosis reports whether a pool may be stalled, so that a diagnosis should say why. That is so
-// at most twice within Settings.StallAfter: a diagnosis reads the pods of the cluster.
+// at most twice within stallAfter: a diagnosis reads the pods of the cluster.
 func (t *Tracker) WantsDiagnosis(now time.Time) bool {
 	for _, p := range t.pools {
 		if p.active && now.Sub(p.moved) >= t.stallAfter/2 && now.Sub(p.diagnosed) >= t.stallAfter/2 {
@@ -64,7 +64,7 @@ func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 	p.explained = slices.ContainsFunc(holdUps, func(h status.HoldUp) bool { return !h.Unexplained })
 	wait := d.stallAfter
 	if !p.explained || !explained { // twice, for what passes by itself
-		wait *= Unexplained
+		wait *= unexplained
 	}
 	if unmoved := now.Sub(p.moved); unmoved >= wait || p.stall != nil {
 		p.stalled(holdUps, now, events)

@@ -10,22 +10,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// Settings decide when a rollout counts as stalled.
-type Settings struct {
-	// StallAfter is how long a pool may stand still, with a known lasting cause, before it counts
-	// as stalled. 0 means DefaultStallAfter. Without a known cause, and while a node reboots, it is
-	// Unexplained times as long.
-	StallAfter time.Duration
-}
-
 const (
 	// DefaultStallAfter is longer than a pod takes to start or to end (its grace period is
 	// rarely more than some minutes) and well below the hour after which MCO's drain controller
 	// gives up (drainTimeoutDuration, pkg/controller/drain/drain_controller.go).
 	DefaultStallAfter = 10 * time.Minute
-	// Unexplained times StallAfter is longer than an OS update and the reboot of a large
+	// unexplained times as long is longer than an OS update and the reboot of a large
 	// machine take: 15 minutes are usual, for each.
-	Unexplained = 3
+	unexplained = 3
 )
 
 // Sight is a view of a cluster.
@@ -48,9 +40,11 @@ type Tracker struct {
 	active     bool // a pool has a rollout
 }
 
-// NewTracker returns a Tracker that has seen nothing.
-func NewTracker(s Settings) *Tracker {
-	return &Tracker{stallAfter: cmp.Or(s.StallAfter, DefaultStallAfter), pools: map[string]*poolTrack{}}
+// NewTracker returns a Tracker that has seen nothing. StallAfter is how long a pool may stand still, with a known lasting
+// cause, before it counts as stalled; 0 means DefaultStallAfter. Without a known cause, and while a node reboots, it is
+// three times as long.
+func NewTracker(stallAfter time.Duration) *Tracker {
+	return &Tracker{stallAfter: cmp.Or(stallAfter, DefaultStallAfter), pools: map[string]*poolTrack{}}
 }
 
 // Observe takes the next view of the cluster and returns what has happened since the last

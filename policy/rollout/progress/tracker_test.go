@@ -109,7 +109,7 @@ func lines(events []Event) string {
 
 // TestStory: what is said of a rollout, view by view.
 func TestStory(t *testing.T) {
-	tracker := NewTracker(Settings{})
+	tracker := NewTracker(0)
 	for i, step := range []struct {
 		why   string
 		scene *scene
@@ -151,7 +151,7 @@ func TestStory(t *testing.T) {
 // TestFound: a rollout that is under way already is told of as it is.
 func TestFound(t *testing.T) {
 	s := new(scene).pool("worker", "2", "degraded").node("worker", "a", "2").node("worker", "b", "1>2", "drain", "cordoned").node("worker", "c", "1")
-	tracker := NewTracker(Settings{})
+	tracker := NewTracker(0)
 	got := lines(tracker.Observe(s.sight(noon)))
 	const want = "PoolFound worker/ is degraded: 1 of 3 nodes have 2 [ImageTagMirrorSet shop]\nNodeFound worker/b is being drained; is cordoned\n"
 	if got != want && got != strings.Replace(want, "; is cordoned", "", 1) {
@@ -207,7 +207,7 @@ func TestStall(t *testing.T) {
 		{"a node that reboots is not ready", []string{"drained", "notready"}, found(blocked), same, 30, "nothing is known that holds it up"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			tracker, stalled, cause := NewTracker(Settings{}), 0, ""
+			tracker, stalled, cause := NewTracker(0), 0, ""
 			s := new(scene).pool("worker", "3").node("worker", "a", "1>3", tt.node...).node("worker", "b", "1")
 			tracker.Observe(s.sight(noon))
 			diagnoses := 0
@@ -257,7 +257,7 @@ func TestMoves(t *testing.T) {
 		{"it is taken back", new(scene).pool("worker", "1").node("worker", "a", "1").node("worker", "b", "1"), "NodeDone worker/a is done\nPoolUpdated worker/ is updated: all 2 nodes have 1\nEnded / No pool has a rollout under way any more.\n"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
-			tracker := NewTracker(Settings{})
+			tracker := NewTracker(0)
 			tracker.Observe(start().sight(noon))
 			for _, minute := range []time.Duration{5, 10} {
 				tracker.Diagnosed(status.Diagnosis{HoldUps: []status.HoldUp{blocked}}, podsOn("a", "cart-1"), noon.Add(minute*time.Minute))
@@ -279,7 +279,7 @@ func TestMoves(t *testing.T) {
 
 // TestPausedRetarget: nodes of a paused pool wait for another config as they did for the one before.
 func TestPausedRetarget(t *testing.T) {
-	tracker := NewTracker(Settings{})
+	tracker := NewTracker(0)
 	paused := func(target string) *scene {
 		return new(scene).pool("worker", target, "paused").node("worker", "a", "1")
 	}
@@ -295,7 +295,7 @@ func TestPausedRetarget(t *testing.T) {
 
 // TestBlind: what could not be seen does not count as a stall.
 func TestBlind(t *testing.T) {
-	tracker := NewTracker(Settings{})
+	tracker := NewTracker(0)
 	s := new(scene).pool("worker", "2").node("worker", "a", "1>2", "drain", "cordoned")
 	tracker.Observe(s.sight(noon))
 	tracker.Blind(time.Hour)
@@ -309,7 +309,7 @@ func TestBlind(t *testing.T) {
 
 // TestGarbage: whoever may change a node writes its annotations.
 func TestGarbage(t *testing.T) {
-	tracker := NewTracker(Settings{})
+	tracker := NewTracker(0)
 	s := new(scene).pool("worker", "2").node("worker", "a", "1").node("worker", "b", "\x1b[31m>\n")
 	s.nodes[1].Annotations[mco+"state"] = strings.Repeat("x", 1<<16)
 	s.nodes[1].Annotations[mco+"reason"] = "\x1b[2J\u202e"
@@ -338,7 +338,7 @@ func BenchmarkObserve(b *testing.B) {
 	for i := range 5000 {
 		s.node("worker", fmt.Sprintf("node-%04d", i), "1")
 	}
-	tracker, sight := NewTracker(Settings{}), s.sight(noon)
+	tracker, sight := NewTracker(0), s.sight(noon)
 	for b.Loop() {
 		tracker.Observe(sight)
 	}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ func (s *podClass) forbidden(namespace labels.Set, quotas []*corev1.ResourceQuot
 		return fmt.Sprintf("may not be made: namespace %s forbids pods that are not %s%s (%s)", s.namespace, namespace[rollout.EnforceLabel], version, rollout.EnforceLabel)
 	}
 	for _, q := range quotas {
-		for _, name := range sortedNames(q.Spec.Hard) {
+		for _, name := range slices.Sorted(maps.Keys(q.Spec.Hard)) {
 			hard := q.Spec.Hard[name]
 			used, counted := q.Status.Used[name]
 			switch {
@@ -92,13 +93,4 @@ func (s *podClass) takes(name corev1.ResourceName) bool {
 		return !requested.IsZero()
 	}
 	return strings.HasPrefix(string(name), "limits.") && !slices.Contains(s.spec.Unset, name)
-}
-
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
-	names := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

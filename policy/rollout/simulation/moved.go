@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,7 @@ func (w *cluster) moved() []Moved {
 		namespace string
 		pool      int
 	}
-	found := map[key]*Moved{}
+	found := map[key]Moved{}
 	where := map[*podClass][]int{} // by the image that is pulled: a pool, or notPulled
 	for i := range w.pods {
 		p := &w.pods[i]
@@ -44,25 +45,20 @@ func (w *cluster) moved() []Moved {
 				continue
 			}
 			at := key{pull.image, p.Namespace, pools[k]}
-			m := found[at]
-			if m == nil {
-				m = &Moved{Image: w.images.names[pull.image], Namespace: p.Namespace, Pod: w.podName(int32(i))}
+			m, known := found[at]
+			if !known {
+				m = Moved{Image: w.images.names[pull.image], Namespace: p.Namespace, Pod: w.podName(int32(i))}
 				if pools[k] >= 0 {
 					m.Pool = w.pools[pools[k]].Name
 				}
-				found[at] = m
 			}
 			m.Pods++
+			found[at] = m
 		}
 	}
-	all := make([]Moved, 0, len(found))
-	for _, m := range found {
-		all = append(all, *m)
-	}
-	slices.SortFunc(all, func(a, b Moved) int {
+	return slices.SortedFunc(maps.Values(found), func(a, b Moved) int {
 		return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pool, b.Pool))
 	})
-	return all
 }
 
 // notPulled stands for no node; -1 is the pool of nodes that are in none.

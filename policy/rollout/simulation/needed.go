@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,7 @@ func Needs(in Input) []Needed {
 	}
 	w := newCluster(in)
 	type key struct{ pool, image string }
-	found := map[key]*Needed{}
+	found := map[key]Needed{}
 	for i := range w.pods {
 		p := &w.pods[i]
 		if p.stays || p.node < 0 || p.isNeverReplaced() {
@@ -48,22 +49,17 @@ func Needs(in Input) []Needed {
 		for _, pool := range w.poolsOf(p) {
 			for _, pull := range w.images.replacement(p) {
 				at := key{pool, w.images.names[pull.image]}
-				n := found[at]
-				if n == nil {
-					n = &Needed{Image: at.image, Pool: pool, Pod: w.podName(int32(i))}
-					found[at] = n
+				n, known := found[at]
+				if !known {
+					n = Needed{Image: at.image, Pool: pool, Pod: w.podName(int32(i))}
 				}
 				n.Always = n.Always || pull.policy == corev1.PullAlways
 				n.OwnSecrets = n.OwnSecrets || pull.with != credential{}
+				found[at] = n
 			}
 		}
 	}
-	all := make([]Needed, 0, len(found))
-	for _, n := range found {
-		all = append(all, *n)
-	}
-	slices.SortFunc(all, func(a, b Needed) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Image, b.Image)) })
-	return all
+	return slices.SortedFunc(maps.Values(found), func(a, b Needed) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Image, b.Image)) })
 }
 
 // poolsOf returns the pools on whose nodes p may run, by index.

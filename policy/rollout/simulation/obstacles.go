@@ -35,19 +35,15 @@ const (
 	ManyBudgets ObstacleKind = "more than one budget"
 	// NoEviction: a budget allows no eviction as things are.
 	NoEviction ObstacleKind = "no eviction"
-	// OneByOne: a node has more pods of a budget than it allows to evict at once.
-	OneByOne ObstacleKind = "one by one"
-	// CannotMove: there is no other node for a pod as things are.
+	// CannotMove: there is no other node for a pod of a budget as things are.
 	CannotMove ObstacleKind = "cannot move"
-	// NotReplaced: nothing replaces a pod that is evicted.
-	NotReplaced ObstacleKind = "not replaced"
 )
 
-var kindOrder = []ObstacleKind{ManyBudgets, NoEviction, CannotMove, OneByOne, NotReplaced}
+var kindOrder = []ObstacleKind{ManyBudgets, NoEviction, CannotMove}
 
 // obstacles returns all of them: those of routers first, then those that block a drain at once.
 func (w *cluster) obstacles() []Obstacle {
-	all := slices.Concat(w.budgetObstacles(), w.immovable(), w.notReplaced())
+	all := slices.Concat(w.budgetObstacles(), w.immovable())
 	slices.SortStableFunc(all, func(a, b Obstacle) int {
 		return cmp.Or(b2i(b.Router)-b2i(a.Router), slices.Index(kindOrder, a.Kind)-slices.Index(kindOrder, b.Kind), strings.Compare(a.first(), b.first()))
 	})
@@ -112,12 +108,9 @@ func (w *cluster) budgetObstacles() []Obstacle {
 			}
 			running = append(running, i)
 		}
-		refused := slices.DeleteFunc(slices.Clone(running), func(i int32) bool { return b.allows(w.pods[i].state, ready) })
-		switch {
-		case len(refused) > 0:
+		refused := slices.DeleteFunc(running, func(i int32) bool { return b.allows(w.pods[i].state, ready) })
+		if len(refused) > 0 {
 			all = append(all, w.noEviction(b, refused, ready))
-		case len(running) > 0:
-			all = append(all, w.oneByOne(b, running, ready)...)
 		}
 	}
 	for _, o := range doubled {
@@ -197,37 +190,14 @@ func (w *cluster) notReady(b *budget) []string {
 	return names
 }
 
-// oneByOne is about a node with more pods than the budget lets go at once.
-func (w *cluster) oneByOne(b *budget, running []int32, ready int) []Obstacle {
-	perNode := map[int32]int{}
-	most := 0
-	for _, i := range running {
-		perNode[w.pods[i].node]++
-		most = max(most, perNode[w.pods[i].node])
-	}
-	allowed := ready - b.desired
-	if most <= allowed || b.AlwaysSparesUnready() && allowed <= 0 {
-		return nil
-	}
-	o := Obstacle{Kind: OneByOne, Budgets: []string{b.name()}, Help: w.order(running[0], "spread the replicas over more nodes")}
-	for _, i := range running {
-		if perNode[w.pods[i].node] > allowed {
-			o.with(w, i)
-		}
-	}
-	o.Why = fmt.Sprintf("the next is evicted when the replacement of the one before is ready, as %s can be missing", text.Plural(allowed, "pod", "pods"))
-	return []Obstacle{w.leftToOwner(o, b)}
-}
-
-// immovable are the pods that fit no other node as things are, those of one owner together.
+// immovable are the pods of budgets that fit no other node as things are, those of one owner together.
 func (w *cluster) immovable() []Obstacle {
 	at := w.newPlacement(assumption{im: w.images})
 	byOwner := map[string]*Obstacle{}
-	var order []string
 	elsewhere := make([][]int32, len(w.classes)) // two nodes are one more than a pod is on
 	for i := range w.pods {
 		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.IsBare() || w.ask(2) {
+		if p.stays || p.node < 0 || p.IsBare() || len(p.podClass.budgets) == 0 || w.ask(2) {
 			continue
 		}
 		s := p.podClass
@@ -250,13 +220,12 @@ func (w *cluster) immovable() []Obstacle {
 			for _, b := range s.budgets {
 				byOwner[key].Budgets = append(byOwner[key].Budgets, b.name())
 			}
-			order = append(order, key)
 		}
 		byOwner[key].with(w, pod)
 	}
 	var all []Obstacle
-	for _, key := range order {
-		all = append(all, *byOwner[key])
+	for _, found := range byOwner {
+		all = append(all, *found)
 	}
 	return all
 }
@@ -313,20 +282,4 @@ func (w *cluster) helpToMove(i int32, why string) string {
 	default:
 		return "expect it to be down until its node is back"
 	}
-}
-
-// notReplaced are the pods without a controller, by namespace.
-func (w *cluster) notReplaced() []Obstacle {
-	var all []Obstacle
-	for i := range w.pods {
-		p := &w.pods[i]
-		if p.stays || p.node < 0 || !p.isNeverReplaced() || w.ask(1) {
-			continue
-		}
-		if last := len(all) - 1; last < 0 || !strings.HasPrefix(all[last].Pods[0], p.Namespace+"/") {
-			all = append(all, Obstacle{Kind: NotReplaced, Why: "no controller replaces what is evicted", Help: "move what is needed into a Deployment"})
-		}
-		all[len(all)-1].with(w, int32(i))
-	}
-	return all
 }

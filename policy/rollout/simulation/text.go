@@ -135,15 +135,11 @@ func (o Obstacle) String() string {
 		said = fmt.Sprintf("%s cannot be evicted, with budgets %s", pods, budgets)
 	case NoEviction:
 		said = fmt.Sprintf("budget %s allows no eviction of %s", budgets, pods)
-	case OneByOne:
-		said = fmt.Sprintf("budget %s lets go %s one after the other", budgets, pods)
 	case CannotMove:
 		said = fmt.Sprintf("%s fit no other node", pods)
 		if len(o.Pods) == 1 {
 			said = fmt.Sprintf("%s fits no other node", pods)
 		}
-	case NotReplaced:
-		said = fmt.Sprintf("%s %s gone once drained", pods, isAre(len(o.Pods)))
 	}
 	said += ": " + o.Why
 	if o.Help != "" {

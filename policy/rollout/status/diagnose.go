@@ -15,11 +15,11 @@ import (
 // Diagnose says why the nodes and pools of a cluster do not move, by its objects and in.Evidence.
 // Set is the mirror configuration in force.
 func Diagnose(in Input, set mirrors.Set) Diagnosis {
-	s, notes := of(in)
+	s := Of(in)
 	d := diagnosis{Input: in, set: set, budgets: newBudgets(in.Cluster.Budgets), makers: rollout.NewMakers(in.Cluster.Controllers), refusals: map[string]int{}, allowed: map[podKind][]*corev1.Node{}}
 	d.lookup = newLookup(&d.Input)
 	d.HoldUps = []HoldUp{}
-	d.sort(notes)
+	d.sort(&s)
 	d.resolution, d.rejected = mirrors.NewResolution(set)
 	d.pools = s.Pools
 	d.cluster(&s)
@@ -50,13 +50,12 @@ type diagnosis struct {
 }
 
 // sort tells what may hide a hold-up from what does not.
-func (d *diagnosis) sort(notes []note) {
-	for _, n := range notes {
-		if n.hides {
-			d.Unknown = append(d.Unknown, n.text)
-			continue
+func (d *diagnosis) sort(s *Status) {
+	d.Unknown = slices.Clone(s.hiding)
+	for _, n := range s.Notes {
+		if !slices.Contains(s.hiding, n) {
+			d.Notes = append(d.Notes, n)
 		}
-		d.Notes = append(d.Notes, n.text)
 	}
 	for _, resource := range []string{"pods", "poddisruptionbudgets"} {
 		if slices.Contains(d.Cluster.Unknown, resource) {

@@ -8,29 +8,27 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// note is something that is not known. With hides, it may conceal that something is held up.
-type note struct {
-	text  string
-	hides bool
-}
-
-// notes lists the unknowns.
-func (o *overview) notes(s Status) []note {
-	var notes []note
+// note notes the unknowns.
+func (o *overview) note(s *Status) {
+	add := func(words string, hides bool) {
+		s.Notes = append(s.Notes, words)
+		if hides {
+			s.hiding = append(s.hiding, words)
+		}
+	}
 	for _, resource := range o.Cluster.Unknown {
 		if lacking := lacks[resource]; lacking != "" {
-			notes = append(notes, note{o.unreadText(resource, lacking), resource == "nodes"})
+			add(o.unreadText(resource, lacking), resource == "nodes")
 		}
 	}
 	for _, p := range s.Pools {
 		if p.From != "" && p.Changes == nil {
-			notes = append(notes, note{o.unreadNote(p), false})
+			add(o.unreadNote(p), false)
 		}
 		if !slices.Contains(o.Cluster.Unknown, "nodes") && len(p.Nodes) != p.Machines {
-			notes = append(notes, note{fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, len(p.Nodes)), true})
+			add(fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, len(p.Nodes)), true)
 		}
 	}
-	return notes
 }
 
 // lacks says, by resource, which statement is missing without it.

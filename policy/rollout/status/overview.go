@@ -39,12 +39,6 @@ func Needed(c rollout.Cluster, limit int) []string {
 
 // Of returns the status of a cluster.
 func Of(in Input) Status {
-	s, _ := of(in)
-	return s
-}
-
-// of returns the status of a cluster, and its notes with what they hide.
-func of(in Input) (Status, []note) {
 	o := overview{Input: in, from: map[string][]string{}}
 	o.lookup = newLookup(&o.Input)
 	o.compare(in.Cluster.Members())
@@ -55,11 +49,8 @@ func of(in Input) (Status, []note) {
 		s.Pools = append(s.Pools, pool)
 		s.Remaining = s.Remaining.Longer(pool.Remaining)
 	}
-	notes := o.notes(s)
-	for _, n := range notes {
-		s.Notes = append(s.Notes, n.text)
-	}
-	return s, notes
+	o.note(&s)
+	return s
 }
 
 // overview builds a Status.

@@ -35,8 +35,9 @@ type Status struct {
 	Unmanaged []rollout.Unmanaged
 	// Remaining is how long the pools take that are on their way, side by side.
 	Remaining rollout.Range
-	// Notes list the unknowns, and how to learn them.
-	Notes []string
+	// Notes list the unknowns, and how to learn them. Hiding are those of them that may conceal that
+	// something is held up.
+	Notes, hiding []string
 }
 
 // Operator is MCO's report on itself.

@@ -106,7 +106,6 @@ type verification struct {
 	Verification
 	VerifyInput
 	*lookup
-	wanted map[string]rollout.Files // what the objects ask for, by pool
 	// compared caches how that differs from configs, as nodes share a few.
 	compared map[poolConfig]comparison
 	members  rollout.Forecast
@@ -122,7 +121,7 @@ type comparison struct {
 }
 
 func newVerification(in VerifyInput) *verification {
-	v := &verification{VerifyInput: in, members: in.Cluster.Members(), wanted: map[string]rollout.Files{}, compared: map[poolConfig]comparison{}}
+	v := &verification{VerifyInput: in, members: in.Cluster.Members(), compared: map[poolConfig]comparison{}}
 	v.lookup = newLookup(&v.Input)
 	v.Nodes, v.Pulls = []NodeConfig{}, []PullFailure{}
 	if _, err := mirrors.Resolve(in.Mirrors); err != nil {
@@ -214,23 +213,10 @@ func (v *verification) differences(pool string, config *rollout.Rendered) ([]rol
 	key := poolConfig{pool, config.Name}
 	c, ok := v.compared[key]
 	if !ok {
-		c.changes, c.err = v.compare(pool, config)
+		c.changes, c.err = pullDifferences(v.Mirrors, pool, config)
 		v.compared[key] = c
 	}
 	return c.changes, c.err
-}
-
-func (v *verification) compare(pool string, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
-	wanted, ok := v.wanted[pool]
-	if !ok {
-		files, err := mirrors.Rendered(v.Mirrors.At(pool))
-		if err != nil {
-			return nil, err
-		}
-		wanted = files
-		v.wanted[pool] = wanted
-	}
-	return differencesTo(wanted, config)
 }
 
 // pullDifferences compares a rendered config of a pool with what the objects ask for.
@@ -239,10 +225,6 @@ func pullDifferences(set mirrors.Set, pool string, config *rollout.Rendered) ([]
 	if err != nil {
 		return nil, err
 	}
-	return differencesTo(wanted, config)
-}
-
-func differencesTo(wanted rollout.Files, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
 	all, err := rollout.PullDifferences(config.Files, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("MachineConfig %s: %w", config.Name, err)

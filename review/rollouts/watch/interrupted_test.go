@@ -59,7 +59,7 @@ func TestInterrupted(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(pool), source.pool); err != nil {
 		t.Fatal(err)
 	}
-	w := &Watcher{Options: Options{Check: func([]*mcfgv1.MachineConfigPool) error { return nil }}, tracker: progress.NewTracker(progress.Settings{}), reader: rollouts.NewReader(source)}
+	w := &Watcher{Options: Options{Check: func([]*mcfgv1.MachineConfigPool) error { return nil }}, tracker: progress.NewTracker(0), reader: rollouts.NewReader(source)}
 	set, err := mirrors.Parse([]byte(`{apiVersion: config.openshift.io/v1, kind: ImageTagMirrorSet, metadata: {name: shop},
 spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}}`))
 	if err != nil {

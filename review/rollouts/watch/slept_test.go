@@ -22,7 +22,7 @@ func TestSlept(t *testing.T) {
 		{"stopped for an hour, and watched for long enough", time.Hour, 10 * time.Minute, true},
 		{"only busy", leastSleep - 1, 10*time.Minute - leastSleep + 1, true},
 	} {
-		w := &Watcher{Options: Options{StallAfter: 10 * time.Minute}, tracker: progress.NewTracker(progress.Settings{})}
+		w := &Watcher{Options: Options{StallAfter: 10 * time.Minute}, tracker: progress.NewTracker(0)}
 		w.reach.Missing = "what is waited for"
 		if o, err := w.unmet.judge(w, noon); o != nil || err != nil {
 			t.Fatalf("%s: at once: %v, %v", tt.reason, o, err)

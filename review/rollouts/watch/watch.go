@@ -31,7 +31,7 @@ import (
 type Options struct {
 	// Goal is what every node is to have. Its Pools are those that count, all if there are none.
 	Goal       status.Goal
-	StallAfter time.Duration // that of progress.Settings
+	StallAfter time.Duration // that of progress.NewTracker
 	KeepGoing  bool          // when a pool is degraded or stalled
 	Now        func() time.Time
 	Print      func([]progress.Event) error // takes what has happened
@@ -66,7 +66,7 @@ type Watcher struct {
 func New(inventory *cluster.Inventory, o Options) *Watcher {
 	return &Watcher{
 		Options: o, inventory: inventory, reader: rollouts.NewReader(inventory),
-		tracker: progress.NewTracker(progress.Settings{StallAfter: o.StallAfter}), diagnosed: make(chan diagnosed, 1),
+		tracker: progress.NewTracker(o.StallAfter), diagnosed: make(chan diagnosed, 1),
 	}
 }
 
