@@ -14,28 +14,12 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 const machineConfigs = "/apis/machineconfiguration.openshift.io/v1/machineconfigs"
 
 // trimFiles keeps the files of a MachineConfig that decide where nodes pull from.
 func trimFiles(o runtime.Object) any { return objects.FilesOf(o.(*unstructured.Unstructured)) }
-
-// trimRendered keeps which pool a rendered MachineConfig is of.
-func trimRendered(o runtime.Object) any { return objects.RenderedOf(o.(*unstructured.Unstructured)) }
-
-// renderedConfigs returns the rendered configs of pools, sorted by name.
-func (c *Inventory) renderedConfigs() []rollout.RenderedConfig {
-	var configs []rollout.RenderedConfig
-	for _, r := range c.rendered.sorted(func(_, _ *rollout.RenderedConfig) int { return 0 }) {
-		if r != nil {
-			configs = append(configs, *r)
-		}
-	}
-	slices.SortFunc(configs, func(a, b rollout.RenderedConfig) int { return strings.Compare(a.Name, b.Name) })
-	return configs
-}
 
 // registryFiles returns the files beside the generated ones: as they are followed or, if nothing
 // is followed, read page by page.

@@ -77,7 +77,6 @@ type Inventory struct {
 	budgets       table[*policyv1.PodDisruptionBudget]
 	machineNodes  table[*mcfgv1.MachineConfigNode]
 	pinned        table[*mcfgv1.PinnedImageSet]
-	rendered      table[*rollout.RenderedConfig] // nil for other MachineConfigs
 	pods          workloads.Table
 	statefulSets  table[rollout.Controller]
 	failing       [3]table[*rollout.Controller] // ReplicaSets, ReplicationControllers and Deployments; nil for those that do not count
@@ -182,7 +181,6 @@ func (c *Inventory) keepAlso(o Options) {
 			s.AlsoKeep(trimStream, streamSink(&c.index))
 		case "machineconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(trimFiles, &fileSink{table: &c.files, tell: o.OnUnreviewed})
-			s.AlsoKeep(trimRendered, &c.rendered)
 		}
 	}
 }

@@ -40,7 +40,6 @@ func (c *Inventory) ProgressObjects() workloads.Objects {
 	o.MachineNodes, o.Pinned = c.machineNodes.sorted(byName), c.pinned.sorted(byName)
 	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
 	o.Controller = c.configuration.controller.named(machineConfigController)
-	o.Rendered = c.renderedConfigs()
 	o.DrainOverride = !c.drainOverride.isEmpty()
 	return o
 }

@@ -95,17 +95,6 @@ func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	return t
 }
 
-// RenderedOf returns the pool and the creation time of a rendered MachineConfig, nil for another
-// MachineConfig.
-func RenderedOf(o metav1.Object) *rollout.RenderedConfig {
-	for _, owner := range o.GetOwnerReferences() {
-		if owner.Kind == "MachineConfigPool" && strings.HasPrefix(o.GetName(), "rendered-") {
-			return &rollout.RenderedConfig{Name: o.GetName(), Pool: owner.Name, Created: o.GetCreationTimestamp().UTC()}
-		}
-	}
-	return nil
-}
-
 // TrimControllerConfig returns a ControllerConfig with only the certificates by which nodes know the
 // API server.
 func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {

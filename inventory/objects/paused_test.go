@@ -42,22 +42,6 @@ func TestTrimPoolKeepsFinalizers(t *testing.T) {
 	}
 }
 
-func TestRenderedOf(t *testing.T) {
-	created := metav1.NewTime(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
-	of := func(name string, owners ...metav1.OwnerReference) *rollout.RenderedConfig {
-		return RenderedOf(&metav1.ObjectMeta{Name: name, CreationTimestamp: created, OwnerReferences: owners})
-	}
-	pool := metav1.OwnerReference{Kind: "MachineConfigPool", Name: "gpu"}
-	if got := of("rendered-gpu-1", metav1.OwnerReference{Kind: "Other"}, pool); got == nil || *got != (rollout.RenderedConfig{Name: "rendered-gpu-1", Pool: "gpu", Created: created.UTC()}) {
-		t.Errorf("got %+v", got)
-	}
-	for name, got := range map[string]*rollout.RenderedConfig{"another name": of("99-gpu", pool), "no owner": of("rendered-gpu-1"), "another owner": of("rendered-gpu-1", metav1.OwnerReference{Kind: "KubeletConfig", Name: "x"})} {
-		if got != nil {
-			t.Errorf("%s: got %+v", name, got)
-		}
-	}
-}
-
 func TestTrimControllerConfig(t *testing.T) {
 	c := &mcfgv1.ControllerConfig{}
 	c.Spec.AdditionalTrustBundle = []byte("large")

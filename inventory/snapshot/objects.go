@@ -288,7 +288,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		}
 		r.machineConfigs[h.Name] = true
 		r.renderedContent(h.Name, data)
-		return errors.Join(r.machineConfig(data), r.registryFiles(h.Name, data))
+		return r.registryFiles(h.Name, data)
 	default:
 		return r.ownerOfPods(kind, data)
 	}
@@ -397,7 +397,6 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	podSetKind.GroupKind():                                   (*reader).podSet,
 	podControllerKind.GroupKind():                            (*reader).podController,
 	lackingKind.GroupKind():                                  (*reader).lacking,
-	renderedKind.GroupKind():                                 (*reader).renderedConfig,
 	contentKind.GroupKind():                                  (*reader).writtenContent,
 }
 

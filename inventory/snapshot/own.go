@@ -21,7 +21,7 @@ var ownVersion = schema.GroupVersion{Group: "mirrorset-guard.io", Version: "v1al
 
 // ownKinds are the kinds that Write makes up.
 var ownKinds = []string{
-	imageUsersKind.Kind, exposedKind.Kind, podSetKind.Kind, podControllerKind.Kind, lackingKind.Kind, renderedKind.Kind, contentKind.Kind,
+	imageUsersKind.Kind, exposedKind.Kind, podSetKind.Kind, podControllerKind.Kind, lackingKind.Kind, contentKind.Kind,
 }
 
 // printedKinds are the kinds of that group that commands print, which may be in a folder beside a dump

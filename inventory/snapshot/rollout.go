@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -37,8 +35,7 @@ func (s *Snapshot) RolloutObjects() workloads.Objects {
 		Machines: s.machines["/cluster"], Version: s.versions["/version"],
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
 		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override,
-		Rendered: slices.SortedFunc(maps.Values(s.rendered), func(a, b rollout.RenderedConfig) int { return strings.Compare(a.Name, b.Name) }),
-		Unknown:  s.unknown,
+		Unknown: s.unknown,
 	}
 }
 
@@ -59,8 +56,6 @@ var (
 	infrastructureKind = configv1.GroupVersion.WithKind("Infrastructure")
 	// podSetKind is that of what workloads.Sets makes.
 	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
-	// renderedKind is that of renderedConfig.
-	renderedKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedConfig"}
 	// podControllerKind is that of what workloads.EncodeController makes.
 	podControllerKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodController"}
 	// lackingKind is that of lacking.
@@ -89,34 +84,6 @@ type unreadPart struct {
 	Unread  bool   `json:"unread,omitempty"`
 	Excused bool   `json:"excused,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
-}
-
-// A renderedConfig is the written part of a rendered MachineConfig, whose files are large.
-type renderedConfig struct {
-	Name    string    `json:"name"`
-	Pool    string    `json:"pool"`
-	Created time.Time `json:"created"`
-}
-
-func (r *reader) renderedConfig(data []byte) error {
-	var o renderedConfig
-	if err := strictjson.Unmarshal(data, &o); err != nil {
-		return err
-	}
-	r.rendered[o.Name] = rollout.RenderedConfig(o)
-	return nil
-}
-
-// machineConfig keeps the pool of a rendered MachineConfig.
-func (r *reader) machineConfig(data []byte) error {
-	var o metav1.PartialObjectMetadata
-	if err := json.Unmarshal(data, &o); err != nil {
-		return err
-	}
-	if config := objects.RenderedOf(&o); config != nil {
-		r.rendered[config.Name] = *config
-	}
-	return nil
 }
 
 // rolloutResources are the resources that a rollout depends on, by kind.
@@ -288,9 +255,6 @@ func (w *writer) rollout(o workloads.Objects) {
 	if o.DrainOverride {
 		named := metav1.ObjectMeta{Namespace: workloads.DrainOverride.Namespace, Name: workloads.DrainOverride.Name}
 		w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), &corev1.ConfigMap{ObjectMeta: named})
-	}
-	for _, c := range o.Rendered {
-		w.object(renderedKind, renderedConfig(c))
 	}
 	for _, n := range o.MachineNodes {
 		w.object(machineNodeKind, n)

@@ -57,7 +57,7 @@ func TestWriteAndReadRollout(t *testing.T) {
 	if before.Topology != "HighlyAvailable" || !before.OverrideDrain || before.OperatorNode != "worker-1" || before.Operator.Name != "machine-config" {
 		t.Errorf("got topology %q, override %t, operator %v on %q", before.Topology, before.OverrideDrain, before.Operator, before.OperatorNode)
 	}
-	if len(before.Pods) != 5 || len(before.Namespaces) != 2 || len(before.Volumes) != 2 || len(before.Updates) != 1 || len(before.Rendered) != 1 || len(before.Certificates) != 1 || len(before.Unknown) != 0 {
+	if len(before.Pods) != 5 || len(before.Namespaces) != 2 || len(before.Volumes) != 2 || len(before.Updates) != 1 || len(before.Certificates) != 1 || len(before.Unknown) != 0 {
 		t.Errorf("%d pods, namespaces %v, volumes %v, updates %v, unknown %v", len(before.Pods), before.Namespaces, before.Volumes, before.Updates, before.Unknown)
 	}
 	if c := before.Controllers; len(c) != 4 || !strings.Contains(c[0].Failure, "quota") || c[0].Name != "web" || c[1].Name != "old" || c[1].Failure != "no" ||

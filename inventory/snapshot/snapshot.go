@@ -66,14 +66,13 @@ type Snapshot struct {
 	operators     byKey[*configv1.ClusterOperator]
 	topologies    byKey[*configv1.Infrastructure]
 	controller    byKey[*mcfgv1.ControllerConfig]
-	contents      map[string]renderedContent        // of rendered configs, by name
-	rendered      map[string]rollout.RenderedConfig // by name
-	unknown       []string                          // what a rollout depends on and the dump lacks
-	signaturesWhy string                            // why there may be more signatures of releases, if who wrote the dump says so
-	override      bool                              // whether workloads.DrainOverride is there
-	written       bool                              // whether Write has written it, or a part of it
-	exposed       map[string][]string               // objects.Exposed, by Object
-	exposedUnread []string                          // those that the writer of the dump could not read
+	contents      map[string]renderedContent // of rendered configs, by name
+	unknown       []string                   // what a rollout depends on and the dump lacks
+	signaturesWhy string                     // why there may be more signatures of releases, if who wrote the dump says so
+	override      bool                       // whether workloads.DrainOverride is there
+	written       bool                       // whether Write has written it, or a part of it
+	exposed       map[string][]string        // objects.Exposed, by Object
+	exposedUnread []string                   // those that the writer of the dump could not read
 	pullSecret    []byte
 	notApplied    error          // why set has no Applied, though the dump has its MachineConfig
 	objects       int            // that were understood, whether they name images or not

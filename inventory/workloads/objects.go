@@ -34,7 +34,6 @@ type Objects struct {
 	MachineNodes   []*mcfgv1.MachineConfigNode
 	Pinned         []*mcfgv1.PinnedImageSet
 	Controller     *mcfgv1.ControllerConfig // machine-config-controller
-	Rendered       []rollout.RenderedConfig
 	// DrainOverride says that ConfigMap DrainOverride is there.
 	DrainOverride bool
 	// Unknown are the resources that could not be read, or not lately.
@@ -69,7 +68,6 @@ const (
 func (o Objects) Cluster() rollout.Cluster {
 	c := rollout.Cluster{
 		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Controllers: o.Controllers, Budgets: o.Budgets, Quotas: o.Quotas,
-		Rendered:      o.Rendered,
 		OperatorNode:  operatorNode(o.Pods),
 		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version),
 		Namespaces:    labelsOf(o.Namespaces),

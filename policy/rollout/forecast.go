@@ -31,8 +31,6 @@ type Cluster struct {
 	OverrideDrain bool
 	// Operator is ClusterOperator machine-config, nil if it is not known.
 	Operator *configv1.ClusterOperator
-	// Rendered are the rendered configs of pools, in no order.
-	Rendered []RenderedConfig
 	// Certificates are those that ControllerConfig machine-config-controller tells of.
 	Certificates []mcfgv1.ControllerCertificate
 	// Pods are those that have not ended, in no order.

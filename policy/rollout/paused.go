@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,31 +23,9 @@ func (c Cluster) PausedLines(name string, now time.Time) []string {
 	}
 	lines := []string{fmt.Sprintf("pool %s is paused%s", name, pausedSince(pool, now))}
 	if target := pool.Spec.Configuration.Name; target != "" && target != pool.Status.Configuration.Name {
-		lines = append(lines, c.waitsLine(pool, target))
+		lines = append(lines, target+" waits for its nodes already")
 	}
 	return append(lines, c.SignerLine())
-}
-
-// RenderedConfig is a MachineConfig that MCO has made for a pool of all that it selects.
-type RenderedConfig struct {
-	Name, Pool string
-	Created    time.Time
-}
-
-// waitsLine says that target waits for the nodes of pool, and how many have come since they
-// got theirs. Nodes get the last one only.
-func (c Cluster) waitsLine(pool *mcfgv1.MachineConfigPool, target string) string {
-	i := slices.IndexFunc(c.Rendered, func(r RenderedConfig) bool { return r.Name == pool.Status.Configuration.Name })
-	newer := 0
-	for _, r := range c.Rendered {
-		if i >= 0 && r.Pool == pool.Name && r.Created.After(c.Rendered[i].Created) {
-			newer++
-		}
-	}
-	if newer < 2 {
-		return fmt.Sprintf("%s waits for its nodes already", target)
-	}
-	return fmt.Sprintf("%d rendered configs have come since its nodes got theirs; the last, %s, waits", newer, target)
 }
 
 // pausedSince completes "is paused": since when, and by whom, by managed fields.

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
@@ -139,7 +138,7 @@ func (a *asker) askConfigs(ctx context.Context) {
 		var list *metav1.PartialObjectMetadataList
 		list, err = client.Resource(mcfgv1.GroupVersion.WithResource("machineconfigs")).List(ctx, metav1.ListOptions{})
 		for i := 0; err == nil && i < len(list.Items); i++ {
-			if m := &list.Items[i]; objects.RenderedOf(m) == nil {
+			if m := &list.Items[i]; !isRendered(m) {
 				a.evidence.Configs = append(a.evidence.Configs, status.MachineConfig{Name: m.Name, Labels: m.Labels, Owned: rollout.OwnerOf(m) != nil})
 			}
 		}
@@ -147,4 +146,10 @@ func (a *asker) askConfigs(ctx context.Context) {
 	if err != nil {
 		a.note("which MachineConfigs are new could not be read (this requires the right to list machineconfigs.machineconfiguration.openshift.io): %v", err)
 	}
+}
+
+// isRendered reports whether MCO has made a MachineConfig for a pool of all that it selects.
+func isRendered(m metav1.Object) bool {
+	isPool := func(o metav1.OwnerReference) bool { return o.Kind == "MachineConfigPool" }
+	return strings.HasPrefix(m.GetName(), "rendered-") && slices.ContainsFunc(m.GetOwnerReferences(), isPool)
 }
