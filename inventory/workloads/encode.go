@@ -120,7 +120,6 @@ type podSpec struct {
 	HostPorts    []hostPort                        `json:"hostPorts,omitempty"`
 	Requests     corev1.ResourceList               `json:"requests,omitempty"`
 	Claims       []string                          `json:"claims,omitempty"`
-	EmptyDir     bool                              `json:"emptyDir,omitempty"`
 	Priority     int32                             `json:"priority,omitempty"`
 	Preempts     bool                              `json:"preempts,omitempty"`
 	GracePeriod  int64                             `json:"gracePeriodSeconds"`
@@ -148,7 +147,7 @@ func encodeSpec(s *rollout.PodSpec) podSpec {
 		Labels: s.Labels, Containers: convert.Each(s.Containers, func(c rollout.Container) container { return container(c) }),
 		NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, Spread: s.Spread,
 		HostPorts: convert.Each(s.HostPorts, func(p rollout.HostPort) hostPort { return hostPort(p) }),
-		Requests:  s.Requests, Claims: s.Claims, EmptyDir: s.EmptyDir, Priority: s.Priority, Preempts: s.Preempts,
+		Requests:  s.Requests, Claims: s.Claims, Priority: s.Priority, Preempts: s.Preempts,
 		GracePeriod: int64(s.GracePeriod / time.Second), Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
 		Security: s.Security, Unset: s.Unset,
 	}
@@ -159,7 +158,7 @@ func decodeSpec(s *podSpec) rollout.PodSpec {
 		Labels: noneIfEmpty(s.Labels), Containers: convert.Each(s.Containers, func(c container) rollout.Container { return rollout.Container(c) }),
 		NodeSelector: noneIfEmpty(s.NodeSelector), Affinity: s.Affinity, Tolerations: s.Tolerations, Spread: s.Spread,
 		HostPorts: convert.Each(s.HostPorts, func(p hostPort) rollout.HostPort { return rollout.HostPort(p) }),
-		Requests:  noneIfEmpty(s.Requests), Claims: s.Claims, EmptyDir: s.EmptyDir, Priority: s.Priority, Preempts: s.Preempts,
+		Requests:  noneIfEmpty(s.Requests), Claims: s.Claims, Priority: s.Priority, Preempts: s.Preempts,
 		GracePeriod: time.Duration(s.GracePeriod) * time.Second, Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
 		Security: s.Security, Unset: s.Unset,
 	}

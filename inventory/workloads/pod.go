@@ -155,8 +155,6 @@ func specOf(pod *corev1.Pod) rollout.PodSpec {
 			s.Claims = append(s.Claims, v.PersistentVolumeClaim.ClaimName)
 		case v.Ephemeral != nil: // https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#persistentvolumeclaim-naming
 			s.Claims = append(s.Claims, pod.Name+"-"+v.Name)
-		case v.EmptyDir != nil:
-			s.EmptyDir = true
 		}
 	}
 	return s

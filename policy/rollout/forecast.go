@@ -107,9 +107,6 @@ type Pool struct {
 	AtOnce int
 	// After is the pool that has to be done first, "" for none: all others go in parallel.
 	After string
-	// ImageMode is set where nodes run an image that MCO builds for the pool. The change then
-	// waits for that image, which these rules do not cover.
-	ImageMode bool
 	// Time is how long the pool takes from its first node on; nothing if it does not take
 	// part. Learned says that it goes by what a node took in the pool's last rollout.
 	Time    Range
@@ -158,7 +155,6 @@ func NewForecast(c Cluster, decide func(pool string) (Decision, error)) Forecast
 			last = c.OperatorNode
 		}
 		p.Nodes = inOrder(members.nodes[pool.Name], last)
-		p.ImageMode = slices.ContainsFunc(members.nodes[pool.Name], func(n *corev1.Node) bool { return metav1.HasAnnotation(n.ObjectMeta, desiredImage) })
 		p.decide(pool, generated, decide)
 		p.schedule(c.Updates)
 		forecast.Pools = append(forecast.Pools, p)

@@ -391,14 +391,6 @@ func TestArbiter(t *testing.T) {
 	}
 }
 
-// TestImageMode: the nodes of a pool with an image of its own are told apart.
-func TestImageMode(t *testing.T) {
-	f := NewForecast(Cluster{Pools: pools("worker", "gpu"), Nodes: nodes("w worker", "g worker,gpu image")}, always(reloaded))
-	if f.pool("worker").ImageMode || !f.pool("gpu").ImageMode {
-		t.Errorf("got %+v", f.Pools)
-	}
-}
-
 // TestPoolsInOrder: pools have one order, whatever that of their list is, and nobody's
 // objects are changed.
 func TestPoolsInOrder(t *testing.T) {

@@ -162,10 +162,8 @@ type PodSpec struct {
 	// Requests is what the scheduler reckons with: the larger of init containers and the sum
 	// of the others, with the overhead.
 	Requests corev1.ResourceList
-	// Claims are the names of PersistentVolumeClaims. EmptyDir says that a volume is an emptyDir,
-	// whose content a drain by MCO deletes (DeleteEmptyDirData).
-	Claims   []string
-	EmptyDir bool
+	// Claims are the names of PersistentVolumeClaims.
+	Claims []string
 	// Priority is that of the pod; Preempts says that it may push others out.
 	Priority int32
 	Preempts bool
