@@ -47,28 +47,10 @@ type Decision struct {
 	// None says that no action is needed. They are shared with the policies they come from and must
 	// not be changed.
 	Actions []operatorv1.NodeDisruptionPolicyStatusAction
-	// Drains is whether the node is drained first.
-	Drains bool
-	// Reasons are why MCO's rules ask for a drain, the one that decides first; empty if they
-	// do not. They are set as well if Spared says that the node is not drained after all.
+	// Drains is whether the node is drained first, and Reasons are why, the one that decides first.
+	Drains  bool
 	Reasons []Reason
-	// Spared is why there is no drain although the rules ask for one.
-	Spared Spared
 }
-
-// Spared is the reason not to drain a node although MCO's rules ask for it; "" if it is drained or
-// the rules do not ask.
-type Spared string
-
-// The reasons to spare a node the drain.
-const (
-	// SparedSingleNode: there is no other node that pods could go to (drainRequired,
-	// drain.go:27).
-	SparedSingleNode Spared = "the cluster has a single node"
-	// SparedByConfigMap: somebody switched drains for registries off
-	// (isDrainRequiredForNodeDisruptionActions in OpenShift 4.19).
-	SparedByConfigMap Spared = "ConfigMap image-registry-override-drain is there"
-)
 
 // Decide returns what MCO does on a node whose files go from before to after. The error is
 // that a registries.conf cannot be read on which the drain depends; the daemon then gives
@@ -80,30 +62,21 @@ func Decide(before, after Files, c Conditions) (Decision, error) {
 		defaults := DefaultPolicies()
 		policies = &defaults
 	}
-	var reasons []Reason
-	d.Actions, reasons = actionsFor(d.Changed, policies.Files)
-	switch {
-	case len(reasons) > 0:
-		d.Reasons = reasons
-	case !has(d.Actions, operatorv1.SpecialStatusAction):
-		return d, nil
-	case c.OverrideDrain: // before the files are read
-		d.Spared = SparedByConfigMap
-	}
+	d.Actions, d.Reasons = actionsFor(d.Changed, policies.Files)
 	if len(d.Reasons) == 0 {
+		// isDrainRequiredForNodeDisruptionActions in OpenShift 4.19 heeds the ConfigMap before it reads the files.
+		if !has(d.Actions, operatorv1.SpecialStatusAction) || c.OverrideDrain {
+			return d, nil
+		}
 		var err error
-		d.Reasons, err = DrainReasons(before[mirrors.RegistriesConfPath], after[mirrors.RegistriesConfPath])
-		if err != nil && d.Spared == "" {
+		if d.Reasons, err = DrainReasons(before[mirrors.RegistriesConfPath], after[mirrors.RegistriesConfPath]); err != nil {
 			return d, err
 		}
 	}
-	switch {
-	case len(d.Reasons) == 0:
-		d.Spared = ""
-	case d.Spared == "" && c.SingleNode:
-		d.Spared = SparedSingleNode
+	if c.SingleNode { // there is no other node that pods could go to (drainRequired, drain.go:27)
+		d.Reasons = nil
 	}
-	d.Drains = len(d.Reasons) > 0 && d.Spared == ""
+	d.Drains = len(d.Reasons) > 0
 	return d, nil
 }
 

@@ -145,19 +145,18 @@ func TestSpared(t *testing.T) {
 		files      [2][]byte
 		conditions Conditions
 		want       string
-		spared     Spared
 		reason     string
 	}{
-		{"for tags", tags, Conditions{}, "drains and reloads CRI-O", "", "the entry for quay.io is new, with mirror m.local for tags"},
-		{"for digests", digests, Conditions{}, "reloads CRI-O without a drain", "", ""},
-		{"a single node", tags, Conditions{SingleNode: true}, "reloads CRI-O without a drain", SparedSingleNode, "the entry for quay.io is new, with mirror m.local for tags"},
-		{"a single node has nothing to be spared", digests, Conditions{SingleNode: true}, "reloads CRI-O without a drain", "", ""},
-		{"a single node reboots", tags, Conditions{SingleNode: true, Policies: policies(operatorv1.RebootSpecAction)}, "reboots without a drain", SparedSingleNode, "the NodeDisruptionPolicy for /etc/containers/registries.conf says Reboot"},
-		{"the ConfigMap", tags, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", SparedByConfigMap, "the entry for quay.io is new, with mirror m.local for tags"},
-		{"the ConfigMap, and nothing to be spared", digests, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", "", ""},
-		{"the ConfigMap, which keeps MCO from reading the file", broken, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", "", ""},
-		{"the ConfigMap is not about policies", tags, Conditions{OverrideDrain: true, Policies: policies(operatorv1.DrainSpecAction)}, "drains", "", "the NodeDisruptionPolicy for /etc/containers/registries.conf says Drain"},
-		{"a policy keeps MCO from reading the file", broken, Conditions{Policies: policies(operatorv1.NoneSpecAction)}, "writes files without a drain", "", ""},
+		{"for tags", tags, Conditions{}, "drains and reloads CRI-O", "the entry for quay.io is new, with mirror m.local for tags"},
+		{"for digests", digests, Conditions{}, "reloads CRI-O without a drain", ""},
+		{"a single node", tags, Conditions{SingleNode: true}, "reloads CRI-O without a drain", ""},
+		{"a single node has nothing to be spared", digests, Conditions{SingleNode: true}, "reloads CRI-O without a drain", ""},
+		{"a single node reboots", tags, Conditions{SingleNode: true, Policies: policies(operatorv1.RebootSpecAction)}, "reboots without a drain", ""},
+		{"the ConfigMap", tags, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", ""},
+		{"the ConfigMap, and nothing to be spared", digests, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", ""},
+		{"the ConfigMap, which keeps MCO from reading the file", broken, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", ""},
+		{"the ConfigMap is not about policies", tags, Conditions{OverrideDrain: true, Policies: policies(operatorv1.DrainSpecAction)}, "drains", "the NodeDisruptionPolicy for /etc/containers/registries.conf says Drain"},
+		{"a policy keeps MCO from reading the file", broken, Conditions{Policies: policies(operatorv1.NoneSpecAction)}, "writes files without a drain", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, err := Decide(Files{registries: tt.files[0]}, Files{registries: tt.files[1]}, tt.conditions)
@@ -168,8 +167,8 @@ func TestSpared(t *testing.T) {
 			if len(d.Reasons) > 0 {
 				reason = d.Reasons[0].String()
 			}
-			if d.String() != tt.want || d.Spared != tt.spared || reason != tt.reason {
-				t.Errorf("got %q, spared %q, %q; want %q, %q, %q", d, d.Spared, reason, tt.want, tt.spared, tt.reason)
+			if d.String() != tt.want || reason != tt.reason {
+				t.Errorf("got %q, %q; want %q, %q", d, reason, tt.want, tt.reason)
 			}
 		})
 	}

@@ -207,15 +207,7 @@ func (r *Rendered) Decide(next *Rendered, c Conditions) (Decision, error) {
 		Changed: append(changedPaths(r.Files, next.Files), reboots...),
 		Actions: []action{{Type: operatorv1.RebootStatusAction}},
 		Drains:  !c.SingleNode,
-		Spared:  sparedOnSingleNode(c),
 	}, nil
-}
-
-func sparedOnSingleNode(c Conditions) Spared {
-	if c.SingleNode {
-		return SparedSingleNode
-	}
-	return ""
 }
 
 // rebootCauses says what apart from files makes a node reboot.
@@ -242,7 +234,7 @@ func (r *Rendered) decideWithUnits(next *Rendered, c Conditions) (Decision, erro
 		d.Changed = append(d.Changed, "users")
 	}
 	if has(d.Actions, operatorv1.RebootStatusAction) || has(d.Actions, operatorv1.DrainStatusAction) {
-		d.Drains, d.Spared = !c.SingleNode, sparedOnSingleNode(c)
+		d.Drains = !c.SingleNode
 	}
 	return d, err
 }
