@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -47,9 +48,9 @@ type Decision struct {
 	// None says that no action is needed. They are shared with the policies they come from and must
 	// not be changed.
 	Actions []operatorv1.NodeDisruptionPolicyStatusAction
-	// Drains is whether the node is drained first, and Reasons are why, the one that decides first.
+	// Drains is whether the node is drained first, and Reasons are why, as clauses, the one that decides first.
 	Drains  bool
-	Reasons []Reason
+	Reasons []string
 }
 
 // Decide returns what MCO does on a node whose files go from before to after. The error is
@@ -102,21 +103,21 @@ type action = operatorv1.NodeDisruptionPolicyStatusAction
 // actionsFor restates calculatePostConfigChangeNodeDisruptionActionFromMCDiffs
 // (update.go:655), and says which policies ask for a drain. MCO goes through the paths in no
 // particular order; here they come sorted.
-func actionsFor(changed []string, policies []operatorv1.NodeDisruptionPolicyStatusFile) ([]action, []Reason) {
+func actionsFor(changed []string, policies []operatorv1.NodeDisruptionPolicyStatusFile) ([]action, []string) {
 	var actions []action
-	var reboots, drains []Reason
+	var reboots, drains []string
 	for _, file := range changed {
 		policy := closestPolicy(file, policies)
 		if policy == nil {
-			reboots = append(reboots, Reason{Check: NoPolicy, Path: file})
+			reboots = append(reboots, fmt.Sprintf("no NodeDisruptionPolicy covers %s, which makes nodes reboot", file))
 			continue
 		}
 		actions = append(actions, policy.Actions...)
 		switch {
 		case has(policy.Actions, operatorv1.RebootStatusAction):
-			reboots = append(reboots, Reason{Check: PolicyReboots, Path: file})
+			reboots = append(reboots, fmt.Sprintf("the NodeDisruptionPolicy for %s says Reboot", file))
 		case has(policy.Actions, operatorv1.DrainStatusAction):
-			drains = append(drains, Reason{Check: PolicyDrains, Path: file})
+			drains = append(drains, fmt.Sprintf("the NodeDisruptionPolicy for %s says Drain", file))
 		}
 	}
 	if len(reboots) > 0 {

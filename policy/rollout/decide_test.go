@@ -127,7 +127,7 @@ func TestFilesComeAndGo(t *testing.T) {
 		}
 		got := ""
 		if len(d.Reasons) > 0 {
-			got = d.Reasons[0].String()
+			got = d.Reasons[0]
 		}
 		if got != tt.want || !slices.Equal(d.Changed, []string{registries}) {
 			t.Errorf("%s: got %q, want %q; changed %q", name, got, tt.want, d.Changed)
@@ -165,7 +165,7 @@ func TestSpared(t *testing.T) {
 			}
 			reason := ""
 			if len(d.Reasons) > 0 {
-				reason = d.Reasons[0].String()
+				reason = d.Reasons[0]
 			}
 			if d.String() != tt.want || reason != tt.reason {
 				t.Errorf("got %q, %q; want %q, %q", d, reason, tt.want, tt.reason)

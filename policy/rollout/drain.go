@@ -10,18 +10,40 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
+// check is one of MCO's rules that a drain for registries.conf can come from.
+type check int
+
+// The rules, in the order in which MCO goes by them.
+const (
+	searchAltered   check = iota // a search registry is gone or has another place
+	registryRemoved              // an entry is gone, or has another prefix
+	registryAltered              // prefix, location, blocked or insecure of an entry differ
+	mirrorRemoved                // no mirror of the entry has the location any more
+	mirrorAltered                // a mirror serves other pulls, and not only those by digest
+	mirrorAdded                  // a mirror is new in an entry, and serves not only pulls by digest
+	registryAdded                // an entry is new, and has a mirror that serves not only pulls by digest, or none
+)
+
+// reason is a cause for which MCO drains, as a clause; the zero reason is none. Scope is that of the entry in
+// registries.conf, "" for the search registries.
+type reason struct {
+	check       check
+	scope, text string
+}
+
 // DrainReasons returns why MCO drains a node whose registries.conf goes from before to
-// after, sorted by check and then by scope, at most one for a scope; none where it reloads
+// after, as clauses, sorted by check and then by scope, at most one for a scope; none where it reloads
 // CRI-O without a drain. It is isSafeContainerRegistryConfChanges (drain.go:182), which
 // stops at its first reason.
 //
 // The function compares files, not what nodes make of them, and so is wrong both ways: it
 // drains for changes that alter no pull, and a new block does not drain where the entry
 // inherits digest mirrors.
-func DrainReasons(before, after []byte) ([]Reason, error) {
+func DrainReasons(before, after []byte) ([]string, error) {
 	was, err := readConf(before)
 	if err != nil {
 		return nil, err
@@ -30,32 +52,25 @@ func DrainReasons(before, after []byte) ([]Reason, error) {
 	if err != nil {
 		return nil, err
 	}
-	reasons := searchReasons(was.UnqualifiedSearchRegistries, is.UnqualifiedSearchRegistries)
+	found := []reason{searchReason(was.UnqualifiedSearchRegistries, is.UnqualifiedSearchRegistries)}
 	old, current := byScope(was.Registries), byScope(is.Registries)
 	for scope := range old {
 		if _, ok := current[scope]; !ok {
-			reasons = append(reasons, Reason{Check: RegistryRemoved, Scope: scope})
+			found = append(found, reason{registryRemoved, scope, fmt.Sprintf("the entry for %s is gone", scope)})
 		}
 	}
 	for scope, registry := range current {
-		var found *Reason
 		if prior, ok := old[scope]; ok {
-			found = changedReason(prior, registry)
+			found = append(found, changedReason(scope, prior, registry))
 		} else {
-			found = addedReason(registry)
-		}
-		if found != nil {
-			found.Scope = scope
-			reasons = append(reasons, *found)
+			found = append(found, addedReason(scope, registry))
 		}
 	}
-	for i := range reasons {
-		reasons[i].Path = mirrors.RegistriesConfPath
-	}
-	slices.SortFunc(reasons, func(a, b Reason) int {
-		return cmp.Or(cmp.Compare(a.Check, b.Check), strings.Compare(a.Scope, b.Scope))
+	found = slices.DeleteFunc(found, func(r reason) bool { return r.text == "" })
+	slices.SortFunc(found, func(a, b reason) int {
+		return cmp.Or(cmp.Compare(a.check, b.check), strings.Compare(a.scope, b.scope))
 	})
-	return reasons, nil
+	return convert.Each(found, func(r reason) string { return r.text }), nil
 }
 
 func readConf(file []byte) (conf sysregistriesv2.V2RegistriesConf, err error) {
@@ -75,21 +90,20 @@ func byScope(registries []sysregistriesv2.Registry) map[string]sysregistriesv2.R
 	return scopes
 }
 
-// searchReasons is drain.go:205: appending to the list does no harm.
-func searchReasons(was, is []string) []Reason {
+// searchReason is drain.go:205: appending to the list does no harm.
+func searchReason(was, is []string) reason {
 	for i, registry := range was {
 		if i >= len(is) || is[i] != registry {
-			return []Reason{{Check: SearchAltered, From: strings.Join(was, ", "), To: strings.Join(is, ", ")}}
+			return reason{searchAltered, "", fmt.Sprintf("the search registries change from %q to %q", strings.Join(was, ", "), strings.Join(is, ", "))}
 		}
 	}
-	return nil
+	return reason{}
 }
 
-// changedReason is drain.go:247 for a registry that both files have, nil where it does not
-// ask for a drain. Order and insecure of mirrors are not looked at.
-func changedReason(was, is sysregistriesv2.Registry) *Reason {
+// changedReason is drain.go:247 for a registry that both files have. Order and insecure of mirrors are not looked at.
+func changedReason(scope string, was, is sysregistriesv2.Registry) reason {
 	if sameRegistry(was, is) {
-		return nil
+		return reason{}
 	}
 	for _, field := range []struct{ name, was, is string }{
 		{"prefix", was.Prefix, is.Prefix},
@@ -98,27 +112,52 @@ func changedReason(was, is sysregistriesv2.Registry) *Reason {
 		{"insecure", strconv.FormatBool(was.Insecure), strconv.FormatBool(is.Insecure)},
 	} {
 		if field.was != field.is {
-			return &Reason{Check: RegistryAltered, Field: field.name, From: field.was, To: field.is}
+			return reason{registryAltered, scope, fmt.Sprintf("%s of the entry for %s changes from %q to %q", field.name, scope, field.was, field.is)}
 		}
 	}
 	for _, m := range was.Mirrors {
 		if first(is.Mirrors, m.Location) == nil {
-			return &Reason{Check: MirrorRemoved, Mirror: m.Location}
+			return reason{mirrorRemoved, scope, fmt.Sprintf("mirror %s of %s is gone", m.Location, scope)}
 		}
 	}
 	for _, m := range is.Mirrors {
 		prior, digests := first(was.Mirrors, m.Location), m.PullFromMirror == sysregistriesv2.MirrorByDigestOnly
 		switch {
 		case prior == nil && !digests && !is.MirrorByDigestOnly:
-			return &Reason{Check: MirrorAdded, Mirror: m.Location, To: m.PullFromMirror}
+			return reason{mirrorAdded, scope, fmt.Sprintf("mirror %s is added to %s for %s", m.Location, scope, pulls(m.PullFromMirror))}
 		case prior != nil && !digests && m.PullFromMirror != prior.PullFromMirror:
-			return &Reason{
-				Check: MirrorAltered, Mirror: m.Location, From: prior.PullFromMirror, To: m.PullFromMirror,
-				Twin: listed(was.Mirrors, m.Location, m.PullFromMirror),
-			}
+			return reason{mirrorAltered, scope, alteredText(scope, was.Mirrors, *prior, m)}
 		}
 	}
-	return nil
+	return reason{}
+}
+
+// alteredText says that a mirror serves other pulls than its first entry did. Where it is listed for digests and for tags, MCO
+// compares both with the first of them, and any change of the entry drains.
+func alteredText(scope string, before []sysregistriesv2.Endpoint, prior, m sysregistriesv2.Endpoint) string {
+	was, is := pulls(prior.PullFromMirror), pulls(m.PullFromMirror)
+	switch {
+	case listed(before, m.Location, m.PullFromMirror):
+		return fmt.Sprintf("the entry for %s changes, and lists mirror %s twice: MCO takes the one for %s for a change of the one for %s", scope, m.Location, is, was)
+	case was == is: // the same in another spelling, which MCO compares
+		return fmt.Sprintf("pull-from-mirror of mirror %s of %s changes from %q to %q", m.Location, scope, prior.PullFromMirror, m.PullFromMirror)
+	default:
+		return fmt.Sprintf("mirror %s of %s is for %s instead of %s", m.Location, scope, is, was)
+	}
+}
+
+// pulls says in words what a pull-from-mirror stands for.
+func pulls(from string) string {
+	switch from {
+	case "digest-only":
+		return "digests"
+	case "tag-only":
+		return "tags"
+	case "", "all":
+		return "tags and digests"
+	default:
+		return fmt.Sprintf("%q", from)
+	}
 }
 
 // sameRegistry is reflect.DeepEqual, except that an empty list of mirrors is none: no rule of
@@ -147,19 +186,15 @@ func listed(endpoints []sysregistriesv2.Endpoint, location, pulls string) bool {
 	})
 }
 
-// addedReason is allDigestOnlyMirror (drain.go:324) for a registry that only the later file
-// has.
-func addedReason(is sysregistriesv2.Registry) *Reason {
-	if len(is.Mirrors) == 0 {
-		if is.MirrorByDigestOnly {
-			return nil
-		}
-		return &Reason{Check: RegistryAdded}
+// addedReason is allDigestOnlyMirror (drain.go:324) for a registry that only the later file has.
+func addedReason(scope string, is sysregistriesv2.Registry) reason {
+	if len(is.Mirrors) == 0 && !is.MirrorByDigestOnly {
+		return reason{registryAdded, scope, fmt.Sprintf("the entry for %s is new and has no mirrors", scope)}
 	}
 	for _, m := range is.Mirrors {
 		if m.PullFromMirror != sysregistriesv2.MirrorByDigestOnly {
-			return &Reason{Check: RegistryAdded, Mirror: m.Location, To: m.PullFromMirror}
+			return reason{registryAdded, scope, fmt.Sprintf("the entry for %s is new, with mirror %s for %s", scope, m.Location, pulls(m.PullFromMirror))}
 		}
 	}
-	return nil
+	return reason{}
 }

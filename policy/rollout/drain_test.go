@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -115,7 +116,7 @@ func firstReason(t *testing.T, before, after []byte) string {
 	if len(reasons) == 0 {
 		return ""
 	}
-	return reasons[0].String()
+	return reasons[0]
 }
 
 // TestDrainReasons has every check, and what it does not look at.
@@ -205,18 +206,14 @@ func TestAllReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, r := range reasons {
-		got = append(got, r.String())
-	}
 	want := []string{
 		`the search registries change from "a.io" to "b.io"`,
 		"the entry for b.io is gone",
 		`blocked of the entry for d.io changes from "false" to "true"`,
 		"the entry for e.io is new, with mirror m.local for tags",
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	if !slices.Equal(reasons, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(reasons, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -129,7 +129,7 @@ func always(d Decision) func(string) (Decision, error) {
 
 var (
 	special   = []operatorv1.NodeDisruptionPolicyStatusAction{{Type: operatorv1.SpecialStatusAction}}
-	drained   = Decision{Changed: []string{registries}, Actions: special, Drains: true, Reasons: []Reason{{Check: RegistryAdded, Scope: "quay.io"}}}
+	drained   = Decision{Changed: []string{registries}, Actions: special, Drains: true, Reasons: []string{"the entry for quay.io is new and has no mirrors"}}
 	reloaded  = Decision{Changed: []string{registries}, Actions: special}
 	rebooted  = Decision{Changed: []string{searchConf}, Actions: []operatorv1.NodeDisruptionPolicyStatusAction{{Type: operatorv1.RebootStatusAction}}, Drains: true}
 	untouched = Decision{}

@@ -94,7 +94,7 @@ func FuzzDrainReasons(f *testing.F) {
 			t.Fatalf("%v, %v; then %v, %v", one, err1, two, err2)
 		}
 		for i := range one {
-			if one[i] != two[i] || one[i].String() == "" {
+			if one[i] != two[i] || one[i] == "" {
 				t.Fatalf("%v, then %v", one[i], two[i])
 			}
 		}

@@ -37,5 +37,13 @@
 // not ready, for reasons that are not known, is not ready later on either. Nodes stay as they are, but for
 // what MCO does; images stay on them.
 //
+// # What is where
+//
+//   - The state: cluster, podclass, constraints, eligible, kubelet, budgets, leaving, unmade, forbidden.
+//     It does not change while a rollout is played.
+//   - The course: scheduler and preempt place pods, drain and search play the steps, worst collects the stalls.
+//   - The proof that no other course stalls: blockedbudget, nodesearch, capacity.
+//   - What else is told of it: obstacles, moved, needed, text.
+//
 // The package is pure: everything comes in through Input.
 package simulation
