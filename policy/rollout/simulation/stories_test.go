@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
 
@@ -81,13 +82,13 @@ func tell(t *testing.T, s scene, show string) string {
 func said(r Result) string {
 	switch {
 	case len(r.Stalls) == 0 && len(r.Waiting) > 0:
-		return "cannot finish: " + strings.Join(r.Waiting, ", ")
+		return "cannot finish: " + text.Names(r.Waiting, namesShown)
 	case len(r.Stalls) == 0:
 		return "finishes"
 	}
 	line := r.Stalls[0].String()
 	if more := len(r.Stalls) - 1; more > 0 {
-		line += fmt.Sprintf("; and %d more", more)
+		line += fmt.Sprintf("; and %s more", text.Count(more, "stall"))
 	}
 	if r.Stalls[0].ByImage {
 		line += " [image]"

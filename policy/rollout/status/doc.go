@@ -9,8 +9,8 @@
 // Of decides nothing but says how far nodes are (overview, text, notes). Diagnose decides why they do not
 // move: diagnose goes through the cluster, its pools and their nodes, and each cause_*.go finds causes of one
 // kind. Verify and ReachOf compare what nodes have with what objects ask for (verify, reach, pins,
-// targetdifference). Diagnose and Verify rest on Of, and not on each other; all of them on lookup, which finds
-// objects and the routes of images by the rendered config of a node.
+// targetdifference); Diagnose asks for that comparison of what pools are to have. All of them rest on Of, and on
+// lookup, which finds objects and the routes of images by the rendered config of a node.
 //
 // It is the same for a running cluster and for a dump. It names the objects that could not be read,
 // and never takes them to be well. The package is pure: it has no client and no clock.
