@@ -116,7 +116,7 @@ func (s *podClass) plain() bool {
 
 func (s *search) findIn(c *candidates, of *podClass) int32 {
 	if s.mayFail(of) {
-		if n := s.first(c, of, func(n int32) bool { return !s.starts(of, n) }); n >= 0 {
+		if n := s.first(c, of, func(n int32) bool { return s.r.fails(of, n, s.r.updated[n], s.r.more) >= 0 }); n >= 0 {
 			return n
 		}
 	}
@@ -145,10 +145,6 @@ func (s *search) soonest(c *candidates, of *podClass) int32 {
 		seen++
 	}
 	return noNode
-}
-
-func (s *search) starts(of *podClass, n int32) bool {
-	return s.r.fails(of, n, s.r.updated[n], s.r.more) < 0
 }
 
 // mayFail reports whether an image of the class cannot be pulled, or perhaps cannot, anywhere.
