@@ -118,6 +118,7 @@ func (l lane) Pace() string {
 
 // A courseView is a simulation as a strip of frames.
 type courseView struct {
+	*v1alpha1.Simulation
 	Frames  []frame
 	Before  int // steps that are left out before the last ones
 	Outcome string
@@ -142,7 +143,7 @@ type moveView struct {
 }
 
 func newCourse(c *v1alpha1.Simulation) *courseView {
-	v := &courseView{}
+	v := &courseView{Simulation: c}
 	stalls := map[string]*v1alpha1.Stall{}
 	for i := range c.Stalls {
 		stalls[c.Stalls[i].Node] = &c.Stalls[i]

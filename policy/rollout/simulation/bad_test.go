@@ -123,7 +123,7 @@ func TestUnread(t *testing.T) {
 
 // TestStop: wherever it is cut short, the result says so, and nothing is asked again.
 func TestStop(t *testing.T) {
-	in := inputFor(largeCluster(60, 20))
+	in := inputFor(largeCluster(100, 20))
 	asked := 0
 	in.Stop = func() bool { asked++; return false }
 	if got := Run(in); got.Partial || !got.Finishes() || asked < 10 {
