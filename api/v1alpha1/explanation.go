@@ -13,7 +13,7 @@ type Explained struct {
 	Before Route  `json:"before"`
 	After  Route  `json:"after"`
 	// Consumers are what uses the image; absent where the images of the cluster were not read, which
-	// explain does with --probe, of a dump, and for a page.
+	// explain does with --probe and of a dump.
 	Consumers []Consumer `json:"users,omitzero"`
 	// Notes say for which pods the routes are others.
 	Notes []string `json:"notes,omitempty"`

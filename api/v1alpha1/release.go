@@ -7,6 +7,8 @@ type ReleaseReview struct {
 	Kind       string `json:"kind"`
 	// Verdict is "READY", "NOT READY" or "UNKNOWN"; the exit code is 0, 1 or 2.
 	Verdict string `json:"verdict"`
+	// Summary counts the images, in a sentence.
+	Summary string `json:"summary"`
 	// Version is that of the release image's metadata, "" where it could not be read.
 	Version string `json:"version"`
 	// Image is the release image by digest, and Chosen says how it was found.

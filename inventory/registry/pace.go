@@ -44,7 +44,6 @@ type pace struct {
 	ceiling  float64       // the limit that was last too much, 0 if none was
 	best     time.Duration // the quickest answers
 	smoothed time.Duration // the usual ones of late
-	counts   [broken + 1]int
 }
 
 // A slot is the permission to have one request under way.
@@ -202,7 +201,6 @@ func (p *pace) release(s *slot, l load, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
-	p.counts[l]++
 	now := time.Now()
 	switch l {
 	case fine:

@@ -3,6 +3,8 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,20 +21,27 @@ const (
 	portHeight, boxHead, boxGap, top = 24, 34, 16, 8
 	// maxLabel is how many characters fit into a box.
 	maxLabel = 34
+	// maxName is the longest name of a source or a place: that of a host.
+	maxName = 253
 )
 
 // A state is the finding at a place for an image, or why it was not asked.
-type state string
+type state int
 
+// The states are in the order of importance: the first of an edge gives it its colour. An edge looks found
+// only if everything on it was found. stateLeft is that of a place which nodes ask before the change only.
 const (
-	stateFound    state = "found"
-	stateMissing  state = "missing"
-	stateUnknown  state = "not determined"
-	stateBlocked  state = "blocked"
-	stateNotAsked state = "not asked"
-	// stateLeft is that of a place which nodes ask before the change only.
-	stateLeft state = "no longer asked"
+	stateMissing state = iota
+	stateUnknown
+	stateNotAsked
+	stateBlocked
+	stateFound
+	stateLeft
 )
+
+var states = [...]struct{ word, kind string }{
+	{"missing", "bad"}, {"not determined", "unknown"}, {"not asked", "note"}, {"blocked", "blocked"}, {"found", "good"}, {"no longer asked", "left"},
+}
 
 // stateOf returns the state of a place.
 func stateOf(s *v1alpha1.Source) state {
@@ -55,10 +64,8 @@ func stateOf(s *v1alpha1.Source) state {
 // A flow is the picture of sources, places, and the images that go from one to the other.
 type flow struct {
 	Width, Height int
-	Sources       []flowBox
-	Places        []flowBox
+	Boxes         []flowBox
 	Edges         []*flowEdge
-	Errors        int // images without a route
 }
 
 // A flowBox is a source or a place.
@@ -70,75 +77,80 @@ type flowBox struct {
 // A flowEdge is the images of a source for which nodes ask a place.
 type flowEdge struct {
 	Source, Place string
-	// Counts are the images by state.
-	Counts map[state]int
-	Total  int
-	// Lifted is how many images nodes were forbidden to ask for there until now.
-	Lifted int
-	Mirror bool
-	// Registry is that of the place, "" for several.
-	Registry string
+	// counts are the images by state.
+	counts [len(states)]int
+	total  int
+	mirror bool
 	// Path, LabelX and LabelY are where it is drawn, Stroke how wide.
 	Path           string
 	LabelX, LabelY int
 	Stroke         string
 }
 
+// A stop is a place of an image on its route.
+type stop struct {
+	source, place string
+	mirror        bool
+	state         state
+}
+
 // newFlow draws the new routes.
-func newFlow(rerouted []v1alpha1.Rerouted) flow {
-	f := flow{Width: flowWidth}
-	edges := map[[2]string]*flowEdge{}
+func newFlow(rerouted []v1alpha1.Rerouted) *flow {
+	var stops []stop
 	for i := range rerouted {
-		r := &rerouted[i]
-		if r.After.Error != "" {
-			f.Errors++
+		stops = append(stops, stopsOf(&rerouted[i])...)
+	}
+	sources := most(stops, func(s stop) string { return s.source }, maxSources)
+	places := most(stops, func(s stop) string { return s.place }, maxPlaces)
+	edges := map[[2]string]*flowEdge{}
+	for _, s := range stops {
+		source, place := oneOf(sources, s.source, "other sources"), oneOf(places, s.place, "other places")
+		k := [2]string{source, place}
+		if edges[k] == nil {
+			edges[k] = &flowEdge{Source: source, Place: place}
 		}
-		addRoutes(edges, r)
+		e := edges[k]
+		e.mirror = e.mirror || s.mirror
+		e.total++
+		e.counts[s.state]++
 	}
-	all := make([]*flowEdge, 0, len(edges))
-	for _, e := range edges {
-		all = append(all, e)
-	}
-	f.Edges = merged(all)
-	f.place()
+	rank := func(names []string, name string) int { return slices.Index(append(names, name), name) }
+	f := &flow{Width: flowWidth}
+	f.Edges = slices.SortedFunc(maps.Values(edges), func(a, b *flowEdge) int {
+		return cmp.Or(cmp.Compare(rank(sources, a.Source), rank(sources, b.Source)), cmp.Compare(order(!a.mirror), order(!b.mirror)), cmp.Compare(rank(places, a.Place), rank(places, b.Place)))
+	})
+	f.lay()
 	return f
 }
 
-func addRoutes(edges map[[2]string]*flowEdge, r *v1alpha1.Rerouted) {
-	source := text.Cut(sourceOf(r), maxOption)
-	at := func(s *v1alpha1.Source) *flowEdge {
-		place := text.Cut(placeOf(r, s), maxOption)
-		k := [2]string{source, place}
-		if edges[k] == nil {
-			edges[k] = &flowEdge{Source: source, Place: place, Counts: map[state]int{}, Mirror: s.Mirror, Registry: registryOf(place)}
-		}
-		return edges[k]
+// parts are the picture, and the same as a table.
+func (f *flow) parts() []part {
+	if len(f.Edges) == 0 {
+		return nil
 	}
+	rows := make([]row, len(f.Edges))
+	for i, e := range f.Edges {
+		rows[i] = cells(e.Source, e.Place, e.Role(), "", e.Label())
+		rows[i].Cells[3] = numberCell(e.total)
+	}
+	return []part{partOf("flow", nil, []flow{*f}), tableOf(table{Caption: "The same as a table", Folded: true}, rows, "Source", "Place that nodes ask", "Role", "Images", "Found there")}
+}
+
+// stopsOf returns the places of an image: those of its new route, and those that only its old one has.
+func stopsOf(r *v1alpha1.Rerouted) []stop {
+	source := text.Cut(cmp.Or(r.After.Entry, r.Before.Entry, registryOf(r.Image)), maxName)
+	var all []stop
 	for i := range r.After.Sources {
 		s := &r.After.Sources[i]
-		e := at(s)
-		e.Total++
-		e.Counts[stateOf(s)]++
-		if !s.Blocked && slices.ContainsFunc(r.Before.Sources, func(b v1alpha1.Source) bool { return b.Reference == s.Reference && b.Blocked }) {
-			e.Lifted++
-		}
+		all = append(all, stop{source, placeOf(r, s), s.Mirror, stateOf(s)})
 	}
 	for i := range r.Before.Sources {
 		s := &r.Before.Sources[i]
 		if !s.Blocked && !slices.ContainsFunc(r.After.Sources, func(a v1alpha1.Source) bool { return a.Reference == s.Reference }) {
-			e := at(s)
-			e.Total++
-			e.Counts[stateLeft]++
+			all = append(all, stop{source, placeOf(r, s), s.Mirror, stateLeft})
 		}
 	}
-}
-
-// sourceOf is the scope of the entry that covers an image, or else its registry.
-func sourceOf(r *v1alpha1.Rerouted) string {
-	if s := cmp.Or(r.After.Entry, r.Before.Entry); s != "" {
-		return s
-	}
-	return registryOf(r.Image)
+	return all
 }
 
 // placeOf is what of the place's name stands in for the source.
@@ -152,75 +164,36 @@ func placeOf(r *v1alpha1.Rerouted, s *v1alpha1.Source) string {
 		origin := &sources[i]
 		rest, covered := strings.CutPrefix(origin.Reference, entry)
 		if place, same := strings.CutSuffix(s.Reference, rest); !origin.Mirror && entry != "" && covered && same && place != "" {
-			return place
+			return text.Cut(place, maxName)
 		}
 	}
-	return registryOf(s.Reference)
-}
-
-// merged draws the sources and places with fewest images as one, and sorts the edges.
-func merged(edges []*flowEdge) []*flowEdge {
-	sources := most(edges, func(e *flowEdge) string { return e.Source }, maxSources)
-	places := most(edges, func(e *flowEdge) string { return e.Place }, maxPlaces)
-	byEnds := map[[2]string]*flowEdge{}
-	for _, e := range edges {
-		if !slices.Contains(sources, e.Source) {
-			e.Source = otherSources
-		}
-		if !slices.Contains(places, e.Place) {
-			e.Place, e.Registry = otherPlaces, ""
-		}
-		k := [2]string{e.Source, e.Place}
-		if byEnds[k] == nil {
-			byEnds[k] = e
-			continue
-		}
-		byEnds[k].add(e)
-	}
-	all := make([]*flowEdge, 0, len(byEnds))
-	for _, e := range byEnds {
-		all = append(all, e)
-	}
-	rank := func(names []string, name string) int {
-		if i := slices.Index(names, name); i >= 0 {
-			return i
-		}
-		return len(names)
-	}
-	slices.SortFunc(all, func(a, b *flowEdge) int {
-		return cmp.Or(cmp.Compare(rank(sources, a.Source), rank(sources, b.Source)), cmp.Compare(order(!a.Mirror), order(!b.Mirror)), cmp.Compare(rank(places, a.Place), rank(places, b.Place)))
-	})
-	return all
-}
-
-const otherSources, otherPlaces = "other sources", "other places"
-
-func (e *flowEdge) add(other *flowEdge) {
-	e.Total += other.Total
-	e.Lifted += other.Lifted
-	e.Mirror = e.Mirror || other.Mirror
-	for s, n := range other.Counts {
-		e.Counts[s] += n
-	}
+	return text.Cut(registryOf(s.Reference), maxName)
 }
 
 // most returns the names with most images, those first.
-func most(edges []*flowEdge, name func(*flowEdge) string, limit int) []string {
+func most(stops []stop, name func(stop) string, limit int) []string {
 	counts := map[string]int{}
-	for _, e := range edges {
-		counts[name(e)] += e.Total
+	for _, s := range stops {
+		counts[name(s)]++
 	}
-	names := sortedKeys(counts)
+	names := slices.Sorted(maps.Keys(counts))
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
-	return names[:min(len(names), limit)]
+	return slices.Clip(names[:min(len(names), limit)])
 }
 
-// place lays the boxes and the edges out: each edge ends at a line of its own on either side.
-func (f *flow) place() {
-	var heights [2]int
-	f.Sources, heights[0] = boxes(f.Edges, func(e *flowEdge) string { return e.Source }, 0, sourceWidth)
-	f.Places, heights[1] = boxes(f.Edges, func(e *flowEdge) string { return e.Place }, placeX, placeWidth)
-	f.Height = max(heights[0], heights[1])
+// oneOf returns name if it is among names, else other.
+func oneOf(names []string, name, other string) string {
+	if slices.Contains(names, name) {
+		return name
+	}
+	return other
+}
+
+// lay lays the boxes and the edges out: each edge ends at a line of its own on either side.
+func (f *flow) lay() {
+	sources, left := boxes(f.Edges, func(e *flowEdge) string { return e.Source }, 0, sourceWidth)
+	places, right := boxes(f.Edges, func(e *flowEdge) string { return e.Place }, placeX, placeWidth)
+	f.Boxes, f.Height = slices.Concat(sources, places), max(left, right)
 	ports := map[*flowBox]int{}
 	port := func(all []flowBox, name string) int {
 		b := &all[slices.IndexFunc(all, func(b flowBox) bool { return b.Full == name })]
@@ -228,21 +201,12 @@ func (f *flow) place() {
 		return b.Y + boxHead + (ports[b]-1)*portHeight + portHeight/2
 	}
 	for _, e := range f.Edges {
-		from, to := port(f.Sources, e.Source), port(f.Places, e.Place)
+		from, to := port(sources, e.Source), port(places, e.Place)
 		bend := sourceWidth + (placeX-sourceWidth)/3
 		e.Path = fmt.Sprintf("M%d %dC%d %d %d %d %d %dH%d", sourceWidth, from, bend, from, bend-40, to, bend+60, to, placeX)
 		e.LabelX, e.LabelY = placeX-10, to-5
-		e.Stroke = fmt.Sprintf("%.1f", 1.5+min(4.5, 0.9*log10(e.Total)))
+		e.Stroke = fmt.Sprintf("%.1f", 1.5+min(4.5, 1.4*math.Log10(float64(e.total))))
 	}
-}
-
-// log10 is the number of digits after the first, with a part for the first.
-func log10(n int) float64 {
-	d := 0.0
-	for ; n >= 10; n /= 10 {
-		d++
-	}
-	return d + float64(n-1)/10
 }
 
 func boxes(edges []*flowEdge, name func(*flowEdge) string, x, width int) ([]flowBox, int) {
@@ -273,41 +237,25 @@ func middle(s string, limit int) string {
 	return string(r[:half]) + "…" + string(r[len(r)-half:])
 }
 
-// states are in the order of importance: the first of an edge gives it its colour. An edge looks found
-// only if everything on it was found.
-var states = []state{stateMissing, stateUnknown, stateNotAsked, stateBlocked, stateFound, stateLeft}
-
-var stateKinds = map[state]string{
-	stateMissing: "bad", stateUnknown: "unknown", stateFound: "good", stateBlocked: "blocked", stateNotAsked: "note", stateLeft: "left",
-}
-
 // Kind is the colour of the edge.
 func (e *flowEdge) Kind() string {
-	for _, s := range states {
-		if e.Counts[s] > 0 {
-			return stateKinds[s]
-		}
-	}
-	return "note"
+	return states[slices.IndexFunc(e.counts[:], func(n int) bool { return n > 0 })].kind
 }
 
 // Label says what was found, with a sign for each state.
 func (e *flowEdge) Label() string {
 	var parts []string
-	for _, s := range states {
-		if n := e.Counts[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s %s", kinds(stateKinds[s]), text.Number(n), s))
+	for s, n := range e.counts {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s %s", signs[states[s].kind], text.Number(n), states[s].word))
 		}
-	}
-	if e.Lifted > 0 {
-		parts = append(parts, "block lifted")
 	}
 	return strings.Join(parts, "  ")
 }
 
 // Role says what the place is to the source.
 func (e *flowEdge) Role() string {
-	if e.Mirror {
+	if e.mirror {
 		return "mirror"
 	}
 	return "source"

@@ -2,9 +2,8 @@ package page
 
 import (
 	"cmp"
-	"html/template"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
@@ -12,84 +11,64 @@ import (
 )
 
 const (
-	// maxNamed is how many namespaces or rules of an image are named in its row, maxSearched how many
-	// of them the filter finds.
-	maxNamed, maxSearched = 3, 40
-	// maxOption is the longest value that a filter offers: that of a host.
-	maxOption = 253
-	// maxOptions is how many values a filter offers, maxNamespaces how many have a bar.
-	maxOptions, maxNamespaces = 500, 200
+	// manyImages is a number of images from which on their rows have short digests, and no more than
+	// the registry of the place that serves them.
+	manyImages = 1000
+	// imagesID is the section with the list of images, which has what room the others leave.
+	imagesID = "images"
+	// maxNamespaces is how many namespaces have a bar.
+	maxNamespaces = 200
 )
 
-// An imageRow is an image whose route changes.
-type imageRow struct {
-	Image, Result, Kind string
-	// Served is the place that nodes would get it from, "" if there is none.
-	Served string
-	// registries are those of the places that nodes ask.
-	registries, namespaces, rules []string
-	// hosts are the registries that the filter offers.
-	hosts              []string
-	Platforms, Lacking []string
-	// Signature sums up what nodes make of its signatures, "" where none are looked for.
-	Signature string
-	// Brief is set where there are many rows.
-	Brief bool
+// A result is the result of an image for people, with its kind; figure says it of several images. The worst comes first.
+type result struct{ name, word, figure, kind string }
+
+var results = []result{
+	{"fails", "fails", "fail", "bad"}, {"unverified", "not determined", "not determined", "unknown"}, {"assumed", "assumed", "assumed", "unknown"},
+	{"fails already", "fails already", "fail already", "warn"}, {"verified", "verified", "verified", "good"},
 }
 
-// resultKinds has the kind of each result; resultOrder puts the worst first.
-var (
-	resultKinds = map[string]string{"verified": "good", "unverified": "unknown", "assumed": "unknown", "fails": "bad", "fails already": "warn"}
-	resultOrder = []string{"fails", "unverified", "assumed", "fails already", "verified"}
-)
+// An image is one whose route changes.
+type image struct {
+	ref    string
+	result int // among results
+	// served is the place that nodes would get it from, "" if there is none.
+	served            string
+	namespaces, rules []string
+	// signature sums up what nodes make of its signatures, "" where none are looked for.
+	signature string
+}
 
-func imageRows(doc v1alpha1.Review) []imageRow {
+// imagesOf returns the images of a review, the worst first.
+func imagesOf(doc *v1alpha1.Review) []image {
 	rules := map[string][]string{}
 	for _, f := range doc.Findings {
 		if f.Image != "" && !slices.Contains(rules[f.Image], f.Rule) {
 			rules[f.Image] = append(rules[f.Image], f.Rule)
 		}
 	}
-	all := make([]imageRow, 0, len(doc.Rerouted))
+	var all []image
 	for i := range doc.Rerouted {
 		r := &doc.Rerouted[i]
-		if n := len(all); n > 0 && all[n-1].Image == r.Image { // the routes on the nodes of other pools
+		if n := len(all); n > 0 && all[n-1].ref == r.Image { // the routes on the nodes of other pools
 			continue
 		}
-		row := imageRow{Image: r.Image, Result: r.Result, Kind: resultKinds[r.Result], rules: rules[r.Image], namespaces: namespacesOf(r.Consumers)}
-		row.addRoute(&r.After)
-		all = append(all, row)
+		of := slices.IndexFunc(results, func(o result) bool { return o.name == r.Result })
+		img := image{ref: r.Image, result: max(of, 0), rules: rules[r.Image], namespaces: namespacesOf(r.Consumers)}
+		at := slices.IndexFunc(r.After.Sources, func(s v1alpha1.Source) bool { return stateOf(&s) == stateFound })
+		if at >= 0 && r.Result != "fails" && r.Result != "fails already" {
+			s := &r.After.Sources[at]
+			img.served, img.signature = s.Reference, signatureText(s.Signatures, s.Required != nil)
+		}
+		all = append(all, img)
 	}
-	slices.SortStableFunc(all, func(a, b imageRow) int {
-		return cmp.Compare(slices.Index(resultOrder, a.Result), slices.Index(resultOrder, b.Result))
-	})
-	for i := range all {
-		all[i].Brief = len(all) > manyImages
-	}
+	slices.SortStableFunc(all, func(a, b image) int { return cmp.Compare(a.result, b.result) })
 	return all
-}
-
-func (r *imageRow) addRoute(route *v1alpha1.Route) {
-	for i := range route.Sources {
-		s := &route.Sources[i]
-		if s.Blocked || s.Refused {
-			continue
-		}
-		if host := registryOf(s.Reference); !slices.Contains(r.registries, host) {
-			r.registries = append(r.registries, host)
-		}
-		if r.Served == "" && s.Fact != nil && s.Fact.Presence == "present" && r.Result != "fails" && r.Result != "fails already" {
-			r.Served, r.Platforms, r.Lacking = s.Reference, s.Fact.Platforms, s.Fact.Lacking
-			r.Signature = signatureText(s)
-		}
-	}
 }
 
 // signatureText sums up the signatures at the place that serves an image: one that is not accepted
 // counts for all. Signatures that were not looked up are only said to be required.
-func signatureText(s *v1alpha1.Source) string { return signaturesText(s.Signatures, s.Required != nil) }
-
-func signaturesText(signatures []v1alpha1.Signature, required bool) string {
+func signatureText(signatures []v1alpha1.Signature, required bool) string {
 	state := ""
 	for _, sig := range signatures {
 		if state == "" || sig.State != "accepted" {
@@ -109,249 +88,89 @@ func registryOf(ref string) string {
 }
 
 func namespacesOf(consumers []v1alpha1.Consumer) []string {
-	var all []string
-	seen := map[string]bool{}
+	all := map[string]bool{}
 	for _, c := range consumers {
-		if ns := cmp.Or(c.Namespace, "cluster"); !seen[ns] {
-			seen[ns] = true
-			all = append(all, ns)
-		}
+		all[cmp.Or(c.Namespace, "cluster")] = true
 	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(all))
 }
 
-// Reference returns the image as the row shows it.
-func (r *imageRow) Reference() string {
-	if r.Brief {
-		return text.ShortDigest(r.Image)
+// imageTable returns a table of images, which are what says, the worst first.
+func imageTable(images []image, what string) part {
+	brief := len(images) > manyImages
+	caption := "All " + text.Count(len(images), "image") + " " + what + ", the worst first"
+	if brief {
+		caption += "; digests are cut, and of the place that serves it only the registry is shown"
 	}
-	return r.Image
-}
-
-// From returns where it comes from as the row shows it.
-func (r *imageRow) From() string {
-	if r.Brief {
-		return registryOf(r.Served)
+	heads := []string{"Result", "Image", "Comes from", "Rules", "Namespaces"}
+	signed := slices.ContainsFunc(images, func(i image) bool { return i.signature != "" })
+	if signed {
+		heads = append(heads, "Signature")
 	}
-	return text.ShortDigest(r.Served)
-}
-
-// Namespaces, Rules and Platform return what the row names.
-func (r *imageRow) Namespaces() string { return text.Names(r.namespaces, maxNamed) }
-
-// Rules returns those that object to the image.
-func (r *imageRow) Rules() string { return text.Names(r.rules, maxNamed) }
-
-// Platform returns the platforms that get the image, and those that do not.
-func (r *imageRow) Platform() string {
-	of := func(platforms []string) string {
-		return strings.ReplaceAll(text.Names(platforms, maxNamed), "linux/", "")
-	}
-	switch {
-	case len(r.Lacking) > 0:
-		return "lacks " + of(r.Lacking)
-	case r.Brief:
-		return ""
-	default:
-		return of(r.Platforms)
-	}
-}
-
-// Registries returns the numbers, among the filter's, of those of the places that nodes ask; "" where the
-// row shows them.
-func (r *imageRow) Registries() string {
-	shown := []string{registryOf(r.Image), registryOf(r.Served)}
-	if !slices.ContainsFunc(r.registries, func(host string) bool { return !slices.Contains(shown, host) }) {
-		return ""
-	}
-	return r.hostNumbers()
-}
-
-// hostNumbers returns the numbers of registries among those that the filter offers.
-func (r *imageRow) hostNumbers() string {
-	var numbers []string
-	for _, host := range r.registries[:min(len(r.registries), maxSearched)] {
-		if n := slices.Index(r.hosts, host); n >= 0 {
-			numbers = append(numbers, strconv.Itoa(n))
-		}
-	}
-	return strings.Join(numbers, " ")
-}
-
-// More returns the namespaces that the row does not name, for the filter.
-func (r *imageRow) More() string {
-	if len(r.namespaces) <= maxNamed {
-		return ""
-	}
-	return strings.Join(r.namespaces[maxNamed:min(len(r.namespaces), maxSearched)], " ")
-}
-
-// A rowList is a table whose rows are rendered already.
-type rowList struct {
-	Rows template.HTML
-	// Shown of All rows have found room. Left says what was left out, and Whole where it is.
-	Shown, All int
-	Left       string
-	Whole      string
-	Brief      bool
-	Filters    []filter
-	Signatures bool
-	// What says which images they are.
-	What string
-}
-
-func (r *reviewPage) imageList(room int) (rowList, error) {
-	l := rowList{All: len(r.images), Whole: r.Context.Whole, Brief: len(r.images) > manyImages, Filters: r.filters(), What: r.title("whose route changes", "that mirror objects cover")}
-	if at := slices.IndexFunc(l.Filters, func(f filter) bool { return f.Name == "registry" }); at >= 0 {
-		for i := range r.images {
-			r.images[i].hosts = l.Filters[at].Values
-		}
-	}
-	l.Signatures = slices.ContainsFunc(r.images, func(i imageRow) bool { return i.Signature != "" })
-	var err error
-	if l.Rows, l.Shown, err = rows("image.html", r.images, room); err != nil {
-		return l, err
-	}
-	l.Left = leftOut(r.images[l.Shown:])
-	return l, nil
-}
-
-// leftOut counts images by their results.
-func leftOut(images []imageRow) string {
-	counts := map[string]int{}
+	rows := make([]row, len(images))
 	for i := range images {
-		counts[images[i].Result]++
-	}
-	var parts []string
-	for _, result := range resultOrder {
-		if n := counts[result]; n > 0 {
-			parts = append(parts, text.Number(n)+" "+resultWords[result])
+		img := &images[i]
+		ref, from := shownRefs(img.ref, img.served, brief)
+		rows[i] = cells(results[img.result].word, ref, from, text.Names(img.rules, maxNamed), text.Names(img.namespaces, maxNamed))
+		rows[i].Cells[0].Kind = results[img.result].kind
+		if signed {
+			rows[i].Cells = append(rows[i].Cells, cell{Text: img.signature})
 		}
 	}
-	return strings.Join(parts, ", ")
+	return tableOf(table{ID: "image-rows", Caption: caption}, rows, heads...)
 }
 
-var resultWords = map[string]string{"verified": "verified", "unverified": "not determined", "assumed": "assumed", "fails": "fails", "fails already": "fails already"}
-
-// Word returns the result for people.
-func (r *imageRow) Word() string { return resultWords[r.Result] }
-
-// filters are those of the images: by result, namespace, rule and registry.
-func (r *reviewPage) filters() []filter {
-	values := map[string]map[string]bool{"namespace": {}, "rule": {}, "registry": {}, "result": {}}
-	for i := range r.images {
-		row := &r.images[i]
-		for name, of := range map[string][]string{"namespace": row.namespaces, "rule": row.rules, "registry": row.registries, "result": {cmp.Or(resultWords[row.Result], row.Result)}} {
-			for _, v := range of {
-				if len(v) <= maxOption {
-					values[name][v] = true
-				}
-			}
-		}
+// shownRefs returns an image, and the place that serves it, as a row shows them.
+func shownRefs(ref, served string, brief bool) (string, string) {
+	if brief {
+		return text.ShortDigest(ref), registryOf(served)
 	}
-	var all []filter
-	for _, name := range []string{"result", "namespace", "rule", "registry"} {
-		if sorted := sortedKeys(values[name]); len(sorted) > 0 {
-			all = append(all, filter{Name: name, Label: text.Capital(name), Values: sorted[:min(len(sorted), maxOptions)]})
-		}
+	return ref, text.ShortDigest(served)
+}
+
+// countsOf counts images by their results.
+func countsOf(images []image) []int {
+	counts := make([]int, len(results))
+	for i := range images {
+		counts[images[i].result]++
 	}
-	return all
+	return counts
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// A namespaceRow counts the images of a namespace by their results.
-type namespaceRow struct {
-	Name                                       string
-	Total, Verified, Fails, Unverified, Before int
-	// Bars are the parts of the bar, in percent.
-	Bars []bar
-}
-
-// A countLink is a number of images, with the filter that shows their rows.
-type countLink struct {
-	N      int
-	Filter string
-}
-
-// Counts are those of the columns: fails, not determined, fails already, verified.
-func (n namespaceRow) Counts() []countLink {
-	link := func(count int, result string) countLink {
-		return countLink{count, query("namespace", n.Name, "result", resultWords[result])}
-	}
-	return []countLink{link(n.Fails, "fails"), link(n.Unverified, "unverified"), link(n.Before, "fails already"), link(n.Verified, "verified")}
-}
-
-// A bar is a part of a bar, from X on.
-type bar struct {
-	Kind string
-	X, W float64
-}
-
-// A namespaceList is the first of the namespaces, those with the most failures first.
-type namespaceList struct {
-	All  []namespaceRow
-	Left int
-}
-
-// Shown returns those that have a row.
-func (l namespaceList) Shown() []namespaceRow { return l.All[:len(l.All)-l.Left] }
-
-func namespaceRows(images []imageRow) namespaceList {
-	byName := map[string]*namespaceRow{}
+// namespaceTable counts the images of each namespace by their results, those with the most failures first.
+func namespaceTable(images []image) (_ part, namespaces int) {
+	counts := map[string][]int{}
 	for i := range images {
 		for _, ns := range images[i].namespaces {
-			if byName[ns] == nil {
-				byName[ns] = &namespaceRow{Name: ns}
+			if counts[ns] == nil {
+				counts[ns] = make([]int, len(results))
 			}
-			byName[ns].add(images[i].Result)
+			counts[ns][images[i].result]++
 		}
 	}
-	var l namespaceList
-	for _, name := range sortedKeys(byName) {
-		row := byName[name]
-		row.Bars = bars(row.Total, []int{row.Fails, row.Unverified, row.Before, row.Verified}, []string{"bad", "unknown", "warn", "good"})
-		l.All = append(l.All, *row)
-	}
-	slices.SortStableFunc(l.All, func(a, b namespaceRow) int {
-		return cmp.Or(cmp.Compare(b.Fails, a.Fails), cmp.Compare(b.Unverified, a.Unverified), cmp.Compare(b.Total, a.Total))
-	})
-	l.Left = max(0, len(l.All)-maxNamespaces)
-	return l
-}
-
-func (n *namespaceRow) add(result string) {
-	n.Total++
-	switch result {
-	case "verified":
-		n.Verified++
-	case "fails":
-		n.Fails++
-	case "fails already":
-		n.Before++
-	default:
-		n.Unverified++
-	}
-}
-
-func bars(total int, counts []int, kinds []string) []bar {
-	var all []bar
-	x := 0.0
-	for i, n := range counts {
-		if n == 0 {
-			continue
+	names := slices.Sorted(maps.Keys(counts))
+	slices.SortStableFunc(names, func(a, b string) int { return slices.Compare(counts[b], counts[a]) })
+	heads, kinds := []string{"Namespace"}, make([]string, len(results))
+	all := countsOf(images)
+	for i, r := range results {
+		if kinds[i] = r.kind; all[i] > 0 {
+			heads = append(heads, text.Capital(r.figure))
 		}
-		w := 100 * float64(n) / float64(total)
-		all = append(all, bar{kinds[i], x, w})
-		x += w
 	}
-	return all
+	var rows []row
+	for _, name := range names[:min(len(names), maxNamespaces)] {
+		r := cells(name)
+		for i, n := range counts[name] {
+			if all[i] > 0 {
+				r.Cells = append(r.Cells, numberCell(n))
+			}
+		}
+		r.Cells = append(r.Cells, cell{Bars: bars(counts[name], kinds...)})
+		rows = append(rows, r)
+	}
+	caption := "Images by namespace and result"
+	if more := len(names) - len(rows); more > 0 {
+		caption += "; " + text.Count(more, "more namespace") + " with fewer failures are left out"
+	}
+	return tableOf(table{Caption: caption}, rows, append(heads, "Share")...), len(names)
 }

@@ -20,8 +20,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -42,18 +40,6 @@ type Context struct {
 	Version string
 	// Whole is the command that prints all that a page may leave out ("mirrorset-guard check -o json").
 	Whole string
-	// Traffic is that with the registries that were asked.
-	Traffic []Traffic
-}
-
-// Traffic counts how one registry has answered requests: those that were answered, throttled (429),
-// answered by a registry in trouble, and not answered.
-type Traffic struct {
-	Host                                        string
-	Answered, Throttled, Overloaded, Unanswered int
-	// Usual is how long an answer takes, and AtOnce how many requests of Most it takes at once.
-	Usual        time.Duration
-	AtOnce, Most int
 }
 
 //go:embed assets
@@ -64,8 +50,10 @@ var (
 	// securityPolicy allows the page's own style and script: nothing is fetched, sent or framed.
 	securityPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hashOf(style), hashOf(script))
 	templates      = template.Must(template.New("").Funcs(template.FuncMap{
-		"number": text.Number, "count": text.Count, "short": text.ShortDigests, "span": spanText, "utc": utc, "lines": nonEmptyLines, "kinds": kinds, "query": query,
+		"number": text.Number, "sign": func(kind string) string { return signs[kind] },
 	}).ParseFS(assets, "assets/*.html"))
+	// signs has the sign of each kind, so that no colour is the only carrier of a meaning.
+	signs = map[string]string{"bad": "✕", "warn": "!", "good": "✓", "unknown": "?", "blocked": "⊘", "note": "·", "left": "·"}
 )
 
 func asset(name string) string {
@@ -88,16 +76,16 @@ func SecurityPolicy() string {
 	return securityPolicy + "; frame-ancestors 'none'" // which has no effect in a page
 }
 
-// A layout holds the parts that all pages have.
+// A layout is a page.
 type layout struct {
 	Title string
-	// Badge is the answer in a word or two, and Kind its colour and sign: one of those of kinds.
+	// Badge is the answer in a word or two, and Kind its colour and sign: one of those of signs.
 	Badge, Kind string
 	// Sentence is the answer in one.
 	Sentence string
-	// Basis says when, of what and for whom.
+	// Basis says when, of what and for whom; lines without a value are left out.
 	Basis    []basis
-	Sections []section
+	Sections []*section
 	Context  Context
 	// Asked is set if registries were.
 	Asked bool
@@ -110,142 +98,125 @@ type layout struct {
 // A basis is one line of what an answer rests on.
 type basis struct{ Name, Value string }
 
-// A section is a part of a page.
+// A section is a part of a page with a title.
 type section struct {
 	ID, Title, Lead string
 	// Note stands behind the title: how many there are.
-	Note string
+	Note  string
+	Parts []part
+	// last is set for a section that has the room which the others leave.
+	last bool
 	Body template.HTML
 }
 
-// A filter is a choice among values of the rows.
-type filter struct {
-	Name, Label string
-	Values      []string
-}
-
-// write writes l, whose sections are rendered already.
-func (l layout) write(w io.Writer) error {
-	l.Policy = securityPolicy
-	l.Style, l.Script = template.CSS(style), template.JS(script) //nolint:gosec // they are embedded
-	l.Basis = append(l.Basis, l.Context.basis()...)
-	return templates.ExecuteTemplate(w, "page.html", l)
-}
-
-func (c Context) basis() []basis {
-	var all []basis
-	for _, b := range []basis{{"Time", utc(&c.Time)}, {"Cluster", c.Cluster}, {"Asked by", c.Requester}, {"mirrorset-guard", c.Version}} {
-		if b.Value != "" {
-			all = append(all, basis{b.Name, text.Line(b.Value)})
-		}
-	}
-	return all
-}
-
-// render returns what the template called name makes of data.
-func render(name string, data any) (template.HTML, error) {
-	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
-		return "", err
-	}
-	return template.HTML(b.String()), nil //nolint:gosec // a template has escaped it
-}
-
-// A part makes the body of a section; it is "" where there is nothing to say.
+// A part is a table, a list or a picture of a section.
 type part struct {
-	section
+	// template is the name of the frame; with "-row", that of each of rows. They are rendered while there is room.
 	template string
-	data     any
-	empty    bool
+	rows     []any
+	// most is how many bytes the rows may have, 0 for what room the page has.
+	most int
+
+	// Data is for the frame alone: a table, a heading, or a last line.
+	Data any
+	// Rows are rendered; Left is how many found no room, and Whole the command that has them.
+	Rows  template.HTML
+	Left  int
+	Whole string
 }
 
-// sections renders parts, without those that are empty. A section without room says so.
-func sections(parts ...part) ([]section, error) {
-	var all []section
-	room := MaxBytes - spare - len(style) - len(script)
-	for _, p := range parts {
-		if p.empty {
-			continue
-		}
-		room -= aroundSection + 2*len(p.Title) // which the contents have as well
-		if p.template != "" {                  // else it is filled later
-			body, err := render(p.template, p.data)
-			if err != nil {
-				return nil, err
-			}
-			if room -= len(body); room < 0 {
-				room += len(body)
-				body = tooLarge
-			}
-			p.Body = body
-		}
-		all = append(all, p.section)
+// partOf returns a part with a row for each of rows.
+func partOf[T any](template string, data any, rows []T) part {
+	p := part{template: template, Data: data}
+	for i := range rows {
+		p.rows = append(p.rows, &rows[i])
 	}
-	return all, nil
+	return p
 }
 
-// tooLarge stands for a section that would make the page larger than MaxBytes.
-const tooLarge template.HTML = `<p class="left">This section is left out, as the page would become too large.</p>`
+// A line is one of a list. A line of a list about which nothing was found has no Kind.
+type line struct{ Kind, Text string }
+
+// listOf returns a list of texts, below a heading if there is one.
+func listOf(heading, kind string, texts []string) part {
+	lines := make([]line, len(texts))
+	for i, t := range texts {
+		lines[i] = line{kind, t}
+	}
+	return partOf("list", heading, lines)
+}
+
+// add adds a section, unless nothing is in it.
+func (l *layout) add(s section, parts ...part) {
+	for _, p := range parts {
+		if len(p.rows) > 0 {
+			s.Parts = append(s.Parts, p)
+		}
+	}
+	if len(s.Parts) > 0 {
+		l.Sections = append(l.Sections, &s)
+	}
+}
 
 // spare is the room for the parts around the sections, and aroundSection that for the frame of each.
 const spare, aroundSection = 60_000, 400
 
-// rows renders one row after the other while there is room, and returns how many there was room for.
-func rows[T any](name string, all []T, room int) (template.HTML, int, error) {
+// write renders the sections, and writes the page.
+func (l layout) write(w io.Writer) error {
+	room := MaxBytes - spare - len(style) - len(script)
+	for _, last := range []bool{false, true} {
+		for _, s := range l.Sections {
+			if s.last != last {
+				continue
+			}
+			room -= aroundSection + 2*len(s.Title) // which the contents have as well
+			for i := range s.Parts {
+				s.Parts[i].Whole = l.Context.Whole
+				body, err := s.Parts[i].render(room)
+				if err != nil {
+					return err
+				}
+				s.Body += body
+				room -= len(body)
+			}
+		}
+	}
+	l.Policy = securityPolicy
+	l.Style, l.Script = template.CSS(style), template.JS(script) //nolint:gosec // they are embedded
+	c := l.Context
+	l.Basis = append(l.Basis, basis{"Time", utc(c.Time)}, basis{"Cluster", text.Line(c.Cluster)}, basis{"Asked by", text.Line(c.Requester)}, basis{"mirrorset-guard", c.Version})
+	return templates.ExecuteTemplate(w, "page.html", l)
+}
+
+// render renders p with as many rows as there is room for.
+func (p part) render(room int) (template.HTML, error) {
+	if p.most > 0 {
+		room = min(room, p.most)
+	}
 	var b bytes.Buffer
-	for i := range all {
+	for i, row := range p.rows {
 		before := b.Len()
-		if err := templates.ExecuteTemplate(&b, name, &all[i]); err != nil {
-			return "", 0, err
+		if err := templates.ExecuteTemplate(&b, p.template+"-row", row); err != nil {
+			return "", err
 		}
 		if b.Len() > room {
 			b.Truncate(before)
-			return template.HTML(b.String()), i, nil //nolint:gosec // a template has escaped it
+			p.Left = len(p.rows) - i
+			break
 		}
 	}
-	return template.HTML(b.String()), len(all), nil //nolint:gosec // as above
-}
-
-// kinds returns the sign for a kind, so that no colour is the only carrier of a meaning.
-func kinds(kind string) string {
-	switch kind {
-	case "bad":
-		return "✕"
-	case "warn":
-		return "!"
-	case "good":
-		return "✓"
-	case "unknown":
-		return "?"
-	case "blocked":
-		return "⊘"
-	default:
-		return "·"
+	p.Rows = template.HTML(b.String()) //nolint:gosec // a template has escaped it
+	b.Reset()
+	err := templates.ExecuteTemplate(&b, p.template, p)
+	if p.Left > 0 && err == nil {
+		err = templates.ExecuteTemplate(&b, "left", p)
 	}
+	return template.HTML(b.String()), err //nolint:gosec // as above
 }
 
-// query returns the filter by pairs of name and value, as a link has it.
-func query(pairs ...string) string {
-	v := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		v.Set(pairs[i], pairs[i+1])
-	}
-	return v.Encode()
-}
-
-func utc(t *time.Time) string {
-	if t == nil || t.IsZero() {
+func utc(t time.Time) string {
+	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
-}
-
-func nonEmptyLines(s string) []string {
-	var all []string
-	for line := range strings.Lines(s) {
-		if line = strings.TrimSpace(line); line != "" {
-			all = append(all, line)
-		}
-	}
-	return all
 }

@@ -1,10 +1,8 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strconv"
@@ -16,12 +14,23 @@ import (
 
 // WriteRelease writes whether nodes could pull a release as a page.
 func WriteRelease(w io.Writer, doc v1alpha1.ReleaseReview, c Context) error {
-	r := newReleasePage(cleaned(doc), c)
-	l := layout{Title: r.state.badge + ": " + r.title(), Badge: r.state.badge, Kind: r.state.kind, Sentence: r.sentence(), Basis: r.basis(), Context: c, Asked: true}
-	var err error
-	if l.Sections, err = r.sections(); err != nil {
-		return err
+	doc = cleaned(doc)
+	of := readinessOf(doc.Verdict)
+	l := layout{Title: of.badge + ": " + titleOf(&doc), Badge: of.badge, Kind: of.kind, Sentence: releaseSentence(&doc), Context: c, Asked: true}
+	read := doc.ReadFrom
+	if read != "" && doc.Platform != "" {
+		read += ", for " + doc.Platform
 	}
+	l.Basis = []basis{{"Release", doc.Version}, {"Exit code", of.exit}, {"Release image", doc.Image}, {"Found", doc.Chosen}, {"Payload read from", read}, {"Took", timeText(doc.Seconds)}}
+	images := releaseImages(&doc)
+	l.add(section{ID: "whole", Title: "The release as a whole"}, whole(&doc))
+	l.add(section{ID: "figures", Title: "At a glance"}, partOf("figure", nil, releaseFigures(&doc)))
+	l.add(section{ID: "remedy", Title: "To copy what is missing"}, commands(doc.Remedy))
+	l.add(section{ID: "grid", Title: "The images as a grid", Lead: "In the order in which an update needs them. Each leads to its row."}, grid(images))
+	l.addFindings(releaseFindings(&doc), true, findingsRoom)
+	l.add(section{ID: imagesID, Title: "Images", Note: text.Count(len(doc.Images), "image"), last: true}, releaseTable(images, len(doc.Images)))
+	l.add(section{ID: "word", Title: "The word that the cluster waits for"}, acknowledgement(&doc)...)
+	l.add(section{ID: "unchecked", Title: "What no check can know"}, listOf("", "unknown", doc.Unchecked), listOf("", "", doc.Notes))
 	return l.write(w)
 }
 
@@ -40,204 +49,160 @@ func readinessOf(state string) readiness {
 	}
 }
 
-// A releasePage is a release as the templates want it.
-type releasePage struct {
-	v1alpha1.ReleaseReview
-	context Context
-	state   readiness
-	images  []releaseRow // in the order of the document
-}
-
-func newReleasePage(doc v1alpha1.ReleaseReview, c Context) *releasePage {
-	r := &releasePage{ReleaseReview: doc, context: c, state: readinessOf(doc.Verdict)}
-	for i := range doc.Images {
-		r.images = append(r.images, newReleaseRow(i, &doc.Images[i], len(doc.Images) > manyImages))
-	}
-	return r
-}
-
-func (r *releasePage) title() string {
-	if r.Version == "" {
+func titleOf(doc *v1alpha1.ReleaseReview) string {
+	if doc.Version == "" {
 		return "the release"
 	}
-	return "release " + r.Version
+	return "release " + doc.Version
 }
 
-// sentence is the answer in one.
-func (r *releasePage) sentence() string {
-	said := map[string]string{"good": "is ready", "bad": "is not ready", "unknown": "is not known to be ready"}[r.state.kind]
-	title := r.title()
-	if r.Version == "" {
-		return fmt.Sprintf("%s %s: which images it consists of is not known, as its release image could not be read.", text.Capital(title), said)
-	}
-	c := r.Counts
-	parts := []string{fmt.Sprintf("%s of %s can be pulled by all nodes that need them", text.Number(c.Ready), text.Count(c.Images, "image"))}
-	if c.NotReady > 0 {
-		parts = append(parts, text.Number(c.NotReady)+" cannot")
-	}
-	if c.Unknown > 0 {
-		parts = append(parts, "of "+text.Number(c.Unknown)+" it is not known")
-	}
-	if whole := r.wholeOpen(); whole > 0 {
-		parts = append(parts, text.Count(whole, "problem")+" of the release as a whole")
-	}
-	return "R" + title[1:] + " " + said + ": " + strings.Join(parts, ", ") + "."
+// releaseSentence is the answer in one or two.
+func releaseSentence(doc *v1alpha1.ReleaseReview) string {
+	said := map[string]string{"good": "is ready", "bad": "is not ready", "unknown": "is not known to be ready"}[readinessOf(doc.Verdict).kind]
+	return text.Capital(titleOf(doc)) + " " + said + ". " + doc.Summary
 }
 
-// wholeOpen counts the problems of the release as a whole, including its signature.
-func (r *releasePage) wholeOpen() int {
-	return len(r.Problems) + order(r.Signature.State != "READY")
-}
-
-func (r *releasePage) basis() []basis {
-	read := r.ReadFrom
-	if read != "" && r.Platform != "" {
-		read += ", for " + r.Platform
-	}
-	all := []basis{
-		{"Release", r.Version}, {"Exit code", r.state.exit}, {"Release image", r.Image}, {"Found", r.Chosen}, {"Payload read from", read}, {"Took", timeText(r.Seconds)},
-	}
-	return slices.DeleteFunc(all, func(b basis) bool { return b.Value == "" })
-}
-
-func (r *releasePage) sections() ([]section, error) {
-	whole, traffic := r.whole(), trafficRows(r.context.Traffic)
-	open := r.wholeOpen()
-	all, err := sections(
-		part{section: section{ID: "whole", Title: "The release as a whole", Note: text.Count(open, "problem")}, template: "release-whole.html", data: whole},
-		part{section: section{ID: "figures", Title: "At a glance"}, template: "figures.html", data: r.figures()},
-		part{section: section{ID: "remedy", Title: "To copy what is missing"}, template: "release-remedy.html", data: r.Remedy, empty: r.Remedy == ""},
-		part{section: section{ID: "grid", Title: "The images as a grid", Lead: "In the order in which an update needs them. Each leads to its row."}, empty: len(r.images) == 0},
-		part{section: section{ID: imagesID, Title: "Images", Note: text.Count(len(r.images), "image")}, empty: len(r.images) == 0},
-		part{section: section{ID: "word", Title: "The word that the cluster waits for"}, template: "release-word.html", data: r, empty: r.Acknowledgement == nil},
-		part{section: section{ID: "registries", Title: "Registries"}, template: "traffic.html", data: traffic, empty: len(traffic) == 0},
-		part{section: section{ID: "unchecked", Title: "What no check can know"}, template: "assumed-only.html", data: assumed{Notes: r.Notes, Unknown: r.unchecked()}, empty: len(r.Unchecked)+len(r.Risks)+len(r.Notes) == 0},
-	)
-	if err != nil {
-		return nil, err
-	}
-	return all, r.addImages(all)
-}
-
-// unchecked has the risks too, if no line names them.
-func (r *releasePage) unchecked() []string {
-	all := slices.Clone(r.Unchecked)
-	for _, risk := range r.Risks {
-		if !slices.ContainsFunc(r.Unchecked, func(line string) bool { return strings.Contains(line, risk) }) {
-			all = append(all, "whether this risk of the update applies to the cluster: "+risk)
-		}
-	}
-	return all
-}
-
-// A wholeCard is something that is said of a release as a whole.
-type wholeCard struct {
-	What, Kind, Word, Reason string
-	Places                   []string
-	Remedy                   string
-}
-
-// maxProblems is how many problems of the release as a whole have a card.
-const maxProblems = 50
-
-// A wholeList has the worst cards first.
-type wholeList struct {
-	Cards []wholeCard
-	Left  int
-	Whole string
-}
-
-func (r *releasePage) whole() wholeList {
-	l := wholeList{Whole: r.context.Whole, Left: max(0, len(r.Problems)-maxProblems)}
-	s := r.Signature
-	signature := newWholeCard("GPG signature of the release image", s.State, s.Reason, s.Detail)
+// whole returns what is said of a release as a whole, the worst first.
+func whole(doc *v1alpha1.ReleaseReview) part {
+	s := doc.Signature
+	signature := wholeCard("GPG signature of the release image", s.State, s.Reason, s.Detail)
 	if s.State != "READY" {
-		signature.Remedy = s.Remedy
+		signature.Details = append(signature.Details, details(cardLine{Name: "To do", Commands: s.Remedy})...)
 	}
-	l.Cards = append(l.Cards, signature)
-	for _, p := range r.Problems[:len(r.Problems)-l.Left] {
-		l.Cards = append(l.Cards, newWholeCard(text.Capital(p.About), p.State, p.Reason, p.Detail))
+	cards := []card{signature}
+	for _, p := range doc.Problems {
+		cards = append(cards, wholeCard(text.Capital(p.About), p.State, p.Reason, p.Detail))
 	}
-	slices.SortStableFunc(l.Cards, func(a, b wholeCard) int { return cmp.Compare(kindOrder[a.Kind], kindOrder[b.Kind]) })
-	return l
+	slices.SortStableFunc(cards, func(a, b card) int { return cmp.Compare(kindOrder[a.Kind], kindOrder[b.Kind]) })
+	p := partOf("card", nil, cards)
+	p.most = briefRoom
+	return p
 }
 
-func newWholeCard(what, state, reason string, detail []string) wholeCard {
+func wholeCard(what, state, reason string, detail []string) card {
 	of := readinessOf(state)
-	return wholeCard{What: what, Kind: of.kind, Word: of.word, Reason: reason, Places: text.First(detail, maxCardLines, "line")}
+	return card{Kind: of.kind, Title: what, Subject: of.word, Open: true, Reason: reason, Details: details(cardLine{Name: "In detail", Lines: text.First(detail, maxCardLines, "line")})}
 }
 
 // kindOrder puts the worst first.
 var kindOrder = map[string]int{"bad": 0, "unknown": 1, "warn": 2, "good": 3}
 
-func (r *releasePage) figures() []figure {
+func releaseFigures(doc *v1alpha1.ReleaseReview) []figure {
 	link := ""
-	if len(r.images) > 0 {
+	if len(doc.Images) > 0 {
 		link = "#" + imagesID
 	}
-	all := []figure{{text.Number(r.Counts.Images), "images of the release", "", link, ""}}
-	for _, f := range []struct {
+	c := doc.Counts
+	all := []figure{{text.Number(c.Images), "images of the release", "", link}}
+	for _, of := range []struct {
 		n     int
 		state string
-	}{{r.Counts.NotReady, "NOT READY"}, {r.Counts.Unknown, "UNKNOWN"}, {r.Counts.Ready, "READY"}} {
-		if f.n > 0 {
-			of := readinessOf(f.state)
-			all = append(all, figure{text.Number(f.n), of.word, of.kind, link, query("result", of.word)})
+	}{{c.NotReady, "NOT READY"}, {c.Unknown, "UNKNOWN"}, {c.Ready, "READY"}} {
+		if state := readinessOf(of.state); of.n > 0 {
+			all = append(all, figure{text.Number(of.n), state.word, state.kind, link})
 		}
-	}
-	if n := r.wholeOpen(); n > 0 {
-		all = append(all, figure{text.Number(n), "problems of the release as a whole", readinessOf(r.wholeState()).kind, "#whole", ""})
 	}
 	return all
 }
 
-// wholeState is the worst state among the problems of the release as a whole.
-func (r *releasePage) wholeState() string {
-	if r.Signature.State == "NOT READY" || slices.ContainsFunc(r.Problems, func(p v1alpha1.ReleaseProblem) bool { return p.State == "NOT READY" }) {
-		return "NOT READY"
-	}
-	return "UNKNOWN"
-}
-
-// A releaseRow is an image of a release.
-type releaseRow struct {
-	imageRow
-	Number int
-	Name   string
-	// When says when an update needs it.
-	When string
-	// Said is what was found.
-	Said    []findingCard
-	Further int // findings beyond maxSaid
-	// Plain is the reason where no rule gives one.
-	Plain string
-}
-
-func newReleaseRow(i int, img *v1alpha1.ReleaseImage, brief bool) releaseRow {
-	of := readinessOf(img.State)
-	row := releaseRow{imageRow: imageRow{Image: img.Image, Result: of.word, Kind: of.kind, Served: img.At, Brief: brief}, Number: i + 1, Name: img.Name, When: whenOf(img), Said: findingCards(img.Findings)}
-	row.Further = max(0, len(row.Said)-maxSaid)
-	row.Said = row.Said[:len(row.Said)-row.Further]
-	row.Signature = signaturesText(img.Signatures, img.SignatureRequired)
-	for _, ref := range []string{img.Image, img.At} {
-		if host := registryOf(ref); host != "" && !slices.Contains(row.registries, host) {
-			row.registries = append(row.registries, host)
+// releaseFindings are those about images of a release, which they name as the release does, too.
+func releaseFindings(doc *v1alpha1.ReleaseReview) []v1alpha1.Finding {
+	var all []v1alpha1.Finding
+	for i := range doc.Images {
+		for _, f := range doc.Images[i].Findings {
+			f.Image = doc.Images[i].Name + " " + f.Image
+			all = append(all, f)
 		}
 	}
+	return all
+}
+
+// commands returns commands to copy.
+func commands(lines string) part {
+	if lines == "" {
+		return part{}
+	}
+	return partOf("commands", nil, []string{lines})
+}
+
+// A releaseImage is an image of a release, with what its row and its cell say.
+type releaseImage struct {
+	*v1alpha1.ReleaseImage
+	ID, Kind, Word string
+}
+
+// maxReleased is how many images of a release have a row, and a cell of the grid. No release has as many.
+const maxReleased = 1000
+
+// releaseImages returns the images of a release in the order of the document: of too many, the worst.
+func releaseImages(doc *v1alpha1.ReleaseReview) []releaseImage {
+	all := make([]releaseImage, len(doc.Images))
+	for i := range doc.Images {
+		img := &doc.Images[i]
+		of := readinessOf(img.State)
+		all[i] = releaseImage{img, "image-" + strconv.Itoa(i+1), of.kind, of.word}
+		if of.kind == "good" && len(img.Findings) > 0 {
+			all[i].Kind, all[i].Word = "warn", of.word+", with a warning"
+		}
+	}
+	if len(all) <= maxReleased {
+		return all
+	}
+	worst := slices.Clone(all)
+	slices.SortStableFunc(worst, func(a, b releaseImage) int { return cmp.Compare(kindOrder[a.Kind], kindOrder[b.Kind]) })
+	shown := map[string]bool{}
+	for _, i := range worst[:maxReleased] {
+		shown[i.ID] = true
+	}
+	return slices.DeleteFunc(all, func(i releaseImage) bool { return !shown[i.ID] })
+}
+
+// maxCell is how long a name in the grid is.
+const maxCell = 60
+
+// grid returns a cell for each image.
+func grid(images []releaseImage) part {
+	p := partOf("cell", nil, images)
+	p.most = briefRoom * 3
+	return p
+}
+
+// Label returns the name as the grid has it.
+func (i *releaseImage) Label() string { return middle(cmp.Or(i.Name, "(no name)"), maxCell) }
+
+// releaseTable returns the rows of images, of which there are so many.
+func releaseTable(images []releaseImage, n int) part {
+	caption := "All " + text.Count(n, "image")
+	if left := n - len(images); left > 0 {
+		caption = fmt.Sprintf("The worst %s of %s; %s more are left out", text.Number(len(images)), text.Count(n, "image"), text.Number(left))
+	}
+	rows := make([]row, len(images))
+	for i := range images {
+		img := &images[i]
+		_, digest, _ := strings.Cut(img.Image, "@")
+		from := text.ShortDigest(strings.TrimSuffix(img.At, "@"+digest)) // which the image has anyway
+		rows[i] = cells(readinessOf(img.State).word, img.Name, whenOf(img.ReleaseImage), img.Image, from, why(img.ReleaseImage), signatureText(img.Signatures, img.SignatureRequired))
+		rows[i].ID, rows[i].Cells[0].Kind = img.ID, img.Kind
+	}
+	return tableOf(table{ID: "image-rows", Caption: caption + ", in the order in which an update needs them"}, rows, "Result", "Name", "Run level", "Image", "Comes from", "Why", "Signature")
+}
+
+// why says what is found about an image: the rules that object to it, or the reason where no rule gives one.
+func why(img *v1alpha1.ReleaseImage) string {
+	var rules []string
 	for _, f := range img.Findings {
-		if !slices.Contains(row.rules, f.Rule) {
-			row.rules = append(row.rules, f.Rule)
+		if !slices.Contains(rules, f.Rule) {
+			rules = append(rules, f.Rule)
 		}
 	}
-	switch {
-	case of.kind == "good" && len(img.Findings) > 0:
-		row.Kind = "warn"
-	case of.kind == "bad" && len(img.Findings) == 0:
-		row.Plain = "no node can make sense of the reference"
-	case of.kind == "unknown" && len(img.Findings) == 0:
-		row.Plain = "it could not be determined"
+	switch kind := readinessOf(img.State).kind; {
+	case len(rules) > 0 || kind == "good":
+		return text.Names(rules, maxNamed)
+	case kind == "bad":
+		return "no node can make sense of the reference"
+	default:
+		return "it could not be determined"
 	}
-	return row
 }
 
 // releaseName stands for the release image.
@@ -256,121 +221,18 @@ func whenOf(img *v1alpha1.ReleaseImage) string {
 	}
 }
 
-// Registries returns the numbers, among the filter's, of those of the image and of the place that serves it.
-func (r *releaseRow) Registries() string { return r.hostNumbers() }
-
-// From returns where it comes from as the row shows it: without the digest that the image has anyway.
-func (r *releaseRow) From() string {
-	if _, digest, found := strings.Cut(r.Image, "@"); found && !r.Brief {
-		return text.ShortDigest(strings.TrimSuffix(r.Served, "@"+digest))
-	}
-	return r.imageRow.From()
-}
-
-// Label returns the name as the grid has it.
-func (r *releaseRow) Label() string { return middle(cmp.Or(r.Name, "(no name)"), maxCell) }
-
-// maxCell is how long a name in the grid is, maxSaid how many findings of an image are shown.
-const maxCell, maxSaid = 60, 10
-
-// Mood says in a word or two what the colour says.
-func (r *releaseRow) Mood() string {
-	if r.Kind == "warn" {
-		return r.Result + ", with a warning"
-	}
-	return r.Result
-}
-
-// addImages fills the grid and the table with those images that there is room for.
-func (r *releasePage) addImages(all []section) error {
-	list := rowList{All: len(r.images), Whole: r.context.Whole, Brief: len(r.images) > manyImages, Filters: r.filters()}
-	list.Signatures = slices.ContainsFunc(r.images, func(i releaseRow) bool { return i.Signature != "" })
-	cells, err := r.render(&list, roomBeside(all)-len(tooLarge))
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		switch all[i].ID {
-		case "grid":
-			all[i].Body, err = render("release-grid.html", rowList{Rows: cells, Left: list.Left})
-		case imagesID:
-			all[i].Body, err = render("release-images.html", list)
-		}
-		if err != nil {
-			return err
+// acknowledgement says for which word the cluster waits, if for any.
+func acknowledgement(doc *v1alpha1.ReleaseReview) []part {
+	a := doc.Acknowledgement
+	switch {
+	case a == nil:
+		return nil
+	case a.Given:
+		return []part{listOf("", "good", []string{"The word " + a.Key + " was given."})}
+	default:
+		return []part{
+			listOf("", "warn", []string{"Before such an update the cluster wants an administrator's word (" + a.Key + "): " + a.Text, "This shows the evidence for it, image by image, and how to give it:"}),
+			commands("mirrorset-guard release " + doc.Image + " --ack"),
 		}
 	}
-	return nil
-}
-
-func (r *releasePage) filters() []filter {
-	var review reviewPage
-	for i := range r.images {
-		review.images = append(review.images, r.images[i].imageRow)
-	}
-	all := review.filters()
-	for _, f := range all {
-		if f.Name == "registry" {
-			for i := range r.images {
-				r.images[i].hosts = f.Values
-			}
-		}
-	}
-	return all
-}
-
-// render renders rows into list, and returns the cells. The worst rows get room first, and those that got it
-// stand in the order of the document, so that each cell has a row to lead to.
-func (r *releasePage) render(list *rowList, room int) (template.HTML, error) {
-	order := make([]int, len(r.images))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(kindOrder[r.images[a].Kind], kindOrder[r.images[b].Kind])
-	})
-	rendered := make([][2]template.HTML, len(r.images))
-	for _, i := range order {
-		row, _, err := rows("release-image.html", r.images[i:i+1], room)
-		if err != nil {
-			return "", err
-		}
-		cell, err := render("release-cell.html", &r.images[i])
-		if err != nil {
-			return "", err
-		}
-		if room -= len(row) + len(cell); row == "" || room < 0 {
-			break
-		}
-		rendered[i] = [2]template.HTML{row, cell}
-		list.Shown++
-	}
-	list.Left = leftOfRelease(r.images, order[list.Shown:])
-	return joined(rendered, list), nil
-}
-
-// joined writes what was rendered into list, and returns the cells.
-func joined(rendered [][2]template.HTML, list *rowList) template.HTML {
-	var all, cells bytes.Buffer
-	for _, p := range rendered {
-		all.WriteString(string(p[0]))
-		cells.WriteString(string(p[1]))
-	}
-	list.Rows = template.HTML(all.String()) //nolint:gosec // a template has escaped it
-	return template.HTML(cells.String())    //nolint:gosec // as above
-}
-
-// leftOfRelease counts those images that found no room by their states.
-func leftOfRelease(images []releaseRow, left []int) string {
-	counts := map[string]int{}
-	for _, i := range left {
-		counts[images[i].Result]++
-	}
-	var parts []string
-	for _, word := range []string{"not ready", "unknown", "ready"} {
-		if n := counts[word]; n > 0 {
-			parts = append(parts, text.Number(n)+" "+word)
-		}
-	}
-	return strings.Join(parts, ", ")
 }

@@ -12,96 +12,59 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-const (
-	// findingsRoom is how many bytes findings in full may take, briefRoom how many where there are many
-	// images. The list of images may take the rest of MaxBytes.
-	findingsRoom, briefRoom = 450_000, 150_000
-	// manyImages is a number of images from which on their rows have short digests, and no more than
-	// the registry of the place that serves them.
-	manyImages = 1000
-)
-
 // WriteReview writes a review as a page.
 func WriteReview(w io.Writer, doc v1alpha1.Review, c Context) error {
-	r := newReviewPage(cleaned(doc), c)
-	l := r.layout()
-	var err error
-	if l.Sections, err = r.sections(); err != nil {
-		return err
+	doc = cleaned(doc)
+	badge, kind := outcome(&doc)
+	l := layout{Title: badge + ": " + doc.Subject, Badge: badge, Kind: kind, Sentence: doc.Summary, Context: c, Asked: true}
+	exit := "0: would be admitted"
+	if !doc.Allowed {
+		exit = "1: would be denied"
 	}
+	l.Basis = append([]basis{{"Subject", doc.Subject}, {"Exit code", exit}}, basisOf(&doc)...)
+	l.addReview(&doc, imagesOf(&doc), false)
 	return l.write(w)
 }
 
-// A reviewPage is a review as the templates want it.
-type reviewPage struct {
-	v1alpha1.Review
-	Context  Context
-	standing bool       // whether it is a standing verification, and nothing changes
-	images   []imageRow // worst first
-	findings []findingCard
-}
-
-func newReviewPage(doc v1alpha1.Review, c Context) *reviewPage {
-	r := &reviewPage{Review: doc, Context: c}
-	r.findings = findingCards(doc.Findings)
-	r.images = imageRows(doc)
-	return r
-}
-
-func (r *reviewPage) layout() layout {
-	badge, kind := r.outcome()
-	return layout{
-		Title: badge + ": " + r.Subject, Badge: badge, Kind: kind, Sentence: r.Summary, Basis: r.basis(), Context: r.Context, Asked: true,
-	}
-}
-
 // outcome is the verdict in a word or two, and its kind.
-func (r *reviewPage) outcome() (string, string) {
+func outcome(doc *v1alpha1.Review) (badge, kind string) {
 	switch {
-	case !r.Allowed:
+	case !doc.Allowed:
 		return "Refused", "bad"
-	case r.Waived != "":
+	case doc.Waived != "":
 		return "Admitted only because of the mode", "warn"
-	case slices.ContainsFunc(r.Findings, func(f v1alpha1.Finding) bool { return f.Severity == "warn" }):
+	case slices.ContainsFunc(doc.Findings, func(f v1alpha1.Finding) bool { return f.Severity == "warn" }):
 		return "Admitted with warnings", "warn"
 	default:
 		return "Admitted", "good"
 	}
 }
 
-func (r *reviewPage) basis() []basis {
-	exit := "0: would be admitted"
-	if !r.Allowed {
-		exit = "1: would be denied"
-	}
-	all := []basis{{"Subject", r.Subject}, {"Exit code", exit}, {"Mode", r.Mode}, {"Inventory", text.Count(r.Images.Total, "image")}, {"Registries", r.answered()}}
-	return slices.DeleteFunc(all, func(b basis) bool { return b.Value == "" })
+func basisOf(doc *v1alpha1.Review) []basis {
+	return []basis{{"Mode", doc.Mode}, {"Inventory", text.Count(doc.Images.Total, "image")}, {"Registries", answered(doc.Rerouted)}}
 }
 
 // answered says how old the answers of registries are: those that are known are as old as the oldest.
-func (r *reviewPage) answered() string {
-	var oldest, newest time.Time
-	asked, untimed := 0, 0
-	for _, s := range r.sources() {
-		switch {
-		case s.Fact == nil:
-		case s.Fact.Time == nil:
-			untimed++
-		default:
-			t := *s.Fact.Time
-			if asked++; asked == 1 || t.Before(oldest) {
-				oldest = t
-			}
-			if t.After(newest) {
-				newest = t
+func answered(rerouted []v1alpha1.Rerouted) string {
+	var times []time.Time
+	untimed := 0
+	for i := range rerouted {
+		for _, s := range rerouted[i].After.Sources {
+			switch {
+			case s.Fact == nil:
+			case s.Fact.Time == nil:
+				untimed++
+			default:
+				times = append(times, *s.Fact.Time)
 			}
 		}
 	}
 	var parts []string
-	if asked > 0 {
-		line := text.Count(asked, "answer") + ", " + utc(&oldest)
+	if len(times) > 0 {
+		oldest, newest := slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)
+		line := text.Count(len(times), "answer") + ", " + utc(oldest)
 		if late := newest.UTC().Format("15:04:05"); late != oldest.UTC().Format("15:04:05") {
-			line = fmt.Sprintf("%s, the oldest of %s, the latest of %s", text.Count(asked, "answer"), utc(&oldest), late)
+			line = fmt.Sprintf("%s, the oldest of %s, the latest of %s", text.Count(len(times), "answer"), utc(oldest), late)
 		}
 		parts = append(parts, line)
 	}
@@ -111,136 +74,57 @@ func (r *reviewPage) answered() string {
 	return cmp.Or(strings.Join(parts, "; "), "none was asked")
 }
 
-// sources returns each place of all new routes.
-func (r *reviewPage) sources() []*v1alpha1.Source {
-	var all []*v1alpha1.Source
-	for i := range r.Rerouted {
-		for k := range r.Rerouted[i].After.Sources {
-			all = append(all, &r.Rerouted[i].After.Sources[k])
+// addReview adds what a review, or a standing verification, has found.
+func (l *layout) addReview(doc *v1alpha1.Review, images []image, standing bool) {
+	flowTitle, imagesTitle, what := "Where images come from afterwards", "Images whose route changes", "whose route changes"
+	if standing {
+		flowTitle, imagesTitle, what = "Where images come from", "Images that mirror objects cover", "that mirror objects cover"
+	}
+	room := findingsRoom
+	if len(images) > manyImages {
+		room = briefRoom
+	}
+	l.add(section{ID: "figures", Title: "At a glance"}, partOf("figure", nil, figures(doc, images, standing)))
+	l.addFindings(doc.Findings, standing, room)
+	l.add(section{ID: "flow", Title: flowTitle, Lead: "Sources on the left, the places that nodes ask for their images on the right, with the number of images and what was found there."}, newFlow(doc.Rerouted).parts()...)
+	l.addForecast(doc.Forecast)
+	namespaces, n := namespaceTable(images)
+	l.add(section{ID: "namespaces", Title: "Namespaces", Note: text.Count(n, "namespace")}, namespaces)
+	l.add(section{ID: imagesID, Title: imagesTitle, Note: text.Count(len(images), "image"), last: true}, imageTable(images, what))
+	l.add(section{ID: "assumed", Title: "What is assumed, and what is not known"},
+		listOf("", "unknown", notKnown(doc, standing)), listOf("", "warn", exempt(doc.Findings)),
+		listOf("", "", append(doc.Notes, "Images that no object of the cluster names are not part of the answer.")))
+}
+
+// A figure is a number that leads to a section.
+type figure struct{ Number, Label, Kind, Link string }
+
+func figures(doc *v1alpha1.Review, images []image, standing bool) []figure {
+	label, toImages := " change their route", ""
+	if standing {
+		label = " in use are covered by mirror objects"
+	}
+	if len(images) > 0 {
+		toImages = "#" + imagesID
+	}
+	all := []figure{{text.Number(len(images)), "of " + text.Count(doc.Images.Total, "image") + label, "", toImages}}
+	for i, n := range countsOf(images) {
+		if n > 0 {
+			all = append(all, figure{text.Number(n), results[i].figure, results[i].kind, toImages})
 		}
+	}
+	denials := 0
+	for _, f := range doc.Findings {
+		denials += order(f.Severity == "deny")
+	}
+	if denials > 0 && !standing {
+		reasons := strings.TrimLeft(text.Count(denials, "reason"), "0123456789, ")
+		all = append(all, figure{text.Number(denials), reasons + " to refuse it", "bad", "#findings"})
+	}
+	if f := doc.Forecast; f != nil && f.Time.MaxSeconds > 0 {
+		all = append(all, figure{spanText(f.Time), "to reach every node", "", "#rollout"})
 	}
 	return all
-}
-
-func (r *reviewPage) sections() ([]section, error) {
-	findings, err := r.findingList()
-	if err != nil {
-		return nil, err
-	}
-	flow, namespaces, registries, drift := newFlow(r.Rerouted), namespaceRows(r.images), registryList{registryRows(r.Rerouted, r.Context.Time), trafficRows(r.Context.Traffic)}, driftRows(r.Rerouted, r.Findings)
-	before := r.before()
-	all, err := sections(
-		part{section: section{ID: "figures", Title: "At a glance"}, template: "figures.html", data: r.figures()},
-		part{section: section{ID: "findings", Title: r.title(findings.title(), "What is wrong"), Note: text.Count(len(r.findings), "finding")}, template: "findings.html", data: findings, empty: len(r.findings) == 0},
-		part{section: section{ID: "flow", Title: r.title("Where images come from afterwards", "Where images come from"), Lead: "Sources on the left, the places that nodes ask for their images on the right, with the number of images and what was found there."}, template: "flow.html", data: flow, empty: len(flow.Edges) == 0},
-		part{section: section{ID: "rollout", Title: "The rollout"}, template: "rollout.html", data: newForecast(r.Forecast), empty: r.Forecast == nil},
-		part{section: section{ID: "namespaces", Title: "Namespaces", Note: text.Count(len(namespaces.All), "namespace")}, template: "namespaces.html", data: namespaces, empty: len(namespaces.All) == 0},
-		part{section: section{ID: imagesID, Title: r.title("Images whose route changes", "Images that mirror objects cover"), Note: text.Count(len(r.images), "image")}, empty: len(r.images) == 0},
-		part{section: section{ID: "drift", Title: "Tags that are not the same everywhere", Lead: "What the tag stands for at each place, by its digest."}, template: "drift.html", data: drift, empty: len(drift.Rows) == 0},
-		part{section: section{ID: "before", Title: "What fails already", Lead: "These images cannot be pulled today either. The change is not to blame, and is not refused for them."}, template: "before.html", data: before, empty: r.standing || len(before.Rows) == 0},
-		part{section: section{ID: "registries", Title: "Registries"}, template: "registries.html", data: registries, empty: len(registries.Rows)+len(registries.Traffic) == 0},
-		part{section: section{ID: "assumed", Title: "What is assumed, and what is not known"}, template: "assumed.html", data: r.assumed()},
-	)
-	if err != nil {
-		return nil, err
-	}
-	return all, r.addImages(all)
-}
-
-// title returns the title of a section about a change, or about the configuration in force.
-func (r *reviewPage) title(change, standing string) string {
-	if r.standing {
-		return standing
-	}
-	return change
-}
-
-// imagesID is the section with the list of images, which has what room the others leave.
-const imagesID = "images"
-
-// addImages fills the section of the images.
-func (r *reviewPage) addImages(all []section) error {
-	room := roomBeside(all)
-	for i := range all {
-		if all[i].ID != imagesID {
-			continue
-		}
-		list, err := r.imageList(room)
-		if err != nil {
-			return err
-		}
-		all[i].Body, err = render("images.html", list)
-		return err
-	}
-	return nil
-}
-
-// roomBeside returns what the sections leave of MaxBytes.
-func roomBeside(all []section) int {
-	room := MaxBytes - spare - len(style) - len(script)
-	for _, s := range all {
-		room -= len(s.Body)
-	}
-	return room
-}
-
-// A figure is a number that leads to its rows.
-type figure struct {
-	Number, Label, Kind string
-	// Link is where its rows are, and Filter which of them.
-	Link, Filter string
-}
-
-func (r *reviewPage) figures() []figure {
-	c, denials := r.Images, 0
-	for _, f := range r.Findings {
-		if f.Severity == "deny" {
-			denials++
-		}
-	}
-	counts := r.counts()
-	images := ""
-	if len(r.images) > 0 {
-		images = "#" + imagesID
-	}
-	all := []figure{
-		{text.Number(len(r.images)), "of " + text.Count(c.Total, "image") + r.covered(), "", images, ""},
-		{text.Number(counts["verified"]), "verified", map[bool]string{true: "good"}[counts["verified"] > 0], images, query("result", resultWords["verified"])},
-	}
-	for _, f := range []struct {
-		n                   int
-		label, kind, result string
-	}{
-		{counts["fails"], "fail", "bad", "fails"}, {counts["unverified"], "not determined", "unknown", "unverified"}, {counts["assumed"], "assumed", "unknown", "assumed"}, {counts["fails already"], "fail already", "warn", "fails already"},
-	} {
-		if f.n > 0 {
-			all = append(all, figure{text.Number(f.n), f.label, f.kind, images, query("result", resultWords[f.result])})
-		}
-	}
-	if denials > 0 && !r.standing {
-		all = append(all, figure{text.Number(denials), text.Plural(denials, "reason", "reasons")[len(text.Number(denials))+1:] + " to refuse it", "bad", "#findings", ""})
-	}
-	if f := r.Forecast; f != nil && f.Time.MaxSeconds > 0 {
-		all = append(all, figure{spanText(f.Time), "to reach every node", "", "#rollout", ""})
-	}
-	return all
-}
-
-// covered ends a sentence about the images of the page.
-func (r *reviewPage) covered() string {
-	if r.standing {
-		return " in use are covered by mirror objects"
-	}
-	return " change their route"
-}
-
-// counts counts images by their results.
-func (r *reviewPage) counts() map[string]int {
-	counts := map[string]int{}
-	for i := range r.images {
-		counts[r.images[i].Result]++
-	}
-	return counts
 }
 
 // spanText says a range of times: "15 to 45 min", "8 h".
@@ -267,37 +151,41 @@ func timeText(seconds float64) string {
 	}
 }
 
-// The assumed facts are those that an answer rests on beside what was found.
-type assumed struct{ Notes, Unknown, Exempt []string }
-
-func (r *reviewPage) assumed() assumed {
-	a := assumed{Notes: r.Notes}
-	if f := r.Forecast; f != nil {
+// notKnown lists what an answer does not rest on.
+func notKnown(doc *v1alpha1.Review, standing bool) []string {
+	var all []string
+	if f := doc.Forecast; f != nil {
 		for _, u := range f.Unknown {
-			a.Unknown = append(a.Unknown, "The forecast leaves out what could not be read: "+u+".")
+			all = append(all, "The forecast leaves out what could not be read: "+u+".")
 		}
 		if f.Simulation != nil && f.Simulation.Partial {
-			a.Unknown = append(a.Unknown, "Time was up before the rollout was simulated to its end. What is shown of it proves nothing.")
+			all = append(all, "Time was up before the rollout was simulated to its end. What is shown of it proves nothing.")
 		}
-	} else if !r.standing {
-		a.Unknown = append(a.Unknown, "What the change does to the nodes was not computed.")
+	} else if !standing {
+		all = append(all, "What the change does to the nodes was not computed.")
 	}
-	for _, n := range []struct {
+	for _, c := range []struct {
 		n    int
 		what string
 	}{
-		{r.Images.Unverified, "could not be determined"}, {r.Images.Pending, "were still being looked up when time was up"}, {r.Images.Malformed, "have a reference that no node can parse"},
+		{doc.Images.Unverified, "could not be determined"}, {doc.Images.Pending, "were still being looked up when time was up"}, {doc.Images.Malformed, "have a reference that no node can parse"},
 	} {
-		if n.n > 0 {
-			a.Unknown = append(a.Unknown, text.Count(n.n, "image")+" "+n.what+".")
+		if c.n > 0 {
+			all = append(all, text.Count(c.n, "image")+" "+c.what+".")
 		}
 	}
-	for _, f := range r.Findings {
+	return all
+}
+
+// exempt lists the exemptions that findings name.
+func exempt(findings []v1alpha1.Finding) []string {
+	var all []string
+	for _, f := range findings {
 		for _, e := range f.Exemptions {
-			if line := "Exemption " + e + " makes a warning of a denial."; !slices.Contains(a.Exempt, line) {
-				a.Exempt = append(a.Exempt, line)
+			if line := "Exemption " + e + " makes a warning of a denial."; !slices.Contains(all, line) {
+				all = append(all, line)
 			}
 		}
 	}
-	return a
+	return all
 }

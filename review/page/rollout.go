@@ -2,8 +2,8 @@ package page
 
 import (
 	"fmt"
-	"html/template"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
@@ -13,154 +13,110 @@ import (
 // WriteRolloutStatus writes the progress of rollouts as a page.
 func WriteRolloutStatus(w io.Writer, doc v1alpha1.RolloutStatus, c Context) error {
 	doc = cleaned(doc)
-	v := newStatus(&doc)
-	l := layout{Title: "Rollout: " + v.Sentence, Badge: v.Badge, Kind: v.Kind, Sentence: v.Sentence, Context: c}
+	l := layout{Context: c}
+	l.Badge, l.Kind, l.Sentence = statusOutcome(&doc)
+	l.Title = "Rollout: " + l.Sentence
 	if doc.Remaining != nil {
 		l.Basis = append(l.Basis, basis{"Left", doc.Remaining.Text + ", unless a drain is held up"})
 	}
-	var err error
-	l.Sections, err = sections(
-		part{section: section{ID: "pools", Title: "Pools", Note: text.Count(len(doc.Pools), "pool")}, template: "pools.html", data: v, empty: len(doc.Pools) == 0},
-		part{section: section{ID: "operator", Title: "ClusterOperator machine-config"}, template: "conditions.html", data: v.conditions(), empty: len(v.conditions()) == 0},
-		part{section: section{ID: "unmanaged", Title: "Nodes that no pool updates"}, template: "unmanaged.html", data: doc.Unmanaged, empty: len(doc.Unmanaged) == 0},
-		part{section: section{ID: "notes", Title: "What is not known"}, template: "list.html", data: doc.Notes, empty: len(doc.Notes) == 0},
-	)
-	if err != nil {
-		return err
+	l.add(section{ID: "pools", Title: "Pools", Note: text.Count(len(doc.Pools), "pool")}, pools(&doc)...)
+	if doc.Operator != nil {
+		l.add(section{ID: "operator", Title: "ClusterOperator machine-config"}, listOf("", "", conditions(doc.Operator.Conditions)))
 	}
+	l.add(section{ID: "unmanaged", Title: "Nodes of no pool"}, unmanaged(doc.Unmanaged))
+	l.add(section{ID: "notes", Title: "What is not known"}, listOf("", "unknown", doc.Notes))
 	return l.write(w)
 }
 
-// A statusView is a status as the template wants it.
-type statusView struct {
-	*v1alpha1.RolloutStatus
-	Badge, Kind, Sentence string
-	Lanes                 []statusLane
-	LeftPools             int
-}
-
-// A statusLane is a pool with the nodes that are not done.
-type statusLane struct {
-	v1alpha1.PoolStatus
-	Kind  string
-	Shown []statusNode
-	Left  int
-}
-
-// A statusNode is a node that is not done.
-type statusNode struct {
-	v1alpha1.NodeStatus
-	Kind string
-}
-
-func newStatus(doc *v1alpha1.RolloutStatus) *statusView {
-	v := &statusView{RolloutStatus: doc}
+// statusOutcome says how far the rollouts are: badge, kind and sentence.
+func statusOutcome(doc *v1alpha1.RolloutStatus) (badge, kind, sentence string) {
 	machines, updated, degraded := 0, 0, 0
 	for _, p := range doc.Pools {
 		machines, updated, degraded = machines+p.Machines, updated+p.Updated, degraded+p.Degraded
-		if len(v.Lanes) < maxPools {
-			v.Lanes = append(v.Lanes, newStatusLane(p))
-		}
 	}
-	v.LeftPools = len(doc.Pools) - len(v.Lanes)
-	v.Sentence = fmt.Sprintf("%s of %s have the configuration that they are to have.", text.Number(updated), text.Count(machines, "node"))
+	sentence = fmt.Sprintf("%s of %s have the configuration that they are to have", text.Number(updated), text.Count(machines, "node"))
 	switch {
 	case len(doc.Pools) == 0:
-		v.Badge, v.Kind, v.Sentence = "Not known", "unknown", "No pool could be read."
+		return "Not known", "unknown", "No pool could be read."
 	case degraded > 0:
-		v.Badge, v.Kind = "Degraded", "bad"
-		v.Sentence = strings.TrimSuffix(v.Sentence, ".") + fmt.Sprintf("; %s degraded.", text.Plural(degraded, "is", "are"))
+		return "Degraded", "bad", sentence + fmt.Sprintf("; %s degraded.", text.Plural(degraded, "is", "are"))
 	case updated < machines:
-		v.Badge, v.Kind = "Under way", "warn"
+		return "Under way", "warn", sentence + "."
 	default:
-		v.Badge, v.Kind = "Updated", "good"
+		return "Updated", "good", sentence + "."
 	}
-	return v
 }
 
-func newStatusLane(p v1alpha1.PoolStatus) statusLane {
-	l := statusLane{PoolStatus: p, Kind: "good"}
-	switch {
-	case p.Degraded > 0:
-		l.Kind = "bad"
-	case p.Updated < p.Machines || len(p.Nodes) > 0:
-		l.Kind = "warn"
+// pools are a table of the pools, and their lanes, with the nodes that are not done.
+func pools(doc *v1alpha1.RolloutStatus) []part {
+	var rows []row
+	var lanes []lane
+	for i := range doc.Pools[:min(len(doc.Pools), maxPools)] {
+		p := &doc.Pools[i]
+		kind := "good"
+		switch {
+		case p.Degraded > 0:
+			kind = "bad"
+		case p.Updated < p.Machines || len(p.Nodes) > 0:
+			kind = "warn"
+		}
+		rest := max(0, p.Machines-p.Updated-p.Degraded)
+		rows = append(rows, row{Cells: []cell{
+			{Text: p.Name}, {Kind: kind, Text: p.State}, numberCell(p.Machines), numberCell(p.Updated), numberCell(p.Ready), numberCell(p.Unavailable), numberCell(p.Degraded),
+			{Bars: bars([]int{p.Degraded, rest, p.Updated}, "bad", "note", "good")},
+		}})
+		lanes = append(lanes, statusLane(p, kind))
 	}
-	for _, n := range p.Nodes[:min(len(p.Nodes), maxLane)] {
-		kind := "warn"
+	summary := tableOf(table{Caption: "Nodes by pool"}, rows, "Pool", "State", "Machines", "Updated", "Ready", "Unavailable", "Degraded", "Share that is updated")
+	return []part{summary, lanesOf(lanes, len(doc.Pools))}
+}
+
+// statusLane returns the lane of a pool: what holds it, what the rollout does to a node, and the nodes that are not done.
+func statusLane(p *v1alpha1.PoolStatus, kind string) lane {
+	l := lane{Name: p.Name, Kind: kind, Text: p.State}
+	if p.Remaining != nil {
+		l.Text += ", " + p.Remaining.Text + " left"
+	}
+	if p.Target != "" {
+		l.Text += "; is to have " + p.Target
+	}
+	if p.Held != "" {
+		l.Clauses = append(l.Clauses, "No node is taken: "+p.Held)
+	}
+	if p.Action != "" {
+		l.Clauses = append(l.Clauses, "On a node, the rollout "+p.Action)
+	}
+	if p.Paused != nil {
+		l.Clauses = append(l.Clauses, p.Paused.Lines...)
+	}
+	l.Clauses = append(l.Clauses, conditions(p.Conditions)...)
+	nodes := make([]node, len(p.Nodes))
+	for i, n := range p.Nodes {
+		nodes[i] = node{Name: n.Name, Kind: "warn", What: n.State}
 		switch {
 		case n.Daemon == "Degraded" || n.Daemon == "Unreconcilable":
-			kind = "bad"
+			nodes[i].Kind = "bad"
 		case n.Current == n.Desired:
-			kind = "note" // it waits
+			nodes[i].Kind = "note" // it waits
 		}
-		l.Shown = append(l.Shown, statusNode{n, kind})
+		if n.Reason != "" {
+			nodes[i].What += ": " + n.Reason
+		}
 	}
-	l.Left = len(p.Nodes) - len(l.Shown)
-	return l
+	return l.of(nodes)
 }
 
-// Share returns the bar of the nodes that are updated.
-func (l statusLane) Share() []bar {
-	rest := max(0, l.Machines-l.Updated-l.Degraded)
-	return bars(max(1, l.Machines), []int{l.Degraded, rest, l.Updated}, []string{"bad", "note", "good"})
-}
-
-// Clauses say what holds the pool, and what the rollout does to a node.
-func (l statusLane) Clauses() []string {
-	var all []string
-	if l.Held != "" {
-		all = append(all, "No node is taken: "+l.Held)
+// conditions returns conditions in the words of their objects.
+func conditions(all []v1alpha1.Condition) []string {
+	var lines []string
+	for _, c := range all {
+		line := strings.Join(strings.Fields(c.Type+" "+c.Status+" "+c.Reason+" "+c.Message), " ")
+		if c.Since != nil {
+			line += " (since " + utc(*c.Since) + ")"
+		}
+		lines = append(lines, line)
 	}
-	if l.Action != "" {
-		all = append(all, "On a node, the rollout "+l.Action)
-	}
-	if l.Paused != nil {
-		all = append(all, l.Paused.Lines...)
-	}
-	for _, c := range l.Conditions {
-		all = append(all, strings.Join(strings.Fields(c.Type+" "+c.Status+" "+c.Reason+" "+c.Message), " "))
-	}
-	return all
-}
-
-func (v *statusView) conditions() []v1alpha1.Condition {
-	if v.Operator == nil {
-		return nil
-	}
-	return v.Operator.Conditions
-}
-
-// A holdUpCard is a hold-up in full.
-type holdUpCard struct {
-	v1alpha1.HoldUp
-	Number int
-}
-
-// Also names the other nodes that the same cause holds up.
-func (h holdUpCard) Also() string { return text.Names(h.AlsoNodes, maxConsumers) }
-
-// Because returns the chain without the symptom.
-func (h holdUpCard) Because() []string {
-	if len(h.Chain) == 0 {
-		return nil
-	}
-	return h.Chain[1:]
-}
-
-// Symptom returns what the chain begins with.
-func (h holdUpCard) Symptom() string {
-	if len(h.Chain) == 0 {
-		return h.Cause
-	}
-	return h.Chain[0]
-}
-
-// A holdUpList are the hold-ups for which there is room.
-type holdUpList struct {
-	Cards template.HTML
-	Left  int
-	Whole string
+	return lines
 }
 
 // WriteDiagnosis writes a diagnosis as a page.
@@ -175,24 +131,47 @@ func WriteDiagnosis(w io.Writer, doc v1alpha1.Diagnosis, c Context) error {
 		l.Badge, l.Kind, l.Sentence, l.Basis = "All is well", "good", "Nothing is held up.", []basis{{"Exit code", "0: nothing is held up"}}
 	}
 	l.Title = "Diagnosis: " + l.Sentence
-	cards := make([]holdUpCard, len(doc.Findings))
-	for i, h := range doc.Findings {
-		cards[i] = holdUpCard{h, i + 1}
+	cards := make([]card, len(doc.Findings))
+	for i := range doc.Findings {
+		cards[i] = holdUpCard(i, &doc.Findings[i])
 	}
-	list := holdUpList{Whole: c.Whole}
-	var shown int
-	var err error
-	if list.Cards, shown, err = rows("hold-up.html", cards, MaxBytes/2); err != nil {
-		return err
-	}
-	list.Left = len(cards) - shown
-	l.Sections, err = sections(
-		part{section: section{ID: "causes", Title: "What is held up, and why", Note: text.Count(len(cards), "cause")}, template: "hold-ups.html", data: list, empty: len(cards) == 0},
-		part{section: section{ID: "unknown", Title: "What is not known"}, template: "list.html", data: doc.Unknown, empty: len(doc.Unknown) == 0},
-		part{section: section{ID: "notes", Title: "Notes"}, template: "list.html", data: doc.Notes, empty: len(doc.Notes) == 0},
-	)
-	if err != nil {
-		return err
-	}
+	l.add(section{ID: "causes", Title: "What is held up, and why", Note: text.Count(len(cards), "cause")}, partOf("card", nil, cards))
+	l.add(section{ID: "unknown", Title: "What is not known"}, listOf("", "unknown", doc.Unknown))
+	l.add(section{ID: "notes", Title: "Notes"}, listOf("", "", doc.Notes))
 	return l.write(w)
+}
+
+// holdUpCard returns a hold-up in full.
+func holdUpCard(i int, h *v1alpha1.HoldUp) card {
+	c := card{ID: "cause-" + strconv.Itoa(i+1), Kind: "bad", Title: h.Cause, Open: true}
+	if h.Pool != "" {
+		c.Subject = "pool " + h.Pool
+	}
+	if h.Node != "" {
+		c.Subject += " node " + h.Node
+	}
+	var because, remarks []string
+	for i, link := range h.Chain {
+		if i == 0 {
+			c.Reason = link
+		} else {
+			because = append(because, link)
+		}
+	}
+	if h.Unexplained {
+		remarks = append(remarks, "The reason is not known.")
+	}
+	if h.Passing {
+		c.Kind = "warn"
+		remarks = append(remarks, "This is so for some seconds in a rollout that goes its way, too.")
+	}
+	c.Details = details(cardLine{Name: "Because", Lines: because}, cardLine{Name: "Remarks", Lines: remarks}, cardLine{Name: "Also", Lines: text.First(h.AlsoNodes, maxConsumers, "node")})
+	for _, r := range h.Remedies {
+		name := "To do"
+		if r.ReadOnly {
+			name = "To see"
+		}
+		c.Details = append(c.Details, cardLine{Name: name, Lines: []string{r.Effect}, Commands: r.Command})
+	}
+	return c
 }

@@ -12,11 +12,7 @@ import (
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func sampleContext() Context {
-	return Context{Time: noon.Add(40 * time.Second), Cluster: "https://api.prod.example.com:6443", Requester: "jane (platform-admins)", Version: "v1.2.3", Whole: "mirrorset-guard check -o json", Traffic: []Traffic{
-		{Host: "cache.example.net", Unanswered: 4, AtOnce: 1, Most: 64},
-		{Host: "mirror.example.com", Answered: 212, Throttled: 3, Overloaded: 1, Usual: 38 * time.Millisecond, AtOnce: 12, Most: 64},
-		{Host: "quay.io", Answered: 41, Usual: 180 * time.Millisecond, AtOnce: 64, Most: 64},
-	}}
+	return Context{Time: noon.Add(40 * time.Second), Cluster: "https://api.prod.example.com:6443", Requester: "jane (platform-admins)", Version: "v1.2.3", Whole: "mirrorset-guard check -o json"}
 }
 
 func fact(presence, detail string) *v1alpha1.Fact {
@@ -125,17 +121,12 @@ func sampleForecast() *v1alpha1.Forecast {
 	gpu := v1alpha1.PoolStep{Name: "gpu", Part: "paused", Why: "the pool is paused"}
 	f.Pools = []v1alpha1.PoolStep{masters, workers, gpu}
 	done := func(node string) v1alpha1.Step {
-		return v1alpha1.Step{Pool: "worker", Node: node, Drained: true, Updated: true, Moves: []v1alpha1.Move{{Pod: "shop/cart-7d4-x1", To: "worker-4", Outcome: "starts"}}}
+		return v1alpha1.Step{Pool: "worker", Node: node, Drained: true, Updated: true, Text: node + " is drained and updated: shop/cart-7d4-x1 starts on worker-4"}
 	}
 	lost := done("worker-2")
-	lost.Moves = append(lost.Moves, v1alpha1.Move{Pod: pod, To: "worker-1", Updated: true, Outcome: "image fails", Image: image + "@" + digest(1)})
-	f.Simulation = &v1alpha1.Simulation{Obstacles: []v1alpha1.Obstacle{{Text: "budget shop/cart allows no eviction of shop/cart-7d4-x1 (worker-4)"}}}
-	f.Simulation.Steps = []v1alpha1.Step{done("worker-1"), lost, {Pool: "worker", Node: "worker-3", Drained: true, Refused: []string{"openshift-ingress/router-default-7f8b9c-def34"}}}
-	f.Simulation.Stalls = []v1alpha1.Stall{{
-		Pool: "worker", Node: "worker-3", Pod: "openshift-ingress/router-default-7f8b9c-def34", Budgets: []string{"openshift-ingress/router-default"}, Image: image, ByImage: true,
-		Missing: []v1alpha1.Missing{{Pod: pod, Node: "worker-1", Updated: true, Moved: true, Image: image + "@" + digest(1)}},
-		Text:    "worker-3's drain stalls: budget openshift-ingress/router-default allows no eviction",
-	}}
+	lost.Text = "worker-2 is drained and updated: " + pod + " moves to worker-1 and cannot pull " + image + "@" + digest(1)[:19]
+	f.Simulation = &v1alpha1.Simulation{Obstacles: []v1alpha1.Obstacle{{Text: "budget shop/cart allows no eviction of shop/cart-7d4-x1 (worker-4)"}}, Steps: []v1alpha1.Step{done("worker-1"), lost}}
+	f.Simulation.Stalls = []v1alpha1.Stall{{Pool: "worker", Node: "worker-3", Text: "worker-3's drain stalls: budget openshift-ingress/router-default allows no eviction"}}
 	return f
 }
 

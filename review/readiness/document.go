@@ -13,7 +13,7 @@ import (
 // Document returns r as JSON.
 func (r *Readiness) Document() v1alpha1.ReleaseReview {
 	doc := v1alpha1.ReleaseReview{
-		APIVersion: v1alpha1.APIVersion, Kind: "ReleaseReview", Verdict: r.State().String(), Version: r.Version, Image: r.imageOrChoice(), Chosen: r.Choice.Why,
+		APIVersion: v1alpha1.APIVersion, Kind: "ReleaseReview", Verdict: r.State().String(), Summary: r.Summary(), Version: r.Version, Image: r.imageOrChoice(), Chosen: r.Choice.Why,
 		ReadFrom: r.ReadAt.Ref, Platform: r.Platform,
 		Counts: v1alpha1.ReleaseCounts{Images: len(r.Images), Ready: r.Count(Ready), NotReady: r.Count(NotReady), Unknown: r.Count(Unknown)},
 		Signature: v1alpha1.ReleaseSignature{

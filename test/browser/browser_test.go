@@ -255,52 +255,30 @@ func isSample(name string) bool { return name[0] < '0' || name[0] > '9' }
 
 const shown = `[...document.querySelectorAll("#image-rows tbody tr")].filter((r) => !r.hidden).length`
 
-// TestFilter: each filter, the search, and the figures, which lead to their rows.
-func TestFilter(t *testing.T) {
+// TestSearch: the images are searched, and a cell of a release's grid leads to its row although that was not among what was found.
+func TestSearch(t *testing.T) {
 	b := open(t, "review", 1280)
-	all := of[int](b, shown)
-	if all < 40 {
-		t.Fatalf("%d rows", all)
+	b.searches("cart:V1", 1)
+	b.searches("payments", 5)
+	b.searches("", of[int](b, `document.querySelectorAll("#image-rows tbody tr").length`))
+	b = open(t, "release", 1280)
+	if all := of[int](b, `document.querySelectorAll(".grid a").length`); all != of[int](b, shown) || all < 40 {
+		t.Fatalf("%d cells", all)
 	}
-	for _, tt := range []struct {
-		field, value string
-		want         int
-	}{{"result", "fails", 2}, {"namespace", "reporting", 1}, {"rule", "TagDrift", 1}, {"registry", "cache.example.net", 2}, {"text", "CART:", 1}} {
-		choose := fmt.Sprintf(`(() => { const f = document.querySelector(".filters"); f.reset(); const e = f.elements[%q]; e.value = %q; e.dispatchEvent(new Event("input", {bubbles: true})); })()`, tt.field, tt.value)
-		b.run(chromedp.Evaluate(choose, nil))
-		b.eventually(fmt.Sprintf("%s === %d", shown, tt.want))
-		if got := of[string](b, `document.querySelector(".filters output").textContent`); !strings.HasPrefix(got, fmt.Sprintf("%d of ", tt.want)) {
-			t.Errorf("%s %s: %s", tt.field, tt.value, got)
-		}
-	}
-	b.run(chromedp.Click(".filters button[type=reset]"))
-	b.eventually(fmt.Sprintf("%s === %d", shown, all))
-	b.run(chromedp.Click(`.figures a[data-filter="result=fails"]`))
-	b.eventually(shown + " === 2")
-	if got := of[string](b, "location.hash"); got != "#images" {
-		t.Errorf("the figure leads to %q", got)
-	}
-	b.run(chromedp.Click(`#namespaces a[data-filter="namespace=payments"]`))
-	b.eventually(shown + " === 5")
-	b.run(chromedp.Click(`#namespaces a[data-filter="namespace=shop&result=fails"]`))
-	b.eventually(shown + " === 1")
-	b.run(chromedp.Evaluate(`document.querySelector("#flow details").open = true`, nil), chromedp.Click(`#flow a[data-filter="registry=cache.example.net"]`))
-	b.eventually(shown + " === 2")
+	b.searches("cannot be", 0)
+	b.run(chromedp.Click(`.grid .bad a[href="#image-48"]`))
+	b.eventually(`(() => { const r = document.querySelector("tr:target"); if (!r || r.id !== "image-48") return false; const at = r.getBoundingClientRect(); return at.height > 0 && at.top > -1 && at.top < innerHeight; })()`)
+	b.copies("#remedy .todo button")
+	open(t, "review-10000", 1280).searches("team-007-production", 34)
 }
 
-// TestFiguresLead: each number that is a link leads to as many rows as it says, where a row is an image.
-func TestFiguresLead(t *testing.T) {
-	b := open(t, "review", 1280)
-	links := of[[]struct {
-		Filter string
-		N      int
-	}](b, `[...document.querySelectorAll(".figures a[data-filter], #namespaces td a[data-filter]")].map((a) => ({Filter: a.dataset.filter, N: Number((a.querySelector("b") || a).textContent.replaceAll(",", ""))}))`)
-	if len(links) < 12 {
-		t.Fatalf("there are only %d", len(links))
-	}
-	for _, l := range links {
-		b.run(chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll("a[data-filter]")].find((a) => a.dataset.filter === %q).click()`, l.Filter), nil))
-		b.eventually(fmt.Sprintf("%s === %d", shown, l.N))
+// searches types something, and wants so many rows to be shown.
+func (b *tab) searches(what string, want int) {
+	b.t.Helper()
+	b.run(chromedp.SetValue(".search input", what), chromedp.Evaluate(`document.querySelector(".search input").dispatchEvent(new Event("input"))`, nil))
+	b.eventually(fmt.Sprintf("%s === %d", shown, want))
+	if got := of[string](b, `document.querySelector(".search output").textContent`); !strings.HasPrefix(got, fmt.Sprintf("%d of ", want)) {
+		b.t.Errorf("%s: %s", what, got)
 	}
 }
 
@@ -365,10 +343,10 @@ func TestCopy(t *testing.T) {
 
 // TestPrint: what is folded is printed, controls are not, and the paper is A4.
 func TestPrint(t *testing.T) {
-	for _, name := range []string{"review", "review-empty", "report", "explanation", "inventory", "rollout", "diagnosis", "release"} {
+	for _, name := range []string{"review", "review-empty", "report", "rollout", "diagnosis", "release"} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, name, 1280, emulation.SetEmulatedMedia().WithMedia("print"))
-			if n := of[int](b, `[...document.querySelectorAll("button, .filters, .contents")].filter((e) => e.getClientRects().length > 0).length`); n > 0 {
+			if n := of[int](b, `[...document.querySelectorAll("button, .search, .contents")].filter((e) => e.getClientRects().length > 0).length`); n > 0 {
 				t.Errorf("%d controls are printed", n)
 			}
 			if n := of[int](b, `[...document.querySelectorAll("details:not([open]) > :not(summary)")].filter((e) => e.getBoundingClientRect().height === 0).length`); n > 0 {
@@ -396,8 +374,8 @@ func TestWithoutScript(t *testing.T) {
 			t.Errorf("%q is not to be seen", want)
 		}
 	}
-	if strings.Contains(text, "Show all") {
-		t.Error("there are filters that do nothing")
+	if strings.Contains(text, "Search") {
+		t.Error("there is a search that does nothing")
 	}
 }
 
@@ -409,37 +387,6 @@ func TestHostileText(t *testing.T) {
 			t.Errorf("%s: %d elements are not ours", name, n)
 		}
 	}
-}
-
-// TestReleaseGrid: each figure leads to as many rows as it says, and each cell of the grid to its row, even if that was
-// filtered away.
-func TestReleaseGrid(t *testing.T) {
-	b := open(t, "release", 1280)
-	all := of[int](b, `document.querySelectorAll(".grid a").length`)
-	if rows := of[int](b, shown); rows != all || all < 40 {
-		t.Fatalf("%d cells, %d rows", all, rows)
-	}
-	for _, figure := range []struct {
-		filter string
-		want   int
-	}{{"not ready", 3}, {"unknown", 1}, {"ready", 44}} { // the last leaves image-48 hidden
-		b.run(chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll(".figures a")].find((a) => new URLSearchParams(a.dataset.filter).get("result") === %q).click()`, figure.filter), nil))
-		b.eventually(fmt.Sprintf("%s === %d", shown, figure.want))
-	}
-	b.run(chromedp.Click(`.grid .bad a[href="#image-48"]`))
-	b.eventually(`(() => { const r = document.querySelector("tr:target"); if (!r || r.id !== "image-48") return false; const at = r.getBoundingClientRect(); return at.height > 0 && at.top > -1 && at.top < innerHeight; })()`)
-	b.copies("#remedy .todo button")
-}
-
-// TestManyImages: 10,000 rows can be filtered.
-func TestManyImages(t *testing.T) {
-	b := open(t, "review-10000", 1280)
-	b.run(chromedp.SetValue(`.filters select[name="namespace"]`, "team-007-production"), chromedp.Evaluate(`document.querySelector(".filters").dispatchEvent(new Event("input"))`, nil))
-	want := of[int](b, `[...document.querySelectorAll("#image-rows tbody tr")].filter((r) => r.textContent.includes("team-007-production")).length`)
-	if want < 30 {
-		t.Fatalf("the namespace has %d rows", want)
-	}
-	b.eventually(fmt.Sprintf("%s === %d", shown, want))
 }
 
 // mostDiffers is the share of what a picture shows that may differ from the one in docs: versions of Chromium

@@ -140,7 +140,6 @@ func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output
 	case "html":
 		about := o.World.PageContext("mirrorset-guard check -o json")
 		about.Requester = cli.RequesterText(c.By)
-		about.Traffic = cli.Traffic(c.World.Registries.Client.Traffic())
 		return page.WriteReview(w, r.Document(), about)
 	case "narrowed":
 		return printNarrowed(ctx, w, c, r)

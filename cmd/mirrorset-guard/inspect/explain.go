@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	stdio "io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
-	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // explainOptions are the choices of the command explain.
@@ -28,7 +26,7 @@ type explainOptions struct {
 }
 
 func newExplain() *cobra.Command {
-	o := explainOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "html")}
+	o := explainOptions{outputs: cli.SeveralFormats("table", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE...",
 		Short: "Explain where nodes pull an image from, in which order, and why",
@@ -37,7 +35,7 @@ of registries.conf that decides and the objects that made it; with -f, before an
 after that change. Where an image policy requires signatures, it says which, what
 they have to be, and where nodes look for them. No registry is contacted unless
 --probe is given. On a terminal with colours it prints a tree, which also says what uses
-the image, as a page does: with --probe, or of a dump.
+the image: with --probe, or of a dump.
 
 Exit code 0: explained. 2: an image or an object cannot be parsed, or the Machine
 Config Operator would reject the configuration, in which case no node would get it.`,
@@ -66,7 +64,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if err != nil {
 		return err
 	}
-	w, err := o.open(ctx, io, targets)
+	w, err := o.open(ctx, io)
 	if err != nil {
 		return change.Unless(err)
 	}
@@ -90,7 +88,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if err := joined(e.Add(images)); err != nil {
 		return err
 	}
-	if o.whole(targets) || w.Live == nil {
+	if o.probe || w.Live == nil {
 		// A dump of mirror objects alone does not tell who uses an image.
 		if used, err := w.Cluster.Images(ctx); err == nil {
 			e.Use(used, w.Cluster.Nodes())
@@ -108,13 +106,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 }
 
 func (o *explainOptions) print(out stdio.Writer, output cli.Output, e *review.Explainer, w *environment.World) error {
-	switch output.Format {
-	case "html":
-		about := o.world.PageContext("mirrorset-guard explain -o json")
-		about.Traffic = cli.Traffic(w.Registries.Client.Traffic())
-		return page.WriteExplanation(out, e.Document(), about)
-	case "table":
-	default:
+	if output.Format != "table" {
 		return output.Write(out, e.Document())
 	}
 	show := explanation{e}.print
@@ -131,15 +123,10 @@ func (o *explainOptions) print(out stdio.Writer, output cli.Output, e *review.Ex
 	return err
 }
 
-// whole reports whether the cluster is read as a whole.
-func (o *explainOptions) whole(targets []cli.Target) bool {
-	return o.probe || slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "html" })
-}
-
 // open reads no more of the world than is needed. Only a dump, and a cluster that is read as
 // a whole, come with the nodes' credentials, and with what uses images.
-func (o *explainOptions) open(ctx context.Context, io cli.Streams, targets []cli.Target) (*environment.World, error) {
-	if o.whole(targets) || o.world.From != "" {
+func (o *explainOptions) open(ctx context.Context, io cli.Streams) (*environment.World, error) {
+	if o.probe || o.world.From != "" {
 		return o.world.Open(ctx, io)
 	}
 	return o.world.OpenMirrors(ctx, io)

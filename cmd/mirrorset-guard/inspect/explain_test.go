@@ -163,7 +163,7 @@ func TestExplainTrouble(t *testing.T) {
 			[]string{"quay.io/x"},
 			`RejectedByMCO: the configuration in force is invalid, and no node would get it: source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageTagMirrorSet b`,
 		},
-		{"a format that does not exist", emptyImage, []string{"quay.io/x", "-o", "xml"}, `--output "xml": choose one of table, json, yaml, html`},
+		{"a format that does not exist", emptyImage, []string{"quay.io/x", "-o", "xml"}, `--output "xml": choose one of table, json, yaml`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

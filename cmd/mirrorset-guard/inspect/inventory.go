@@ -11,7 +11,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // inventoryOptions are the choices of the command inventory.
@@ -22,7 +21,7 @@ type inventoryOptions struct {
 }
 
 func newInventory() *cobra.Command {
-	o := inventoryOptions{outputs: cli.SeveralFormats("table", "wide", "json", "yaml", "csv", "refs", "html")}
+	o := inventoryOptions{outputs: cli.SeveralFormats("table", "wide", "json", "yaml", "csv", "refs")}
 	cmd := &cobra.Command{
 		Use:   "inventory",
 		Short: "List the images that the cluster may have to pull, and what uses them",
@@ -87,8 +86,6 @@ func (o *inventoryOptions) print(io cli.Streams, w stdio.Writer, output cli.Outp
 		return cli.Painted(w, func(w stdio.Writer) error { return printImages(w, images) })
 	case "wide":
 		return cli.Painted(w, func(w stdio.Writer) error { return printImagesWide(w, images) })
-	case "html":
-		return page.WriteInventory(w, review.InventoryDocument(images), o.world.PageContext("mirrorset-guard inventory -o json"))
 	case "csv":
 		return printImagesCSV(w, images)
 	default:

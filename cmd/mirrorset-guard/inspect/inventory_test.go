@@ -66,7 +66,7 @@ func TestInventoryFormats(t *testing.T) {
 
 func TestInventoryTrouble(t *testing.T) {
 	code, out, stderr := inventoryOf(t, "-o", "xml")
-	const want = "mirrorset-guard: --output \"xml\": choose one of table, wide, json, yaml, csv, refs, html\n"
+	const want = "mirrorset-guard: --output \"xml\": choose one of table, wide, json, yaml, csv, refs\n"
 	if code != cli.ExitTrouble || out != "" || stderr != want {
 		t.Errorf("exit code %d, %q, %q", code, out, stderr)
 	}

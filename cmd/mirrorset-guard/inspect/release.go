@@ -88,7 +88,6 @@ func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked str
 		return err
 	}
 	about := o.World.PageContext("mirrorset-guard release " + asked + o.Again() + " -o json")
-	about.Traffic = cli.Traffic(a.world.Registries.Client.Traffic())
 	for _, t := range targets {
 		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.print(w, t.Output, r, about) }); err != nil {
 			return err

@@ -14,7 +14,6 @@ import (
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
@@ -37,7 +36,6 @@ const (
 type reporter struct {
 	look      func(context.Context) (review.Standing, error)
 	progress  func(context.Context, time.Time) (status.Input, error)
-	traffic   func() []registry.Traffic
 	release   func() *v1alpha1.NextRelease
 	decisions *decisions
 	about     page.Context
@@ -55,7 +53,6 @@ func (g *guard) newReporter(cluster string) *reporter {
 	r := &reporter{
 		look:      func(ctx context.Context) (review.Standing, error) { return g.standing.Look(ctx) },
 		progress:  rollouts.NewReader(g.cluster).Input,
-		traffic:   func() []registry.Traffic { return g.registries.Client.Traffic() },
 		release:   g.nextRelease,
 		decisions: &g.decisions,
 		about:     page.Context{Cluster: cluster, Version: cli.Version},
@@ -147,7 +144,7 @@ func (r *reporter) make(ctx context.Context) ([]byte, error) {
 		doc.Standing.Notes = append(doc.Standing.Notes, "the rollouts are not known: "+err.Error())
 	}
 	about := r.about
-	about.Time, about.Traffic = now, cli.Traffic(r.traffic())
+	about.Time = now
 	var b bytes.Buffer
 	err = page.WriteReport(&b, doc, about)
 	return b.Bytes(), err

@@ -17,7 +17,6 @@ import (
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
@@ -30,7 +29,6 @@ func newTestReporter(look func(context.Context) (review.Standing, error)) *repor
 		progress: func(context.Context, time.Time) (status.Input, error) {
 			return status.Input{}, errors.New("no pools here")
 		},
-		traffic:   func() []registry.Traffic { return []registry.Traffic{{Host: "mirror.example.com", Throttled: 7}} },
 		release:   func() *v1alpha1.NextRelease { return nil },
 		decisions: &decisions{}, log: logr.Discard(), turn: make(chan struct{}, 1),
 	}
@@ -58,7 +56,7 @@ func TestReportAtOnce(t *testing.T) {
 	for range 50 {
 		all.Go(func() {
 			w := get(r, "/report")
-			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Nothing to verify") || !strings.Contains(w.Body.String(), "the rollouts are not known: no pools here") || !strings.Contains(w.Body.String(), `mirror.example.com</th><td class="n">0</td><td class="n">7</td>`) {
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "Nothing to verify") || !strings.Contains(w.Body.String(), "the rollouts are not known: no pools here") {
 				t.Errorf("%d\n%s", w.Code, w.Body)
 			}
 			for _, h := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Cache-Control"} {

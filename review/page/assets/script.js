@@ -1,13 +1,12 @@
 "use strict";
-// The page is whole without this. It filters, sorts, folds and copies.
+// The page is whole without this. It searches, sorts, folds and copies.
 (() => {
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
-  const show = (element) => { element.hidden = false; };
 
   // Fold.
   const folds = all("details");
   const tools = document.querySelector(".tools");
-  if (folds.length > 0) show(tools);
+  if (folds.length > 0) tools.hidden = false;
   document.getElementById("unfold").onclick = () => folds.forEach((d) => { d.open = true; });
   document.getElementById("fold").onclick = () => folds.forEach((d) => { d.open = false; });
   let folded = [];
@@ -60,7 +59,6 @@
   };
   for (const table of all("table.sortable")) {
     [...table.tHead.rows[0].cells].forEach((head, column) => {
-      if ("unsorted" in head.dataset) return;
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = head.textContent;
@@ -69,47 +67,26 @@
     });
   }
 
-  // Filter.
-  const form = document.querySelector(".filters");
-  if (!form) return;
-  show(form);
-  const rows = [...document.querySelector("table.filtered").tBodies[0].rows];
-  const heads = [...document.querySelector("table.filtered").tHead.rows[0].cells].map((th) => th.textContent.toLowerCase());
-  const cell = (row, head) => { const at = heads.findIndex((h) => h.startsWith(head)); return at >= 0 && row.cells[at] ? row.cells[at].textContent.trim() : ""; };
-  const hosts = form.elements.registry ? [...form.elements.registry.options].slice(1).map((o) => o.value) : [];
-  const facts = rows.map((row) => ({
-    text: row.textContent.toLowerCase() + " " + (row.dataset.m || ""),
-    namespace: cell(row, "namespaces").split(", ").flatMap((n) => n.split(" and ")).concat((row.dataset.m || "").split(" ")),
-    rule: cell(row, "rules").split(", ").flatMap((n) => n.split(" and ")),
-    registry: row.dataset.g ? row.dataset.g.split(" ").map((n) => hosts[n]) : [row.cells[1].textContent, cell(row, "comes from")].map((r) => r.split("/")[0].trim()),
-    result: [row.cells[0].textContent.replace(/^\S+ /, "").trim()],
-  }));
-  const apply = () => {
-    const wanted = Object.fromEntries(new FormData(form));
-    const text = (wanted.text || "").toLowerCase();
-    let shown = 0;
-    rows.forEach((row, i) => {
-      const f = facts[i];
-      row.hidden = !(f.text.includes(text) && ["namespace", "rule", "registry", "result"].every((name) =>
-        !wanted[name] || f[name].includes(wanted[name])));
-      if (!row.hidden) shown += 1;
-    });
-    form.querySelector("output").textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows`;
-  };
-  form.addEventListener("input", apply);
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(apply));
-  apply();
-  for (const link of all("a[data-filter]")) {
-    link.addEventListener("click", () => {
-      form.reset();
-      for (const [name, value] of new URLSearchParams(link.dataset.filter)) {
-        const field = form.elements[name];
-        if (!field) continue;
-        if (![...field.options].some((o) => o.value === value)) field.add(new Option(value, value));
-        field.value = value;
-      }
-      apply(); // before the browser goes to a row, which may have been hidden
-    });
+  // Search the images.
+  const images = document.getElementById("image-rows");
+  if (images) {
+    const rows = [...images.tBodies[0].rows];
+    const label = document.createElement("label");
+    const field = document.createElement("input");
+    const output = document.createElement("output");
+    label.className = "search";
+    field.type = "search";
+    output.setAttribute("role", "status");
+    label.append("Search ", field, " ", output);
+    images.parentElement.before(label);
+    const search = (wanted) => {
+      rows.forEach((row) => { row.hidden = !row.textContent.toLowerCase().includes(wanted.toLowerCase()); });
+      output.textContent = `${rows.filter((row) => !row.hidden).length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows`;
+    };
+    field.oninput = () => search(field.value);
+    search("");
+    for (const link of all(".grid a")) {
+      link.onclick = () => { field.value = ""; search(""); }; // its row may be hidden
+    }
   }
 })();

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
@@ -29,11 +27,6 @@ func PageContext(from string, cluster *ClusterFlags, whole string) page.Context 
 		}
 	}
 	return c
-}
-
-// Traffic returns what a page says of the requests to registries.
-func Traffic(asked []registry.Traffic) []page.Traffic {
-	return convert.Each(asked, func(t registry.Traffic) page.Traffic { return page.Traffic(t) })
 }
 
 // RequesterText names the requester, "" if it has no name.
