@@ -44,7 +44,7 @@ func (c *Copier) pullThrough(ctx context.Context, j *Job) error {
 	for _, m := range j.manifests() {
 		for _, b := range m.blobs {
 			group.Go(func() error {
-				return c.blobs.pull(reading, j.from, b, func(n int64) { j.count(ctx, n) })
+				return c.blobs.pull(reading, j.from, b, j.count)
 			})
 		}
 	}

@@ -1116,20 +1116,6 @@ func TestStopsNobody(t *testing.T) {
 	}
 }
 
-// TestLost: what is sent again after an interruption is counted apart from what an attempt sends again that failed by itself.
-func TestLost(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var j Job
-	j.count(ctx, 5)
-	j.count(ctx, -2)
-	cancel()
-	j.count(ctx, -3)
-	if j.Sent() != 0 || j.Lost() != 3 {
-		t.Errorf("%d bytes were sent and %d are lost, want 0 and 3", j.Sent(), j.Lost())
-	}
-}
-
 // TestManyNames: what a mirror has is known once, by whichever of its names a copy goes there. What is read keeps its name.
 func TestManyNames(t *testing.T) {
 	s := newStage(t, nil, newServer(t))

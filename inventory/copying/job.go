@@ -55,7 +55,6 @@ type Job struct {
 	Digest, Registry string
 
 	sent     atomic.Int64
-	lost     atomic.Int64
 	from, to place
 	origin   mirrors.Location
 	// asked is when the tag of the origin was last seen to name the image.
@@ -68,16 +67,8 @@ type Job struct {
 // Sent returns how many bytes were sent.
 func (j *Job) Sent() int64 { return j.sent.Load() }
 
-// Lost returns how many bytes were sent of blobs that were under way when Copy ended early. Registries do not keep them.
-func (j *Job) Lost() int64 { return j.lost.Load() }
-
 // count counts bytes that were sent, or if n is negative those of an attempt that failed.
-func (j *Job) count(ctx context.Context, n int64) {
-	j.sent.Add(n)
-	if n < 0 && ctx.Err() != nil {
-		j.lost.Add(-n)
-	}
-}
+func (j *Job) count(n int64) { j.sent.Add(n) }
 
 // An Event is a change of a Job's State.
 type Event struct {
@@ -322,7 +313,7 @@ func (c *Copier) copy(ctx context.Context, j *Job) error {
 		}
 		for _, b := range m.blobs {
 			group.Go(func() error {
-				return c.blobs.send(sending, from, j.to, b, func(n int64) { j.count(ctx, n) })
+				return c.blobs.send(sending, from, j.to, b, j.count)
 			})
 		}
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -29,16 +28,12 @@ type display struct {
 
 	mu      sync.Mutex
 	planned bool
-	open    []skip // those that could not be looked up
+	all     v1alpha1.SyncEvent // the counts, without what was sent
+	open    []skip             // those that could not be looked up
 	begun   []*copying.Job
 	started time.Time
-	total   int64
-	images  int
-	done    int
-	failed  int
 	bar     *progressbar.ProgressBar // on a terminal, once it is known how much is to be copied
-	stop    context.CancelFunc
-	shown   chan struct{}
+	stop    func()                   // ends the goroutine that shows the progress
 }
 
 func (s *syncing) display() *display {
@@ -61,14 +56,17 @@ func (d *display) begin(ctx context.Context, skipped []skip) {
 	}
 	d.open = slices.DeleteFunc(slices.Clone(skipped), func(k skip) bool { return !k.open })
 	d.started = time.Now()
-	ctx, d.stop = context.WithCancel(ctx)
-	d.shown = make(chan struct{})
-	go d.follow(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	var shown sync.WaitGroup
+	shown.Go(func() { d.follow(ctx) })
+	d.stop = func() {
+		cancel()
+		shown.Wait()
+	}
 }
 
 // follow shows the progress until ctx ends.
 func (d *display) follow(ctx context.Context) {
-	defer close(d.shown)
 	every := lineEvery
 	if d.terminal {
 		every = barEvery
@@ -85,83 +83,42 @@ func (d *display) follow(ctx context.Context) {
 	}
 }
 
+// show draws the bar, which adds the bytes, the rate and the time that is left and is no longer than a line; or writes a line.
 func (d *display) show() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	e := d.counts("Progress")
 	switch {
 	case d.bar != nil:
-		d.draw()
+		d.bar.Describe(images(e) + failures(e))
+		_ = d.bar.Set64(min(e.Sent, e.Bytes)) // the next one may be drawn
 	case d.planned && !d.terminal:
-		d.write(d.event("Progress"), d.summary())
-	}
-}
-
-// draw draws the bar, which adds the bytes, the rate and the time that is left. It is no longer than a line.
-func (d *display) draw() {
-	d.bar.Describe(text.Number(d.done) + " of " + text.Count(d.images, "image") + d.failures())
-	_ = d.bar.Set64(min(d.sent(), d.total)) // the next one may be drawn
-}
-
-func (d *display) sent() int64 {
-	var sent int64
-	for _, j := range d.begun {
-		sent += j.Sent()
-	}
-	return sent
-}
-
-// summary says how far all is, in a line.
-func (d *display) summary() string {
-	sent := d.sent()
-	line := fmt.Sprintf("%s of %s, %s of %s", text.Number(d.done), text.Count(d.images, "image"), size(sent), size(d.total))
-	if rate := d.rate(sent); rate > 0 {
-		line += fmt.Sprintf(", %s/s", size(int64(rate)))
-		if left := d.total - sent; left > 0 && d.done+d.failed < d.images {
-			line += fmt.Sprintf(", %s left", time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))
+		line := d.summary(e)
+		if left := e.Bytes - e.Sent; left > 0 && e.Sent > 0 && e.Done+e.Failed < e.Images {
+			line += fmt.Sprintf(", %s left", time.Duration(float64(left)/float64(e.Sent)*float64(time.Since(d.started))).Round(time.Second))
 		}
+		d.write(e, line+failures(e))
 	}
-	return line + d.failures()
 }
 
-// ended says what was copied once nothing is under way any more.
-func (d *display) ended(interrupted bool) string {
-	sent := d.sent()
-	line := fmt.Sprintf("Copied %s of %s, %s", text.Number(d.done), text.Count(d.images, "image"), size(sent))
-	switch rest := d.total - sent; {
-	case !d.planned:
-		line = fmt.Sprintf("Copied %s, %s", text.Count(d.done, "image"), size(sent))
-	case interrupted || d.failed > 0:
-		line += " of " + size(d.total)
-	case rest > 0: // as another image brought it there, or an earlier run
-		line += fmt.Sprintf(" (the other %s were there)", size(rest))
-	}
-	if interrupted {
-		if lost := d.lost(); lost > 0 {
-			line += fmt.Sprintf("; %s of layers that were under way are to be sent again", size(lost))
-		}
-	} else if rate := d.rate(sent); rate > 0 {
-		line += fmt.Sprintf(", %s/s", size(int64(rate)))
-	}
-	return line + d.failures()
+func images(e v1alpha1.SyncEvent) string {
+	return text.Number(e.Done) + " of " + text.Count(e.Images, "image")
 }
 
-func (d *display) rate(sent int64) float64 {
-	return float64(sent) / max(time.Since(d.started).Seconds(), 0.001)
-}
-
-func (d *display) failures() string {
-	if d.failed == 0 {
+func failures(e v1alpha1.SyncEvent) string {
+	if e.Failed == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %s failed", text.Number(d.failed))
+	return fmt.Sprintf(", %s failed", text.Number(e.Failed))
 }
 
-func (d *display) lost() int64 {
-	var lost int64
-	for _, j := range d.begun {
-		lost += j.Lost()
+// summary says how far all is, without failures.
+func (d *display) summary(e v1alpha1.SyncEvent) string {
+	line := fmt.Sprintf("%s, %s of %s", images(e), size(e.Sent), size(e.Bytes))
+	if rate := float64(e.Sent) / max(time.Since(d.started).Seconds(), 0.001); rate > 0 {
+		line += fmt.Sprintf(", %s/s", size(int64(rate)))
 	}
-	return lost
+	return line
 }
 
 // on is told what happens to jobs.
@@ -175,24 +132,24 @@ func (d *display) on(e copying.Event) {
 		d.write(jobDocument(j), "")
 		return
 	case copying.Copied:
-		d.done++
+		d.all.Done++
 	case copying.Failed:
-		d.failed++
+		d.all.Failed++
 	}
 	d.write(jobDocument(j), jobLine(j))
 }
 
 func jobLine(j *copying.Job) string {
-	switch j.State {
-	case copying.Failed:
-		return fmt.Sprintf("failed: %s: %v", text.ShortDigest(j.To.Ref), j.Err)
-	case copying.There:
-		return "present: " + text.ShortDigest(j.To.Ref)
+	to := text.ShortDigest(j.To.Ref)
+	switch {
+	case j.State == copying.Failed:
+		return fmt.Sprintf("failed: %s: %v", to, j.Err)
+	case j.State == copying.There:
+		return "present: " + to
+	case j.Cache:
+		return fmt.Sprintf("pulled through the cache: %s (%s)", to, size(j.Sent()))
 	default:
-		if j.Cache {
-			return fmt.Sprintf("pulled through the cache: %s (%s)", text.ShortDigest(j.To.Ref), size(j.Sent()))
-		}
-		return fmt.Sprintf("copied: %s (%s)", text.ShortDigest(j.To.Ref), size(j.Sent()))
+		return fmt.Sprintf("copied: %s (%s)", to, size(j.Sent()))
 	}
 }
 
@@ -205,12 +162,12 @@ func (d *display) plan(jobs []*copying.Job) {
 		if !j.Wanted {
 			if j.State == copying.Failed {
 				e.Failed++
-				d.images++
+				d.all.Images++
 			}
 			continue
 		}
-		d.images++
-		d.total += j.Bytes
+		d.all.Images++
+		d.all.Bytes += j.Bytes
 		at := slices.IndexFunc(e.Registries, func(r v1alpha1.SyncRegistry) bool { return r.Registry == j.Registry })
 		if at < 0 {
 			at = len(e.Registries)
@@ -219,10 +176,10 @@ func (d *display) plan(jobs []*copying.Job) {
 		e.Registries[at].Images++
 		e.Registries[at].Bytes += j.Bytes
 	}
-	e.Images, e.Bytes = d.images, d.total
+	e.Images, e.Bytes = d.all.Images, d.all.Bytes
 	d.planned = true
-	if d.terminal && d.total > 0 {
-		d.bar = progressbar.NewOptions64(d.total, progressbar.OptionSetWriter(d.out), progressbar.OptionUseANSICodes(true),
+	if d.terminal && e.Bytes > 0 {
+		d.bar = progressbar.NewOptions64(e.Bytes, progressbar.OptionSetWriter(d.out), progressbar.OptionUseANSICodes(true),
 			progressbar.OptionShowBytes(true), progressbar.OptionShowCount(), progressbar.OptionUseIECUnits(true), progressbar.OptionSetTheme(progressbar.ThemeASCII))
 	}
 	switch {
@@ -245,8 +202,12 @@ func (d *display) plan(jobs []*copying.Job) {
 }
 
 func (d *display) tellPlan(w io.Writer, e v1alpha1.SyncEvent) {
-	for _, at := range byRegistry(d.open) {
-		fmt.Fprintln(w, at)
+	unseen := map[string]int{}
+	for _, k := range d.open {
+		unseen[k.copied.To.Host()]++
+	}
+	for _, registry := range slices.Sorted(maps.Keys(unseen)) {
+		fmt.Fprintf(w, "%s could not be looked up at %s\n", text.Count(unseen[registry], "image"), text.Line(registry))
 	}
 	switch {
 	case e.Images == 0 && len(d.open) == 0:
@@ -259,21 +220,9 @@ func (d *display) tellPlan(w io.Writer, e v1alpha1.SyncEvent) {
 	}
 }
 
-// byRegistry says how many images could not be looked up where.
-func byRegistry(open []skip) []string {
-	counts := map[string]int{}
-	for _, k := range open {
-		counts[k.copied.To.Host()]++
-	}
-	return convert.Each(slices.Sorted(maps.Keys(counts)), func(registry string) string {
-		return text.Count(counts[registry], "image") + " could not be looked up at " + text.Line(registry)
-	})
-}
-
 // end takes the bar away, and says what was copied.
 func (d *display) end(interrupted bool) {
 	d.stop()
-	<-d.shown
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.bar != nil {
@@ -281,15 +230,18 @@ func (d *display) end(interrupted bool) {
 		d.bar = nil
 	}
 	d.terminal = false
-	if !d.dryRun && (d.images > 0 || interrupted || d.json) {
-		d.write(d.event("Ended"), d.ended(interrupted))
+	if e := d.counts("Ended"); !d.dryRun && (e.Images > 0 || interrupted || d.json) {
+		d.write(e, "Copied "+d.summary(e)+failures(e))
 	}
 }
 
-// event is one about all that is copied.
-func (d *display) event(kind string) v1alpha1.SyncEvent {
+// counts is an event about all that is copied.
+func (d *display) counts(kind string) v1alpha1.SyncEvent {
 	e := event(kind)
-	e.Images, e.Done, e.Failed, e.Bytes, e.Sent = d.images, d.done, d.failed, d.total, d.sent()
+	e.Images, e.Done, e.Failed, e.Bytes = d.all.Images, d.all.Done, d.all.Failed, d.all.Bytes
+	for _, j := range d.begun {
+		e.Sent += j.Sent()
+	}
 	return e
 }
 
@@ -304,7 +256,7 @@ func (d *display) write(e v1alpha1.SyncEvent, line string) {
 }
 
 func event(kind string) v1alpha1.SyncEvent {
-	return v1alpha1.SyncEvent{APIVersion: "mirrorset-guard.io/v1alpha1", Kind: "SyncEvent", Time: time.Now().UTC(), Type: kind}
+	return v1alpha1.SyncEvent{APIVersion: v1alpha1.APIVersion, Kind: "SyncEvent", Time: time.Now().UTC(), Type: kind}
 }
 
 func document(kind string, c policy.Copy, set func(*v1alpha1.SyncEvent)) v1alpha1.SyncEvent {
