@@ -68,7 +68,7 @@ func TestRolloutOnCluster(t *testing.T) {
 	want(rollout("status"), 0, "worker", "registries.conf: quay.io/shop", "a node drains and reloads CRI-O", "node-a")
 	before := c.pool(t, "worker")
 
-	want(rollout("pause", "worker", "gpu"), 2, `no pool "gpu": there are only infra, worker; nothing was changed`)
+	want(rollout("pause", "worker", "gpu"), 2, `no pool "gpu": there are infra, worker; nothing was changed`)
 	paused("worker", false)
 	want(rollout("pause", "worker"), 2, "Pause pool worker:", "no node is given another config", "nothing was changed") // stdin is at its end
 	paused("worker", false)

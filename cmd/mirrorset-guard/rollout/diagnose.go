@@ -69,7 +69,7 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, target
 		case "table":
 			return printDiagnosis(w, d)
 		case "html":
-			return page.WriteDiagnosis(w, rollouts.DiagnosisDocument(d), o.world.pageContext("mirrorset-guard rollout diagnose -o json"))
+			return page.WriteDiagnosis(w, rollouts.DiagnosisDocument(d), cli.PageContext(o.world.from, &o.world.cluster, "mirrorset-guard rollout diagnose -o json"))
 		default:
 			return output.Write(w, rollouts.DiagnosisDocument(d))
 		}

@@ -63,8 +63,8 @@ Exit code 0: done, or nothing was to be done. 2: not done, or not for all pools.
 	return cmd
 }
 
-// errNotConfirmed ends a command to which the answer was not yes.
-var errNotConfirmed = errors.New("nothing was changed")
+// errUnchanged ends a command that has changed nothing: there is no such pool, or the answer was not yes.
+var errUnchanged = errors.New("nothing was changed")
 
 func (o *pauseOptions) run(ctx context.Context, names []string, s cli.Streams) error {
 	view, err := o.world.read(ctx, s)
@@ -83,7 +83,7 @@ func (o *pauseOptions) run(ctx context.Context, names []string, s cli.Streams) e
 	}
 	changer := rollouts.Pauser{Pools: client.Resource(mcfgv1.GroupVersion.WithResource("machineconfigpools")), Paused: o.pause}
 	if err := changer.All(ctx, pools, []string{metav1.DryRunAll}); err != nil {
-		return fmt.Errorf("%w; nothing was changed", err)
+		return fmt.Errorf("%w; %w", err, errUnchanged)
 	}
 	for _, name := range pools {
 		fmt.Fprintf(s.Out, "%s pool %s:\n", o.verb(), text.Line(name))
@@ -109,28 +109,19 @@ func (o *pauseOptions) verb() string {
 // toChange returns those of names that are not in the state asked for. The error names those
 // that there are not.
 func (o *pauseOptions) toChange(pools []*mcfgv1.MachineConfigPool, names []string, w io.Writer) ([]string, error) {
-	var all, unknown, change []string
-	for _, p := range pools {
-		all = append(all, p.Name)
+	if err := noPool(names, pools); err != nil {
+		return nil, fmt.Errorf("%w; %w", err, errUnchanged)
 	}
+	is := "is not paused"
+	if o.pause {
+		is = "is paused already"
+	}
+	var change []string
 	for _, name := range names {
-		i := slices.Index(all, name)
-		switch {
-		case i < 0:
-			unknown = append(unknown, fmt.Sprintf("%q", name))
-		case pools[i].Spec.Paused != o.pause:
+		i := slices.IndexFunc(pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == name })
+		if pools[i].Spec.Paused != o.pause {
 			change = append(change, name)
-		}
-	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("no pool %s: there are only %s; nothing was changed", strings.Join(unknown, ", "), strings.Join(all, ", "))
-	}
-	for _, name := range names {
-		if !slices.Contains(change, name) {
-			is := "is not paused"
-			if o.pause {
-				is = "is paused already"
-			}
+		} else {
 			fmt.Fprintf(w, "Pool %s %s: nothing to change.\n", text.Line(name), is)
 		}
 	}
@@ -143,7 +134,7 @@ func (o *pauseOptions) confirm(s cli.Streams) error {
 		return nil
 	}
 	if file, ok := s.In.(*os.File); ok && !isTerminal(file) {
-		return fmt.Errorf("standard input is not a terminal; confirm with --yes: %w", errNotConfirmed)
+		return fmt.Errorf("standard input is not a terminal; confirm with --yes: %w", errUnchanged)
 	}
 	return asked(s, o.verb())
 }
@@ -164,8 +155,8 @@ func asked(s cli.Streams, verb string) error {
 		return nil
 	case "":
 		if err != nil {
-			return fmt.Errorf("no answer; confirm with --yes: %w", errNotConfirmed)
+			return fmt.Errorf("no answer; confirm with --yes: %w", errUnchanged)
 		}
 	}
-	return errNotConfirmed
+	return errUnchanged
 }

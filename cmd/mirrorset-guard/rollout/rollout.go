@@ -5,24 +5,25 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
-	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // New returns the command rollout.
 func New() *cobra.Command {
-	var o rolloutOptions
-	cmd := o.statusCommand("rollout")
+	cmd := newRolloutStatus("rollout")
 	cmd.Short = "Show how far a rollout has come, and pause or resume pools"
-	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutDiagnose(), newWatchOptions().command(), newRolloutPause(true), newRolloutPause(false))
+	cmd.AddCommand(newRolloutStatus("status"), newRolloutVerify(), newRolloutDiagnose(), newWatchOptions().command(), newRolloutPause(true), newRolloutPause(false))
 	return cmd
 }
 
@@ -55,9 +56,19 @@ func (w *rolloutWorld) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.from, "from", "", "read the cluster from a dump: a must-gather, a YAML or JSON file, a folder of manifests, or - (standard input)")
 }
 
-// pageContext returns what a page says of the world.
-func (w *rolloutWorld) pageContext(whole string) page.Context {
-	return cli.PageContext(w.from, &w.cluster, whole)
+// noPool is an error that names those of names that no pool has; nil if there are none.
+func noPool(names []string, pools []*mcfgv1.MachineConfigPool) error {
+	all := convert.Each(pools, func(p *mcfgv1.MachineConfigPool) string { return p.Name })
+	var unknown []string
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			unknown = append(unknown, fmt.Sprintf("%q", name))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("no pool %s: there are %s", strings.Join(unknown, ", "), text.Line(strings.Join(all, ", ")))
 }
 
 // read reads the world. It is to be closed.

@@ -233,8 +233,6 @@ func TestRolloutBadInput(t *testing.T) {
 		"rollout nodes":                           `mirrorset-guard rollout has no command "nodes": there are diagnose, pause, resume, status, verify, watch`,
 		"rollout diagnose --timeout 0s":           "--timeout 0s: want more than 0; --offline asks nothing",
 		"rollout -o xml --from dump.yaml":         "choose one of table, json, yaml, html",
-		"rollout status -w --from dump.yaml":      "--watch: a dump does not change",
-		"rollout status --watch -o yaml":          `--output "yaml": with --watch, choose table or json`,
 		"rollout resume worker --kubeconfig none": "no cluster",
 	} {
 		if got := invoke(t, "", strings.Fields(args)...); got.Code != 2 || !strings.Contains(got.Err, want) {

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -48,11 +47,6 @@ func (o *rolloutOptions) reading(run func(context.Context, cli.Streams, []cli.Ta
 	}
 }
 
-func newRolloutStatus() *cobra.Command {
-	var o rolloutOptions
-	return o.statusCommand("status")
-}
-
 // printEach has write write the answer in each format.
 func printEach(ctx context.Context, s cli.Streams, targets []cli.Target, write func(io.Writer, cli.Output) error) error {
 	for _, t := range targets {
@@ -63,10 +57,9 @@ func printEach(ctx context.Context, s cli.Streams, targets []cli.Target, write f
 	return nil
 }
 
-// statusCommand returns the command rollout status, which rollout alone is too.
-func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
-	o.outputs = cli.SeveralFormats("table", "json", "yaml", "html")
-	follow := false
+// newRolloutStatus returns the command rollout status, which rollout alone is too.
+func newRolloutStatus(use string) *cobra.Command {
+	o := rolloutOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "html")}
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "Show which nodes wait, and for what",
@@ -74,48 +67,16 @@ func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
 each pool with the changes for its nodes, and each node that is not done with its
 state, its drain and the user who cordoned it. It reads a cluster, with the rights of the ClusterRole cluster-reader, or a must-gather (--from).
 
-It does not wait for the end of a rollout, as kubectl rollout status does; with --watch
-it does what rollout watch does, with its exit codes.
+It does not wait for the end of a rollout, as kubectl rollout status does: rollout watch does.
 
 Exit code 0: status printed. 2: the status could not be determined, or wrong usage.`,
 		Example: `  mirrorset-guard rollout
-  mirrorset-guard rollout status --watch
   mirrorset-guard rollout status --from must-gather.tar.gz -o json`,
 		Args: withoutArguments,
-		RunE: cli.Runs(func(ctx context.Context, s cli.Streams) error {
-			if follow {
-				return o.watch(ctx, s)
-			}
-			return o.reading(o.runStatus)(ctx, s)
-		}),
+		RunE: cli.Runs(o.reading(o.runStatus)),
 	}
 	o.addFlags(cmd.Flags())
-	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "follow the rollout to its end, as rollout watch does")
 	return cmd
-}
-
-// watch does what rollout watch does by default.
-func (o *rolloutOptions) watch(ctx context.Context, s cli.Streams) error {
-	if o.world.from != "" {
-		return errors.New("--watch: a dump does not change; leave out --from")
-	}
-	targets, err := o.outputs.Targets()
-	if err != nil {
-		return err
-	}
-	w := newWatchOptions()
-	w.cluster = o.world.cluster
-	for _, t := range targets {
-		switch {
-		case t.File != "":
-			return fmt.Errorf("--output %s=%s: with --watch, nothing is written to files", t.Format, t.File)
-		case t.Format == "json":
-			w.output.Format = "json"
-		case t.Format != "table":
-			return fmt.Errorf("--output %q: with --watch, choose table or json", t.Format)
-		}
-	}
-	return w.run(ctx, s)
 }
 
 func (o *rolloutOptions) runStatus(ctx context.Context, s cli.Streams, targets []cli.Target, view *environment.Rollout) error {
@@ -126,7 +87,7 @@ func (o *rolloutOptions) runStatus(ctx context.Context, s cli.Streams, targets [
 		case "table":
 			return printStatus(w, s.Program, found, view.Now)
 		case "html":
-			return page.WriteRolloutStatus(w, rollouts.StatusDocument(found), o.world.pageContext("mirrorset-guard rollout status -o json"))
+			return page.WriteRolloutStatus(w, rollouts.StatusDocument(found), cli.PageContext(o.world.from, &o.world.cluster, "mirrorset-guard rollout status -o json"))
 		default:
 			return output.Write(w, rollouts.StatusDocument(found))
 		}
@@ -153,7 +114,7 @@ func printStatus(w io.Writer, program cli.Program, s status.Status, now time.Tim
 	}
 	printNotes(&b, s.Notes)
 	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
-		b.WriteString(program.In("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n"))
+		b.WriteString(program.In("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout watch\n"))
 	}
 	_, err := io.WriteString(w, cli.StyleOf(w).Paint(b.String()))
 	return err

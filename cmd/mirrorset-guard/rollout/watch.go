@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -62,30 +58,22 @@ Exit code 0: reached. 1: a pool is degraded, or nothing moves. 2: no answer, wit
 		Args: withoutArguments,
 		RunE: cli.Runs(o.run),
 	}
-	o.addFlags(cmd.Flags())
-	return cmd
-}
-
-func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
+	flags := cmd.Flags()
 	o.cluster.AddFlags(flags)
 	o.output.AddFlags(flags)
 	flags.StringArrayVar(&o.pools, "pool", nil, "only this pool counts; may be repeated")
 	flags.StringArrayVar(&o.waitFor.Files, "wait-for", nil, "file, folder or - (standard input) with mirror objects or PinnedImageSets that have to reach the nodes; may be repeated")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the end; 0 means no limit")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "continue when a pool is degraded or has stalled")
-}
-
-func (o *watchOptions) validate() error {
-	err := o.output.Validate()
-	if o.timeout < 0 {
-		err = errors.Join(err, fmt.Errorf("--timeout %s: must not be negative; 0 means no limit", o.timeout))
-	}
-	return err
+	return cmd
 }
 
 func (o *watchOptions) run(ctx context.Context, s cli.Streams) error {
-	if err := o.validate(); err != nil {
+	if err := o.output.Validate(); err != nil {
 		return err
+	}
+	if o.timeout < 0 {
+		return fmt.Errorf("--timeout %s: must not be negative; 0 means no limit", o.timeout)
 	}
 	edit, err := o.edit(s)
 	if err != nil {
@@ -135,19 +123,10 @@ func (o *watchOptions) edit(s cli.Streams) (*mirrors.Edit, error) {
 	return &edit, nil
 }
 
-// checkPools says which of the pools that were named there are not.
+// checkPools returns an error for those of the pools that count which do not exist.
 func (o *watchOptions) checkPools(pools []*mcfgv1.MachineConfigPool) error {
-	var all, unknown []string
-	for _, p := range pools {
-		all = append(all, p.Name)
+	if err := noPool(o.pools, pools); err != nil {
+		return fmt.Errorf("--pool: %w", err)
 	}
-	for _, name := range o.pools {
-		if !slices.Contains(all, name) {
-			unknown = append(unknown, fmt.Sprintf("%q", name))
-		}
-	}
-	if len(unknown) == 0 {
-		return nil
-	}
-	return fmt.Errorf("--pool: no pool %s: there are %s", strings.Join(unknown, ", "), text.Line(strings.Join(all, ", ")))
+	return nil
 }
