@@ -95,28 +95,17 @@ func writes(make func() ([]byte, error)) func(*cobra.Command, []string) error {
 }
 
 func validateConfig(path string, cmd *cobra.Command) error {
-	c, name, err := readFile(path, cmd.InOrStdin())
+	var c Configuration
+	var err error
+	if path == "-" {
+		path = "standard input"
+		c, err = readFrom(path, cmd.InOrStdin())
+	} else {
+		c, err = Read(path)
+	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is a good configuration; its mode is %s\n", name, c.Mode)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is a good configuration; its mode is %s\n", path, c.Mode)
 	return err
-}
-
-// readFile returns the configuration at path, and what to call that.
-func readFile(path string, stdin io.Reader) (Configuration, string, error) {
-	if path != "-" {
-		c, err := Read(path)
-		return c, path, err
-	}
-	const name = "standard input"
-	text, err := ReadText(stdin)
-	if err != nil {
-		return Configuration{}, name, err
-	}
-	c, err := Parse(text)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return c, name, err
 }

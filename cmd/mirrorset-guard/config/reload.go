@@ -22,11 +22,16 @@ func Read(path string) (Configuration, error) {
 		return Configuration{}, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	text, err := ReadText(f)
+	return readFrom(path, f)
+}
+
+// readFrom reads a configuration from what is called name, and no more of it than shows that it is too large.
+func readFrom(name string, from io.Reader) (Configuration, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxSize+1))
 	if err != nil {
 		return Configuration{}, err
 	}
-	return parseFile(path, text)
+	return parseFile(name, text)
 }
 
 // ReadMounted is Read of a file that somebody else has put there: it does not wait for one that
@@ -46,9 +51,6 @@ func parseFile(path string, text []byte) (Configuration, error) {
 	}
 	return c, nil
 }
-
-// ReadText reads a text for Parse, and no more of it than shows that it is too large.
-func ReadText(from io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(from, maxSize+1)) }
 
 // An Outcome is the result of reading a file that has changed.
 type Outcome struct {
