@@ -13,15 +13,24 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
+// holdsNothing asks a registry that lacks everything.
+type holdsNothing struct{ probes *atomic.Int64 }
+
+func (p holdsNothing) Probe(context.Context, mirrors.Location) policy.Fact {
+	p.probes.Add(1)
+	return policy.Fact{Presence: policy.Absent, AsNodes: true}
+}
+
+func (holdsNothing) Generation() uint64                               { return 0 }
+func (holdsNothing) Platforms() []string                              { return nil }
+func (holdsNothing) Prepare(context.Context, []mirrors.Location) bool { return true }
+
 // TestKeepForNextTry: what a change that was refused rests on is looked up again while
 // somebody may be mending it, and no longer.
 func TestKeepForNextTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var probes atomic.Int64
-		store := presence.NewStore(presence.ProberFunc(func(context.Context, mirrors.Location) policy.Fact {
-			probes.Add(1)
-			return policy.Fact{Presence: policy.Absent, AsNodes: true}
-		}), presence.Options{})
+		store := presence.NewStore(holdsNothing{&probes}, presence.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- store.Run(ctx) }()

@@ -25,6 +25,14 @@ func digested() mirrors.Location {
 	return mirrors.Location{Ref: host + "/app/web@" + manifestSum.String()}
 }
 
+// A ProberFunc is a function that is a Prober, whose answers hold for good.
+type ProberFunc func(context.Context, mirrors.Location) policy.Fact
+
+func (f ProberFunc) Probe(ctx context.Context, l mirrors.Location) policy.Fact { return f(ctx, l) }
+func (ProberFunc) Generation() uint64                                          { return 0 }
+func (ProberFunc) Platforms() []string                                         { return nil }
+func (ProberFunc) Prepare(context.Context, []mirrors.Location) bool            { return true }
+
 // A counter answers from facts and counts.
 type counter struct {
 	ProberFunc // the rest of a Prober

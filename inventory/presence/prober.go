@@ -21,21 +21,6 @@ type Prober interface {
 	Prepare(ctx context.Context, locs []mirrors.Location) bool
 }
 
-// A ProberFunc is a function that is a Prober, whose answers hold for good.
-type ProberFunc func(context.Context, mirrors.Location) policy.Fact
-
-// Probe implements Prober.
-func (f ProberFunc) Probe(ctx context.Context, l mirrors.Location) policy.Fact { return f(ctx, l) }
-
-// Generation implements Prober.
-func (f ProberFunc) Generation() uint64 { return 0 }
-
-// Platforms implements Prober.
-func (f ProberFunc) Platforms() []string { return nil }
-
-// Prepare implements Prober.
-func (f ProberFunc) Prepare(context.Context, []mirrors.Location) bool { return true }
-
 // A ProposedProber asks with certificate authorities that are not in force. Close ends its
 // probes, and waits for them.
 type ProposedProber interface {

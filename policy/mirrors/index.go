@@ -34,8 +34,6 @@ func newIndex(regs []sysregistriesv2.Registry) index {
 	return ix
 }
 
-func (ix index) has(scope string) bool { return ix.entry(scope) != nil }
-
 // entry returns the entry for exactly this scope, nil if there is none.
 func (ix index) entry(scope string) *sysregistriesv2.Registry {
 	if suffix, ok := strings.CutPrefix(scope, "*"); ok {

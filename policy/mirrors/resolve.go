@@ -340,4 +340,4 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 }
 
 // Has reports whether there is an entry for exactly this scope.
-func (t *Table) Has(scope string) bool { return t.index.has(scope) }
+func (t *Table) Has(scope string) bool { return t.index.entry(scope) != nil }
