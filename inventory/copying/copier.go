@@ -26,8 +26,8 @@ type Options struct {
 	MaxBytes int64
 	// Images bounds the images that are copied at once; 0 means a number that keeps two registries busy.
 	Images int
-	// On is told what happens, by one caller at a time; it may be nil.
-	On func(Event)
+	// On is told of each job whose State has changed, by one caller at a time; it may be nil.
+	On func(*Job)
 }
 
 // The default bounds. A blob that is under way takes some 100 kB, so these do not bound memory but the
@@ -47,11 +47,11 @@ type Copier struct {
 	options    Options
 	pull, push *registry.Client
 
-	mu     sync.Mutex
-	remote map[remoteKey]*endpoint
-	blobs  *blobs
-	images *fairshare.Queue // of the images that are copied at once, those first that come first
-	events sync.Mutex
+	mu      sync.Mutex
+	remote  map[remoteKey]*endpoint
+	blobs   *blobs
+	images  *fairshare.Queue // of the images that are copied at once, those first that come first
+	telling sync.Mutex
 	// recently and firstRest are the constants, but in tests.
 	recently, firstRest time.Duration
 }
@@ -109,11 +109,11 @@ func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Regist
 	return e, nil
 }
 
-func (c *Copier) tell(e Event) {
+func (c *Copier) tell(j *Job) {
 	if c.options.On == nil {
 		return
 	}
-	c.events.Lock()
-	defer c.events.Unlock()
-	c.options.On(e)
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	c.options.On(j)
 }

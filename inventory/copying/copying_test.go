@@ -653,8 +653,8 @@ func TestFirstThingsFirst(t *testing.T) {
 		}
 		return false
 	})
-	c := New(s.pull, s.push, Options{On: func(e Event) {
-		if e.Job.Rank == 0 && e.Job.State == Started {
+	c := New(s.pull, s.push, Options{On: func(j *Job) {
+		if j.Rank == 0 && j.State == Started {
 			close(started)
 		}
 	}})

@@ -43,7 +43,7 @@ const (
 type Job struct {
 	policy.Copy
 	// State, Err and Notes may be read when Survey or Copy has returned, or by Options.On for the job
-	// that the event is about.
+	// that it is called for.
 	State State
 	Err   error
 	Notes []string
@@ -70,11 +70,6 @@ func (j *Job) Sent() int64 { return j.sent.Load() }
 // count counts bytes that were sent, or if n is negative those of an attempt that failed.
 func (j *Job) count(n int64) { j.sent.Add(n) }
 
-// An Event is a change of a Job's State.
-type Event struct {
-	Job *Job
-}
-
 func (j *Job) end(state State, err error) {
 	j.State, j.Err = state, err
 }
@@ -100,7 +95,7 @@ func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
 	}
 	for _, j := range jobs {
 		if j.State != Open {
-			c.tell(Event{j})
+			c.tell(j)
 		}
 	}
 	return jobs
@@ -134,7 +129,7 @@ func (c *Copier) Copy(ctx context.Context, copies []policy.Copy, planned func([]
 		switch {
 		case ctx.Err() != nil:
 		case j.State != Open:
-			c.tell(Event{j})
+			c.tell(j)
 		case c.images.Acquire(ctx, i, 1) == nil:
 			defer c.images.Release(1)
 			c.runJob(ctx, j)
@@ -256,7 +251,7 @@ func (c *Copier) run(ctx context.Context, jobs []*Job) {
 
 func (c *Copier) runJob(ctx context.Context, j *Job) {
 	j.State = Started
-	c.tell(Event{j})
+	c.tell(j)
 	err := c.copyAgain(ctx, j)
 	refused := ""
 	if registry.IsCache(err) {
@@ -274,7 +269,7 @@ func (c *Copier) runJob(ctx context.Context, j *Job) {
 	default:
 		j.end(Failed, errors.New(refused+registry.Reason(err)))
 	}
-	c.tell(Event{j})
+	c.tell(j)
 }
 
 const (

@@ -33,6 +33,7 @@ const (
 // A descriptor is an entry of a manifest that names a blob.
 type descriptor struct {
 	Digest digest.Digest `json:"digest"`
+	Size   int64         `json:"size"`
 	URLs   []string      `json:"urls"`
 }
 
@@ -71,10 +72,7 @@ func blobsOf(mediaType string, manifest []byte) ([]digest.Digest, bool) {
 // layersOf returns the size of the layers that a manifest names, each once; 0 if it does not say.
 func layersOf(manifest []byte) int64 {
 	var m struct {
-		Layers []struct {
-			Digest digest.Digest `json:"digest"`
-			Size   int64         `json:"size"`
-		} `json:"layers"`
+		Layers []descriptor `json:"layers"`
 	}
 	if json.Unmarshal(manifest, &m) != nil {
 		return 0

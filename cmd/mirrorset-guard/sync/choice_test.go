@@ -340,9 +340,9 @@ func TestProgressLines(t *testing.T) {
 	var log bytes.Buffer
 	var lines []string
 	d := &display{log: &log, started: time.Now()}
-	copier := copying.New(client, push, copying.Options{Images: 1, On: func(e copying.Event) {
-		d.on(e)
-		if e.Job.State == copying.Copied {
+	copier := copying.New(client, push, copying.Options{Images: 1, On: func(j *copying.Job) {
+		d.on(j)
+		if j.State == copying.Copied {
 			log.Reset()
 			d.show()
 			lines = append(lines, log.String())

@@ -122,10 +122,9 @@ func (d *display) summary(e v1alpha1.SyncEvent) string {
 }
 
 // on is told what happens to jobs.
-func (d *display) on(e copying.Event) {
+func (d *display) on(j *copying.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	j := e.Job
 	switch j.State {
 	case copying.Started:
 		d.begun = append(d.begun, j)
