@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
@@ -22,38 +21,11 @@ type AuditLog interface {
 	Omit(requests int, since time.Time)
 }
 
-// hashes are those of the specs before and after a change; "" if there is none, or if it cannot be read.
-type hashes struct{ before, after string }
-
-func (r *request) hashes() (h hashes) {
-	if r.Operation != admissionv1.Create {
-		h.before = r.hashOf(r.old)
-	}
-	if !r.isRemoval() {
-		h.after = r.hashOf(r.put)
-	}
-	return h
-}
-
-func (r *request) hashOf(m *manifest) string {
-	obj, err := r.decode(m)
-	if err != nil {
-		return ""
-	}
-	hash, _ := audit.SpecHash(obj) // "" if it cannot be encoded
-	return hash
-}
-
-// setRequest sets the request that a is about.
-func (a *answer) setRequest(r *request) {
-	a.uid, a.operation, a.dryRun = name(string(r.UID)), name(string(r.Operation)), r.isDryRun()
-}
-
 // annotate adds the request that a is about. The API server's log has its verb instead of the
 // operation, and does not have the dry run of a deletion.
 func (a answer) annotate(annotations map[string]string) {
-	annotations["uid"], annotations["operation"] = a.uid, a.operation
-	if a.dryRun {
+	annotations["uid"], annotations["operation"] = name(string(a.request.UID)), name(string(a.request.Operation))
+	if a.request.isDryRun() {
 		annotations["dryRun"] = "true"
 	}
 	for key, hash := range map[string]string{"oldSpecHash": a.hashes.before, "newSpecHash": a.hashes.after} {
@@ -65,14 +37,14 @@ func (a answer) annotate(annotations map[string]string) {
 
 // write logs a, and hands its record to the audit log if there was anything to review, unless its sender is not
 // known and much was written for such lately. A failure of that is logged, and does not change the answer.
-func (h *Handler) write(ctx context.Context, r *request, a answer, took time.Duration) {
+func (h *Handler) write(ctx context.Context, a answer, took time.Duration) {
 	log := log.FromContext(ctx)
 	defer func() {
 		if p := recover(); p != nil {
-			log.Error(fmt.Errorf("panic: %v", p), "Could not record decision", "uid", a.uid)
+			log.Error(fmt.Errorf("panic: %v", p), "Could not record decision", "uid", name(string(a.request.UID)))
 		}
 	}()
-	record, size := a.recorded(r, time.Now().UTC(), took), 0
+	record, size := a.recorded(time.Now().UTC(), took), 0
 	if record.SenderNotKnown = !isKnown(ctx); record.SenderNotKnown {
 		line, _ := record.Line() // the audit log reports one that cannot be written
 		size = len(line) + len(a.message) + leastLine
@@ -81,22 +53,23 @@ func (h *Handler) write(ctx context.Context, r *request, a answer, took time.Dur
 	if !h.mayWrite(ctx, size) {
 		return
 	}
-	logAnswer(log, r, a, took)
+	logAnswer(log, a, took)
 	if h.Audit != nil && a.verdict != skipped {
 		h.Audit.Record(record)
 	}
 }
 
 // recorded returns the record of a.
-func (a answer) recorded(r *request, now time.Time, took time.Duration) auditv1alpha1.Decision {
+func (a answer) recorded(now time.Time, took time.Duration) auditv1alpha1.Decision {
+	r := a.request
 	record := auditv1alpha1.Decision{
 		Time:      now.Round(time.Microsecond),
-		UID:       a.uid,
+		UID:       name(string(r.UID)),
 		Verdict:   string(a.verdict),
 		Admitted:  a.admitted(),
 		Mode:      a.mode.String(),
-		Operation: a.operation,
-		DryRun:    a.dryRun,
+		Operation: name(string(r.Operation)),
+		DryRun:    r.isDryRun(),
 		User:      audit.UserOf(r.requester()),
 		Object:    r.recorded(a.proposal.name),
 		Seconds:   took.Round(time.Microsecond).Seconds(),

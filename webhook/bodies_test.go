@@ -70,8 +70,8 @@ func TestHugeReviews(t *testing.T) {
 		code         int
 		want         string
 	}{
-		{"empty entries", reviewText("", "", `{"imageTagMirrors":[`+filled("{}")+`]}`), 200, "ImageTagMirrorSet x cannot be read: spec.imageTagMirrors has more than 10,000 entries, which is the limit"},
-		{"short entries", reviewText("", "", `{"imageTagMirrors":[`+filled(`{"source":"a.b"}`)+`]}`), 200, "has more than 10,000 entries"},
+		{"empty entries", reviewText("", "", `{"imageTagMirrors":[`+filled("{}")+`]}`), 200, "ImageTagMirrorSet x cannot be read: spec has more than 100,000 values, which is the limit"},
+		{"short entries", reviewText("", "", `{"imageTagMirrors":[`+filled(`{"source":"a.b"}`)+`]}`), 200, "has more than 100,000 values"},
 		{"mirrors", reviewText("", "", `{"imageTagMirrors":[{"source":"a.b","mirrors":[`+filled(`"a"`)+`]}]}`), 200, "spec has more than 100,000 values, which is the limit"},
 		{"what is no field", reviewText("", "", `{"x":[[`+filled("{}")+`]]}`), 200, "has more than 100,000 values"},
 		{"deep", reviewText("", "", `{"x":`+strings.Repeat("[", much)+strings.Repeat("]", much)+`}`), 400, "exceeded max depth"},

@@ -5,11 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -34,27 +33,32 @@ type dryRunReview struct {
 
 // keyOf returns the key of r: all of it that a review depends on. An API server gives each creation a uid and a time
 // of its own.
-func (r *request) keyOf(known bool) (dryRunKey, error) {
+func (r *request) keyOf(known bool) dryRunKey {
 	m, hash := r.subject(), sha256.New()
-	err := json.NewEncoder(hash).Encode([]any{r.Operation, r.step, r.Kind, r.Namespace, m.nameOr(r.Name), m.generation, m.labels, m.override, r.UserInfo, known})
-	_, _ = hash.Write(r.put.spec) // which never fails
-	return dryRunKey(hash.Sum(nil)), err
+	_ = json.NewEncoder(hash).Encode([]any{
+		r.Operation, r.isRemoval(), r.Kind, r.Namespace, m.nameOr(r.Name), m.Metadata.Generation, m.Metadata.Labels.all, m.Metadata.Annotations, r.UserInfo, known,
+	}) // it cannot fail
+	fmt.Fprintf(hash, "%s", r.put.Spec)
+	return dryRunKey(hash.Sum(nil))
 }
 
-// review returns the record of key and whether it is another caller's, whose configuration may be out of date by now.
-func (d *dryRuns) review(ctx context.Context, key dryRunKey, judge func() (review.Record, error)) (_ review.Record, shared bool, err error) {
+// review reviews the change of a dry run alone, or shares the record of one that is the same and under way, as of now.
+func (d *dryRuns) review(ctx context.Context, c *candidate) (review.Record, error) {
+	key, by := c.request.keyOf(isKnown(ctx)), c.request.requester()
 	for {
 		own, other := d.begin(ctx, key)
 		if other == nil {
-			return d.lead(key, own, judge)
+			defer d.end(key, own) // without a record if the review panics
+			own.record, own.err = c.reviewer.Review(ctx, c.edit, by)
+			return own.record, own.err
 		}
 		select {
 		case <-other.done:
 			if other.err == nil {
-				return other.record, true, nil
+				return c.reviewer.Renew(ctx, c.edit, by, other.record)
 			} // its caller has left, or had less time
 		case <-ctx.Done():
-			return review.Record{}, false, ctx.Err()
+			return review.Record{}, ctx.Err()
 		}
 	}
 }
@@ -80,30 +84,12 @@ func (r *dryRunReview) mayShare(other *dryRunReview) bool {
 	return r.began.Sub(other.began) < DryRunMisses && (other.ends.IsZero() || !r.ends.IsZero() && r.ends.Sub(other.ends) < DryRunMisses)
 }
 
-// lead makes own, for all that share it. If judge panics, they have no record.
-func (d *dryRuns) lead(key dryRunKey, own *dryRunReview, judge func() (review.Record, error)) (review.Record, bool, error) {
-	defer func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.under[key] == own {
-			delete(d.under, key)
-		}
-		close(own.done)
-	}()
-	own.record, own.err = judge()
-	return own.record, false, own.err
-}
-
-// reviewDryRun reviews an edit like Reviewer.Review, or shares the record of one that is the same and under way.
-func (h *Handler) reviewDryRun(ctx context.Context, by Reviewer, r *request, edit mirrors.Edit, who policy.Requester) (review.Record, error) {
-	judge := func() (review.Record, error) { return by.Review(ctx, edit, who) }
-	key, err := r.keyOf(isKnown(ctx))
-	if err != nil {
-		return judge()
+// end gives own to all that share it.
+func (d *dryRuns) end(key dryRunKey, own *dryRunReview) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.under[key] == own {
+		delete(d.under, key)
 	}
-	record, shared, err := h.dryRuns.review(ctx, key, judge)
-	if err != nil || !shared {
-		return record, err
-	}
-	return by.Renew(ctx, edit, who, record)
+	close(own.done)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -73,15 +74,117 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 // handle is Handle, and calls over once req is not used any more, which may be after it has returned.
 func (h *Handler) handle(ctx context.Context, req admission.Request, over func()) admission.Response {
 	start := time.Now()
-	r, a := h.inTime(ctx, req, over)
-	defer r.release()
+	a := h.inTime(ctx, req.AdmissionRequest, over)
+	defer a.request.release()
 	a.waive(h.mode())
-	a.setRequest(r)
 	took := time.Since(start)
-	h.write(ctx, r, a, took)
-	h.metrics.decided(r, a, took)
-	h.metrics.usedUp(ctx, a, start, took)
+	h.write(ctx, a, took)
+	h.metrics.answered(ctx, a, start, took)
 	return a.response()
+}
+
+// grace is the time that a decision may take after the end of its context, if it heeds that. It is a
+// part of the reserve: the answer still has to be written.
+const grace = 250 * time.Millisecond
+
+// inTime answers req a moment after the end of ctx at the latest: planning, deciding and writing for
+// very many images, on a busy machine, does not check the time at every step. A decision that comes
+// too late is dropped, and admits nothing. Over is called once req is not used any more.
+func (h *Handler) inTime(ctx context.Context, req admissionv1.AdmissionRequest, over func()) answer {
+	r := readRequest(req)
+	var users atomic.Int32
+	users.Store(2)
+	leave := func() {
+		if users.Add(-1) == 0 {
+			over()
+		}
+	}
+	defer leave()
+	decided := make(chan answer, 1)
+	go func() {
+		defer leave()
+		a := h.answerTo(ctx, r)
+		if r.fate.Load() == abandoned {
+			r.release()
+		}
+		decided <- a
+	}()
+	select {
+	case a := <-decided:
+		return a
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case a := <-decided:
+		return a
+	case <-timer.C:
+	}
+	if !r.fate.CompareAndSwap(0, abandoned) {
+		return <-decided // other replicas have been told already
+	}
+	late := &request{AdmissionRequest: req, put: new(manifest), old: new(manifest)} // as r is still in use
+	return noVerdict(late, proposal{name: late.Name, subject: late.title()}, fmt.Errorf("deciding took too long: %w", ctx.Err()))
+}
+
+// answerTo answers r: it recognizes the change that r asks for, has it reviewed, and lets an override of a refusal
+// count. A panic anywhere in it, the writing of the Record's texts included, is a refusal: a dropped connection would
+// let a deletion pass.
+func (h *Handler) answerTo(ctx context.Context, r *request) (a answer) {
+	a = answer{request: r, proposal: proposal{name: r.Name, subject: r.title()}}
+	defer refusePanic(&a)
+	p, err := r.recognize()
+	if err != nil {
+		a.verdict, a.message, a.err = malformed, brief(err), err
+		return a
+	}
+	a.proposal = p
+	if p.unchanged {
+		a.verdict = skipped
+		return a
+	}
+	o := h.newOverride(r, p.name)
+	a = h.review(ctx, r, p, o)
+	a.hashes = r.hashes()
+	o.apply(ctx, h.mode(), &a)
+	if a.isUnjudgedOverride() && r.commit() {
+		// Other changes have to be judged together with it, although there is no verdict on it.
+		c := recent.Change{Edit: p.edit}
+		o.follow(&c, a.message)
+		h.edits().AddUnconditionally(ctx, c)
+	}
+	return a
+}
+
+// refusePanic, deferred, makes a a refusal if there was a panic.
+func refusePanic(a *answer) {
+	if p := recover(); p != nil {
+		*a = noVerdict(a.request, a.proposal, fmt.Errorf("panic: %v", p))
+		a.stack = string(debug.Stack())
+	}
+}
+
+// review answers r as if it could not be overridden, except that a change which o covers counts as admitted for the
+// changes after it.
+func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overrideCheck) (a answer) {
+	a = answer{request: r, proposal: p, verdict: allowed}
+	defer refusePanic(&a)
+	rec, err := h.decide(ctx, r, p.edit, o)
+	if err != nil {
+		return noVerdict(r, p, err)
+	}
+	a.record, a.warnings = rec, rec.Warnings()
+	switch {
+	case !rec.Verdict.Allowed:
+		a.verdict, a.message = denied, rec.Denial()
+	case rec.Verdict.Waived():
+		a.verdict, a.message = waived, rec.Waived()
+	}
+	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) && isKnown(ctx) {
+		h.ExpectRetry(rec)
+	}
+	return a
 }
 
 // Told is the number of findings whose Detail and Remedy the webhook needs: a message has 3 in full, a record 20.
@@ -110,10 +213,9 @@ var verdicts = []verdict{allowed, denied, none, malformed, skipped, waived, over
 
 // An answer is everything that is reported about a request.
 type answer struct {
-	// uid, operation and dryRun are those of the request; hashes are of its objects.
-	uid, operation string
-	dryRun         bool
-	hashes         hashes
+	request *request
+	// hashes are of its objects.
+	hashes hashes
 
 	proposal proposal
 	verdict  verdict
@@ -164,84 +266,9 @@ func (a *answer) waive(mode policy.Mode) {
 	}
 }
 
-// decide answers r. A panic anywhere in it, the writing of the Record's texts
-// included, is a refusal: a dropped connection would let a deletion pass.
-func (h *Handler) decide(ctx context.Context, r *request) (a answer) {
-	a.proposal = proposal{name: r.Name, subject: r.title()}
-	defer refusePanic(r, &a)
-	o := h.newOverrideCheck(r)
-	a = h.examine(ctx, r, o)
-	o.settle(ctx, h.mode(), &a)
-	if a.verdict == overridden && !r.isDryRun() && r.commit() {
-		h.announce(ctx, o, a)
-	}
-	return a
-}
-
-// announce has the override a reported once it is in force. Other changes have to be judged
-// together with it meanwhile, even if there was no verdict on it.
-func (h *Handler) announce(ctx context.Context, o *overrideCheck, a answer) {
-	o.announcement.made(o.report(a))
-	if a.override.refusal == none {
-		c := recent.Change{Edit: a.proposal.edit}
-		o.follow(&c)
-		h.edits().AddUnconditionally(ctx, c)
-	}
-}
-
-// refusePanic, deferred, makes a a refusal if there was a panic.
-func refusePanic(r *request, a *answer) {
-	if p := recover(); p != nil {
-		*a = noVerdict(r, a.proposal, fmt.Errorf("panic: %v", p))
-		a.stack = string(debug.Stack())
-	}
-}
-
-// examine answers r as if it could not be overridden, except that a change which o covers
-// counts as admitted for the changes after it.
-func (h *Handler) examine(ctx context.Context, r *request, o *overrideCheck) (a answer) {
-	a.proposal = proposal{name: r.Name, subject: r.title()}
-	defer refusePanic(r, &a)
-	if r.Operation == admissionv1.Connect || r.SubResource != "" {
-		a.verdict = skipped
-		return a
-	}
-	p, err := r.propose()
-	if err != nil {
-		a.verdict, a.message, a.err = malformed, brief(err), err
-		return a
-	}
-	a.proposal = p
-	if p.unchanged {
-		a.verdict = skipped
-		return a
-	}
-	a = h.review(ctx, r, p, o)
-	a.hashes = r.hashes()
-	return a
-}
-
-func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overrideCheck) answer {
-	rec, err := h.judge(ctx, r, p, o)
-	if err != nil {
-		return noVerdict(r, p, err)
-	}
-	a := answer{proposal: p, verdict: allowed, record: rec, warnings: rec.Warnings()}
-	switch {
-	case !rec.Verdict.Allowed:
-		a.verdict, a.message = denied, rec.Denial()
-	case rec.Verdict.Waived():
-		a.verdict, a.message = waived, rec.Waived()
-	}
-	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) && isKnown(ctx) {
-		h.ExpectRetry(rec)
-	}
-	return a
-}
-
-// requester returns the user who makes r, as the API server has authenticated them.
-func (r *request) requester() policy.Requester {
-	return policy.Requester{User: r.UserInfo.Username, Groups: r.UserInfo.Groups}
+// isUnjudgedOverride reports whether a admits a change, and for real, of which there is no verdict.
+func (a answer) isUnjudgedOverride() bool {
+	return a.verdict == overridden && a.override.refusal == none && !a.request.isDryRun()
 }
 
 // maxErrorRunes is room for a chain of wrapped errors, and not for the page that
@@ -255,7 +282,7 @@ func brief(err error) string { return text.Cut(text.Line(err.Error()), maxErrorR
 func noVerdict(r *request, p proposal, err error) answer {
 	message := fmt.Sprintf("%s is refused because there is no verdict: %s.\n%s",
 		p.subject, brief(err), advice(r, err))
-	return answer{proposal: p, verdict: none, message: message, err: err}
+	return answer{request: r, proposal: p, verdict: none, message: message, err: err}
 }
 
 // advice says what to try if there is no verdict.

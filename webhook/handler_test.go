@@ -324,7 +324,7 @@ func TestHandlerReviewsImagePolicies(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			there := &configv1.ImagePolicy{}
 			there.Namespace, there.Name = "shop", "signed"
-			p, err := readRequest(tc.req.AdmissionRequest).propose()
+			p, err := readRequest(tc.req.AdmissionRequest).recognize()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -642,14 +642,14 @@ func TestHandlerRefusesOnPanic(t *testing.T) {
 
 // A denial may have lines, but nothing that drives a terminal.
 func TestDenialIsPrintable(t *testing.T) {
-	d := answer{verdict: denied, message: "first\n\tsecond \x1b[31mred\x1b[0m\rover \u202eback \xff."}
+	d := answer{request: new(request), verdict: denied, message: "first\n\tsecond \x1b[31mred\x1b[0m\rover \u202eback \xff."}
 	if got, want := d.response().Result.Message, "first\n\tsecond [31mred[0m over back ."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestAuditReasonIsOneLineAndCut(t *testing.T) {
-	d := answer{verdict: denied, message: "first\n" + strings.Repeat("x", 2000)}
+	d := answer{request: new(request), verdict: denied, message: "first\n" + strings.Repeat("x", 2000)}
 	if got, want := d.response().AuditAnnotations["reason"], "first "+strings.Repeat("x", 993)+"…"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -681,7 +681,7 @@ func quiet(t *testing.T) context.Context {
 // TestForecastIsAudited: what the change does to the nodes is in the audit log, shortened.
 func TestForecastIsAudited(t *testing.T) {
 	f := &policy.Forecast{Forecast: rollout.Forecast{Pools: []rollout.Pool{{Name: "gpu", Part: rollout.Paused}}}}
-	d := answer{verdict: allowed, record: review.Record{Forecast: f}}
+	d := answer{request: new(request), verdict: allowed, record: review.Record{Forecast: f}}
 	if got, want := d.response().AuditAnnotations["forecast"], "reaches no node; pool gpu is paused"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -76,14 +76,18 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	return m.table.Register(r, "webhook")
 }
 
-func (m *metrics) decided(r *request, a answer, took time.Duration) {
+// answered counts a, which the work that began at start came to.
+func (m *metrics) answered(ctx context.Context, a answer, start time.Time, took time.Duration) {
 	if m == nil {
 		return
 	}
-	m.reviews.WithLabelValues(r.kindLabel(), r.operationLabel(), string(a.verdict)).Inc()
+	m.reviews.WithLabelValues(a.request.kindLabel(), a.request.operationLabel(), string(a.verdict)).Inc()
 	m.duration.WithLabelValues(string(a.verdict)).Observe(took.Seconds())
-	if a.override != nil && a.override.result != overrideUsed && !r.isDryRun() {
+	if a.override != nil && a.override.result != overrideUsed && !a.request.isDryRun() {
 		m.countOverride(a.override.result)
+	}
+	if deadline, limited := ctx.Deadline(); limited && a.verdict != skipped && a.verdict != malformed {
+		m.deadline.WithLabelValues().Observe(a.usedUp(deadline.Sub(start), took))
 	}
 }
 
@@ -94,25 +98,15 @@ func (m *metrics) countOverride(result overrideResult) {
 	}
 }
 
-// usedUp notes the part of its time that the review took which led to a and began at start. That time
-// lasts until the deadline of ctx, less the time kept back for deciding, when no registry is waited
-// for. As a review of many images keeps more back, one that left images to be looked up took all it
-// had, whenever it ended. A request that needed no review is not counted.
-func (m *metrics) usedUp(ctx context.Context, a answer, start time.Time, took time.Duration) {
-	deadline, limited := ctx.Deadline()
-	if m == nil || !limited || a.verdict == skipped || a.verdict == malformed {
-		return
+// usedUp returns the part of its time that the review took which led to a, at most 1. That time is what there was to
+// the deadline, less the time kept back for deciding, when no registry is waited for. As a review of many images keeps
+// more back, one that left images to be looked up took all it had, whenever it ended.
+func (a answer) usedUp(had, took time.Duration) float64 {
+	had -= review.KeptBack(decidingTime, had)
+	if a.record.Verdict.Counts.Pending > 0 || took >= had {
+		return 1
 	}
-	if a.record.Verdict.Counts.Pending > 0 {
-		m.deadline.WithLabelValues().Observe(1)
-		return
-	}
-	had := deadline.Sub(start)
-	if had -= review.KeptBack(decidingTime, had); had > took {
-		m.deadline.WithLabelValues().Observe(took.Seconds() / had.Seconds())
-		return
-	}
-	m.deadline.WithLabelValues().Observe(1)
+	return took.Seconds() / had.Seconds()
 }
 
 func (m *metrics) refusedRequest(reason string) {

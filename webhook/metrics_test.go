@@ -88,9 +88,9 @@ func TestDeadlineRatio(t *testing.T) {
 			}
 			m, registry := newMetrics(), prometheus.NewRegistry()
 			registry.MustRegister(m.deadline)
-			d := answer{verdict: tt.verdict}
+			d := answer{request: new(request), verdict: tt.verdict}
 			d.record.Verdict.Counts.Pending = tt.pending
-			m.usedUp(ctx, d, start, tt.took)
+			m.answered(ctx, d, start, tt.took)
 			families, err := registry.Gather()
 			if err != nil {
 				t.Fatal(err)

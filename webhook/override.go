@@ -1,13 +1,18 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,17 +36,7 @@ const (
 
 // An Authorizer asks the cluster whether a user may do something. An error means that this
 // could not be determined.
-type Authorizer interface {
-	Authorize(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error)
-}
-
-// An AuthorizerFunc is a function that implements Authorizer.
-type AuthorizerFunc func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error)
-
-// Authorize implements Authorizer.
-func (f AuthorizerFunc) Authorize(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-	return f(ctx, who)
-}
+type Authorizer func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error)
 
 // An Override is a change that was admitted although the guard refused it.
 type Override struct {
@@ -123,16 +118,17 @@ func (o overrideAttempt) hasReason() bool {
 
 // An overrideCheck decides about the override of one request. It is not safe for concurrent use.
 type overrideCheck struct {
-	req *request
-	// authorizer is nil if nothing can be overridden.
-	authorizer Authorizer
-	change     boundChange
-	name       string
-	// override is the annotation, if the object has it.
+	*Handler
+
+	req  *request
+	name string
+	// asked is set if the object has the annotation, where that may count; override is what it says.
+	asked    bool
 	override overrideAttempt
 	// permission is what the Authorizer said, which is asked once; nil if it was not asked.
-	permission   *permission
-	announcement *announcement
+	permission *permission
+	// sum is the part that both codes share, once it has been computed.
+	sum []byte
 }
 
 // A permission is the Authorizer's answer: whether a user may override, and if not, why not.
@@ -141,18 +137,14 @@ type permission struct {
 	objection string
 }
 
-func (h *Handler) newOverrideCheck(r *request) *overrideCheck {
-	o := &overrideCheck{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name), announcement: &announcement{to: h.Overridden, metrics: h.metrics}}
-	o.announcement.record = func(confirmed bool) { h.confirm(r, o.name, confirmed) }
-	o.change = boundChange{request: r, name: o.name}
-	if o.asked() {
-		o.override = parseOverride(r.subject().override)
+// newOverride returns the check of r, which changes the object called name.
+func (h *Handler) newOverride(r *request, name string) *overrideCheck {
+	o := &overrideCheck{Handler: h, req: r, name: name}
+	if value := r.subject().Metadata.Annotations.Override; h.Authorizer != nil && value != nil {
+		o.asked, o.override = true, parseOverride(*value)
 	}
 	return o
 }
-
-// asked reports whether the object has the annotation, where that may count.
-func (o *overrideCheck) asked() bool { return o.authorizer != nil && o.req.subject().asked }
 
 // authorizationTime is kept back from a review for asking whether the user may override it: a
 // request to the API server, which may have to ask a webhook of its own.
@@ -161,8 +153,7 @@ const authorizationTime = 2 * time.Second
 // mayMatter reports whether the annotation may turn out to count, in which case time has to be kept
 // back for asking.
 func (o *overrideCheck) mayMatter() bool {
-	return o.asked() && o.override.hasReason() &&
-		(o.change.hasCode(o.override.code, false) || o.change.hasCode(o.override.code, true))
+	return o.asked && o.override.hasReason() && (o.hasCode(false) || o.hasCode(true))
 }
 
 // keepBack returns a context that leaves the time for deciding, and for asking where that may be necessary.
@@ -177,17 +168,17 @@ func (o *overrideCheck) keepBack(ctx context.Context) (context.Context, context.
 // honours reports whether the annotation covers the refusal r. A user who accepts
 // that MCO rejects the configuration accepts a lesser danger as well.
 func (o *overrideCheck) honours(ctx context.Context, r review.Record) bool {
-	if !o.asked() {
+	if !o.asked {
 		return false
 	}
-	o.override.result, o.override.objection = o.judge(ctx, isRejected(r))
+	o.override.result, o.override.objection = o.permits(ctx, isRejected(r))
 	return o.override.result == overrideUsed
 }
 
-func (o *overrideCheck) judge(ctx context.Context, rejected bool) (overrideResult, string) {
-	code := o.override.code
+// permits reports whether the annotation counts for a refusal and, if it does not, why.
+func (o *overrideCheck) permits(ctx context.Context, rejected bool) (overrideResult, string) {
 	switch {
-	case !o.change.hasCode(code, true) && (rejected || !o.change.hasCode(code, false)):
+	case !o.hasCode(true) && (rejected || !o.hasCode(false)):
 		return overrideWrongCode, o.explainCode(rejected)
 	case !o.override.hasReason():
 		return overrideNoReason, "it gives no reason"
@@ -204,7 +195,7 @@ func (o *overrideCheck) explainCode(rejected bool) string {
 	switch code := o.override.code; {
 	case code == "":
 		return "it does not begin with the code of this change"
-	case rejected && o.change.hasCode(code, false):
+	case rejected && o.hasCode(false):
 		return fmt.Sprintf("its code %q is for this change only while the Machine Config Operator accepts the configuration, which it no longer would", code)
 	default:
 		return fmt.Sprintf("its code %q is for another change or user, or for an earlier state of the object", code)
@@ -215,7 +206,7 @@ func (o *overrideCheck) explainCode(rejected bool) string {
 func (o *overrideCheck) authorize(ctx context.Context) (overrideResult, string) {
 	ctx, cancel := context.WithTimeout(ctx, authorizationTime)
 	defer cancel()
-	status, err := o.authorizer.Authorize(ctx, o.question())
+	status, err := o.Authorizer(ctx, o.question())
 	switch {
 	case err != nil:
 		return overrideUnknown, fmt.Sprintf("whether %s could not be determined: %s", o.userMay("may"), brief(err))
@@ -251,17 +242,17 @@ func (o *overrideCheck) question() authorizationv1.SubjectAccessReviewSpec {
 	}
 }
 
-// settle turns the refusal a into an admission if the annotation covers it. Otherwise it adds to
+// apply turns the refusal a into an admission if the annotation covers it. Otherwise it adds to
 // the message how to override, and why the annotation, if there is one, does not count. There is
 // nothing to override in a mode that refuses nothing, nor in a request that could not be read.
-func (o *overrideCheck) settle(ctx context.Context, mode policy.Mode, a *answer) {
-	if o.authorizer == nil || a.verdict != denied && (a.verdict != none || mode != policy.ModeEnforce) {
+func (o *overrideCheck) apply(ctx context.Context, mode policy.Mode, a *answer) {
+	if o.Authorizer == nil || a.verdict != denied && (a.verdict != none || mode != policy.ModeEnforce) {
 		return
 	}
 	o.override.refusal = a.verdict
 	rejected := isRejected(a.record)
 	honoured := o.honours(ctx, a.record)
-	if o.asked() {
+	if o.asked {
 		a.override = &o.override
 	}
 	if !honoured {
@@ -275,10 +266,10 @@ func (o *overrideCheck) settle(ctx context.Context, mode policy.Mode, a *answer)
 // advice says how the refusal can be overridden.
 func (o *overrideCheck) advice(rejected bool) string {
 	var b strings.Builder
-	if o.asked() {
+	if o.asked {
 		fmt.Fprintf(&b, "\nThe annotation %s does not count: %s.", OverrideAnnotation, o.override.objection)
 	}
-	value := o.change.code(rejected) + ": " + reasonPlaceholder
+	value := o.code(rejected) + ": " + reasonPlaceholder
 	who := "Break-glass, for those who may " + OverrideVerb + " this object"
 	if rejected {
 		who += ", and accept that no mirror change will reach nodes until the configuration is repaired"
@@ -312,14 +303,11 @@ func (o *overrideCheck) warnings(refusal string, rejected bool) []string {
 	return warnings
 }
 
-// follow has o announced once c is in force with the annotation, if that covers it: anyone who can
+// follow has the override of a refusal reported once c is in force with the annotation: anyone who can
 // reach the port can ask for an override that no API server has asked for.
-func (o *overrideCheck) follow(c *recent.Change) {
-	if o.override.result != overrideUsed {
-		return
-	}
+func (o *overrideCheck) follow(c *recent.Change, refusal string) {
 	c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }
-	c.Done = o.announcement.stored
+	c.Done = func(inForce bool) { o.report(inForce, refusal) }
 }
 
 // isIn reports whether the annotation is in force with the object, if it is to be.
@@ -328,57 +316,109 @@ func (o *overrideCheck) isIn(set mirrors.Set) bool {
 		return true
 	}
 	object := o.req.objectIn(set)
-	return object == nil || object.GetAnnotations()[OverrideAnnotation] == o.req.put.override
+	return object == nil || object.GetAnnotations()[OverrideAnnotation] == *o.req.put.Metadata.Annotations.Override
 }
 
-// An announcement reports an override once it was made and is known to be in force or not, in either
-// order. It is safe for concurrent use.
-type announcement struct {
-	to      func(Override) // may be nil
-	record  func(confirmed bool)
-	metrics *metrics
-
-	mu     sync.Mutex
-	report *Override
-	// isKnown is set once it is known whether the override is in force.
-	isKnown, inForce bool
-}
-
-// made takes note that the override was made.
-func (n *announcement) made(o Override) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.report = &o
-	n.send()
-}
-
-// stored takes note of whether the override is in force.
-func (n *announcement) stored(inForce bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.isKnown, n.inForce = true, inForce
-	n.send()
-}
-
-func (n *announcement) send() {
-	if n.report == nil || !n.isKnown {
+// report tells of the override of a refusal, which is in force or never will be.
+func (o *overrideCheck) report(inForce bool, refusal string) {
+	o.confirm(o.req, o.name, inForce)
+	if !inForce {
+		o.metrics.countOverride(overrideUnconfirmed)
 		return
 	}
-	n.record(n.inForce)
-	if !n.inForce {
-		n.metrics.countOverride(overrideUnconfirmed)
-		return
-	}
-	n.metrics.countOverride(overrideUsed)
-	if n.to != nil {
-		n.to(*n.report)
+	o.metrics.countOverride(overrideUsed)
+	if o.Overridden != nil {
+		o.Overridden(Override{
+			Kind: o.req.kind(), Namespace: o.req.Namespace, Name: o.name, UID: o.req.subject().Metadata.UID,
+			User: name(o.req.UserInfo.Username), Reason: o.override.reason, Refusal: text.Lines(refusal),
+		})
 	}
 }
 
-// report returns the Override that was used.
-func (o *overrideCheck) report(a answer) Override {
-	return Override{
-		Kind: o.req.kind(), Namespace: o.req.Namespace, Name: o.name, UID: o.req.subject().uid,
-		User: name(o.req.UserInfo.Username), Reason: o.override.reason, Refusal: text.Lines(a.message),
+// hashed returns the sum of what the code of an override is bound to, so that an annotation
+// that stays on an object does not cover its next change:
+//
+//   - An update is bound to the generation that it replaces, which counts the changes of the
+//     spec (metadata.generation). So the same spec, reverted and applied again, is another
+//     change. A change of metadata alone, such as adding the annotation, leaves the generation as it
+//     is.
+//   - A creation has no generation to replace, and no uid before it is admitted. It is bound to the
+//     time: the same object, deleted and created once more with the annotation, has the same code for
+//     a day at most.
+//   - A deletion is bound to the object and the spec that goes with it. It has the same code as
+//     the removal of the last finalizer, which completes it; deleting counts as a generation.
+//
+// All are bound to the user who was refused. The annotation of a deletion is on the stored object:
+// another user who deletes it, perhaps with all others, has not read it.
+//
+// The findings are not part of it, except for one: answers of registries change, and a code
+// that changed with them could not be used on the day that it is for. Whether MCO would reject
+// the configuration depends on the objects alone, and is a danger of another kind.
+//
+// A spec counts as it is written, which one API server always does in the same way.
+func (o *overrideCheck) hashed() []byte {
+	if o.sum != nil {
+		return o.sum
 	}
+	r, operation := o.req, string(o.req.Operation)
+	uid, generation := types.UID(""), int64(0)
+	switch {
+	case r.isRemoval():
+		operation, uid = string(admissionv1.Delete), r.old.Metadata.UID
+	case r.Operation == admissionv1.Update:
+		uid, generation = r.old.Metadata.UID, r.old.Metadata.Generation
+	}
+	sum := sha256.New()
+	// The number keeps codes of another way of computing them apart.
+	fmt.Fprintf(sum, "3 %q %q %q %q %q %q %q %d ", r.UserInfo.Username, operation, r.Resource.Group, r.Resource.Resource, r.Namespace, o.name, uid, generation)
+	var spec bytes.Buffer
+	_ = json.Compact(&spec, r.subject().Spec) // a hash takes everything
+	sum.Write(spec.Bytes())
+	o.sum = sum.Sum(nil)
+	return o.sum
+}
+
+// code returns the code that an override has to state: short enough to be copied by a person, and
+// long enough for two changes of one object not to have the same by chance. It is not a
+// secret; the API server decides who may override.
+func (o *overrideCheck) code(rejected bool) string { return o.codeIn(o.period(), rejected) }
+
+// hasCode reports whether the annotation has the code, printed now or some time ago.
+func (o *overrideCheck) hasCode(rejected bool) bool {
+	now := o.period()
+	return o.override.code == o.codeIn(now, rejected) || now > 0 && o.override.code == o.codeIn(now-1, rejected)
+}
+
+// creationPeriod is how long the code of a creation stays the same. It counts for as long again, which
+// leaves time to read a refusal and to have a pipeline's change approved.
+const creationPeriod = 12 * time.Hour
+
+// period returns in which period the change is made, 0 where that does not matter.
+func (o *overrideCheck) period() int64 {
+	if o.req.Operation != admissionv1.Create {
+		return 0
+	}
+	return time.Now().Unix() / int64(creationPeriod/time.Second)
+}
+
+func (o *overrideCheck) codeIn(period int64, rejected bool) string {
+	sum := sha256.New()
+	sum.Write(o.hashed())
+	fmt.Fprintf(sum, " %d %t", period, rejected)
+	return hex.EncodeToString(sum.Sum(nil)[:codeBytes])
+}
+
+const codeBytes = 4
+
+// isCode reports whether s looks like a code.
+func isCode(s string) bool {
+	data, err := hex.DecodeString(s)
+	return err == nil && len(data) == codeBytes
+}
+
+// isRejected reports whether r denies because MCO would reject the configuration.
+func isRejected(r review.Record) bool {
+	return slices.ContainsFunc(r.Verdict.Findings, func(f policy.Finding) bool {
+		return f.Rule == policy.RejectedByMCO && f.Severity == policy.Deny
+	})
 }

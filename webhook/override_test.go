@@ -30,7 +30,7 @@ import (
 
 // permits is an Authorizer that permits one user everything.
 func permits(user string) Authorizer {
-	return AuthorizerFunc(func(_ context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	return Authorizer(func(_ context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return authorizationv1.SubjectAccessReviewStatus{Allowed: who.User == user}, nil
 	})
 }
@@ -258,16 +258,16 @@ func TestOverrideDoesNotCount(t *testing.T) {
 	before, after := stored("quay.io", "u", 3), stored("other.io", "u", 4)
 	req := onResource(update(before, after))
 	code := codeIn(t, overriddenHandler(refusedBy(policy.ImageMissing)).Handle(quiet(t), req).Result.Message)
-	mayNot := AuthorizerFunc(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	mayNot := Authorizer(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return authorizationv1.SubjectAccessReviewStatus{}, nil
 	})
-	half := AuthorizerFunc(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	half := Authorizer(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return authorizationv1.SubjectAccessReviewStatus{EvaluationError: "role not found"}, nil
 	})
-	contradicts := AuthorizerFunc(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	contradicts := Authorizer(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}, nil
 	})
-	fails := AuthorizerFunc(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	fails := Authorizer(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return authorizationv1.SubjectAccessReviewStatus{}, errors.New("no API server")
 	})
 	for _, tt := range []struct {
@@ -364,7 +364,7 @@ func TestOverrideCode(t *testing.T) {
 // deletes it, though that one may override too; each has a code.
 func TestOverrideIsItsAuthors(t *testing.T) {
 	h := overriddenHandler(refusedBy(policy.ImageMissing))
-	h.Authorizer = AuthorizerFunc(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	h.Authorizer = Authorizer(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, nil
 	})
 	by := func(user string, req admission.Request) admission.Request {
@@ -502,11 +502,11 @@ func TestOverrideWhenTimeRunsOut(t *testing.T) {
 			return review.Record{Subject: edit.Subject(), Verdict: refusedBy(policy.Unverified), Read: time.Now()}, nil
 		})
 		authorizer := h.Authorizer
-		h.Authorizer = AuthorizerFunc(func(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+		h.Authorizer = Authorizer(func(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 			if ctx.Err() != nil {
 				return authorizationv1.SubjectAccessReviewStatus{}, ctx.Err()
 			}
-			return authorizer.Authorize(ctx, who)
+			return authorizer(ctx, who)
 		})
 		ctx, cancel := context.WithTimeout(quiet(t), 10*time.Second)
 		defer cancel()
@@ -521,7 +521,7 @@ func TestOverrideWhenTimeRunsOut(t *testing.T) {
 
 // TestNothingToOverride: what is admitted anyway, and what cannot be read, ask nobody.
 func TestNothingToOverride(t *testing.T) {
-	nobody := AuthorizerFunc(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	nobody := Authorizer(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		t.Error("asked")
 		return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, nil
 	})
@@ -568,7 +568,7 @@ func TestWithoutAuthorizer(t *testing.T) {
 func TestOverrideAsksForTheUser(t *testing.T) {
 	var asked []authorizationv1.SubjectAccessReviewSpec
 	h := overriddenHandler(refusedBy(policy.ImageMissing))
-	h.Authorizer = AuthorizerFunc(func(_ context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	h.Authorizer = Authorizer(func(_ context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		asked = append(asked, who)
 		return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, nil
 	})

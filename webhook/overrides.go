@@ -21,13 +21,13 @@ import (
 
 // SubjectAccessReviews returns an Authorizer that asks the API server.
 func SubjectAccessReviews(client clientauthorizationv1.SubjectAccessReviewsGetter) Authorizer {
-	return AuthorizerFunc(func(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	return func(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		answer, err := client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: who}, metav1.CreateOptions{})
 		if err != nil {
 			return authorizationv1.SubjectAccessReviewStatus{}, fmt.Errorf("asking the API server: %w", err)
 		}
 		return answer.Status, nil
-	})
+	}
 }
 
 // OverrideEvents write an Event about each override, without keeping the answer waiting.
@@ -70,20 +70,11 @@ func (e *OverrideEvents) Run(ctx context.Context) {
 		case event := <-e.queue:
 			e.write(ctx, event)
 		case <-ctx.Done():
-			e.flush(context.WithoutCancel(ctx))
-			return
-		}
-	}
-}
-
-func (e *OverrideEvents) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, overrideEventsEnd)
-	defer cancel()
-	for {
-		select {
-		case event := <-e.queue:
-			e.write(ctx, event)
-		default:
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), overrideEventsEnd)
+			defer cancel()
+			for len(e.queue) > 0 {
+				e.write(end, <-e.queue)
+			}
 			return
 		}
 	}

@@ -3,23 +3,16 @@ package webhook
 import (
 	"bytes"
 	"cmp"
-	stdjson "encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strconv"
 	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
 // A request is an AdmissionRequest that has been read. It is passed on as this value, and the JSON of
@@ -29,37 +22,31 @@ type request struct {
 	admissionv1.AdmissionRequest
 	// put is the object that is asked for, old the one in force. Either may be missing.
 	put, old *manifest
-	step     step
+	// remove makes the edit by which it takes its object out of force; nil if it does not.
+	remove func(mirrors.Object) mirrors.Edit
 	// fate is whether others may be told that it is admitted.
 	fate atomic.Int32
 }
 
-// A step is the effect of a request on its object.
-type step int
-
+// The fates of a request: the first one that is set counts.
 const (
-	stepPut step = iota
-	stepDelete
-	// stepRemoveFinally: the last finalizer of an object under deletion is removed.
-	stepRemoveFinally
+	committed = 1 + iota // other replicas may be told that it is admitted
+	abandoned            // it was answered without a verdict
 )
 
-// The bounds of decoding. Labels and values are counted before there are maps and slices of them: a
-// text of 7 MB may hold two and a half million empty entries, which would take a gigabyte.
-const (
-	// maxValues is several times what fits into a MachineConfig (mirrors.MaxEncoded).
-	maxValues = 100_000
-	maxLabels = 1_000
-)
+// commit reports whether other replicas may be told that r is admitted: not once it was answered otherwise.
+func (r *request) commit() bool {
+	return r.fate.CompareAndSwap(0, committed) || r.fate.Load() == committed
+}
 
 // readRequest reads req. An unreadable part is noted where it is missing.
 func readRequest(req admissionv1.AdmissionRequest) *request {
 	r := &request{AdmissionRequest: req, put: readManifest(req.Object.Raw), old: readManifest(req.OldObject.Raw)}
 	switch {
 	case req.Operation == admissionv1.Delete:
-		r.step = stepDelete
+		r.remove = mirrors.Delete
 	case r.takesAway():
-		r.step = stepRemoveFinally
+		r.remove = mirrors.RemoveFinally
 	}
 	return r
 }
@@ -72,22 +59,27 @@ func (r *request) takesAway() bool {
 	if r.Operation != admissionv1.Update || r.put.isUnread() || r.old.isUnread() {
 		return false
 	}
-	return !r.put.finalizers && r.old.going
+	return !r.put.hasFinalizers() && r.old.isGoing()
 }
 
 // isRemoval reports whether r takes an object out of force.
-func (r *request) isRemoval() bool { return r.step != stepPut }
+func (r *request) isRemoval() bool { return r.remove != nil }
 
 // release gives up the text of r, which may have 8 MiB: the outcome of a change is followed for some
 // more seconds, for which its metadata suffice.
 func (r *request) release() {
 	r.Object.Raw, r.OldObject.Raw = nil, nil
 	for _, m := range []*manifest{r.put, r.old} {
-		m.raw, m.spec = nil, nil
+		m.raw, m.Spec, m.Metadata.Finalizers, m.Metadata.DeletionTimestamp = nil, nil, nil, nil
 	}
 }
 
 func (r *request) isDryRun() bool { return r.DryRun != nil && *r.DryRun }
+
+// requester returns the user who makes r, as the API server has authenticated them.
+func (r *request) requester() policy.Requester {
+	return policy.Requester{User: r.UserInfo.Username, Groups: r.UserInfo.Groups}
+}
 
 // kind returns the kind to read the objects of r as: the one the webhook is registered for, into
 // which the API server converts (matchPolicy Equivalent).
@@ -111,181 +103,80 @@ func (r *request) subject() *manifest {
 	return r.put
 }
 
-// isMadeIn reports whether a configuration is as r asks for because of r: an API server gives an
-// object its uid before it asks about it, and no other client knows that uid.
-func (r *request) isMadeIn(set mirrors.Set) bool {
-	if r.isRemoval() || r.put.uid == "" {
-		return true
-	}
-	o := r.objectIn(set)
-	return o == nil || o.GetUID() == "" || o.GetUID() == r.put.uid
+// A proposal is the change that a request asks for.
+type proposal struct {
+	// name is that of the object, subject what messages call the change.
+	name, subject string
+	edit          mirrors.Edit
+	// unchanged is set where the request leaves the spec as it is, or what matters of it.
+	unchanged bool
 }
 
-// objectIn returns the object of r as a configuration has it, nil if it does not: it has the lists
-// of Image cluster, and not the object.
-func (r *request) objectIn(set mirrors.Set) mirrors.Object {
-	wanted, err := mirrors.New(r.kind())
+// recognize returns what r proposes. Errors are for people: they name the kind, the object and where
+// possible the field.
+func (r *request) recognize() (proposal, error) {
+	unchanged := proposal{name: r.subject().nameOr(r.Name), subject: r.title(), unchanged: true}
+	switch {
+	case r.Operation == admissionv1.Connect || r.SubResource != "":
+		return unchanged, nil
+	case !slices.Contains(reviewed, r.Operation):
+		return proposal{}, fmt.Errorf("%s: unknown operation %q", r.title(), r.Operation)
+	case r.isRemoval():
+		return r.recognizeRemoval()
+	case r.keepsSpec(): // however large that is, and whatever is in it
+		return unchanged, nil
+	}
+	obj, err := r.decode(r.put)
 	if err != nil {
-		return nil
+		return proposal{}, err
 	}
-	wanted.SetName(r.subject().nameOr(r.Name))
-	wanted.SetNamespace(r.Namespace)
-	for _, o := range slices.Concat(set.Objects, set.Policies, set.Pinned) {
-		if mirrors.NameOf(o) == mirrors.NameOf(wanted) {
-			return o
-		}
+	if obj.GetName() == "" {
+		return proposal{}, fmt.Errorf("%s: the object has no name", r.title())
 	}
-	return nil
+	p := proposalOf(mirrors.Put(obj), obj)
+	if r.Operation == admissionv1.Update {
+		old, err := r.decode(r.old) // one that cannot be read counts as different
+		p.unchanged = err == nil && mirrors.SameSpec(old, obj)
+	}
+	return p, nil
 }
 
-// A manifest is an object as a request holds it: the metadata that matter, and the raw spec.
-type manifest struct {
-	raw, spec []byte // nil for none
-	// gvk is what the object calls itself.
-	gvk schema.GroupVersionKind
-
-	name       string
-	uid        types.UID
-	generation int64
-	labels     map[string]string
-	// override is the value of OverrideAnnotation; asked is set if there is one.
-	override string
-	asked    bool
-	// finalizers is set if there are any; going, if the object ends without them.
-	finalizers, going bool
-
-	// err is why it cannot be read. The parts read before that count.
-	err error
-
-	decoded bool
-	object  mirrors.Object // once it is decoded
-	why     error          // why it cannot be
+func proposalOf(e mirrors.Edit, of mirrors.Object) proposal {
+	return proposal{name: of.GetName(), subject: e.Subject(), edit: e}
 }
 
-// nameOr returns the name of the object, or another if it has none that could be read.
-func (m *manifest) nameOr(name string) string { return cmp.Or(m.name, name) }
-
-// isUnread reports whether there is nothing that could be relied on.
-func (m *manifest) isUnread() bool { return m.raw == nil || m.err != nil }
-
-func readManifest(raw []byte) *manifest {
-	m := new(manifest)
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 || rawjson.KindOf(raw) == rawjson.Null {
-		return m
-	}
-	m.raw = raw
-	if m.err = wellFormed(raw); m.err != nil {
-		return m
-	}
-	for field, value := range rawjson.Members(raw) {
-		switch string(field) {
-		case "apiVersion":
-			m.gvk = schema.FromAPIVersionAndKind(m.readText(value, "apiVersion"), m.gvk.Kind)
-		case "kind":
-			m.gvk.Kind = m.readText(value, "kind")
-		case "metadata":
-			m.readMetadata(value)
-		case "spec":
-			m.spec = value
-		}
-	}
-	return m
+// keepsSpec reports whether r is an update with the very spec in force, of a kind whose other parts do not
+// matter. An API server writes the same spec in the same way; different texts may mean the same.
+func (r *request) keepsSpec() bool {
+	o, err := mirrors.New(r.kind())
+	return err == nil && !mirrors.SelectsByLabels(o) && r.Operation == admissionv1.Update && !r.put.isUnread() && !r.old.isUnread() &&
+		bytes.Equal(r.put.Spec, r.old.Spec) && r.verify(r.put) == nil && r.verify(r.old) == nil
 }
 
-// wellFormed returns the reason why text is not a JSON object, nil if it is one.
-func wellFormed(text []byte) error {
-	var nothing struct{} // nothing is decoded
-	return explain(stdjson.Unmarshal(text, &nothing))
-}
-
-func (m *manifest) readMetadata(metadata []byte) {
-	deleted, grace := false, int64(0)
-	for field, value := range rawjson.Members(metadata) {
-		switch string(field) {
-		case "name":
-			m.name = m.readText(value, "metadata.name")
-		case "uid":
-			m.uid = types.UID(m.readText(value, "metadata.uid"))
-		case "generation":
-			m.generation = m.readNumber(value, "metadata.generation")
-		case "labels":
-			m.readLabels(value)
-		case "annotations":
-			for name, annotation := range rawjson.Members(value) {
-				if string(name) == OverrideAnnotation {
-					m.override, m.asked = m.readText(annotation, "metadata.annotations."+OverrideAnnotation), true
-				}
-			}
-		case "finalizers":
-			m.finalizers = false
-			for range rawjson.Elements(value) {
-				m.finalizers = true
-				break
-			}
-		case "deletionTimestamp":
-			deleted = rawjson.KindOf(value) != rawjson.Null
-		case "deletionGracePeriodSeconds":
-			grace = m.readNumber(value, "metadata.deletionGracePeriodSeconds")
-		}
+// recognizeRemoval uses no more of the old object than its name, which is all that a deletion
+// needs: an object that could not be read in full must still be deletable, since to delete it is
+// the remedy. Where a collection is deleted only the object has the name (DeleteCollection in
+// k8s.io/apiserver, pkg/endpoints/handlers/delete.go).
+func (r *request) recognizeRemoval() (proposal, error) {
+	obj, err := r.blank(r.old)
+	if err != nil {
+		return proposal{}, err
 	}
-	m.going = deleted && grace == 0
-}
-
-func (m *manifest) readLabels(labels []byte) {
-	m.labels = nil
-	for name, value := range rawjson.Members(labels) {
-		if len(m.labels) == maxLabels {
-			m.fail(fmt.Errorf("metadata.labels has more than %d labels, which is the limit", maxLabels))
-			return
-		}
-		if m.labels == nil {
-			m.labels = map[string]string{}
-		}
-		m.labels[string(name)] = m.readText(value, "metadata.labels."+text.Cut(string(name), maxNameRunes))
+	if obj.GetName() == "" {
+		return proposal{}, fmt.Errorf("%s: the request names no object to delete", r.title())
 	}
+	return proposalOf(r.remove(obj), obj), nil
 }
 
-// readText returns a string; "" for null.
-func (m *manifest) readText(value []byte, field string) string {
-	var s string
-	m.read(value, &s, rawjson.String, field)
-	return s
-}
-
-// readNumber returns a number; 0 for null.
-func (m *manifest) readNumber(value []byte, field string) int64 {
-	if kind := rawjson.KindOf(value); kind != rawjson.Number && kind != rawjson.Null {
-		m.fail(wrongKind(field, kind, rawjson.Number))
-		return 0
+// blank returns an object with the name of m and no content.
+func (r *request) blank(m *manifest) (mirrors.Object, error) {
+	obj, err := mirrors.New(r.kind())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.title(), err)
 	}
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil && rawjson.KindOf(value) == rawjson.Number {
-		m.fail(fmt.Errorf("%s is not a whole number", field))
-	}
-	return n
-}
-
-func (m *manifest) read(value []byte, into any, want rawjson.Kind, field string) {
-	switch kind := rawjson.KindOf(value); kind {
-	case rawjson.Null:
-	case want:
-		if err := stdjson.Unmarshal(value, into); err != nil {
-			m.fail(fmt.Errorf("%s: %w", field, err))
-		}
-	default:
-		m.fail(wrongKind(field, kind, want))
-	}
-}
-
-func wrongKind(field string, is, want rawjson.Kind) error {
-	return fmt.Errorf("%s is of type %s, want %s", field, is, want)
-}
-
-// fail notes why m cannot be read. The first reason counts.
-func (m *manifest) fail(err error) {
-	if m.err == nil {
-		m.err = err
-	}
+	obj.SetName(m.nameOr(r.Name))
+	obj.SetNamespace(r.Namespace)
+	return obj, nil
 }
 
 // decode returns the object of m, which is one of those of r, without the parts that no verdict depends on.
@@ -299,185 +190,82 @@ func (r *request) decode(m *manifest) (mirrors.Object, error) {
 	return m.object, m.why
 }
 
+// decodeOnce relies on the name of the request where the object has none: a name is generated before the object is
+// validated (BeforeCreate in k8s.io/apiserver, pkg/registry/rest/create.go), but not put in the request.
 func (r *request) decodeOnce(m *manifest) (mirrors.Object, error) {
-	obj, err := mirrors.New(r.kind())
+	obj, err := r.blank(m)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.title(), err)
+		return nil, err
 	}
 	if m.raw == nil {
 		return nil, fmt.Errorf("%s: the request holds no object", r.title())
 	}
-	err = m.err
-	if err == nil {
-		err = m.tooMuch()
-	}
-	if err == nil {
+	if err = m.err; err == nil {
 		err = m.decodeSpec(obj)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", r.title(), err)
 	}
-	// A name is generated before the object is validated (BeforeCreate in k8s.io/apiserver,
-	// pkg/registry/rest/create.go), but not put in the request.
-	obj.SetName(m.nameOr(r.Name))
-	obj.SetNamespace(r.Namespace)
-	obj.SetUID(m.uid)
-	obj.SetGeneration(m.generation)
-	obj.SetLabels(m.labels)
+	obj.SetUID(m.Metadata.UID)
+	obj.SetGeneration(m.Metadata.Generation)
+	obj.SetLabels(m.Metadata.Labels.all)
 	return obj, r.verify(m)
 }
 
-// tooMuch returns why the spec holds more than is decoded, nil if it does not.
-func (m *manifest) tooMuch() error {
-	for name, value := range rawjson.Members(m.spec) {
-		entries := 0
-		for range rawjson.Elements(value) {
-			if entries++; entries > mirrors.MaxEntries {
-				return fmt.Errorf("spec.%s has more than %s entries, which is the limit", text.Cut(text.Line(string(name)), maxNameRunes), text.Number(mirrors.MaxEntries))
-			}
-		}
+// hashes are those of the specs before and after a change; "" if there is none, or if it cannot be read.
+type hashes struct{ before, after string }
+
+func (r *request) hashes() (h hashes) {
+	if r.Operation != admissionv1.Create {
+		h.before = r.hashOf(r.old)
 	}
-	if rawjson.Values(m.spec, maxValues+1) > maxValues {
-		return fmt.Errorf("spec has more than %s values, which is the limit", text.Number(maxValues))
+	if !r.isRemoval() {
+		h.after = r.hashOf(r.put)
 	}
-	return nil
+	return h
 }
 
-// decodeSpec decodes the spec into obj. Nothing else of the object is shown to the decoder.
-func (m *manifest) decodeSpec(obj mirrors.Object) error {
-	if m.spec == nil {
-		return nil
+func (r *request) hashOf(m *manifest) string {
+	obj, err := r.decode(m)
+	if err != nil {
+		return ""
 	}
-	const before, after = `{"spec":`, `}`
-	object := make([]byte, 0, len(before)+len(m.spec)+len(after))
-	object = append(append(append(object, before...), m.spec...), after...)
-	return explain(json.Unmarshal(object, obj))
+	hash, _ := audit.SpecHash(obj) // "" if it cannot be encoded
+	return hash
 }
 
 // verify holds m to what r says about it. Either may be silent.
 func (r *request) verify(m *manifest) error {
-	if !m.gvk.Empty() && m.gvk != r.kind() {
-		return fmt.Errorf("%s: the object is of another kind, %s %s", r.title(), m.gvk.GroupVersion(), m.gvk.Kind)
+	if gvk := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind); !gvk.Empty() && gvk != r.kind() {
+		return fmt.Errorf("%s: the object is of another kind, %s %s", r.title(), gvk.GroupVersion(), gvk.Kind)
 	}
-	if r.Name != "" && m.name != "" && m.name != r.Name {
-		return fmt.Errorf("%s: the object has another name, %q", r.title(), m.name)
-	}
-	return nil
-}
-
-// readReview returns the type of an AdmissionReview by its own account, and the request in it, nil if
-// there is none. The objects of the request are parts of the text; the rest is small, or an
-// error.
-func readReview(body []byte) (review metav1.TypeMeta, req *admissionv1.AdmissionRequest, err error) {
-	if err := wellFormed(body); err != nil {
-		return review, nil, err
-	}
-	for field, value := range rawjson.Members(body) {
-		switch string(field) {
-		case "apiVersion":
-			err = decodeField(value, "apiVersion", &review.APIVersion, maxField)
-		case "kind":
-			err = decodeField(value, "kind", &review.Kind, maxField)
-		case "request":
-			req, err = decodeRequest(value)
-		}
-		if err != nil {
-			return review, nil, err
-		}
-	}
-	return review, req, nil
-}
-
-const (
-	// maxField is more than any field of a request has, but for objects and the user.
-	maxField = 64 << 10
-	// maxUser is for thousands of groups.
-	maxUser = 1 << 20
-)
-
-func decodeRequest(value []byte) (*admissionv1.AdmissionRequest, error) {
-	switch kind := rawjson.KindOf(value); kind {
-	case rawjson.Null:
-		return nil, nil
-	case rawjson.Object:
-	default:
-		return nil, wrongKind("request", kind, rawjson.Object)
-	}
-	req := new(admissionv1.AdmissionRequest)
-	for name, value := range rawjson.Members(value) {
-		var into any
-		most := maxField
-		switch field := string(name); field {
-		case "uid":
-			into = &req.UID
-		case "kind":
-			into = &req.Kind
-		case "resource":
-			into = &req.Resource
-		case "subResource":
-			into = &req.SubResource
-		case "name":
-			into = &req.Name
-		case "namespace":
-			into = &req.Namespace
-		case "operation":
-			into = &req.Operation
-		case "userInfo":
-			into, most = &req.UserInfo, maxUser
-		case "dryRun":
-			into = &req.DryRun
-		case "object":
-			req.Object.Raw = value
-			continue
-		case "oldObject":
-			req.OldObject.Raw = value
-			continue
-		default:
-			continue // unused
-		}
-		if err := decodeField(value, "request."+string(name), into, most); err != nil {
-			return nil, err
-		}
-	}
-	return req, nil
-}
-
-// valueSize is how much memory a value takes, at worst: an entry of a map with an empty list.
-const valueSize = 128
-
-// decodeField decodes a field of a review, unless its text has more than most bytes or would take
-// many times as much memory.
-func decodeField(value []byte, field string, into any, most int) error {
-	if values := most * 4 / valueSize; len(value) > most || rawjson.Values(value, values+1) > values {
-		return fmt.Errorf("%s is larger than the guard reads", field)
-	}
-	if err := explain(json.Unmarshal(value, into)); err != nil {
-		return fmt.Errorf("%s: %w", field, err)
+	if r.Name != "" && m.Metadata.Name != "" && m.Metadata.Name != r.Name {
+		return fmt.Errorf("%s: the object has another name, %q", r.title(), m.Metadata.Name)
 	}
 	return nil
 }
 
-// explain says in the words of JSON which field has the wrong type. Other errors
-// are returned as they are.
-func explain(err error) error {
-	var wrong *stdjson.UnmarshalTypeError
-	if !errors.As(err, &wrong) {
-		return err
+// isMadeIn reports whether a configuration is as r asks for because of r: an API server gives an
+// object its uid before it asks about it, and no other client knows that uid.
+func (r *request) isMadeIn(set mirrors.Set) bool {
+	if r.isRemoval() || r.put.Metadata.UID == "" {
+		return true
 	}
-	return fmt.Errorf("%s is of type %s, want %s", cmp.Or(wrong.Field, "it"), wrong.Value, jsonType(wrong.Type))
+	o := r.objectIn(set)
+	return o == nil || o.GetUID() == "" || o.GetUID() == r.put.Metadata.UID
 }
 
-func jsonType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Slice, reflect.Array:
-		return "array"
-	case reflect.Struct, reflect.Map:
-		return "object"
-	case reflect.Bool:
-		return "bool"
-	case reflect.String:
-		return "string"
-	default:
-		return "number"
+// objectIn returns the object of r as a configuration has it, nil if it does not: it has the lists
+// of Image cluster, and not the object.
+func (r *request) objectIn(set mirrors.Set) mirrors.Object {
+	wanted, err := r.blank(r.subject())
+	if err != nil {
+		return nil
 	}
+	for _, o := range slices.Concat(set.Objects, set.Policies, set.Pinned) {
+		if mirrors.NameOf(o) == mirrors.NameOf(wanted) {
+			return o
+		}
+	}
+	return nil
 }

@@ -106,7 +106,8 @@ func name(s string) string { return text.Cut(text.Line(s), maxNameRunes) }
 
 // logAnswer writes the one line about a: who asked for what, and how it was answered.
 // A request without a review is logged at verbosity 1 only.
-func logAnswer(log logr.Logger, r *request, a answer, took time.Duration) {
+func logAnswer(log logr.Logger, a answer, took time.Duration) {
+	r := a.request
 	log = log.WithValues(
 		"kind", name(r.Kind.Kind),
 		"name", name(a.proposal.name),

@@ -33,85 +33,50 @@ func (h *Handler) edits() *recent.Edits {
 // isDenial reports whether the rules deny the change of r, whatever the mode.
 func isDenial(r review.Record) bool { return !r.Verdict.Allowed || r.Verdict.Waived() }
 
-// A judgement is the review of one change, alone and together with others.
-type judgement struct {
+// A candidate is a change that is being decided on: alone, and then among the changes that were admitted and may not
+// be stored yet, here or by another replica (package recent).
+type candidate struct {
 	*Handler
 
-	request *request
-	edit    mirrors.Edit
-	o       *overrideCheck
-	seat    *recent.Seat  // nil for none
-	claim   *recent.Claim // nil for none
+	request  *request
+	edit     mirrors.Edit
+	override *overrideCheck
+	reviewer Reviewer
+	turn     *recent.Turn // nil until it is its turn
 }
 
-// judge reviews the change alone and, if it would be admitted, together with the changes that were
-// admitted and may not be stored yet, here or by another replica: see package recent. That second
+// decide has the change that r asks for reviewed alone and, if it would be admitted, among others. That second
 // step takes one change at a time; it is fast, as the registries have been asked by then. A refusal
-// that o covers counts as an admission.
-func (h *Handler) judge(ctx context.Context, r *request, p proposal, o *overrideCheck) (review.Record, error) {
-	j := judgement{Handler: h, request: r, edit: p.edit, o: o}
-	view, _ := j.firstView(ctx) // an error matters only if the change would be admitted, and the view is renewed then
-	record, err := j.askAlone(ctx)
+// that is overridden counts as an admission.
+func (h *Handler) decide(ctx context.Context, r *request, edit mirrors.Edit, o *overrideCheck) (review.Record, error) {
+	c := &candidate{Handler: h, request: r, edit: edit, override: o, reviewer: h.Reviewer}
+	if r.isDryRun() && h.DryRuns != nil {
+		c.reviewer = h.DryRuns
+	}
+	view, _ := c.firstView(ctx) // an error matters only if the change would be admitted, and the view is renewed then
+	record, err := c.reviewAlone(ctx)
 	if err != nil {
 		return record, err
 	}
-	h.edits().Observe(record.Change.Before, record.Read)
-	if !j.admits(ctx, record) {
+	c.edits().Observe(record.Change.Before, record.Read)
+	if !c.mayPass(ctx, record) {
 		return record, nil
 	}
-	defer func() { j.seat.Leave() }()
-	if err := j.takeSeat(ctx); err != nil {
+	if c.turn, err = c.edits().Turn(ctx, edit, r.isDryRun()); err != nil {
 		return review.Record{}, err
 	}
-	if err := h.edits().Acquire(ctx); err != nil {
-		return review.Record{}, err
-	}
-	defer h.edits().Release()
-	defer func() {
-		if j.claim != nil {
-			j.claim.Withdraw()
-		}
-	}()
-	return j.decide(ctx, view, record)
-}
-
-// firstView returns the recent edits before the change is reviewed. A dry run adds nothing, so
-// nothing else would find out that the view was taken too early.
-func (j *judgement) firstView(ctx context.Context) (recent.View, error) {
-	if j.request.isDryRun() {
-		return j.edits().CurrentView(ctx)
-	}
-	return j.edits().View(ctx)
-}
-
-// takeSeat waits until the sender may have one more change admitted. It comes before the right to
-// decide, which slows down only those senders whose changes are never stored.
-func (j *judgement) takeSeat(ctx context.Context) (err error) {
-	if j.request.isDryRun() {
-		return nil
-	}
-	if j.seat == nil {
-		j.seat, err = j.edits().TakeSeat(ctx)
-	} else {
-		j.seat, err = j.seat.Retake(ctx)
-	}
-	return err
-}
-
-// decide decides on the change together with others; record is the review of the change alone. It
-// holds the right to decide, except while it waits.
-func (j *judgement) decide(ctx context.Context, view recent.View, record review.Record) (review.Record, error) {
+	defer c.turn.End()
 	for {
-		verdict, others, err := j.together(ctx, &view, &record)
+		verdict, others, err := c.reviewAmong(ctx, &view, &record)
 		switch {
-		case err != nil, j.request.isDryRun():
+		case err != nil, c.request.isDryRun():
 			return verdict, err
-		case !j.admits(ctx, verdict):
-			if !others || j.await(ctx, view) != nil {
+		case !c.mayPass(ctx, verdict):
+			if !others || c.yield(ctx, view) != nil {
 				return verdict, nil
 			}
 		default:
-			if err = j.add(ctx, view, record); !errors.Is(err, recent.ErrChanged) {
+			if err = c.admit(ctx, view, record, verdict); !errors.Is(err, recent.ErrChanged) {
 				return verdict, err
 			}
 		}
@@ -119,143 +84,82 @@ func (j *judgement) decide(ctx context.Context, view recent.View, record review.
 	}
 }
 
-// await waits for the outcome of the changes that have this one refused: once they are in force the
-// refusal is final, and if they never are, there is nothing to refuse. Changes whose turn is later do
-// not get in its way meanwhile.
-func (j *judgement) await(ctx context.Context, view recent.View) error {
-	if !j.edits().MayClaim(ctx) {
-		return errors.New("earlier changes of this sender were never stored, so this one does not wait")
+// firstView returns the recent edits before the change is reviewed. A dry run adds nothing, so
+// nothing else would find out that the view was taken too early.
+func (c *candidate) firstView(ctx context.Context) (recent.View, error) {
+	if c.request.isDryRun() {
+		return c.edits().CurrentView(ctx)
 	}
-	if j.claim == nil {
-		j.claim = j.edits().Claim(ctx, j.edit)
-	}
-	j.edits().Release()
-	j.seat.Leave() // others have changes admitted meanwhile
-	waiting, cancel := review.KeepBack(ctx, decidingTime)
-	err := j.claim.Await(waiting, view)
-	cancel()
-	if err == nil {
-		err = j.takeSeat(ctx)
-	}
-	if acquireErr := j.edits().Acquire(context.WithoutCancel(ctx)); err == nil {
-		err = acquireErr
-	}
-	return err
+	return c.edits().View(ctx)
 }
 
-// change returns the change to add; r is the review of the change alone.
-func (j *judgement) change(r review.Record) recent.Change {
-	c := recent.Change{Edit: j.edit, InForce: r.Change.Before, Read: r.Read, Confirms: j.request.isMadeIn, Seat: j.seat}
-	j.o.follow(&c)
-	return c
-}
-
-// add adds the change; r is the review of the change alone.
-func (j *judgement) add(ctx context.Context, view recent.View, r review.Record) error {
-	if !j.request.commit() {
-		return context.DeadlineExceeded
-	}
-	return j.edits().Add(ctx, view, j.change(r))
-}
-
-// reviewer returns who reviews the change.
-func (j *judgement) reviewer() Reviewer {
-	if j.request.isDryRun() && j.DryRuns != nil {
-		return j.DryRuns
-	}
-	return j.Reviewer
-}
-
-// admits reports whether the change of r would be admitted.
-func (j *judgement) admits(ctx context.Context, r review.Record) bool {
-	return r.Verdict.Allowed || j.o.honours(ctx, r)
-}
-
-// askAlone reviews the change in the time of ctx, less the time that is needed afterwards: registries
+// reviewAlone reviews the change in the time of ctx, less the time that is needed afterwards: registries
 // that do not answer use up all they are given.
-func (j *judgement) askAlone(ctx context.Context) (review.Record, error) {
-	ctx, cancel := j.o.keepBack(ctx)
+func (c *candidate) reviewAlone(ctx context.Context) (review.Record, error) {
+	ctx, cancel := c.override.keepBack(ctx)
 	defer cancel()
-	if j.request.isDryRun() {
-		return j.reviewDryRun(ctx, j.reviewer(), j.request, j.edit, j.request.requester())
+	if c.request.isDryRun() {
+		return c.dryRuns.review(ctx, c)
 	}
-	return j.reviewer().Review(ctx, j.edit, j.request.requester())
+	return c.reviewer.Review(ctx, c.edit, c.request.requester())
 }
 
-// together returns the verdict on the change with the edits in view, and whether a refusal is because of
-// them. It holds the right to decide, for which all others wait, so that its reviews come before theirs. Both view and record, the review of the change alone, are brought up to date first if
-// something may have been admitted since, except for a dry run, after which nothing can go wrong.
-func (j *judgement) together(ctx context.Context, view *recent.View, record *review.Record) (verdict review.Record, others bool, err error) {
-	verdict = *record
-	if upToDate := view.Fresh(record.Read) || j.request.isDryRun() && view.Known(); !upToDate {
-		renewed, err := j.renew(ctx, view, *record)
-		if err != nil || !j.admits(ctx, renewed) {
+// mayPass reports whether the change of r would be admitted.
+func (c *candidate) mayPass(ctx context.Context, r review.Record) bool {
+	return r.Verdict.Allowed || c.override.honours(ctx, r)
+}
+
+// reviewAmong returns the verdict on the change with the edits in view, and whether a refusal is because of
+// them. It holds the right to decide, for which all others wait, so that its reviews come before theirs. Both view and
+// record, the review of the change alone, are brought up to date first if something may have been admitted since,
+// except for a dry run, after which nothing can go wrong.
+func (c *candidate) reviewAmong(ctx context.Context, view *recent.View, record *review.Record) (verdict review.Record, others bool, err error) {
+	ctx = fairshare.First(ctx)
+	if upToDate := view.Fresh(record.Read) || c.request.isDryRun() && view.Known(); !upToDate {
+		if *view, err = c.edits().AwaitView(ctx); err != nil {
+			return review.Record{}, false, err
+		}
+		renewed, err := c.reviewer.Renew(ctx, c.edit, c.request.requester(), *record)
+		if err != nil || !c.mayPass(ctx, renewed) {
 			return renewed, false, err
 		}
-		verdict, *record = renewed, renewed
+		*record = renewed
 	}
-	for _, edits := range j.alternatives(ctx, *view, *record) {
-		with, err := j.reviewer().Review(fairshare.First(ctx), j.edit.With(edits...), j.request.requester())
+	verdict = *record
+	for _, edits := range view.Alternatives(ctx, c.edit, record.Change.Before, record.Read, c.request.isDryRun()) {
+		with, err := c.reviewer.Review(ctx, c.edit.With(edits...), c.request.requester())
 		if err != nil {
 			return with, true, err
 		}
-		if isDenial(with) && !isDenial(verdict) {
+		worse := isDenial(with) && !isDenial(verdict) // and admitted because of the mode or an override, if it is
+		if worse {
 			with.Notes = append(slices.Clone(with.Notes), togetherNote)
 		}
-		if !j.admits(ctx, with) {
+		if !c.mayPass(ctx, with) {
 			return with, true, nil
 		}
-		verdict = worse(verdict, with)
+		if worse {
+			verdict = with // which has to be recorded
+		}
 	}
 	return verdict, false, nil
 }
 
-// alternatives returns the lists of edits with which the change has to be judged. They include the
-// edits of senders whose turn is first, each by itself, as they may conflict with each other.
-func (j *judgement) alternatives(ctx context.Context, view recent.View, r review.Record) [][]mirrors.Edit {
-	if j.request.isDryRun() {
-		view = view.Admitted()
-	}
-	others := view.Others(j.edit, r.Change.Before, r.Read)
-	all := orders(others)
-	for _, claim := range view.Claims(ctx, j.edit) {
-		all = append(all, append(slices.Clone(others), claim))
-	}
-	return all
+// yield waits for the outcome of the changes in view, while there is time to decide after that.
+func (c *candidate) yield(ctx context.Context, view recent.View) error {
+	waiting, cancel := review.KeepBack(ctx, decidingTime)
+	defer cancel()
+	return c.turn.Yield(ctx, waiting, view)
 }
 
-// orders returns the orders in which edits may be stored: if several are of one object, any of
-// them may be the last one.
-func orders(edits []mirrors.Edit) [][]mirrors.Edit {
-	if len(edits) == 0 {
-		return nil
+// admit has the change count as admitted; record is its review alone, verdict the one that counts.
+func (c *candidate) admit(ctx context.Context, view recent.View, record, verdict review.Record) error {
+	if !c.request.commit() {
+		return context.DeadlineExceeded
 	}
-	all := [][]mirrors.Edit{edits}
-	for i, e := range edits {
-		if slices.ContainsFunc(edits[:i], e.Overlaps) {
-			reversed := slices.Clone(edits)
-			slices.Reverse(reversed)
-			return append(all, reversed)
-		}
+	change := recent.Change{Edit: c.edit, InForce: record.Change.Before, Read: record.Read, Confirms: c.request.isMadeIn, Turn: c.turn}
+	if !verdict.Verdict.Allowed {
+		c.override.follow(&change, verdict.Denial())
 	}
-	return all
-}
-
-// worse returns b if the rules deny it and not a: b is then admitted because of the mode or an
-// override, and has to be recorded. Otherwise it returns a.
-func worse(a, b review.Record) review.Record {
-	if isDenial(b) && !isDenial(a) {
-		return b
-	}
-	return a
-}
-
-// renew renews the view, and reviews the change again unless the configuration in force is still
-// the one of record.
-func (j *judgement) renew(ctx context.Context, view *recent.View, record review.Record) (review.Record, error) {
-	var err error
-	if *view, err = j.edits().AwaitView(ctx); err != nil {
-		return review.Record{}, err
-	}
-	return j.reviewer().Renew(fairshare.First(ctx), j.edit, j.request.requester(), record)
+	return c.edits().Add(ctx, view, change)
 }

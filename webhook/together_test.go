@@ -206,7 +206,8 @@ func TestStoredOfLate(t *testing.T) {
 func TestNoSlotToDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handler{Options: Options{Reviewer: &cluster{}}}
-		if err := h.edits().Acquire(t.Context()); err != nil {
+		turn, err := h.edits().Turn(t.Context(), mirrors.Edit{}, false)
+		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(quiet(t), time.Second)
@@ -215,7 +216,7 @@ func TestNoSlotToDecide(t *testing.T) {
 		if answer.Allowed || !strings.Contains(answer.Result.Message, "no verdict: waiting for another change to be decided") {
 			t.Errorf("allowed %t: %v", answer.Allowed, answer.Result)
 		}
-		h.edits().Release()
+		turn.End()
 		if again := h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io"))); !again.Allowed {
 			t.Errorf("refused afterwards: %v", again.Result)
 		}
@@ -422,23 +423,6 @@ func TestPanicWhileDeciding(t *testing.T) {
 	defer cancel()
 	if got := h.Handle(ctx, creation(tagMirrorSet("a", "quay.io"))); !got.Allowed {
 		t.Error(got.Result.Message)
-	}
-}
-
-// TestOrders: which of several edits of one object is stored last is not known.
-func TestOrders(t *testing.T) {
-	put := func(name string) mirrors.Edit { return mirrors.Put(tagMirrorSet(name, "quay.io")) }
-	for _, tt := range []struct {
-		edits []mirrors.Edit
-		want  int
-	}{
-		{nil, 0},
-		{[]mirrors.Edit{put("a"), put("b")}, 1},
-		{[]mirrors.Edit{put("a"), put("b"), mirrors.Delete(tagMirrorSet("a", ""))}, 2},
-	} {
-		if got := orders(tt.edits); len(got) != tt.want || tt.want == 2 && got[1][0].Subject() != "Deleting ImageTagMirrorSet a" {
-			t.Errorf("%v", got)
-		}
 	}
 }
 

@@ -12,58 +12,8 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"iter"
 )
-
-// A Kind is the kind of a value, by its first byte.
-type Kind byte
-
-// The kinds of values. Any other is of a text that is not valid, or empty.
-const (
-	Object Kind = '{'
-	Array  Kind = '['
-	String Kind = '"'
-	Number Kind = '0'
-	Bool   Kind = 't'
-	Null   Kind = 'n'
-)
-
-// KindOf returns the kind of a value, 0 if it has none.
-func KindOf(value []byte) Kind {
-	value = trim(value)
-	if len(value) == 0 {
-		return 0
-	}
-	switch c := value[0]; {
-	case c == '-' || '0' <= c && c <= '9':
-		return Number
-	case c == 'f':
-		return Bool
-	default:
-		return Kind(c)
-	}
-}
-
-// String implements fmt.Stringer, in the words of encoding/json.
-func (k Kind) String() string {
-	switch k {
-	case Object:
-		return "object"
-	case Array:
-		return "array"
-	case String:
-		return "string"
-	case Number:
-		return "number"
-	case Bool:
-		return "bool"
-	case Null:
-		return "null"
-	default:
-		return "nothing"
-	}
-}
 
 // Members yields the names and values of an object, in their order; of anything else it yields
 // nothing. A name is valid until the next one is yielded.
@@ -119,25 +69,6 @@ func Values(value []byte, most int) int {
 		i++
 	}
 	return n
-}
-
-// Compact writes a value without the white space between its parts.
-func Compact(w io.Writer, value []byte) error {
-	for len(value) > 0 {
-		end := 0
-		for end < len(value) && !isSpace(value[end]) {
-			if value[end] == '"' {
-				end += ofString(value[end:])
-				continue
-			}
-			end++
-		}
-		if _, err := w.Write(value[:end]); err != nil {
-			return err
-		}
-		value = trim(value[end:])
-	}
-	return nil
 }
 
 // open returns what follows the first byte of a value, and whether that is the one that is

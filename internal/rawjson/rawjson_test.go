@@ -32,9 +32,9 @@ func TestElements(t *testing.T) {
 	for _, value := range Members([]byte(sample)) {
 		var got []string
 		for e := range Elements(value) {
-			got = append(got, string(e)+" "+KindOf(e).String())
+			got = append(got, string(e))
 		}
-		want := []string{"1 number", "-2.5e3 number", `"x,]}\"" string`, "null null", "true bool", "{} object", "[ ] array"}
+		want := []string{"1", "-2.5e3", `"x,]}\""`, "null", "true", "{}", "[ ]"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -106,31 +106,20 @@ func FuzzWalk(f *testing.F) {
 		if n := count(want); !hasDuplicates(text) && Values(text, 1<<30) != n {
 			t.Errorf("%q: %d values, want %d", text, Values(text, 1<<30), n)
 		}
-		var compact bytes.Buffer
-		if err := Compact(&compact, text); err != nil {
-			t.Fatal(err)
-		}
-		var standard bytes.Buffer
-		if err := json.Compact(&standard, text); err != nil {
-			t.Fatal(err)
-		}
-		if compact.String() != standard.String() {
-			t.Errorf("%q: compact %q, want %q", text, compact.String(), standard.String())
-		}
 	})
 }
 
 // rebuild decodes text by means of the package.
 func rebuild(text []byte) any {
-	switch KindOf(text) {
-	case Object:
+	switch text = trim(text); {
+	case bytes.HasPrefix(text, []byte("{")):
 		m := map[string]any{}
 		for name, value := range Members(text) {
 			key := string(name)
 			m[key] = rebuild(value)
 		}
 		return m
-	case Array:
+	case bytes.HasPrefix(text, []byte("[")):
 		list := []any{}
 		for e := range Elements(text) {
 			list = append(list, rebuild(e))

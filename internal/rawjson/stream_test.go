@@ -66,8 +66,11 @@ func TestStream(t *testing.T) {
 	large := `["` + strings.Repeat("x", 3*minBuffer) + `",` + strings.Repeat(`{"a":[1,2]},`, minBuffer/4) + `7]`
 	for _, text := range []string{sample, large, sample + large + "\n" + sample, "7", " ", ""} {
 		var want bytes.Buffer
-		if err := Compact(&want, []byte(text)); err != nil {
-			t.Fatal(err)
+		for decoder := json.NewDecoder(strings.NewReader(text)); decoder.More(); {
+			var value json.RawMessage
+			if err := errors.Join(decoder.Decode(&value), json.Compact(&want, value)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		wanted := strings.ReplaceAll(want.String(), `"\u0062"`, `"b"`)
 		for name, r := range map[string]io.Reader{"whole": strings.NewReader(text), "in halves": iotest.HalfReader(strings.NewReader(text)), "its end with its last": iotest.DataErrReader(strings.NewReader(text))} {

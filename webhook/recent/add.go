@@ -22,8 +22,8 @@ type Change struct {
 	// Done is called with whether the change is in force, once that is known. It may be nil, and must
 	// not block.
 	Done func(stored bool)
-	// Seat is the sender's, see TakeSeat; if it is nil, Add takes one.
-	Seat *Seat
+	// Turn is that of the change; nil for one that is not decided on.
+	Turn *Turn
 }
 
 // Add adds c, which was judged with the edits in view and is admitted by this call. It returns
@@ -37,17 +37,17 @@ func (e *Edits) Add(ctx context.Context, view View, c Change) error {
 		}
 		return nil
 	}
-	if c.Seat == nil {
-		seat, err := e.TakeSeat(ctx)
+	if c.Turn == nil {
+		taken, err := e.takeSeat(ctx, false)
 		if err != nil {
 			return err
 		}
-		defer seat.Leave()
-		c.Seat = seat
+		defer taken.leave()
+		c.Turn = &Turn{seat: taken}
 	}
 	p := &pending{
-		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit, stranger: e.Rank(c.Seat.sender) != RankKnown}, at: time.Now(),
-		own: &own{seat: c.Seat, confirms: c.Confirms, done: c.Done},
+		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit, stranger: e.Rank(c.Turn.seat.sender) != RankKnown}, at: time.Now(),
+		own: &own{seat: c.Turn.seat, confirms: c.Confirms, done: c.Done},
 	}
 	var err error
 	if view.shared {
@@ -89,9 +89,6 @@ func (e *Edits) addHere(view View, p *pending) error {
 
 // insert adds p. It is called with the lock held.
 func (e *Edits) insert(p *pending) {
-	if p.own != nil {
-		p.own.since = p.at
-	}
 	e.pending = append(e.pending, p)
 	e.count++
 	e.notify()
@@ -213,13 +210,8 @@ func (e *Edits) remove(p *pending) {
 	e.wake()
 }
 
-// wake has Run sweep the list.
-func (e *Edits) wake() {
-	select {
-	case e.added <- struct{}{}:
-	default:
-	}
-}
+// wake has Run sweep the list soon.
+func (e *Edits) wake() { signal(e.added) }
 
 // admitHere adds a change that is admitted. Run tells other replicas of it as soon as that is possible.
 func (e *Edits) admitHere(c Change) {

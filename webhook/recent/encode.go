@@ -155,7 +155,7 @@ func unpack(text string) (list [][]byte, err error) {
 		return nil, err
 	case len(data) > maxDecoded:
 		return nil, fmt.Errorf("more than %d bytes", maxDecoded)
-	case !json.Valid(data) || rawjson.KindOf(data) != rawjson.Array:
+	case !json.Valid(data) || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")):
 		return nil, errors.New("it is not a list")
 	}
 	for raw := range rawjson.Elements(data) {

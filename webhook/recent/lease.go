@@ -28,7 +28,8 @@ const (
 	knownAnnotation = "mirrorset-guard.io/known-senders"
 	// leaseSeconds has no effect: nothing is held. See Lease.
 	leaseSeconds = int32(MaxStoringTime / time.Second)
-	// maxManager bounds the name of a Lease's writer.
+	// manager is the name by which a guard writes the Lease, maxManager bounds that of any other writer.
+	manager    = "mirrorset-guard"
 	maxManager = 60
 )
 
@@ -59,7 +60,7 @@ func (l *Lease) read(ctx context.Context) (content, error) {
 	for {
 		lease, err := l.client.Get(ctx, LeaseName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			lease, err = l.client.Create(ctx, l.empty(), metav1.CreateOptions{})
+			lease, err = l.client.Create(ctx, l.empty(), metav1.CreateOptions{FieldManager: manager})
 		}
 		switch {
 		case err == nil:
@@ -96,13 +97,16 @@ func knownIn(list string) (known []string) {
 	return known
 }
 
-// writerOf returns the program that wrote lease last, by its own account; "" if it is not known.
+// writerOf returns the program that wrote lease last, by its own account; "" if it is a guard, or not known.
 func writerOf(lease *coordinationv1.Lease) string {
 	var last metav1.ManagedFieldsEntry
 	for _, m := range lease.ManagedFields {
 		if last.Time == nil || m.Time != nil && !m.Time.Before(last.Time) {
 			last = m
 		}
+	}
+	if last.Manager == manager {
+		return ""
 	}
 	return text.Cut(text.Line(last.Manager), maxManager)
 }
@@ -128,7 +132,7 @@ func (l *Lease) put(ctx context.Context, from content, entries []entry, dryRun .
 	// update of one that is not there.
 	lease.UID, lease.ResourceVersion = from.id(), from.version
 	lease.Annotations = map[string]string{annotation: list, knownAnnotation: strings.Join(from.known, ",")}
-	lease, err = l.client.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun})
+	lease, err = l.client.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun, FieldManager: manager})
 	if err != nil {
 		return content{}, l.explain(err)
 	}

@@ -7,8 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 )
 
-// Metrics returns whether replicas share their recent edits, how often the list was disturbed, and the outcomes of the
-// edits that were admitted.
+// Metrics returns whether replicas share their recent edits, and how often the list was disturbed.
 func (e *Edits) Metrics() prom.Sources {
 	return prom.Sources{
 		prom.Gauge("mirrorset_guard_recent_edits_shared",
@@ -27,14 +26,6 @@ func (e *Edits) Metrics() prom.Sources {
 					give(float64(e.trouble.counts[kind]), kind.String())
 				}
 			}, "what"),
-		prom.Counter("mirrorset_guard_admitted_changes_total",
-			"Admitted changes by outcome: confirmed once they were seen in force, unconfirmed if they never were, because another webhook refused them or no API server had asked.",
-			func(give prom.Give) {
-				e.mu.Lock()
-				defer e.mu.Unlock()
-				give(float64(e.confirmed), "confirmed")
-				give(float64(e.unconfirmed), "unconfirmed")
-			}, "result"),
 	}
 }
 

@@ -8,7 +8,7 @@
 //
 //	view, err := edits.View(ctx)
 //	set := ... // read the configuration
-//	others := view.Others(edit, set, read) // judge with them, and without
+//	lists := view.Alternatives(ctx, edit, set, read, false) // judge with each, and without
 //	err = edits.Add(ctx, view, Change{Edit: edit, InForce: set, Read: read}) // ErrChanged: start again
 //
 // With a Lease, all replicas add to the same list: the API server accepts an update only from a
@@ -28,7 +28,6 @@ package recent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -82,8 +81,7 @@ type entry struct {
 	edit   mirrors.Edit
 	// raw is how the store has it; nil for one that it does not have yet.
 	raw []byte
-	// claim is the rank of the sender if the edit waits to be admitted, 0 if it is admitted: see
-	// Claim.
+	// claim is the rank of the sender if the edit waits to be admitted, 0 if it is admitted.
 	claim int
 	// stranger is set if the sender was not known.
 	stranger bool
@@ -99,7 +97,7 @@ type content struct {
 	uid, version string
 	// absent is set if there is no such object.
 	absent bool
-	// writer is the program that wrote it, by its own account.
+	// writer is the program that wrote it, by its own account; "" for a guard.
 	writer  string
 	entries []entry
 	// known are senders that a replica has known, some of them.
@@ -142,10 +140,9 @@ type Edits struct {
 	options  Options
 	shared   store // nil for none
 	instance string
-	slot     *fairshare.Queue // the right to decide
+	slot     *fairshare.Queue // for one Turn
 	added    chan struct{}    // wakes Run
-	claims   chan struct{}    // wakes it for claims
-	delisted chan struct{}    // wakes it for edits that others have taken off the list
+	urgent   chan struct{}    // wakes it at once
 	senders  senders
 
 	mu       sync.Mutex
@@ -158,9 +155,7 @@ type Edits struct {
 	storing  time.Duration        // how long storing may take, as last found out
 	link     link
 	trouble  trouble
-	// confirmed and unconfirmed count the outcomes of own edits.
-	confirmed, unconfirmed uint64
-	running                bool // whether Run is running
+	running  bool // whether Run is running
 }
 
 // A pending is an entry that may still be stored.
@@ -171,22 +166,16 @@ type pending struct {
 	// listed is set while it is in the list, as last seen; lost, once it will not be stored any more.
 	listed, lost bool
 	own          *own // nil for another replica's
-	// emptied is when the list turned out to be empty without it, the zero time if it did not, and emptiedBy the program
-	// that wrote that list, by its own account.
-	emptied   time.Time
-	emptiedBy string
 }
 
 // An own entry is one of this process. The change is admitted only once this process knows that
 // other replicas know of it.
 type own struct {
-	// admitted is set once it is admitted, shared once it was in the list, withdrawn if it is not to be
-	// admitted after all.
-	admitted, shared, withdrawn bool
-	since                       time.Time // when it was made, before it was shared
-	seat                        *Seat     // nil for an entry that was added without one
-	confirms                    func(mirrors.Set) bool
-	done                        func(stored bool)
+	// admitted is set once it is admitted, withdrawn if it is not to be admitted after all.
+	admitted, withdrawn bool
+	seat                *seat // nil for an entry that was added without one
+	confirms            func(mirrors.Set) bool
+	done                func(stored bool)
 }
 
 // A link is the state of the connection to what replicas share.
@@ -213,7 +202,7 @@ func (l *link) broken() error {
 // New returns Edits without any.
 func New(o Options) *Edits {
 	e := &Edits{
-		options: o, slot: fairshare.New(1), added: make(chan struct{}, 1), claims: make(chan struct{}, 1), delisted: make(chan struct{}, 1), senders: newSenders(),
+		options: o, slot: fairshare.New(1), added: make(chan struct{}, 1), urgent: make(chan struct{}, 1), senders: newSenders(),
 		over: map[string]time.Time{}, news: make(chan struct{}),
 	}
 	if o.Lease != nil {
@@ -222,35 +211,32 @@ func New(o Options) *Edits {
 	return e
 }
 
-// Acquire waits for the right to decide within this process, until ctx ends. The caller calls
-// Release.
-func (e *Edits) Acquire(ctx context.Context) error {
-	if err := e.slot.Acquire(ctx, 0, 1); err != nil {
-		return fmt.Errorf("waiting for another change to be decided: %w", err)
-	}
-	return nil
-}
-
-// Release gives the right back.
-func (e *Edits) Release() { e.slot.Release(1) }
-
 // Observe takes note of the edits that were in force when the configuration was read, and of those
 // that are too old to be stored any more.
 func (e *Edits) Observe(inForce mirrors.Set, read time.Time) {
+	e.endIf(func(p *pending) (over bool, in *mirrors.Set) {
+		switch {
+		case p.own != nil && (p.claim != 0 || !p.own.admitted): // it is withdrawn, or admitted
+			return false, nil
+		case p.isIn(inForce, read):
+			return true, &inForce
+		default:
+			return time.Since(p.at) >= MaxStoringTime, nil
+		}
+	})
+}
+
+// endIf takes note that edits are over, and tells of the outcomes. An edit that is over is in force in the
+// configuration that isOver returns; nil if it was never stored.
+func (e *Edits) endIf(isOver func(*pending) (over bool, in *mirrors.Set)) {
 	e.mu.Lock()
 	var outcomes []func()
 	e.pending = slices.DeleteFunc(e.pending, func(p *pending) bool {
-		switch {
-		case p.own != nil && (p.claim != 0 || !p.own.admitted): // it is withdrawn, or admitted
-			return false
-		case p.isIn(inForce, read):
-			outcomes = append(outcomes, e.end(p, &inForce))
-		case time.Since(p.at) >= MaxStoringTime:
-			outcomes = append(outcomes, e.end(p, nil))
-		default:
-			return false
+		over, in := isOver(p)
+		if over {
+			outcomes = append(outcomes, e.end(p, in))
 		}
-		return true
+		return over
 	})
 	if len(outcomes) > 0 {
 		e.notify()
@@ -272,7 +258,6 @@ func (e *Edits) end(p *pending, in *mirrors.Set) (tell func()) {
 	own := *p.own
 	return func() {
 		stored := in != nil && (own.confirms == nil || own.confirms(*in))
-		e.tally(stored)
 		e.senders.outcome(own, stored)
 		if own.done != nil {
 			own.done(stored)
@@ -280,19 +265,16 @@ func (e *Edits) end(p *pending, in *mirrors.Set) (tell func()) {
 	}
 }
 
-// tally counts the outcome of an own edit.
-func (e *Edits) tally(stored bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if stored {
-		e.confirmed++
-	} else {
-		e.unconfirmed++
-	}
-}
-
 // notify wakes those that wait for news. It is called with the lock held.
 func (e *Edits) notify() {
 	close(e.news)
 	e.news = make(chan struct{})
+}
+
+// signal wakes the reader of a channel with room for one signal.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

@@ -530,8 +530,8 @@ func TestStoredIsNoTrouble(t *testing.T) {
 		}
 		time.Sleep(10 * sweepEvery)
 		await()
-		if a.confirmed != 1 || len(s.left()) != 0 {
-			t.Errorf("%d confirmed, %v left", a.confirmed, s.left())
+		if left := s.left(); len(left) != 0 {
+			t.Errorf("%v left", left)
 		}
 		if notes := a.Notes(); len(notes) != 0 {
 			t.Errorf("it says %q", notes)
@@ -719,7 +719,7 @@ func TestRightLost(t *testing.T) {
 				if !errors.Is(err, errUnusable) || !strings.Contains(err.Error(), "may still be stored") {
 					t.Fatalf("it goes on at once: %v", err)
 				}
-				if l := e.alone(); len(l.Others(put("-"), mirrors.Set{}, time.Time{})) != 1 {
+				if l := e.viewNow(false); len(l.Others(put("-"), mirrors.Set{}, time.Time{})) != 1 {
 					t.Error("what is known here is forgotten")
 				}
 				if got := exported(t, e); got != "0" || len(e.Notes()) != 1 {
@@ -1250,12 +1250,13 @@ func (w *manyReplicas) change(ctx context.Context, e *Edits, name string) {
 			before = append(before, other.Objects()[0].GetName())
 		}
 		w.shared.linger()
-		if err := e.Acquire(ctx); err != nil {
+		turn, err := e.Turn(ctx, put(name), false)
+		if err != nil {
 			w.t.Error(err)
 			return
 		}
-		err = e.Add(ctx, l, Change{Edit: put(name), InForce: inForce, Read: read})
-		e.Release()
+		err = e.Add(ctx, l, Change{Edit: put(name), InForce: inForce, Read: read, Turn: turn})
+		turn.End()
 		if err == nil {
 			w.mu.Lock()
 			w.knew[name] = before
@@ -1353,12 +1354,12 @@ func TestAdmitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	count := func(v View) int { return len(v.Others(put("another"), mirrors.Set{}, time.Now())) }
-	if all, admitted := count(view), count(view.Admitted()); all != 2 || admitted != 1 {
+	if all, admitted := count(view), count(view.admitted()); all != 2 || admitted != 1 {
 		t.Errorf("%d count for a change, %d for a dry run, want 2 and 1", all, admitted)
 	}
-	p.own.seat = &Seat{}
+	p.own.seat = &seat{}
 	e.admit(p)
-	if admitted := count(view.Admitted()); admitted != 2 {
+	if admitted := count(view.admitted()); admitted != 2 {
 		t.Errorf("once it is admitted, %d count for a dry run, want 2", admitted)
 	}
 }

@@ -174,40 +174,46 @@ func (s *senders) forget() {
 	delete(s.by, oldest)
 }
 
-// A Seat is the right of a sender to have one more edit admitted. An edit that is admitted has it
+// Rank returns the rank of a sender for package fairshare.
+func (e *Edits) Rank(sender string) int { return e.senders.rank(sender) }
+
+// rankOf returns the rank of the sender of ctx.
+func (e *Edits) rankOf(ctx context.Context) int { return e.Rank(fairshare.ClaimantOf(ctx).Name) }
+
+// Knows reports whether a sender is known.
+func (e *Edits) Knows(sender string) bool { return e.Rank(sender) == RankKnown }
+
+// Vouch takes note that a sender is an API server, as it has proved.
+func (e *Edits) Vouch(sender string) { e.senders.vouch(sender) }
+
+// A seat is the right of a sender to have one more edit admitted. An edit that is admitted has it
 // until it is over.
-type Seat struct {
+type seat struct {
 	edits  *Edits
 	sender string
 	room   bool // whether it takes a part of the room that unknown senders share
 	taken  bool // by an edit, or given back
 }
 
-// TakeSeat waits until the sender of ctx may have one more edit admitted, or ctx ends. As that may
-// take long, it must not be called with the right to decide. The caller calls Leave.
-func (e *Edits) TakeSeat(ctx context.Context) (*Seat, error) { return e.reserve(ctx, newcomer) }
-
-// Retake is TakeSeat for an edit that left its seat to others while it had no use for it. It goes
-// before those of the same rank that had none.
-func (s *Seat) Retake(ctx context.Context) (*Seat, error) { return s.edits.reserve(ctx, returning) }
-
-// The claims to a seat, as package fairshare has them.
-const (
-	returning = iota
-	newcomer
-)
-
-func (e *Edits) reserve(ctx context.Context, claim int) (*Seat, error) {
+// takeSeat waits until the sender of ctx may have one more edit admitted, or ctx ends. As that may
+// take long, it must not be called with the right to decide. The caller calls leave. An edit that is
+// returning, as it left its seat to others while it had no use for it, goes before those of the same rank that had
+// none.
+func (e *Edits) takeSeat(ctx context.Context, returning bool) (*seat, error) {
+	claim := 1
+	if returning {
+		claim = 0
+	}
 	sender := fairshare.ClaimantOf(ctx).Name
 	room, err := e.senders.reserve(ctx, sender, claim)
 	if err != nil {
 		return nil, err
 	}
-	return &Seat{edits: e, sender: sender, room: room}, nil
+	return &seat{edits: e, sender: sender, room: room}, nil
 }
 
-// Leave gives the seat back, unless an edit has it. It may be called more than once, and of nil.
-func (s *Seat) Leave() {
+// leave gives the seat back, unless an edit has it. It may be called more than once, and of nil.
+func (s *seat) leave() {
 	if s == nil {
 		return
 	}

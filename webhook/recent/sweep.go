@@ -21,10 +21,6 @@ const (
 	// storingMargin is how long the API server may take to store what all webhooks have
 	// admitted. It takes milliseconds; this is for one that is short of time.
 	storingMargin = 2 * time.Second
-	// claimTries and claimTime bound the attempts to share a claim, and the time for them: Run has
-	// other things to do.
-	claimTries = 5
-	claimTime  = time.Second
 	// suspectTime is how long an edit counts if earlier ones of its sender were not stored.
 	suspectTime = 3 * time.Second
 	// rememberOver is for how long it is remembered that an entry of the list is over.
@@ -63,39 +59,23 @@ func (e *Edits) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-announcements.C:
+			e.announce(ctx)
+			continue
 		case <-e.added:
 			if !busy {
 				busy, n = true, 0
 				timer.Reset(firstSweeps[0])
 			}
+			continue
+		case <-e.urgent:
+			n = 0
 		case <-timer.C:
-			if busy = e.sweep(ctx); busy {
-				n++
-				timer.Reset(e.sweepAfter(n))
-			}
-		case <-e.delisted:
-			if busy {
-				timer.Reset(0)
-			}
-		case <-e.claims:
-			e.shareClaims(ctx)
-		case <-announcements.C:
-			e.announce(ctx)
+			n++
 		}
-	}
-}
-
-// shareClaims shares claims with other replicas, if possible.
-func (e *Edits) shareClaims(ctx context.Context) {
-	if e.shared == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, claimTime)
-	defer cancel()
-	for range claimTries {
-		view, err := e.readView(ctx, e.followed)
-		if err != nil || !view.shared || !errors.Is(e.tidy(ctx), ErrChanged) {
-			return
+		timer.Stop()
+		if busy = e.sweep(ctx); busy {
+			timer.Reset(e.sweepAfter(n))
 		}
 	}
 }
@@ -179,15 +159,11 @@ func (e *Edits) take(c, before content, now time.Time) {
 		}
 		p.listed, known[p.id] = false, p
 	}
-	defer func() { e.noteDelisted(listed, now) }()
+	defer func() { e.noteDelisted(listed, c, now) }()
 	defer e.dropClaims()
-	defer e.noteEmptied(c, now)
 	for _, en := range c.entries {
 		if p := known[en.id]; p != nil {
 			p.listed = true
-			if p.own != nil {
-				p.own.shared = true
-			}
 			continue
 		}
 		isNew := !slices.ContainsFunc(before.entries, func(old entry) bool { return old.id == en.id })
@@ -221,16 +197,16 @@ func (e *Edits) take(c, before content, now time.Time) {
 	}
 }
 
-// noteDelisted has Run find out what became of edits that were listed, if another replica may have taken
-// them off the list because they are over. It is called with the lock held.
-func (e *Edits) noteDelisted(listed []*pending, now time.Time) {
+// noteDelisted takes note of edits that were listed and are no longer in c. It has Run find out what became of those
+// that another replica may have taken off the list because they are over. It is called with the lock held.
+func (e *Edits) noteDelisted(listed []*pending, c content, now time.Time) {
 	if slices.ContainsFunc(listed, func(p *pending) bool {
 		return p.own == nil && !p.listed && now.Sub(p.at) >= storingMargin-firstSweeps[0]
 	}) {
-		select {
-		case e.delisted <- struct{}{}:
-		default:
-		}
+		signal(e.urgent)
+	}
+	if c.writer != "" && !c.absent && len(c.entries) == 0 && slices.ContainsFunc(listed, func(p *pending) bool { return p.own != nil && p.own.admitted }) {
+		e.disturbed(emptied, c.writer, now)
 	}
 }
 
@@ -343,8 +319,8 @@ func (e *Edits) sweep(ctx context.Context) bool {
 	view, err := e.readView(ctx, e.followed) // others wait for the edits put back
 	inForce, read := e.readStored(ctx)
 	e.Observe(inForce, read)
-	e.judgeEmptied(read)
-	e.giveUp(read, e.storingTime(ctx, read))
+	limit := e.storingTime(ctx, read)
+	e.endIf(func(p *pending) (over bool, in *mirrors.Set) { return e.isLost(p, read, limit), nil })
 	if err == nil && view.shared && e.tidy(ctx) != nil {
 		return true
 	}
@@ -364,37 +340,6 @@ func (e *Edits) tidy(ctx context.Context) error {
 		return nil
 	}
 	return e.put(ctx, now, entries)
-}
-
-// noteEmptied notes the own edits that c, an empty list that was seen now, lacks. It is called with the lock held.
-func (e *Edits) noteEmptied(c content, now time.Time) {
-	if c.absent || len(c.entries) > 0 {
-		return
-	}
-	for _, p := range e.pending {
-		// Another replica takes an edit off the list MaxStoringTime after it has seen it there.
-		if p.own != nil && p.own.admitted && p.own.shared && p.emptied.IsZero() && now.Sub(p.own.since) < MaxStoringTime {
-			p.emptied, p.emptiedBy = now, c.writer
-		}
-	}
-}
-
-// judgeEmptied takes note of trouble with the list if one was emptied of own edits that were not stored by then: read is when
-// the configuration was read that does not have those that are pending. Another replica may have found an edit to be
-// stored, and have taken it off, before this one did, so that only a configuration that was read after that tells.
-func (e *Edits) judgeEmptied(read time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	disturbed, by := false, ""
-	for _, p := range e.pending {
-		if !p.emptied.IsZero() && p.emptied.Before(read) {
-			disturbed, by = true, p.emptiedBy
-			p.emptied = time.Time{}
-		}
-	}
-	if disturbed {
-		e.disturbed(emptied, by, time.Now())
-	}
 }
 
 func sameEntries(a, b []entry) bool {
@@ -446,28 +391,8 @@ func (e *Edits) storingTime(ctx context.Context, read time.Time) time.Duration {
 	return e.storing
 }
 
-// giveUp takes note of the edits that will not be stored any more; limit is how long storing may take,
-// and read is when the configuration was read that does not have them.
-func (e *Edits) giveUp(read time.Time, limit time.Duration) {
-	e.mu.Lock()
-	var outcomes []func()
-	e.pending = slices.DeleteFunc(e.pending, func(p *pending) bool {
-		if !e.isLost(p, read, limit) {
-			return false
-		}
-		outcomes = append(outcomes, e.end(p, nil))
-		return true
-	})
-	if len(outcomes) > 0 {
-		e.notify()
-	}
-	e.mu.Unlock()
-	for _, tell := range outcomes {
-		tell()
-	}
-}
-
-// isLost reports whether p, which is not in the configuration that was read, will not be stored.
+// isLost reports whether p, which is not in the configuration that was read, will not be stored any more; limit is how
+// long storing may take.
 func (e *Edits) isLost(p *pending, read time.Time, limit time.Duration) bool {
 	age := read.Sub(p.at)
 	switch {

@@ -27,7 +27,11 @@ type View struct {
 // what this process admitted, and Notes say so; but if something was shared before, only once
 // none of that can be stored any more.
 func (e *Edits) View(ctx context.Context) (View, error) {
-	if view, ok := e.followedView(); ok {
+	e.mu.Lock()
+	hasSeenAll := e.shared != nil && !e.latest.absent && e.settled(e.latest) == nil
+	view := e.viewNow(true)
+	e.mu.Unlock()
+	if hasSeenAll {
 		return view, nil
 	}
 	return e.CurrentView(ctx)
@@ -36,41 +40,29 @@ func (e *Edits) View(ctx context.Context) (View, error) {
 // CurrentView is View for callers that add nothing: it holds all edits that were admitted when it began.
 func (e *Edits) CurrentView(ctx context.Context) (View, error) { return e.readView(ctx, e.settled) }
 
-// followedView returns the list as this process has followed it, if it has seen all of it.
-func (e *Edits) followedView() (view View, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	ok = e.shared != nil && !e.latest.absent && e.settled(e.latest) == nil
-	return View{pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, ok
-}
-
 // readView is CurrentView, and waits until isReached returns no error for the content of the list.
 func (e *Edits) readView(ctx context.Context, isReached func(content) error) (View, error) {
-	if e.shared == nil {
-		return e.alone(), nil
-	}
-	shared, err := e.shared.read(ctx)
-	if err == nil {
-		err = e.reach(ctx, shared, isReached)
-	}
-	if errors.Is(err, errUnusable) {
-		if err = e.breakLink(err); err == nil {
-			return e.alone(), nil
+	shared := e.shared != nil
+	if shared {
+		c, err := e.shared.read(ctx)
+		if err == nil {
+			err = e.reach(ctx, c, isReached)
+		}
+		if errors.Is(err, errUnusable) {
+			shared, err = false, e.breakLink(err)
+		}
+		if err != nil {
+			return View{}, fmt.Errorf("reading which changes other replicas have admitted: %w", err)
 		}
 	}
-	if err != nil {
-		return View{}, fmt.Errorf("reading which changes other replicas have admitted: %w", err)
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return View{pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, nil
+	return e.viewNow(shared), nil
 }
 
-// alone returns the edits that this process knows of without asking.
-func (e *Edits) alone() View {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return View{pending: slices.Clone(e.pending), count: e.count, edits: e}
+// viewNow is called with the lock held.
+func (e *Edits) viewNow(shared bool) View {
+	return View{pending: slices.Clone(e.pending), count: e.count, shared: shared, edits: e}
 }
 
 // reach waits until isReached returns no error for c, or ctx ends.
@@ -183,11 +175,57 @@ func (v View) Fresh(read time.Time) bool {
 	return time.Since(read) <= MaxReadAge
 }
 
-// Admitted returns v without the edits of this process that are about to be admitted, and may not be after
+// Alternatives returns the lists of edits with which an edit has to be judged that the sender of ctx asks for, in a
+// dry run or for real. InForce is the configuration in force, read at a time not before v. They include the waiting
+// edits of senders whose turn is first, each by itself, as these may conflict with each other.
+func (v View) Alternatives(ctx context.Context, edit mirrors.Edit, inForce mirrors.Set, read time.Time, dryRun bool) [][]mirrors.Edit {
+	if dryRun {
+		v = v.admitted()
+	}
+	others := v.Others(edit, inForce, read)
+	all := orders(others)
+	for _, claim := range v.claims(edit, v.edits.rankOf(ctx)) {
+		all = append(all, append(slices.Clone(others), claim))
+	}
+	return all
+}
+
+// orders returns the orders in which edits may be stored: if several are of one object, any of
+// them may be the last one.
+func orders(edits []mirrors.Edit) [][]mirrors.Edit {
+	if len(edits) == 0 {
+		return nil
+	}
+	all := [][]mirrors.Edit{edits}
+	for i, e := range edits {
+		if slices.ContainsFunc(edits[:i], e.Overlaps) {
+			reversed := slices.Clone(edits)
+			slices.Reverse(reversed)
+			return append(all, reversed)
+		}
+	}
+	return all
+}
+
+// claims returns the waiting edits of other objects than edit's whose senders go before a rank.
+func (v View) claims(edit mirrors.Edit, rank int) []mirrors.Edit {
+	e := v.edits
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var claims []mirrors.Edit
+	for _, p := range e.pending {
+		if p.claim != 0 && p.claim < rank && p.unreadable == "" && !p.edit.Overlaps(edit) {
+			claims = append(claims, p.edit)
+		}
+	}
+	return claims
+}
+
+// admitted returns v without the edits of this process that are about to be admitted, and may not be after
 // all, and without those of senders that are not known, which may never have been asked for. A dry run is
 // judged with the rest: nothing can go wrong after it, and it would be refused because of a change that
 // never was.
-func (v View) Admitted() View {
+func (v View) admitted() View {
 	e := v.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
