@@ -14,19 +14,13 @@
 package certs
 
 import (
-	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"sync"
 	"time"
-
-	"github.com/go-logr/logr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
@@ -38,87 +32,22 @@ const (
 	KeyFile  = "tls.key"
 )
 
-// A kept value is what was made of files when they were last usable. The zero value is for files that
-// have not been read.
-type kept[T any] struct {
-	mu    sync.RWMutex
-	texts [][]byte // the content of the files
-	value T
-	err   error
-}
-
-// update notes what came of reading the files, and reports whether they hold something else. On an error
-// the value that was in use stays in use.
-func (k *kept[T]) update(texts [][]byte, value T, err error) (changed bool, _ error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.err = err; err != nil || slices.EqualFunc(texts, k.texts, bytes.Equal) {
-		return false, err
-	}
-	k.texts, k.value = texts, value
-	return true, nil
-}
-
-// Err returns why the last read failed, nil if it did not.
-func (k *kept[T]) Err() error {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.err
-}
-
-func (k *kept[T]) current() T {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.value
-}
-
 // A Reloader serves the newest usable certificate of a folder. It is safe for
 // concurrent use.
 type Reloader struct {
 	kept[*tls.Certificate]
+
 	dir       string
 	cert, key *mounted.File
-
-	reloading sync.Mutex // held by Reload
 }
 
 // Load returns a Reloader for the files CertFile and KeyFile in dir. It is an
 // error if there is no usable pair now.
 func Load(dir string) (*Reloader, error) {
-	r := &Reloader{
-		dir: dir, cert: mounted.New(filepath.Join(dir, CertFile), maxFile), key: mounted.New(filepath.Join(dir, KeyFile), maxFile),
-	}
-	if _, err := r.Reload(); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// Run reloads every few seconds until ctx ends. It logs each change: a new certificate, a
-// pair that cannot be used and why, and recovery from that.
-func (r *Reloader) Run(ctx context.Context, log logr.Logger) {
-	mounted.Poll(ctx, func() { r.reloadAndLog(log) })
-}
-
-func (r *Reloader) reloadAndLog(log logr.Logger) {
-	before := r.Err()
-	changed, err := r.Reload()
-	switch {
-	case err != nil && (before == nil || before.Error() != err.Error()):
-		log.Error(err, "Kept serving certificate, could not use new one", "notAfter", r.NotAfter())
-	case changed:
-		log.Info("Reloaded serving certificate", "notAfter", r.NotAfter())
-	case err == nil && before != nil:
-		log.Info("Serving certificate can be read again", "notAfter", r.NotAfter())
-	}
-}
-
-// Reload reads the files now and reports whether they hold a new pair. On an error the pair
-// that was in use stays in use.
-func (r *Reloader) Reload() (changed bool, err error) {
-	r.reloading.Lock()
-	defer r.reloading.Unlock()
-	return r.update(r.read())
+	r := &Reloader{dir: dir, cert: mounted.New(filepath.Join(dir, CertFile), maxFile), key: mounted.New(filepath.Join(dir, KeyFile), maxFile)}
+	r.what, r.read = "the serving certificate", r.readPair
+	_, err := r.Reload()
+	return r, err
 }
 
 // attempts is how often the files are read before a pair is given up. A secret that is
@@ -129,7 +58,7 @@ const attempts = 3
 // maxFile is as much as a Secret may hold.
 const maxFile = 1 << 20
 
-func (r *Reloader) read() (texts [][]byte, pair *tls.Certificate, err error) {
+func (r *Reloader) readPair() (texts [][]byte, pair *tls.Certificate, err error) {
 	for range attempts {
 		if texts, pair, err = r.readOnce(); err == nil {
 			return texts, pair, nil

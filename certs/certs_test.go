@@ -170,7 +170,7 @@ func TestRunLogsEachChangeOnce(t *testing.T) {
 		r := load(t, dir)
 		var lines []string
 		log := funcr.New(func(_, args string) {
-			line, _, _ := strings.Cut(args, ` "notAfter"=`)
+			line, _, _ := strings.Cut(args, ` "of"=`)
 			lines = append(lines, line)
 		}, funcr.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -191,10 +191,10 @@ func TestRunLogsEachChangeOnce(t *testing.T) {
 		copyFile(t, other, dir, KeyFile)
 		tick()
 		want := []string{
-			`"msg"="Kept serving certificate, could not use new one" "error"="reading the serving certificate: tls.crt and tls.key in ` +
+			`"msg"="Kept what is in use, could not use new files" "error"="reading the serving certificate: tls.crt and tls.key in ` +
 				dir + `: tls: failed to find any PEM data in key input"`,
-			`"level"=0 "msg"="Serving certificate can be read again"`,
-			`"level"=0 "msg"="Reloaded serving certificate"`,
+			`"level"=0 "msg"="Files can be read again"`,
+			`"level"=0 "msg"="Reloaded files"`,
 		}
 		if diff := cmp.Diff(want, lines); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)

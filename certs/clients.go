@@ -1,13 +1,10 @@
 package certs
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-
-	"github.com/go-logr/logr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
@@ -17,43 +14,25 @@ import (
 // concurrent use.
 type Clients struct {
 	kept[*x509.CertPool]
-	path string
-	file *mounted.File // read by LoadClients, and then by Run
 }
 
 // LoadClients returns Clients by the CAs in a file, which must have one now.
 func LoadClients(path string) (*Clients, error) {
-	c := &Clients{path: path, file: mounted.New(path, maxFile)}
-	if _, err := c.update(c.read()); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// Run reloads the file every few seconds until ctx ends, and logs each change.
-func (c *Clients) Run(ctx context.Context, log logr.Logger) {
-	mounted.Poll(ctx, func() {
-		before := c.Err()
-		changed, err := c.update(c.read())
-		switch {
-		case err != nil && (before == nil || before.Error() != err.Error()):
-			log.Error(err, "Kept the CAs of clients, could not use new ones")
-		case changed:
-			log.Info("Reloaded the CAs of clients")
+	file := mounted.New(path, maxFile)
+	c := new(Clients)
+	c.what, c.read = "the CAs of clients", func() ([][]byte, *x509.CertPool, error) {
+		data, err := file.Read()
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the CAs of clients: %w", err)
 		}
-	})
-}
-
-func (c *Clients) read() ([][]byte, *x509.CertPool, error) {
-	data, err := c.file.Read()
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the CAs of clients: %w", err)
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(data) {
+			return nil, nil, fmt.Errorf("reading the CAs of clients: %s holds no certificate", path)
+		}
+		return [][]byte{data}, pool, nil
 	}
-	pool := x509.NewCertPool()
-	if len(data) > maxFile || !pool.AppendCertsFromPEM(data) {
-		return nil, nil, fmt.Errorf("reading the CAs of clients: %s holds no certificate", c.path)
-	}
-	return [][]byte{data}, pool, nil
+	_, err := c.Reload()
+	return c, err
 }
 
 // TLSConfig returns a configuration like another one, by which clients are asked for a certificate of

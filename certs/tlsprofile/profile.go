@@ -40,9 +40,6 @@ type Profile struct {
 	CipherSuites []uint16
 	// Groups are those of the key exchange, in no order. Nil means all that Go has.
 	Groups []tls.CurveID
-	// Ignored are the ciphers and groups of a Custom profile that a Go program does not
-	// have, as they were written: not safe to show as they are.
-	Ignored []string
 	// Problems say what of the object is not followed, each in one line.
 	Problems []string
 }
@@ -87,5 +84,5 @@ func (p Profile) Equal(q Profile) bool {
 	return p.Name == q.Name && p.MinVersion == q.MinVersion &&
 		(p.CipherSuites == nil) == (q.CipherSuites == nil) && slices.Equal(p.CipherSuites, q.CipherSuites) &&
 		(p.Groups == nil) == (q.Groups == nil) && slices.Equal(p.Groups, q.Groups) &&
-		slices.Equal(p.Ignored, q.Ignored) && slices.Equal(p.Problems, q.Problems)
+		slices.Equal(p.Problems, q.Problems)
 }

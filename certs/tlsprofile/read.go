@@ -123,7 +123,6 @@ func (r *reader) ignore(field string, unknown []string) {
 	if len(unknown) == 0 {
 		return
 	}
-	r.profile.Ignored = append(r.profile.Ignored, unknown...)
 	shown := convert.Each(unknown, func(name string) string { return fmt.Sprintf("%q", text.Cut(name, maxName)) })
 	r.problem("%s: left out, as Go does not support them: %s", field, text.Names(shown, maxNames))
 }
