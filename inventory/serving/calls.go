@@ -36,7 +36,7 @@ func (f *Follower) trimWebhooks(o runtime.Object) any {
 }
 
 func (f *Follower) isInstalled(w admissionregistrationv1.ValidatingWebhook) bool {
-	return f.options.Installed != nil && slices.ContainsFunc(f.options.Installed.Webhooks, func(was admissionregistrationv1.ValidatingWebhook) bool { return w.Name == was.Name })
+	return slices.ContainsFunc(f.options.Installed.Webhooks, func(was admissionregistrationv1.ValidatingWebhook) bool { return w.Name == was.Name })
 }
 
 // all returns the configurations, ordered by name. The caller must not change them.

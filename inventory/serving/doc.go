@@ -2,7 +2,7 @@
 // security profile (apiservers.config.openshift.io/cluster), and the webhook configuration,
 // by whose CAs the API server verifies the guard's certificate.
 //
-//	follower, err := serving.Follow(config, serving.Options{})
+//	follower, err := serving.Follow(config, serving.Options{WebhookConfiguration: name, Installed: installed})
 //	go follower.Run(ctx)
 //	server.TLSConfig = reloader.TLSConfig(follower.Profile)
 //	verification := certs.NewVerification(reloader, follower.Webhooks)

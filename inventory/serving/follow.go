@@ -24,11 +24,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
-// Options configure a Follower. The zero value follows no webhook configuration.
+// Options configure a Follower.
 type Options struct {
 	// WebhookConfiguration is the name of the ValidatingWebhookConfiguration.
 	WebhookConfiguration string
-	// Installed is what it was installed as; nil if that is not known. Other configurations that have
+	// Installed is what it was installed as. Required. Other configurations that have
 	// webhooks of the same names are the guard's too: OLM makes one for each webhook, and the names.
 	Installed *admissionregistrationv1.ValidatingWebhookConfiguration
 	// OnProfile receives each Profile that differs from the last one. Calls come one at a
@@ -48,7 +48,8 @@ type Options struct {
 // use.
 type Follower struct {
 	options   Options
-	apiServer object
+	apiServer follow.Source
+	held      follow.Single // the Sink of apiServer
 	webhooks  follow.Source
 	calls     calls // the Sink of webhooks
 	profile   atomic.Pointer[tlsprofile.Profile]
@@ -56,12 +57,6 @@ type Follower struct {
 	mu           sync.Mutex
 	registration Registration
 	news         chan struct{} // closed when registration changes
-}
-
-// An object is one that is followed by its name.
-type object struct {
-	follow.Source
-	held follow.Single
 }
 
 // apiServerName is that of the only APIServer there is.
@@ -80,29 +75,20 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 	}
 	f := &Follower{options: o, news: make(chan struct{})}
 	f.profile.Store(new(tlsprofile.Unread()))
-	f.prepare(&f.apiServer, "apiserver.config/"+apiServerName, apiServerName, follow.Custom(dyn, configv1.GroupVersion.WithResource("apiservers")))
-	f.apiServer.Trim = func(o runtime.Object) any { return profileOf(o.(*unstructured.Unstructured)) }
-	f.apiServer.held.Changed = f.renew
-	f.apiServer.OnSync = f.renew
+	f.held.Changed, f.calls.changed = f.renew, f.compare
+	f.apiServer = follow.Source{
+		Name: "apiserver.config/" + apiServerName, Object: apiServerName, PageSize: 1,
+		Client: follow.Custom(dyn, configv1.GroupVersion.WithResource("apiservers")),
+		Trim:   func(o runtime.Object) any { return profileOf(o.(*unstructured.Unstructured)) }, Sink: follow.One(f.held.Set), OnSync: f.renew,
+	}
 	f.webhooks = follow.Source{
 		Name: "validatingwebhookconfigurations", Client: follow.Builtin(kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), kube),
 		Trim: f.trimWebhooks, Sink: &f.calls, OnSync: f.compare,
 	}
-	f.calls.changed = f.compare
-	f.limit(&f.webhooks)
+	for _, s := range f.sources() {
+		s.IsAnswer, s.StaleAfter, s.ForbiddenAfter = follow.NotServedOrForbidden, o.StaleAfter, o.ForbiddenAfter
+	}
 	return f, nil
-}
-
-func (f *Follower) prepare(o *object, title, name string, client follow.Resource) {
-	o.Name, o.Object, o.Client, o.Sink = title, name, client, follow.One(o.held.Set)
-	o.PageSize = 1
-	f.limit(&o.Source)
-}
-
-// limit sets when s counts as out of reach, or as one that may not be read.
-func (f *Follower) limit(s *follow.Source) {
-	s.IsAnswer = follow.NotServedOrForbidden
-	s.StaleAfter, s.ForbiddenAfter = f.options.StaleAfter, f.options.ForbiddenAfter
 }
 
 // Run follows the cluster until ctx ends, and then returns nil. It must be called once.
@@ -131,12 +117,7 @@ func (f *Follower) Ready() error {
 }
 
 // sources returns the followed sources.
-func (f *Follower) sources() []*follow.Source {
-	if f.options.WebhookConfiguration == "" {
-		return []*follow.Source{&f.apiServer.Source}
-	}
-	return []*follow.Source{&f.apiServer.Source, &f.webhooks}
-}
+func (f *Follower) sources() []*follow.Source { return []*follow.Source{&f.apiServer, &f.webhooks} }
 
 // Profile returns what to offer to TLS clients. While the API server is out of reach, that is
 // what it said last.
@@ -147,7 +128,7 @@ func (f *Follower) renew() {
 	if !f.apiServer.Status().Synced {
 		return // OnSync is still to come
 	}
-	value, _ := f.apiServer.held.Read()
+	value, _ := f.held.Read()
 	profile, exists := value.(tlsprofile.Profile)
 	if !exists {
 		profile = tlsprofile.Default()
@@ -191,7 +172,7 @@ func (f *Follower) Registration() (Registration, <-chan struct{}) {
 
 // compare makes the Registration from what has been read. Only the goroutine of webhooks calls it.
 func (f *Follower) compare() {
-	if f.options.Installed == nil || !f.webhooks.Status().IsReadable() {
+	if !f.webhooks.Status().IsReadable() {
 		return // OnSync is still to come, or it is not known
 	}
 	now := Registration{Known: true, Differences: []string{f.unregistered()}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -67,7 +68,7 @@ func (w world) follow(config *rest.Config, forbiddenAfter time.Duration) *follow
 	f := &following{t: w.T, changed: make(chan tlsprofile.Profile, 100)}
 	var err error
 	f.Follower, err = Follow(config, Options{
-		WebhookConfiguration: configurationName, StaleAfter: time.Nanosecond, ForbiddenAfter: forbiddenAfter,
+		WebhookConfiguration: configurationName, Installed: &admissionregistrationv1.ValidatingWebhookConfiguration{}, StaleAfter: time.Nanosecond, ForbiddenAfter: forbiddenAfter,
 		OnProfile: func(p tlsprofile.Profile) { f.changed <- p },
 	})
 	if err != nil {

@@ -14,12 +14,9 @@ func (f *Follower) unregistered() string {
 // Notes lists what could not be read, and what of the TLS profile is not followed, each in one
 // line.
 func (f *Follower) Notes() []string {
-	notes := f.noteOn(&f.apiServer.Source, "the TLS security profile of the cluster is not followed")
+	notes := f.noteOn(&f.apiServer, "the TLS security profile of the cluster is not followed")
 	for _, problem := range f.Profile().Problems {
 		notes = append(notes, f.apiServer.Name+": "+problem)
-	}
-	if f.options.WebhookConfiguration == "" {
-		return notes
 	}
 	const consequence = "it is not known whether the API server accepts the serving certificate"
 	notes = append(notes, f.noteOn(&f.webhooks, consequence)...)

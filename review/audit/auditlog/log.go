@@ -207,7 +207,6 @@ func (l *Log) tried() func(error) {
 	return func(err error) {
 		switch {
 		case err != nil:
-			l.metrics.failures.Inc()
 			if !failing {
 				l.options.Log.Error(err, "Could not write audit record; trying again")
 			}

@@ -8,9 +8,8 @@ import (
 )
 
 type metrics struct {
-	lines    *prometheus.CounterVec
-	failures prometheus.Counter
-	age      prometheus.GaugeFunc
+	lines *prometheus.CounterVec
+	age   prometheus.GaugeFunc
 }
 
 func newMetrics(q *queued.Queue, r prometheus.Registerer) (*metrics, error) {
@@ -18,8 +17,6 @@ func newMetrics(q *queued.Queue, r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		lines: t.Counter("mirrorset_guard_audit_records_total",
 			"Audit records by result (written, lost). Lost ones found no room in the queue, as records could not be written.", "result"),
-		failures: t.Counter("mirrorset_guard_audit_write_failures_total",
-			"Attempts to write an audit record that failed and were repeated.").WithLabelValues(),
 		age: t.Func("mirrorset_guard_audit_oldest_queued_seconds",
 			"How long the oldest audit record has been waiting to be written; 0 if none is. It grows where writing fails or is blocked.",
 			func() float64 { return q.Age().Seconds() }),
