@@ -68,7 +68,10 @@ func TestStream(t *testing.T) {
 		var want bytes.Buffer
 		for decoder := json.NewDecoder(strings.NewReader(text)); decoder.More(); {
 			var value json.RawMessage
-			if err := errors.Join(decoder.Decode(&value), json.Compact(&want, value)); err != nil {
+			if err := decoder.Decode(&value); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Compact(&want, value); err != nil {
 				t.Fatal(err)
 			}
 		}

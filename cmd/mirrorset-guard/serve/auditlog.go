@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"strings"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
@@ -25,19 +24,4 @@ func (g *guard) prepareAudit(to string) (err error) {
 func (g *guard) configureAudit(to string) error {
 	pod, _, _ := strings.Cut(g.replica, "_")
 	return g.audit.Configure(strings.ReplaceAll(to, "{replica}", pod))
-}
-
-// recordDecisions writes records until stop is called, which returns when they are written. It is
-// to be called when no request is under way any more.
-func (g *guard) recordDecisions(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.audit.Run(ctx)
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
 }

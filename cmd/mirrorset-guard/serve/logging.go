@@ -92,16 +92,7 @@ func (o *serveOptions) log(to io.Writer) (log logr.Logger, stop func(), err erro
 	ctrllog.SetLogger(log)
 	klog.SetLogger(log)
 	stdlog.SetOutput(lines)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		lines.Run(ctx)
-	}()
-	return log, func() {
-		cancel()
-		<-done
-	}, nil
+	return log, start(context.Background(), func(ctx context.Context) { lines.Run(ctx) }), nil
 }
 
 // hangs returns an error if something cannot be written, and perhaps never will be.

@@ -41,7 +41,7 @@ func TestNobodyReads(t *testing.T) {
 		log.Info("first")
 		synctest.Wait()
 		records.Record(auditv1alpha1.Decision{})
-		stopRecords := g.recordDecisions(t.Context())
+		stopRecords := start(t.Context(), g.audit.Run)
 		for range queued.MaxLines + 9 {
 			log.Info("more")
 		}

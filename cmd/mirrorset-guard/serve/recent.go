@@ -16,14 +16,9 @@ import (
 const recentTimeout = 3 * time.Second
 
 // newRecent returns the changes that were admitted and may not be stored yet, which replicas
-// share where there is an election among them.
+// share where there is an election among them. Config has no limit of requests.
 func (g *guard) newRecent(config *rest.Config) (*recent.Edits, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // a person waits for the answer
-	watching, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for recent changes: %w", err)
-	}
 	config.Timeout = recentTimeout
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -35,7 +30,7 @@ func (g *guard) newRecent(config *rest.Config) (*recent.Edits, error) {
 		Log:           g.log.WithName("recent"),
 	}
 	if g.options.standing.elect {
-		options.Lease = recent.NewLease(kube.CoordinationV1(), watching.CoordinationV1(), webhook.Namespace, g.replica, recent.NewSeals(g.tls.certs.Shared))
+		options.Lease = recent.NewLease(kube.CoordinationV1(), g.kube.CoordinationV1(), webhook.Namespace, g.replica, recent.NewSeals(g.tls.certs.Shared))
 	}
 	edits := recent.New(options)
 	g.registry.MustRegister(edits.Metrics())

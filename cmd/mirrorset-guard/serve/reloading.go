@@ -23,7 +23,7 @@ func (g *guard) prepareReloading() error {
 	g.reloader, err = config.NewReloader(config.Options{
 		Path:    g.options.config.Path,
 		Accept:  g.configure,
-		Report:  config.Events(g.events, g.replica, theGuard),
+		Report:  config.Events(g.kube.EventsV1(), g.replica, theGuard),
 		Metrics: metrics,
 		Log:     g.log.WithName("config"),
 	})

@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
@@ -144,7 +144,7 @@ type guard struct {
 	observed   *port.Port // nil for none
 	registry   *prometheus.Registry
 	standing   *standing.Verifier
-	events     clienteventsv1.EventsGetter
+	kube       *kubernetes.Clientset // without a limit of requests: people wait for answers
 
 	unreviewed *standing.Unreviewed // reports changes without a review
 	follower   *rollouts.Follower
@@ -175,9 +175,12 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: webhook.NewKeeper(), replica: election.Instance()}
 	g.settings.Store(&configured.Settings)
 	g.prepareMetrics()
-	if err := g.prepareUnreviewed(cluster); err != nil {
-		return nil, err
+	unlimited := rest.CopyConfig(cluster)
+	unlimited.QPS = -1
+	if g.kube, err = kubernetes.NewForConfig(unlimited); err != nil {
+		return nil, fmt.Errorf("making a client for the cluster: %w", err)
 	}
+	g.prepareUnreviewed()
 	if err := g.openWorld(cluster); err != nil {
 		return nil, err
 	}
@@ -203,22 +206,15 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if err := g.prepareReloading(); err != nil {
 		return nil, err
 	}
-	// An answer to a person must not wait for the client's own limit of requests.
-	unlimited := rest.CopyConfig(cluster)
-	unlimited.QPS = -1
-	kube, err := kubernetes.NewForConfig(unlimited)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for overrides: %w", err)
-	}
-	g.overrides = webhook.NewOverrideEvents(kube.EventsV1(), g.replica, theGuard, log.WithName("override"))
-	if g.recent, err = g.newRecent(cluster); err != nil {
+	g.overrides = webhook.NewOverrideEvents(g.kube.EventsV1(), g.replica, theGuard, log.WithName("override"))
+	if g.recent, err = g.newRecent(unlimited); err != nil {
 		return nil, err
 	}
 	dryRuns := reviewer
 	dryRuns.MissesFor = webhook.DryRunMisses
 	g.mux, err = webhook.NewServeMux(webhook.Options{
 		Reviewer: &reviewer, DryRuns: &dryRuns, Authenticate: g.tls.authenticator(), Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
-		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: decided{g.audit, &g.decisions}, Recent: g.recent,
+		Authorizer: webhook.SubjectAccessReviews(g.kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: decided{g.audit, &g.decisions}, Recent: g.recent,
 	})
 	return g, err
 }
@@ -231,18 +227,12 @@ var theGuard = corev1.ObjectReference{
 }
 
 // prepareUnreviewed prepares the reports of changes that no webhook sees.
-func (g *guard) prepareUnreviewed(cluster *rest.Config) error {
-	kube, err := kubernetes.NewForConfig(cluster)
-	if err != nil {
-		return fmt.Errorf("making a client for Events: %w", err)
-	}
-	g.events = kube.EventsV1()
+func (g *guard) prepareUnreviewed() {
 	g.unreviewed = standing.NewUnreviewed(standing.UnreviewedOptions{
 		Suspect:      func(what string) { g.standing.Suspect(what) },
 		Registration: func() (serving.Registration, <-chan struct{}) { return g.tls.cluster.Registration() },
-		Client:       g.events, Instance: g.replica, Guard: theGuard, Log: g.log,
+		Client:       g.kube.EventsV1(), Instance: g.replica, Guard: theGuard, Log: g.log,
 	})
-	return nil
 }
 
 // openWorld opens the cluster that the guard is for.
@@ -275,37 +265,16 @@ func (g *guard) notReady() error {
 // of the end before the port is closed.
 func (g *guard) run(ctx context.Context) error {
 	defer g.close()
-	defer g.recordDecisions(ctx)()
+	defer start(ctx, g.audit.Run)() // stopped when no request is under way any more
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
-	group.Go(func() error { return g.cluster.Run(serving) })
-	group.Go(func() error { return g.world.Trust.Run(serving) })
-	group.Go(func() error { return g.registries.Run(serving) })
-	group.Go(func() error {
-		g.verify(serving)
-		return nil
-	})
-	g.runServing(serving, group)
-	group.Go(func() error {
-		g.overrides.Run(serving)
-		return nil
-	})
-	group.Go(func() error {
-		g.keeper.Run(serving, g.registries.Keep)
-		return nil
-	})
-	group.Go(func() error {
-		g.recent.Run(serving)
-		return nil
-	})
-	group.Go(func() error {
-		memory.GiveBack(serving)
-		return nil
-	})
-	if g.reloader != nil {
+	for _, run := range []func(context.Context) error{g.cluster.Run, g.world.Trust.Run, g.registries.Run, g.tls.cluster.Run} {
+		group.Go(func() error { return run(serving) })
+	}
+	for _, run := range g.background() {
 		group.Go(func() error {
-			g.reloader.Run(serving)
+			run(serving)
 			return nil
 		})
 	}
@@ -324,6 +293,37 @@ func (g *guard) run(ctx context.Context) error {
 	})
 	g.log.Info("Started", "version", cli.Version, "listen", g.options.listen, "mode", g.currentSettings().Mode.String())
 	return g.awaitEnd(group.Wait, listened)
+}
+
+// background returns what runs as long as the guard serves, and does not fail.
+func (g *guard) background() []func(context.Context) {
+	runs := []func(context.Context){
+		g.verify, g.overrides.Run, g.recent.Run, memory.GiveBack,
+		func(ctx context.Context) { g.keeper.Run(ctx, g.registries.Keep) },
+		func(ctx context.Context) { g.tls.certs.Run(ctx, g.log) },
+		func(ctx context.Context) { g.tls.verification.Run(ctx, g.log) },
+	}
+	if g.reloader != nil {
+		runs = append(runs, g.reloader.Run)
+	}
+	if g.tls.observed != nil {
+		runs = append(runs, func(ctx context.Context) { g.tls.observed.Run(ctx, g.log) })
+	}
+	if g.tls.clients != nil {
+		runs = append(runs, func(ctx context.Context) { g.tls.clients.Run(ctx, g.log) })
+	}
+	return runs
+}
+
+// start runs something until stop is called, which returns once it has ended.
+func start(ctx context.Context, run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // ports returns what listens where.

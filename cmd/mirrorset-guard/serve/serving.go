@@ -1,13 +1,11 @@
 package serve
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
@@ -60,27 +58,6 @@ func (g *guard) prepareServing(cluster *rest.Config) (err error) {
 
 func (g *guard) logProfile(p tlsprofile.Profile) {
 	g.log.Info("TLS profile in force", "profile", p.Name, "minVersion", tls.VersionName(p.MinVersion), "problems", p.Problems)
-}
-
-// runServing keeps up to date how to serve in goroutines of group, until ctx ends.
-func (g *guard) runServing(ctx context.Context, group *errgroup.Group) {
-	group.Go(func() error { return g.tls.cluster.Run(ctx) })
-	background := []func(){
-		func() { g.tls.certs.Run(ctx, g.log) },
-		func() { g.tls.verification.Run(ctx, g.log) },
-	}
-	if g.tls.observed != nil {
-		background = append(background, func() { g.tls.observed.Run(ctx, g.log) })
-	}
-	if g.tls.clients != nil {
-		background = append(background, func() { g.tls.clients.Run(ctx, g.log) })
-	}
-	for _, run := range background {
-		group.Go(func() error {
-			run()
-			return nil
-		})
-	}
 }
 
 // config is that of a server over TLS.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -43,7 +44,7 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 	g.standing, err = standing.New(standing.Options{
 		Reviewer: reviewer,
 		Store:    g.registries,
-		Outlet:   watchloop.Outlet{Reporter: watchloop.Events(g.events, standing.Author(g.replica), &theGuard), Budget: budget, Log: log},
+		Outlet:   watchloop.Outlet{Reporter: watchloop.Events(g.kube.EventsV1(), standing.Author(g.replica), &theGuard), Budget: budget, Log: log},
 		Unseen:   g.unreviewed.Unseen,
 		Every:    g.options.standing.every,
 		Log:      log,
@@ -74,4 +75,27 @@ func (g *guard) verify(ctx context.Context) {
 		return
 	}
 	loops.Go(func() { g.lead(ctx) })
+}
+
+// prepareFollowing makes what follows rollouts.
+func (g *guard) prepareFollowing(budget *watchloop.Budget) (err error) {
+	log := g.log.WithName("rollouts")
+	g.follower, err = rollouts.NewFollower(rollouts.Options{
+		Source: g.cluster, Differs: g.unreviewed.SuspectTarget, Log: log, Metrics: g.registry,
+		Outlet: watchloop.Outlet{Reporter: watchloop.Events(g.kube.EventsV1(), rollouts.Author(g.replica), nil), Budget: budget, Log: log},
+	})
+	return err
+}
+
+// lead does what only one process should, until ctx ends.
+func (g *guard) lead(ctx context.Context) {
+	var loops sync.WaitGroup
+	loops.Go(func() { g.unreviewed.TellRegistration(ctx) })
+	loops.Go(func() { g.unreviewed.Tell(ctx) })
+	if g.options.standing.every > 0 {
+		loops.Go(func() { g.standing.Verify(ctx) })
+		loops.Go(func() { g.updates.Run(ctx) })
+	}
+	loops.Go(func() { g.follower.Run(ctx) })
+	loops.Wait()
 }

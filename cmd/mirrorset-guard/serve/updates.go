@@ -53,5 +53,5 @@ func (g *guard) tellOfUpdate(ctx context.Context, r watchloop.Report) error {
 	if v := g.cluster.ProgressObjects().Version; v != nil {
 		about.UID = v.UID // by which kubectl describe finds it
 	}
-	return events.Write(ctx, g.events, nextrelease.Author(g.replica).Event(about, r.Reason, r.Note, r.Warning))
+	return events.Write(ctx, g.kube.EventsV1(), nextrelease.Author(g.replica).Event(about, r.Reason, r.Note, r.Warning))
 }
