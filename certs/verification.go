@@ -2,6 +2,8 @@ package certs
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 )
 
 // A Verification checks whether the API server accepts the certificate of a Reloader. It is
@@ -109,4 +112,91 @@ func (v *Verification) logChange(log logr.Logger, last string) string {
 	}
 	log.Error(err, "The API server does not accept the serving certificate", "notAfter", v.reloader.NotAfter())
 	return err.Error()
+}
+
+// Metrics returns those of the serving certificate.
+func Metrics(reloader *Reloader, v *Verification) prom.Sources {
+	return prom.Sources{
+		prom.Gauge("mirrorset_guard_certificate_expiry_timestamp_seconds",
+			"When the serving certificate expires. With an expired one, the API server cannot call the webhook.",
+			func(give prom.Give) { give(float64(reloader.NotAfter().Unix())) }),
+		prom.Gauge("mirrorset_guard_certificate_verified",
+			"1 if the caBundle of each webhook that is installed verifies the serving certificate, 0 if not. Missing if that is not known.",
+			func(give prom.Give) {
+				if failures, known := v.Failures(); known {
+					give(prom.Bool(len(failures) == 0))
+				}
+			}),
+		prom.Gauge("mirrorset_guard_certificate_last_reload_successful",
+			"Whether the certificate in the mounted secret is in use (1), or an earlier one is because it cannot be used (0).",
+			func(give prom.Give) { give(prom.Bool(reloader.Err() == nil)) }),
+	}
+}
+
+// A Webhook is the way in which an API server calls this server, and verifies the certificate
+// that it is presented.
+type Webhook struct {
+	// Name is that of the webhook in its configuration.
+	Name string
+	// Host is the name or address that the certificate has to be for.
+	Host string
+	// CABundle holds the authorities that the API server trusts, as PEM. If it is empty,
+	// these are the ones of the API server's own system.
+	CABundle []byte
+	// ByURL is set if the webhook is called by URL instead of by Service. Something between
+	// the API server and this server may then present another certificate.
+	ByURL bool
+}
+
+// A Failure is the reason why an API server does not accept the certificate for a webhook.
+type Failure struct {
+	Webhook string
+	Err     error
+	// Proven is set if no replica with this certificate can be called, independently of the API
+	// server's clock and of the authorities that its system trusts.
+	Proven bool
+}
+
+// Error implements error.
+func (r *Failure) Error() string {
+	return fmt.Sprintf("the API server does not accept the serving certificate for webhook %s: %v", r.Webhook, r.Err)
+}
+
+// Unwrap returns the error of package x509.
+func (r *Failure) Unwrap() error { return r.Err }
+
+var (
+	errEmptyBundle = errors.New("its caBundle is empty")
+	errNoAuthority = errors.New("its caBundle holds no certificate")
+)
+
+// verify returns the reason why an API server whose clock shows now does not accept pair, nil if it
+// does. It does what the API server does, which is what crypto/tls does in a client.
+func (w Webhook) verify(pair *tls.Certificate, now time.Time) *Failure {
+	options := x509.VerifyOptions{DNSName: w.Host, CurrentTime: now, Intermediates: x509.NewCertPool()}
+	for _, der := range pair.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			options.Intermediates.AddCert(c)
+		}
+	}
+	if len(w.CABundle) > 0 {
+		options.Roots = x509.NewCertPool()
+		if !options.Roots.AppendCertsFromPEM(w.CABundle) {
+			return &Failure{Webhook: w.Name, Err: errNoAuthority} // a placeholder, to be filled in
+		}
+	}
+	_, err := pair.Leaf.Verify(options)
+	switch {
+	case err == nil:
+		return nil
+	case len(w.CABundle) == 0:
+		return &Failure{Webhook: w.Name, Err: fmt.Errorf("%w: %w", errEmptyBundle, err)}
+	}
+	return &Failure{Webhook: w.Name, Err: err, Proven: !w.ByURL && !isAboutTime(err)}
+}
+
+// isAboutTime reports whether err depends on the clock.
+func isAboutTime(err error) bool {
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &invalid) && invalid.Reason == x509.Expired
 }

@@ -21,20 +21,6 @@ type AuditLog interface {
 	Omit(requests int, since time.Time)
 }
 
-// annotate adds the request that a is about. The API server's log has its verb instead of the
-// operation, and does not have the dry run of a deletion.
-func (a answer) annotate(annotations map[string]string) {
-	annotations["uid"], annotations["operation"] = name(string(a.request.UID)), name(string(a.request.Operation))
-	if a.request.isDryRun() {
-		annotations["dryRun"] = "true"
-	}
-	for key, hash := range map[string]string{"oldSpecHash": a.hashes.before, "newSpecHash": a.hashes.after} {
-		if hash != "" {
-			annotations[key] = hash
-		}
-	}
-}
-
 // write logs a, and hands its record to the audit log if there was anything to review, unless its sender is not
 // known and much was written for such lately. A failure of that is logged, and does not change the answer.
 func (h *Handler) write(ctx context.Context, a answer, took time.Duration) {

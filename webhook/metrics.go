@@ -135,12 +135,8 @@ var kinds = []string{
 // reviewed are the operations that the webhooks of the manifests match.
 var reviewed = []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
 
-var operations = []admissionv1.Operation{
-	admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect,
-}
-
 func (r *request) operationLabel() string {
-	if !slices.Contains(operations, r.Operation) {
+	if !slices.Contains(reviewed, r.Operation) {
 		return other
 	}
 	return string(r.Operation)

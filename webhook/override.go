@@ -125,16 +125,11 @@ type overrideCheck struct {
 	// asked is set if the object has the annotation, where that may count; override is what it says.
 	asked    bool
 	override overrideAttempt
-	// permission is what the Authorizer said, which is asked once; nil if it was not asked.
-	permission *permission
+	// permission is what the Authorizer said, which is asked once, and objection why it was not more; "" if it was not asked.
+	permission overrideResult
+	objection  string
 	// sum is the part that both codes share, once it has been computed.
 	sum []byte
-}
-
-// A permission is the Authorizer's answer: whether a user may override, and if not, why not.
-type permission struct {
-	result    overrideResult
-	objection string
 }
 
 // newOverride returns the check of r, which changes the object called name.
@@ -183,11 +178,10 @@ func (o *overrideCheck) permits(ctx context.Context, rejected bool) (overrideRes
 	case !o.override.hasReason():
 		return overrideNoReason, "it gives no reason"
 	}
-	if o.permission == nil {
-		result, objection := o.authorize(ctx)
-		o.permission = &permission{result, objection}
+	if o.permission == "" {
+		o.permission, o.objection = o.authorize(ctx)
 	}
-	return o.permission.result, o.permission.objection
+	return o.permission, o.objection
 }
 
 // explainCode says why the code does not count.

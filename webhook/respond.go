@@ -56,8 +56,16 @@ func (a answer) auditAnnotations() map[string]string {
 	if a.verdict == skipped {
 		return nil
 	}
-	annotations := map[string]string{"verdict": string(a.verdict)}
-	a.annotate(annotations)
+	// The API server's log has its verb instead of the operation, and not the dry run of a deletion.
+	annotations := map[string]string{"verdict": string(a.verdict), "uid": name(string(a.request.UID)), "operation": name(string(a.request.Operation))}
+	if a.request.isDryRun() {
+		annotations["dryRun"] = "true"
+	}
+	for key, hash := range map[string]string{"oldSpecHash": a.hashes.before, "newSpecHash": a.hashes.after} {
+		if hash != "" {
+			annotations[key] = hash
+		}
+	}
 	if a.mode != policy.ModeEnforce {
 		annotations["mode"] = a.mode.String()
 	}
@@ -127,28 +135,25 @@ func logAnswer(log logr.Logger, a answer, took time.Duration) {
 	if a.override != nil {
 		log = log.WithValues("override", a.override.String())
 	}
-	counts := a.record.Verdict.Counts
+	message, reason := "Reviewed mirror change", text.Cut(text.Line(a.message), maxReasonRunes)
 	switch {
 	case a.verdict == skipped:
 		log.V(1).Info("Admitted without review", "took", took)
+		return
 	case a.stack != "":
 		log.Error(errors.New(brief(a.err)), a.withoutVerdict(), "took", took, "stack", a.stack)
+		return
 	case a.verdict == overridden:
-		log.Info("Admitted refused mirror change by override", "refusal", string(a.override.refusal), "reason", text.Cut(text.Line(a.message), maxReasonRunes),
-			"findings", len(a.record.Verdict.Findings), "rules", a.rules(), "took", took)
+		message, log = "Admitted refused mirror change by override", log.WithValues("refusal", string(a.override.refusal), "reason", reason)
 	case a.err != nil:
 		log.Error(errors.New(brief(a.err)), a.withoutVerdict(), "took", took)
+		return
 	case a.verdict == waived:
-		log.Info("Admitted mirror change that mode enforce would refuse", "reason", text.Cut(text.Line(a.message), maxReasonRunes),
-			"findings", len(a.record.Verdict.Findings), "rules", a.rules(),
-			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
-			"took", took)
-	default:
-		log.Info("Reviewed mirror change",
-			"findings", len(a.record.Verdict.Findings), "rules", a.rules(),
-			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
-			"took", took)
+		message, log = "Admitted mirror change that mode enforce would refuse", log.WithValues("reason", reason)
 	}
+	counts := a.record.Verdict.Counts
+	log.Info(message, "findings", len(a.record.Verdict.Findings), "rules", a.rules(),
+		"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified, "took", took)
 }
 
 // withoutVerdict is the message of the log line about a if it has no verdict.
@@ -157,4 +162,30 @@ func (a answer) withoutVerdict() string {
 		return "Admitted mirror change without verdict"
 	}
 	return "Refused mirror change without verdict"
+}
+
+// The API server's limits for warnings (k8s.io/apiserver,
+// pkg/endpoints/filters/warning.go): beyond 4,096 runes in total it cuts each to 256 and drops the
+// rest. So many warnings, cut to that length, never get there.
+const (
+	maxWarningRunes = 256
+	maxWarningTotal = 4096
+	maxWarnings     = maxWarningTotal / maxWarningRunes
+)
+
+// warnings prepares lines so that the API server delivers them: each becomes one line of limited
+// length, and if there are too many, the last one counts the rest. The API server drops a
+// warning that contains a control character (NewWarningHeader in k8s.io/apimachinery,
+// pkg/util/net/http.go).
+func warnings(lines []string) []string {
+	var out []string
+	for _, line := range lines {
+		if line = text.Cut(text.Line(line), maxWarningRunes); line != "" {
+			out = append(out, line)
+		}
+	}
+	if len(out) <= maxWarnings {
+		return out
+	}
+	return text.First(out, maxWarnings-1, "warning")
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -50,10 +51,12 @@ type candidate struct {
 // that is overridden counts as an admission.
 func (h *Handler) decide(ctx context.Context, r *request, edit mirrors.Edit, o *overrideCheck) (review.Record, error) {
 	c := &candidate{Handler: h, request: r, edit: edit, override: o, reviewer: h.Reviewer}
-	if r.isDryRun() && h.DryRuns != nil {
-		c.reviewer = h.DryRuns
+	look := c.edits().View
+	if r.isDryRun() {
+		c.reviewer = cmp.Or(h.DryRuns, h.Reviewer)
+		look = c.edits().CurrentView // it adds nothing, so nothing else would find out that the view was taken too early
 	}
-	view, _ := c.firstView(ctx) // an error matters only if the change would be admitted, and the view is renewed then
+	view, _ := look(ctx) // an error matters only if the change would be admitted, and the view is renewed then
 	record, err := c.reviewAlone(ctx)
 	if err != nil {
 		return record, err
@@ -82,15 +85,6 @@ func (h *Handler) decide(ctx context.Context, r *request, edit mirrors.Edit, o *
 		}
 		view = recent.View{} // out of date
 	}
-}
-
-// firstView returns the recent edits before the change is reviewed. A dry run adds nothing, so
-// nothing else would find out that the view was taken too early.
-func (c *candidate) firstView(ctx context.Context) (recent.View, error) {
-	if c.request.isDryRun() {
-		return c.edits().CurrentView(ctx)
-	}
-	return c.edits().View(ctx)
 }
 
 // reviewAlone reviews the change in the time of ctx, less the time that is needed afterwards: registries

@@ -15,7 +15,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -53,36 +52,28 @@ type Queue struct {
 
 	mu      sync.Mutex
 	free    int64
-	lines   map[rank]*line
-	waiting int
+	waiting []*waiter // in the order in which they are granted
 }
 
-// A rank is that of the claimant and, among equals, that of the claim.
-type rank struct{ claimant, claim int }
-
-func (r rank) compare(other rank) int {
-	return cmp.Or(cmp.Compare(r.claimant, other.claimant), cmp.Compare(r.claim, other.claim))
-}
-
-// A line holds the waiting claims of one rank.
-type line struct {
-	turns   []string // the claimants in their order, each once
-	waiting map[string][]*waiter
-}
-
+// A waiter is a claim that waits. Among those of one rank, each claimant has one in each round.
 type waiter struct {
-	amount  int64
-	granted chan struct{} // closed when it is
+	by           Claimant
+	claim, round int
+	amount       int64
+	granted      chan struct{} // closed when it is
+}
+
+// compareRank compares the ranks of the claimants and, among equals, those of the claims.
+func (w *waiter) compareRank(other *waiter) int {
+	return cmp.Or(cmp.Compare(w.by.Rank, other.by.Rank), cmp.Compare(w.claim, other.claim))
 }
 
 // New returns a Queue that shares an amount.
-func New(amount int64) *Queue { return &Queue{free: amount, lines: map[rank]*line{}} }
+func New(amount int64) *Queue { return &Queue{free: amount} }
 
 // NewBounded returns a Queue for which no more than all claims wait, and no more than each of one claimant.
 func NewBounded(amount int64, each, all int) *Queue {
-	q := New(amount)
-	q.each, q.all = each, all
-	return q
+	return &Queue{free: amount, each: each, all: all}
 }
 
 // ErrCrowded is returned by Acquire at once if as many claims wait as may.
@@ -92,14 +83,12 @@ var ErrCrowded = errors.New("too many wait already")
 // returns. Among claimants of one rank, claims of a lower rank go first. More than there is in all
 // is never granted.
 func (q *Queue) Acquire(ctx context.Context, claim int, amount int64) error {
-	by := ClaimantOf(ctx)
-	of := rank{by.Rank, claim}
-	w := q.enqueue(of, by.Name, amount)
-	if w == nil {
+	w := &waiter{by: ClaimantOf(ctx), claim: claim, amount: amount, granted: make(chan struct{})}
+	if !q.enqueue(w) {
 		return ErrCrowded
 	}
 	select {
-	case <-w.granted:
+	case <-w.granted: // also to a claimant without any time left
 		return nil
 	default:
 	}
@@ -108,7 +97,7 @@ func (q *Queue) Acquire(ctx context.Context, claim int, amount int64) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if !q.leave(of, by.Name, w) {
+	if !q.leave(w) {
 		q.Release(amount) // it was granted at the same moment
 	}
 	return ctx.Err()
@@ -126,86 +115,64 @@ func (q *Queue) Release(amount int64) {
 func (q *Queue) Contended() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.lines) > 0
+	return len(q.waiting) > 0
 }
 
-// enqueue returns nil if as many wait already as may.
-func (q *Queue) enqueue(of rank, by string, amount int64) *waiter {
+// enqueue grants w, or has it wait. It reports false if as many wait already as may.
+func (q *Queue) enqueue(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := &waiter{amount, make(chan struct{})}
-	l := q.lines[of]
-	if l == nil {
-		l = &line{waiting: map[string][]*waiter{}}
-		q.lines[of] = l
-	}
-	if len(l.waiting[by]) == 0 {
-		l.turns = append(l.turns, by)
-	}
-	l.waiting[by] = append(l.waiting[by], w)
-	q.waiting++
+	own, at := q.place(w)
+	q.waiting = slices.Insert(q.waiting, at, w)
 	q.grant()
-	if n := len(l.waiting[by]); q.all > 0 && n > 0 && (n > q.each || q.waiting > q.all) {
-		q.remove(of, by, n-1)
-		return nil
-	}
-	return w
-}
-
-// leave takes w out of its line, and reports false if it was granted before.
-func (q *Queue) leave(of rank, by string, w *waiter) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	l := q.lines[of]
-	if l == nil {
+	n := own + 1
+	if q.all > 0 && slices.Contains(q.waiting, w) && (n > q.each || len(q.waiting) > q.all) {
+		q.waiting = slices.Delete(q.waiting, at, at+1) // nothing was granted
 		return false
 	}
-	i := slices.Index(l.waiting[by], w)
-	if i < 0 {
-		return false
-	}
-	q.remove(of, by, i)
-	q.grant() // it may have been in the way
 	return true
 }
 
-// remove takes the claim of a claimant with an index out of its line.
-func (q *Queue) remove(of rank, by string, i int) {
-	l := q.lines[of]
-	q.waiting--
-	if l.waiting[by] = slices.Delete(l.waiting[by], i, i+1); len(l.waiting[by]) == 0 {
-		delete(l.waiting, by)
-		l.turns = slices.DeleteFunc(l.turns, func(other string) bool { return other == by })
+// place sets the round of w: the one after the last of its claimant's, or else the one of those that are granted next.
+// It returns how many claims of the claimant wait, and the index at which w is to.
+func (q *Queue) place(w *waiter) (own, at int) {
+	isPeer := func(other *waiter) bool { return w.compareRank(other) == 0 }
+	if next := slices.IndexFunc(q.waiting, isPeer); next >= 0 {
+		w.round = q.waiting[next].round
 	}
-	q.prune(of)
+	for _, other := range q.waiting {
+		if isPeer(other) && other.by.Name == w.by.Name {
+			own, w.round = own+1, other.round+1
+		}
+	}
+	at = slices.IndexFunc(q.waiting, func(other *waiter) bool {
+		return cmp.Or(other.compareRank(w), cmp.Compare(other.round, w.round)) > 0
+	})
+	if at < 0 {
+		at = len(q.waiting)
+	}
+	return own, at
+}
+
+// leave has w wait no longer, and reports false if it was granted before.
+func (q *Queue) leave(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, w)
+	if i < 0 {
+		return false
+	}
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.grant() // it may have been in the way
+	return true
 }
 
 // grant grants the claims that it can, in turn. A claim that is next and wants more than is free waits
 // until there is enough, and so do all after it: else small claims would keep a large one out.
 func (q *Queue) grant() {
-	for len(q.lines) > 0 {
-		first := slices.MinFunc(slices.Collect(maps.Keys(q.lines)), rank.compare)
-		l := q.lines[first]
-		by := l.turns[0]
-		w := l.waiting[by][0]
-		if w.amount > q.free {
-			return
-		}
-		q.free -= w.amount
-		q.waiting--
-		close(w.granted)
-		l.turns = l.turns[1:]
-		if l.waiting[by] = l.waiting[by][1:]; len(l.waiting[by]) > 0 {
-			l.turns = append(l.turns, by)
-		} else {
-			delete(l.waiting, by)
-		}
-		q.prune(first)
-	}
-}
-
-func (q *Queue) prune(of rank) {
-	if len(q.lines[of].turns) == 0 {
-		delete(q.lines, of)
+	for len(q.waiting) > 0 && q.waiting[0].amount <= q.free {
+		q.free -= q.waiting[0].amount
+		close(q.waiting[0].granted)
+		q.waiting = slices.Delete(q.waiting, 0, 1)
 	}
 }

@@ -111,8 +111,8 @@ func TestLeave(t *testing.T) {
 			t.Error("who has gone is still in the way")
 		}
 		q.Release(1)
-		if q.free != 2 || len(q.lines) != 0 {
-			t.Errorf("%d is free, %d lines", q.free, len(q.lines))
+		if q.free != 2 || q.Contended() {
+			t.Errorf("%d is free, contended %t", q.free, q.Contended())
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
@@ -139,8 +139,8 @@ func TestBounded(t *testing.T) {
 		}
 		q.Release(1)
 		synctest.Wait()
-		if got, want := granted.String(), "greedy0, modest, greedy1"; got != want || q.waiting != 0 || len(q.lines) != 0 {
-			t.Errorf("got %s, want %s; %d wait", got, want, q.waiting)
+		if got, want := granted.String(), "greedy0, modest, greedy1"; got != want || q.Contended() {
+			t.Errorf("got %s, want %s, contended %t", got, want, q.Contended())
 		}
 		for range 9 { // who is granted does not wait
 			if err := q.Acquire(t.Context(), 0, 1); err != nil {
@@ -174,7 +174,7 @@ func TestManyAtOnce(t *testing.T) {
 	for range 200 {
 		<-done
 	}
-	if q.free != 10 || len(q.lines) != 0 {
-		t.Errorf("%d is free, %d lines", q.free, len(q.lines))
+	if q.free != 10 || q.Contended() {
+		t.Errorf("%d is free, contended %t", q.free, q.Contended())
 	}
 }

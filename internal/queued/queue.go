@@ -154,17 +154,11 @@ func (q *Queue) write(ctx, last context.Context) {
 			q.options.Tried(err)
 		}
 		if err != nil {
-			wait(last, retryAfter)
+			select {
+			case <-last.Done():
+			case <-time.After(retryAfter):
+			}
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

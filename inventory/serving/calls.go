@@ -2,6 +2,7 @@ package serving
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 	"sync"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
@@ -51,9 +53,24 @@ func (c *calls) all() []*admissionregistrationv1.ValidatingWebhookConfiguration 
 }
 
 // Put implements follow.Sink.
-func (c *calls) Put(o *follow.Object) {
+func (c *calls) Put(o *follow.Object) { c.change(func() { c.put(o) }) }
+
+// Remove implements follow.Sink.
+func (c *calls) Remove(_, name string) { c.change(func() { delete(c.held, name) }) }
+
+// Replace implements follow.Sink.
+func (c *calls) Replace(all []*follow.Object, _ error) {
+	c.change(func() {
+		c.held = nil
+		for _, o := range all {
+			c.put(o)
+		}
+	})
+}
+
+func (c *calls) change(do func()) {
 	c.mu.Lock()
-	c.put(o)
+	do()
 	c.mu.Unlock()
 	c.changed()
 }
@@ -70,21 +87,27 @@ func (c *calls) put(o *follow.Object) {
 	c.held[o.Name] = configuration
 }
 
-// Remove implements follow.Sink.
-func (c *calls) Remove(_, name string) {
-	c.mu.Lock()
-	delete(c.held, name)
-	c.mu.Unlock()
-	c.changed()
+// webhooksOf returns what the certificate is verified by, for each webhook of c.
+func webhooksOf(c *admissionregistrationv1.ValidatingWebhookConfiguration) []certs.Webhook {
+	var webhooks []certs.Webhook
+	for _, hook := range c.Webhooks {
+		w := certs.Webhook{Name: hook.Name, CABundle: hook.ClientConfig.CABundle}
+		switch service, address := hook.ClientConfig.Service, hook.ClientConfig.URL; {
+		case service != nil:
+			// k8s.io/apiserver, pkg/util/webhook, ClientManager.hookClientConfigForWebhook
+			w.Host = service.Name + "." + service.Namespace + ".svc"
+		case address != nil:
+			w.ByURL, w.Host = true, hostOf(*address)
+		}
+		webhooks = append(webhooks, w)
+	}
+	return webhooks
 }
 
-// Replace implements follow.Sink.
-func (c *calls) Replace(all []*follow.Object, _ error) {
-	c.mu.Lock()
-	c.held = nil
-	for _, o := range all {
-		c.put(o)
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "" // the API server validates it
 	}
-	c.mu.Unlock()
-	c.changed()
+	return u.Hostname()
 }

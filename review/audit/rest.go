@@ -1,6 +1,21 @@
+// Package audit makes the records of the webhook's decisions: who asked for what, how it was
+// answered, and on what grounds. Package api/audit/v1alpha1 has the schema.
+//
+//	d := auditv1alpha1.Decision{UID: uid, Verdict: "denied"} // and who, what, when
+//	audit.Rest(&d, record)                           // the findings, counts and forecast of a review
+//	line, err := d.Line()
+//
+// A record holds no secrets: credentials are left out of its fields. Every list in it is bounded, and
+// says how much was left out.
+//
+// The package is pure: package auditlog writes lines.
 package audit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,6 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -85,4 +101,43 @@ func findingOf(f policy.Finding) v1alpha1.Finding {
 
 func lines(all []string) string {
 	return strings.Join(convert.Each(text.First(all, maxLines, "line"), line), "\n")
+}
+
+// SpecHash returns the SHA-256 of the canonical spec of o: "sha256:" and 64 digits.
+func SpecHash(o mirrors.Object) (string, error) {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return "", fmt.Errorf("encoding %s: %w", mirrors.NameOf(o), err)
+	}
+	var fields struct {
+		Spec any `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return "", err
+	}
+	canonical, err := json.Marshal(withoutNothing(fields.Spec))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(canonical)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// withoutNothing returns a copy of decoded JSON without fields that are null or an empty list, which
+// means for an API server that they are not set (equality.Semantic of k8s.io/apimachinery).
+func withoutNothing(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		kept := make(map[string]any, len(v))
+		for name, field := range v {
+			if list, ok := field.([]any); field != nil && (!ok || len(list) > 0) {
+				kept[name] = withoutNothing(field)
+			}
+		}
+		return kept
+	case []any:
+		return convert.Each(v, withoutNothing)
+	default:
+		return value
+	}
 }

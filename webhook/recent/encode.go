@@ -188,13 +188,13 @@ func decodeEntry(raw []byte, seals *Seals) entry {
 		en.claim, en.stranger = head.Claim, head.Stranger
 		err = en.decodeEdit()
 		// A later version may know more fields of an object, or of an entry.
-		en.newer = errors.Is(err, strictjson.ErrUnknownField)
+		en.newer, en.tooLarge = errors.Is(err, strictjson.ErrUnknownField), errors.Is(err, errTooLarge)
 		if err != nil {
 			en.unreadable = err.Error()
 		}
 	}
 	if !en.newer && !seals.isSealed(raw) {
-		en.unreadable = "no replica of the guard has written it"
+		en.unreadable, en.tooLarge = "no replica of the guard has written it", false
 	}
 	if en.id, en.by = head.ID, head.By; en.id == "" || len(en.id) > maxID || len(en.by) > maxID {
 		en.id, en.by = idOf(raw), ""

@@ -85,10 +85,10 @@ type entry struct {
 	claim int
 	// stranger is set if the sender was not known.
 	stranger bool
-	// unreadable is why it is not understood; newer is set if a later version of the guard wrote it.
-	// wholeList is set if it stands for a list that is not understood, and so cannot be written back.
-	unreadable       string
-	newer, wholeList bool
+	// unreadable is why it is not understood; newer is set if a later version of the guard wrote it, tooLarge if the list
+	// had no room for its edit. WholeList is set if it stands for a list that is not understood, and so cannot be written back.
+	unreadable                 string
+	newer, tooLarge, wholeList bool
 }
 
 // A content is the content of a store: entries, and the object and the version of it that an update

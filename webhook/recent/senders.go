@@ -233,47 +233,38 @@ func (s *senders) reserve(ctx context.Context, name string, claim int) (room boo
 		return false, nil
 	}
 	for {
-		wait, news := s.tryReserve(name)
-		switch {
-		case news == nil && wait == 0:
-			return false, nil
-		case news == nil:
-			if err := s.room.Acquire(ctx, claim, 1); err != nil {
+		room, wait, news := s.tryReserve(name)
+		if wait == 0 {
+			if room && s.room.Acquire(ctx, claim, 1) != nil {
 				s.leave(name, false)
-				return false, fmt.Errorf("too many changes are admitted that have not been stored: %w", err)
+				return false, fmt.Errorf("too many changes are admitted that have not been stored: %w", ctx.Err())
 			}
-			return true, nil
+			return room, nil
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-news:
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return false, fmt.Errorf("changes from %s were admitted and never stored: %w", name, ctx.Err())
+		if err := waitFor(ctx, news, wait); err != nil {
+			return false, fmt.Errorf("changes from %s were admitted and never stored: %w", name, err)
 		}
-		timer.Stop()
 	}
 }
 
-// tryReserve counts one more edit of a sender if that is possible now; news is nil then, and wait is
-// not 0 if the edit needs room. Otherwise it returns what to wait for.
-func (s *senders) tryReserve(name string) (wait time.Duration, news <-chan struct{}) {
+// tryReserve counts one more edit of a sender if that is possible now, and reports whether it needs room. Otherwise it
+// returns what to wait for: some time, or news.
+func (s *senders) tryReserve(name string) (room bool, wait time.Duration, news <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sender, now := s.get(name), time.Now()
 	if sender.rank(now) == RankKnown {
 		sender.pending++
-		return 0, nil
+		return false, 0, nil
 	}
 	if pause := sender.pause(now); pause > 0 {
-		return pause, s.news
+		return false, pause, s.news
 	}
 	if sender.pending >= sender.most(now) {
-		return longestPause, s.news
+		return false, longestPause, s.news
 	}
 	sender.pending++
-	return 1, nil
+	return true, 0, nil
 }
 
 // leave takes note that an edit of a sender is not pending any more.

@@ -290,14 +290,14 @@ func TestConfirms(t *testing.T) {
 		var c cluster
 		e := c.edits(t)
 		ctx := from(t, "stranger", time.Second)
-		stored := true
-		change := Change{Edit: put("one"), Confirms: func(mirrors.Set) bool { return false }, Done: func(s bool) { stored = s }}
+		told := make(chan bool, 1)
+		change := Change{Edit: put("one"), Confirms: func(mirrors.Set) bool { return false }, Done: func(stored bool) { told <- stored }}
 		if err := e.Add(ctx, view(t, e), change); err != nil {
 			t.Fatal(err)
 		}
 		c.store(set("one", "one.example.com"))
 		time.Sleep(sweepEvery)
-		if e.Rank("stranger") != rankFresh || stored {
+		if stored := <-told; e.Rank("stranger") != rankFresh || stored {
 			t.Errorf("rank %d, stored %t", e.Rank("stranger"), stored)
 		}
 	})

@@ -8,6 +8,10 @@ import (
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientadmissionregistrationv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -173,7 +177,7 @@ func (e *Edits) take(c, before content, now time.Time) {
 		if _, over := e.over[en.id]; over {
 			continue
 		}
-		waits := en.unreadable == "" || e.trouble.waits(whyOf(en), now)
+		waits := en.unreadable == "" || e.trouble.waits(isStrange(en), now)
 		if isStrange(en) && (!waits || e.delayedBy(now)) { // any user with the right to may write more of it all the time
 			continue
 		}
@@ -211,7 +215,7 @@ func (e *Edits) noteDelisted(listed []*pending, c content, now time.Time) {
 }
 
 // isStrange reports whether en is garbage: no guard, or no replica, has written it.
-func isStrange(en entry) bool { return en.unreadable != "" && whyOf(en) == strange }
+func isStrange(en entry) bool { return en.unreadable != "" && !en.newer && !en.tooLarge }
 
 // isPassedOver reports whether en is garbage that nothing waits for. It is called with the lock held.
 func (e *Edits) isPassedOver(en entry) bool {
@@ -232,18 +236,6 @@ func (e *Edits) delayedBy(now time.Time) bool {
 // lock held.
 func (e *Edits) dropClaims() {
 	e.pending = slices.DeleteFunc(e.pending, func(p *pending) bool { return p.claim != 0 && p.own == nil && !p.listed })
-}
-
-// whyOf returns why en cannot be read.
-func whyOf(en entry) int {
-	switch {
-	case en.newer:
-		return later
-	case en.unreadable == errTooLarge.Error():
-		return oversized
-	default:
-		return strange
-	}
 }
 
 // disturbed takes note of trouble with the list. It is called with the lock held.
@@ -336,14 +328,10 @@ func (e *Edits) tidy(ctx context.Context) error {
 	now := e.latest
 	entries := e.list(now, nil)
 	e.mu.Unlock()
-	if sameEntries(entries, now.entries) {
+	if slices.EqualFunc(entries, now.entries, func(a, b entry) bool { return a.id == b.id }) {
 		return nil
 	}
 	return e.put(ctx, now, entries)
-}
-
-func sameEntries(a, b []entry) bool {
-	return slices.EqualFunc(a, b, func(a, b entry) bool { return a.id == b.id })
 }
 
 // readStored returns the objects in force of the pending edits, and when they were read; the zero time
@@ -403,11 +391,62 @@ func (e *Edits) isLost(p *pending, read time.Time, limit time.Duration) bool {
 			limit = min(limit, suspectTime)
 		}
 		return p.own.admitted && age >= limit
-	case p.unreadable != "" && whyOf(p.entry) != oversized: // if a guard wrote it, that one remembers it
+	case p.unreadable != "" && !p.tooLarge: // if a guard wrote it, that one remembers it
 		return age >= limit
 	default:
 		// Other replicas take care of their own edits, as they know when these were admitted. An
 		// edit that disappeared from the list counts as over only once it should be stored.
 		return !p.listed && age >= limit
 	}
+}
+
+// defaultWebhookTimeout is how long the API server waits for a webhook without timeoutSeconds.
+const defaultWebhookTimeout = 10 * time.Second
+
+// OtherWebhooks returns a function that reads how long validating webhooks other than own, by name, may
+// take over a change of one of the resources, by API group ("config.openshift.io").
+func OtherWebhooks(client clientadmissionregistrationv1.ValidatingWebhookConfigurationsGetter, own []string, resources map[string][]string) func(context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		list, err := client.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("listing validating webhooks: %w", err)
+		}
+		return longestTimeout(list.Items, own, resources), nil
+	}
+}
+
+// longestTimeout returns the longest timeout of the webhooks that may be asked about a change,
+// own excepted. Selectors by labels or namespaces, and match conditions, are ignored: the webhook
+// counts as if it were asked.
+func longestTimeout(configurations []admissionregistrationv1.ValidatingWebhookConfiguration, own []string, resources map[string][]string) time.Duration {
+	var longest time.Duration
+	for _, c := range configurations {
+		for _, w := range c.Webhooks {
+			if slices.Contains(own, w.Name) || !slices.ContainsFunc(w.Rules, func(r admissionregistrationv1.RuleWithOperations) bool { return mayMatch(r, resources) }) {
+				continue
+			}
+			timeout := defaultWebhookTimeout
+			if w.TimeoutSeconds != nil {
+				timeout = time.Duration(*w.TimeoutSeconds) * time.Second
+			}
+			longest = max(longest, timeout)
+		}
+	}
+	return longest
+}
+
+// mayMatch reports whether r covers one of the resources, in any version: a change in one
+// version is sent to a webhook for another (matchPolicy Equivalent).
+func mayMatch(r admissionregistrationv1.RuleWithOperations, resources map[string][]string) bool {
+	for group, names := range resources {
+		if !slices.Contains(r.APIGroups, "*") && !slices.Contains(r.APIGroups, group) {
+			continue
+		}
+		for _, pattern := range r.Resources {
+			if pattern == "*" || pattern == "*/*" || slices.Contains(names, pattern) {
+				return true
+			}
+		}
+	}
+	return false
 }

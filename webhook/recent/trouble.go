@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -15,8 +16,8 @@ type trouble struct {
 	times  []time.Time
 	last   string
 	logged time.Time
-	// waited are the times when waits began for entries that cannot be read, by the reason why they cannot.
-	waited [whys][]time.Time
+	// waited are the times when waits began for entries that cannot be read, of guards and of others.
+	waited, waitedForGarbage []time.Time
 }
 
 type kindOfTrouble int
@@ -40,18 +41,14 @@ const (
 	logTrouble = time.Minute
 )
 
-// The reasons why an entry cannot be read, and how many such entries are waited for in an hour. A user
-// with the right to write the list could add them for ever. There may be several that a guard marked
-// as too large to be shared, and several changes during an update to a version that writes another
+// mostWaits is how many entries that cannot be read are waited for in an hour, mostGarbage how many of those that no
+// guard has written: a user with the right to write the list could add them for ever. There may be several that a
+// guard marked as too large to be shared, and several changes during an update to a version that writes another
 // format. Releases are made so that this does not happen (docs/upgrade.md).
 const (
-	strange = iota
-	oversized
-	later
-	whys
+	mostWaits   = 8
+	mostGarbage = 1
 )
-
-var mostWaits = [whys]int{strange: 1, oversized: 8, later: 8}
 
 // oneWait is the time after the beginning of a wait in which further entries belong to it.
 const oneWait = time.Second
@@ -83,18 +80,21 @@ func (t *trouble) mayLog(now time.Time) bool {
 	return true
 }
 
-// waits reports whether an entry that cannot be read is waited for.
-func (t *trouble) waits(why int, now time.Time) bool {
-	begun := prune(t.waited[why], now.Add(-rememberTrouble))
-	if n := len(begun); n > 0 && now.Sub(begun[n-1]) < oneWait {
-		t.waited[why] = begun
+// waits reports whether an entry that cannot be read is waited for, which may be garbage.
+func (t *trouble) waits(isGarbage bool, now time.Time) bool {
+	begun, most := &t.waited, mostWaits
+	if isGarbage {
+		begun, most = &t.waitedForGarbage, mostGarbage
+	}
+	*begun = prune(*begun, now.Add(-rememberTrouble))
+	n := len(*begun)
+	if n > 0 && now.Sub((*begun)[n-1]) < oneWait {
 		return true
 	}
-	if len(begun) >= mostWaits[why] {
-		t.waited[why] = begun
+	if n >= most {
 		return false
 	}
-	t.waited[why] = append(begun, now)
+	*begun = append(*begun, now)
 	return true
 }
 
@@ -118,4 +118,42 @@ func (t *trouble) text(now time.Time) string {
 	}
 	return fmt.Sprintf("Lease %s, in which replicas share the changes that they admit, was disturbed %s in the last hour; at %s %s",
 		LeaseName, times, t.times[len(t.times)-1].UTC().Format(time.RFC3339), t.last)
+}
+
+// Metrics returns whether replicas share their recent edits, and how often the list was disturbed.
+func (e *Edits) Metrics() prom.Sources {
+	return prom.Sources{
+		prom.Gauge("mirrorset_guard_recent_edits_shared",
+			"1 if replicas share the changes that they admit, and so judge changes made at the same moment together; 0 if the Lease for it cannot be used. Missing if that is not known yet, or this process is the only one.",
+			func(give prom.Give) {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				if e.link.tried {
+					give(prom.Bool(e.link.broken() == nil))
+				}
+			}),
+		prom.Counter("mirrorset_guard_recent_edits_disturbed_total",
+			"How often a program other than the guard wrote the Lease in which replicas share the changes that they admit, by what was done (deleted, emptied, garbage).",
+			func(give prom.Give) {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				for kind := range kindsOfTrouble {
+					give(float64(e.trouble.counts[kind]), kind.String())
+				}
+			}, "what"),
+	}
+}
+
+// Notes say what keeps replicas from sharing their recent edits, and what disturbs it.
+func (e *Edits) Notes() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var notes []string
+	if err := e.link.broken(); err != nil {
+		notes = append(notes, fmt.Sprintf("changes made at the same moment through different replicas are not judged together (%v): apply the guard's manifests again", err))
+	}
+	if what := e.trouble.text(time.Now()); what != "" {
+		notes = append(notes, what)
+	}
+	return notes
 }

@@ -119,10 +119,8 @@ func (c *claim) await(ctx context.Context, view View) error {
 		if over {
 			return nil
 		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for changes that were admitted a moment ago: %w", ctx.Err())
+		if err := waitFor(ctx, news, MaxStoringTime); err != nil {
+			return fmt.Errorf("waiting for changes that were admitted a moment ago: %w", err)
 		}
 	}
 }

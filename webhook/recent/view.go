@@ -74,15 +74,9 @@ func (e *Edits) reach(ctx context.Context, c content, isReached func(content) er
 		if err == nil || errors.Is(err, errUnusable) {
 			return err
 		}
-		timer := time.NewTimer(pollInterval)
-		select {
-		case <-news:
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w: %w", err, ctx.Err())
+		if ended := waitFor(ctx, news, pollInterval); ended != nil {
+			return fmt.Errorf("%w: %w", err, ended)
 		}
-		timer.Stop()
 	}
 }
 
@@ -133,10 +127,15 @@ func (e *Edits) AwaitView(ctx context.Context) (View, error) {
 }
 
 // wait waits a moment, or until ctx ends, whose error it returns.
-func wait(ctx context.Context) error {
-	timer := time.NewTimer(pollInterval)
+func wait(ctx context.Context) error { return waitFor(ctx, nil, pollInterval) }
+
+// waitFor waits for news, no longer than limit, or until ctx ends, whose error it returns.
+func waitFor(ctx context.Context, news <-chan struct{}, limit time.Duration) error {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
+	case <-news:
+		return nil
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():

@@ -5,16 +5,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/port"
-	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -42,48 +38,41 @@ func (f *observeFlags) validate() error {
 // reports is what the manifests let those get who may see the page in a browser.
 var reports = access.Resource{Namespace: webhook.Namespace, Group: "mirrorset-guard.io", Resource: "reports"}
 
-// An observer serves metrics, the inventory and the report.
-type observer struct {
-	metrics   prometheus.Gatherer
-	inventory *live.Inventory
-	report    http.Handler
-	release   func() *v1alpha1.NextRelease
-	log       logr.Logger
-}
-
-// port returns the port for f, without its TLS configuration; nil for nowhere.
-func (f *observeFlags) port(config *rest.Config, o observer) (*port.Port, error) {
+// prepareObserved makes the port for metrics, the inventory and the report, without its TLS configuration, if there is
+// an address for it.
+func (g *guard) prepareObserved(cluster *rest.Config) error {
+	f := g.options.observe
 	if f.address == "" {
-		return nil, nil
+		return nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}))
+	var handler http.Handler = mux
+	if !f.plain {
+		mux.HandleFunc("GET /inventory", g.listInventory)
+		mux.Handle("GET /report", g.newReporter(cluster.Host))
+		var err error
+		if handler, err = access.New(cluster, mux, map[string]access.Resource{"/report": reports}, g.log); err != nil {
+			return fmt.Errorf("--metrics-bind-address: %w", err)
+		}
+	}
 	// Pages take as long as that to be made (reportTime), lists of 100,000 images to be written.
-	limits := port.Limits{Header: 8 << 10, Connections: 128, PerAddress: 64, Answer: reportTime + 5*time.Second}
-	if f.plain {
-		return port.New(f.address, mux, nil, limits, o.log), nil
-	}
-	mux.HandleFunc("GET /inventory", o.list)
-	mux.Handle("GET /report", o.report)
-	handler, err := access.New(config, mux, map[string]access.Resource{"/report": reports}, o.log)
-	if err != nil {
-		return nil, fmt.Errorf("--metrics-bind-address: %w", err)
-	}
-	return port.New(f.address, handler, nil, limits, o.log), nil
+	g.observed = port.New(f.address, handler, nil, port.Limits{Header: 8 << 10, Connections: 128, PerAddress: 64, Answer: reportTime + 5*time.Second}, g.log)
+	return nil
 }
 
-// list answers with the list of the command inventory, as JSON.
-func (o observer) list(w http.ResponseWriter, r *http.Request) {
+// listInventory answers with the list of the command inventory, as JSON.
+func (g *guard) listInventory(w http.ResponseWriter, r *http.Request) {
 	selected, err := review.SelectionFrom(r.URL.Query())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	images, err := o.inventory.Images(r.Context())
+	images, err := g.cluster.Images(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = review.StreamInventory(w, o.release(), selected.Of(images.ByReference())) // the client may have gone
+	_ = review.StreamInventory(w, g.nextRelease(), selected.Of(images.ByReference())) // the client may have gone
 }

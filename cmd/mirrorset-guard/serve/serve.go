@@ -185,7 +185,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.registry.MustRegister(g.cluster.Metrics())
-	if g.observed, err = o.observe.port(cluster, observer{g.registry, g.cluster, g.newReporter(cluster.Host), g.nextRelease, log}); err != nil {
+	if err := g.prepareObserved(cluster); err != nil {
 		return nil, err
 	}
 	if err := g.prepareServing(cluster); err != nil {

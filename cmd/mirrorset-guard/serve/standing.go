@@ -37,7 +37,7 @@ func (s *standingFlags) validate() error {
 }
 
 // prepareStanding makes what verifies the configuration in force, as reviewer reviews
-// changes of it.
+// changes of it, and what follows rollouts.
 func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) error {
 	log, budget := g.log.WithName("standing"), watchloop.NewBudget()
 	var err error
@@ -50,9 +50,14 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 		Log:      log,
 		Metrics:  g.registry,
 	})
-	if err == nil {
-		err = g.prepareFollowing(budget)
+	if err != nil {
+		return err
 	}
+	log = g.log.WithName("rollouts")
+	g.follower, err = rollouts.NewFollower(rollouts.Options{
+		Source: g.cluster, Differs: g.unreviewed.SuspectTarget, Log: log, Metrics: g.registry,
+		Outlet: watchloop.Outlet{Reporter: watchloop.Events(g.kube.EventsV1(), rollouts.Author(g.replica), nil), Budget: budget, Log: log},
+	})
 	if err == nil && g.options.standing.elect {
 		g.election, err = election.New(config, webhook.Namespace, g.replica, g.log.WithName("election"))
 	}
@@ -75,16 +80,6 @@ func (g *guard) verify(ctx context.Context) {
 		return
 	}
 	loops.Go(func() { g.lead(ctx) })
-}
-
-// prepareFollowing makes what follows rollouts.
-func (g *guard) prepareFollowing(budget *watchloop.Budget) (err error) {
-	log := g.log.WithName("rollouts")
-	g.follower, err = rollouts.NewFollower(rollouts.Options{
-		Source: g.cluster, Differs: g.unreviewed.SuspectTarget, Log: log, Metrics: g.registry,
-		Outlet: watchloop.Outlet{Reporter: watchloop.Events(g.kube.EventsV1(), rollouts.Author(g.replica), nil), Budget: budget, Log: log},
-	})
-	return err
 }
 
 // lead does what only one process should, until ctx ends.

@@ -132,7 +132,7 @@ func TestUpdates(t *testing.T) {
 			return e.Regarding.Kind == "ClusterVersion" && e.Regarding.UID != "" && e.Reason == nextrelease.UpdateNotReady && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, " component-004 ")
 		})
 	})
-	w := get(http.HandlerFunc(observer{inventory: g.cluster, release: g.nextRelease}.list), "/inventory")
+	w := get(http.HandlerFunc(g.listInventory), "/inventory")
 	var inventory v1alpha1.Inventory
 	if err := json.Unmarshal(w.Body.Bytes(), &inventory); err != nil || inventory.Release == nil || len(inventory.Release.Review.Images) != 9 || len(inventory.Images) == 0 {
 		t.Errorf("/inventory: %v\n%s", err, w.Body)

@@ -1,3 +1,16 @@
+// Package auditlog writes the records of decisions, to standard output or to a file that is
+// rotated.
+//
+//	log, err := auditlog.New(auditlog.Options{Stdout: os.Stdout, Guard: guard})
+//	err = log.Configure("/var/log/mirrorset-guard/audit.log")
+//	go log.Run(ctx) // writes until ctx ends, and then the rest
+//	log.Record(decision)
+//
+// Recording never waits. A full disk, or a pipe without a reader, does not delay an
+// admission: records wait in a bounded queue. Those that find no room are lost, and reported in
+// a metric, in the log, and as a Loss in the records themselves as soon as they can be
+// written again. Refusing changes instead would make a full disk an outage of the API, and
+// the API server's own audit log has the annotations anyway.
 package auditlog
 
 import (
@@ -12,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/queued"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
@@ -69,7 +83,9 @@ func (l *Log) Configure(name string) error {
 	if err != nil {
 		return err
 	}
-	l.use(name, to)
+	l.mu.Lock()
+	l.name, l.to = name, to
+	l.mu.Unlock()
 	if old != nil {
 		go old.Close() // each line was written by a call of its own, which said whether it failed
 	}
@@ -121,12 +137,6 @@ func (l *Log) current() (string, io.WriteCloser) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.name, l.to
-}
-
-func (l *Log) use(name string, to io.WriteCloser) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.name, l.to = name, to
 }
 
 // Record queues d to be written. It does not wait; d is lost if the queue is full.
@@ -228,4 +238,24 @@ func (l *Log) writeLine(line []byte) error {
 	}
 	_, err := to.Write(line)
 	return err
+}
+
+type metrics struct {
+	lines *prometheus.CounterVec
+	age   prometheus.GaugeFunc
+}
+
+func newMetrics(q *queued.Queue, r prometheus.Registerer) (*metrics, error) {
+	var t prom.Table
+	m := &metrics{
+		lines: t.Counter("mirrorset_guard_audit_records_total",
+			"Audit records by result (written, lost). Lost ones found no room in the queue, as records could not be written.", "result"),
+		age: t.Func("mirrorset_guard_audit_oldest_queued_seconds",
+			"How long the oldest audit record has been waiting to be written; 0 if none is. It grows where writing fails or is blocked.",
+			func() float64 { return q.Age().Seconds() }),
+	}
+	for _, result := range []string{"written", "lost"} {
+		m.lines.WithLabelValues(result) // so that an increase from nothing is an increase
+	}
+	return m, t.Register(r, "auditlog")
 }
