@@ -15,7 +15,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -107,7 +106,7 @@ func lines(all []string) string {
 func SpecHash(o mirrors.Object) (string, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
-		return "", fmt.Errorf("encoding %s: %w", mirrors.NameOf(o), err)
+		return "", err
 	}
 	var fields struct {
 		Spec any `json:"spec"`

@@ -46,7 +46,7 @@ func (e *Edits) Add(ctx context.Context, view View, c Change) error {
 		c.Turn = &Turn{seat: taken}
 	}
 	p := &pending{
-		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit, stranger: e.Rank(c.Turn.seat.sender) != RankKnown}, at: time.Now(),
+		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit, stranger: c.Turn.seat.room}, at: time.Now(),
 		own: &own{seat: c.Turn.seat, confirms: c.Confirms, done: c.Done},
 	}
 	var err error

@@ -191,7 +191,7 @@ func (e *Edits) Vouch(sender string) { e.senders.vouch(sender) }
 type seat struct {
 	edits  *Edits
 	sender string
-	room   bool // whether it takes a part of the room that unknown senders share
+	room   bool // whether it takes a part of the room that senders share which are not known
 	taken  bool // by an edit, or given back
 }
 
