@@ -116,15 +116,6 @@ func (s *Settings) detail(findings []Finding, images iter.Seq[[]Reroute], facts 
 	}
 }
 
-// doubled returns s with room for n more, at least twice as much as before if there was none: append
-// adds a quarter, and so allocates several times the final size in all.
-func doubled[T any](s []T, n int) []T {
-	if len(s)+n <= cap(s) {
-		return s
-	}
-	return slices.Grow(s, max(n, len(s)))
-}
-
 // WithForecast returns v with what the forecast's rules find.
 func (p ChangePlan) WithForecast(v Verdict, f *Forecast) Verdict {
 	if f == nil {

@@ -6,22 +6,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A BlobScope selects the images whose config and layers are looked up, in addition to
-// the manifest. Registries do not accept a manifest whose blobs they lack, so only a copy
-// that was damaged or pruned lacks some; and asking costs one more request for each layer
-// that images do not share.
-type BlobScope int
-
-const (
-	// BlobsOfProtected looks them up for images that protected namespaces use. It is the
-	// default: such images are few, and have most layers in common.
-	BlobsOfProtected BlobScope = iota
-	// BlobsOfAll looks them up for all images.
-	BlobsOfAll
-	// BlobsOfNone looks them up for no image.
-	BlobsOfNone
-)
-
 // setDepths sets the depth at which each place of p is looked up.
 //
 // For most images it is enough that a registry serves the manifest. Where more depends on it,

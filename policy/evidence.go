@@ -317,3 +317,19 @@ func (a *assessment) lacksTheSame(lost []string) proof {
 		return served && len(lost) > 0 && containsAll(slices.Concat(before.Missing, before.Lacks), lost)
 	})
 }
+
+// servedOn returns what nodes get on today, a route of today, and whether that is known. It is not
+// where a place in front could not be asked, unless nodes will also ask that one first on the
+// new route.
+func (a *assessment) servedOn(today *weighedRoute) (*Fact, bool) {
+	before, ok := today.served()
+	now, _ := a.newRoute.served()
+	open := a.After.Open()
+	kept := open[:max(0, slices.Index(open, now.Location))]
+	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
+	return before.fact, ok && !slices.ContainsFunc(today.unverifiedFront(), moved)
+}
+
+func containsAll(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}

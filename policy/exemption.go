@@ -154,27 +154,6 @@ func (e Exemption) holdsForObject(o mirrors.Object) bool {
 	return matchesAny(e.MirrorSets, o.GetName())
 }
 
-// changedMirrorSets returns the mirror sets that c changes, as they are before it and as they
-// are after it, and whether it changes something else too.
-func (c Change) changedMirrorSets() (changed []mirrors.Object, others bool) {
-	changed = append(differing(c.Before.Objects, c.After.Objects), differing(c.After.Objects, c.Before.Objects)...)
-	others = !c.keepsLists() || !c.keepsFiles() || c.Before.TrustedCA != c.After.TrustedCA || !slices.Equal(c.Before.ImportFrom, c.After.ImportFrom) || c.changesPins() ||
-		len(differing(c.Before.Policies, c.After.Policies))+len(differing(c.After.Policies, c.Before.Policies)) > 0
-	return changed, others
-}
-
-// differing returns the objects that others lacks or has with other contents.
-func differing(objects, others []mirrors.Object) []mirrors.Object {
-	byName := make(map[string]mirrors.Object, len(others))
-	for _, o := range others {
-		byName[mirrors.NameOf(o)] = o
-	}
-	return slices.DeleteFunc(slices.Clone(objects), func(o mirrors.Object) bool {
-		other, ok := byName[mirrors.NameOf(o)]
-		return ok && mirrors.SameSpec(o, other)
-	})
-}
-
 // settle returns f with the severity that the settings give it. Unseen is set for a finding
 // that stands for unknown images, which may be protected.
 func (s Settings) settle(f Finding, unseen bool) Finding {

@@ -223,3 +223,7 @@ func (c Change) scopes(before, after *mirrors.Table) map[string]bool {
 	maps.DeleteFunc(scopes, func(scope string, _ bool) bool { return scope == "" })
 	return scopes
 }
+
+// maxGaps is how many gaps are named: mostly the API server is down, and all have the same
+// reason.
+const maxGaps = 3

@@ -215,3 +215,20 @@ func (x *ImageIndex) Images() Images {
 	}
 	return Images{x.ordered.Copy(), x.others}
 }
+
+// find returns the image with a reference; one without consumers if there is none.
+func (x Images) find(ref string) Image {
+	if x.ordered != nil {
+		if found, ok := x.ordered.Get(withKey(Image{Ref: ref})); ok {
+			return found.image
+		}
+	}
+	return Image{Ref: ref}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -201,10 +201,3 @@ func (p Plan) Locations() []mirrors.Location {
 	})
 	return slices.Compact(locs)
 }
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -100,11 +100,6 @@ func unparsed(n int) string {
 	return text.Plural(n, "reference", "references") + " could not be parsed by any node"
 }
 
-// withSeverity returns the findings of one severity, in order. They must not be changed.
-func (j Judgement) withSeverity(s Severity) []Finding {
-	return only(j.Findings, func(f *Finding) bool { return f.Severity == s })
-}
-
 func ofConfiguration(findings []Finding) []Finding {
 	return only(findings, func(f *Finding) bool { return f.Image.Ref == "" })
 }

@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // NearMisses look for the meaning of names that nothing uses: used names with the same last part elsewhere. Tenants
@@ -81,4 +84,22 @@ func (m *nearMiss) isNear(used string) bool {
 	}
 	x, y := strings.Split(m.name, "/"), strings.Split(used, "/")
 	return !m.strict || x[0] == y[0] || len(x) > 2 && len(y) > 2 && x[len(x)-2] == y[len(y)-2]
+}
+
+// scopesOver returns the host, the namespaces and the repository of an image, the widest first; nothing for a
+// short name.
+func scopesOver(ref string) iter.Seq[string] {
+	repository, _ := mirrors.Repository(ref)
+	return func(yield func(string) bool) {
+		for end := 0; end < len(repository); {
+			next := strings.IndexByte(repository[end+1:], '/')
+			if next < 0 {
+				yield(repository)
+				return
+			}
+			if end += 1 + next; !yield(repository[:end]) {
+				return
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
 // An Outcome is the result of a pull, by the known facts. The zero value is Unsure.
@@ -191,4 +192,21 @@ func (r weighedRoute) unverifiedFront() []mirrors.Location {
 		}
 	}
 	return nil
+}
+
+// A signatureState is the state of the signatures of one instance of an image at a place.
+type signatureState struct {
+	Instance
+	// at is where they are looked up.
+	at mirrors.Location
+	// presence is Present if nodes go on, and otherwise Inconclusive, Unsigned, Missigned or
+	// SignaturesDenied.
+	presence Presence
+	// judgement is that on the signatures found, if any are required.
+	judgement signing.Judgement
+	// why says what was found, where nodes do not go on, or may not.
+	why string
+	// unreadable is set if there is something else where signatures should be, awaited if there was no
+	// time to look them up.
+	unreadable, awaited bool
 }

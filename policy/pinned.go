@@ -175,21 +175,6 @@ func nodeTerm(s *metav1.LabelSelector) corev1.NodeSelectorTerm {
 	return term
 }
 
-// onlyPins reports whether c alters PinnedImageSets and nothing else.
-func (c Change) onlyPins() bool {
-	if !c.changesPins() {
-		return false
-	}
-	before := c.Before
-	before.Pinned = c.After.Pinned
-	return before.Equal(c.After)
-}
-
-// changesPins reports whether c alters PinnedImageSets.
-func (c Change) changesPins() bool {
-	return len(differing(c.After.Pinned, c.Before.Pinned))+len(differing(c.Before.Pinned, c.After.Pinned)) > 0
-}
-
 // isPin reports whether the image is judged for PinnedImageSets: the change pins it, or nothing else needs
 // it.
 func (a *assessment) isPin() bool {

@@ -339,3 +339,12 @@ func (p ChangePlan) requiresNone() bool {
 func (p ChangePlan) addsPolicies() bool {
 	return len(differing(p.change.After.Policies, p.change.Before.Policies)) > 0
 }
+
+// doubled returns s with room for n more, at least twice as much as before if there was none: append
+// adds a quarter, and so allocates several times the final size in all.
+func doubled[T any](s []T, n int) []T {
+	if len(s)+n <= cap(s) {
+		return s
+	}
+	return slices.Grow(s, max(n, len(s)))
+}

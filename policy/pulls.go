@@ -9,14 +9,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
-// A poolRoutes holds the routes of the nodes of pools, before and after the change of a Plan.
-type poolRoutes struct {
-	pools []string
-	resolution
-	// own are the namespaces with signature policies of their own.
-	own []string
-}
-
 // pullOutcomes are the results of pulls before and after a change, of images that it reroutes and of
 // others: a drain has all of them pulled again. They are not safe for concurrent use.
 type pullOutcomes struct {
@@ -55,15 +47,6 @@ func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) rollout
 	default:
 		return pullFor(a.before)
 	}
-}
-
-// ownPolicies returns the namespaces whose pods are held to a signature policy of their own, on nodes of any pool.
-func (p *Plan) ownPolicies() []string {
-	var all []string
-	for _, r := range p.routes {
-		all = append(all, r.own...)
-	}
-	return all
 }
 
 func (a *assessment) pullAfter() rollout.Pull {
@@ -132,16 +115,6 @@ func (p *pullOutcomes) settled(key pullOf, namespace string, routes *poolRoutes)
 	a := p.plan.settings.assess(r, p.facts)
 	a.before = a.after // where the same is proved of both
 	return a
-}
-
-// routesOn returns the routes of the nodes of a pool; of nodes of no pool, those of any.
-func (p *Plan) routesOn(pool string) *poolRoutes {
-	for i := range p.routes {
-		if slices.Contains(p.routes[i].pools, pool) {
-			return &p.routes[i]
-		}
-	}
-	return &p.routes[0]
 }
 
 // lookups adds what has yet to be looked up to know whether nodes get what a is about, by its
@@ -218,14 +191,4 @@ func (a *assessment) asksWithOwnSecrets() bool {
 		}
 	}
 	return true
-}
-
-// find returns the image with a reference; one without consumers if there is none.
-func (x Images) find(ref string) Image {
-	if x.ordered != nil {
-		if found, ok := x.ordered.Get(withKey(Image{Ref: ref})); ok {
-			return found.image
-		}
-	}
-	return Image{Ref: ref}
 }

@@ -179,3 +179,30 @@ func unconfigured() *mirrors.Table {
 	table, _ := mirrors.ResolveUnchecked(mirrors.Set{}) // it always resolves
 	return table
 }
+
+// A poolRoutes holds the routes of the nodes of pools, before and after the change of a Plan.
+type poolRoutes struct {
+	pools []string
+	resolution
+	// own are the namespaces with signature policies of their own.
+	own []string
+}
+
+// ownPolicies returns the namespaces whose pods are held to a signature policy of their own, on nodes of any pool.
+func (p *Plan) ownPolicies() []string {
+	var all []string
+	for _, r := range p.routes {
+		all = append(all, r.own...)
+	}
+	return all
+}
+
+// routesOn returns the routes of the nodes of a pool; of nodes of no pool, those of any.
+func (p *Plan) routesOn(pool string) *poolRoutes {
+	for i := range p.routes {
+		if slices.Contains(p.routes[i].pools, pool) {
+			return &p.routes[i]
+		}
+	}
+	return &p.routes[0]
+}

@@ -66,10 +66,6 @@ func (p Plan) gapLines() []string {
 	return lines
 }
 
-// maxGaps is how many gaps are named: mostly the API server is down, and all have the same
-// reason.
-const maxGaps = 3
-
 func isAre(n int) string {
 	if n == 1 {
 		return "is"

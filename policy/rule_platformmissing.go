@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // PlatformMissing: the copy that nodes would get is not for all of them. Either it is an
@@ -83,18 +81,6 @@ func (a *assessment) mayLoseAny(fact *Fact) bool {
 	return a.site.isUnknown() && fact.Guessed && a.platforms && (!served || before.Serves == nil) && !a.failsToday().holds && !a.isAllThatRuns(fact)
 }
 
-// servedOn returns what nodes get on today, a route of today, and whether that is known. It is not
-// where a place in front could not be asked, unless nodes will also ask that one first on the
-// new route.
-func (a *assessment) servedOn(today *weighedRoute) (*Fact, bool) {
-	before, ok := today.served()
-	now, _ := a.newRoute.served()
-	open := a.After.Open()
-	kept := open[:max(0, slices.Index(open, now.Location))]
-	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
-	return before.fact, ok && !slices.ContainsFunc(today.unverifiedFront(), moved)
-}
-
 // isAllThatRuns reports whether fact is about the very index that runs: then the image was never for
 // platforms that it does not list. Otherwise what runs is only a sample: that nodes of one platform run
 // a single image, or a part of a smaller index, does not show that there was nothing for the others.
@@ -104,8 +90,4 @@ func (a *assessment) isAllThatRuns(fact *Fact) bool {
 		!slices.ContainsFunc(running, func(digest string) bool {
 			return digest != fact.Digest && !slices.Contains(fact.Children, digest)
 		})
-}
-
-func containsAll(all, some []string) bool {
-	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }

@@ -7,45 +7,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// The ids of the rules. Settings.Severities, messages, metrics and documents use them, so
-// they never change.
-const (
-	RewriteError        = "RewriteError"
-	NoRoute             = "NoRoute"
-	MirrorHidden        = "MirrorHidden"
-	NotFullySynced      = "NotFullySynced"
-	ContentMismatch     = "ContentMismatch"
-	SignatureMissing    = "SignatureMissing"
-	SignatureRejected   = "SignatureRejected"
-	SignatureUnreadable = "SignatureUnreadable"
-	BlobsMissing        = "BlobsMissing"
-	ImageMissing        = "ImageMissing"
-	CredentialsMissing  = "CredentialsMissing"
-	Unverified          = "Unverified"
-	UnverifiedInFront   = "UnverifiedInFront"
-	PlatformMissing     = "PlatformMissing"
-	BlockLifted         = "BlockLifted"
-	AnotherImage        = "AnotherImage"
-	TagDrift            = "TagDrift"
-	RejectedByMCO       = "RejectedByMCO"
-	InventoryStale      = "InventoryStale"
-	MalformedReference  = "MalformedReference"
-	NoEffect            = "NoEffect"
-	BroadSource         = "BroadSource"
-	MirrorInCluster     = "MirrorInCluster"
-	RolloutStalls       = "RolloutStalls"
-	DrainLosesPod       = "DrainLosesPod"
-	DrainBlocked        = "DrainBlocked"
-	RolloutBusy         = "RolloutBusy"
-	PoolPaused          = "PoolPaused"
-	PinnedImageMissing  = "PinnedImageMissing"
-	BuildFails          = "BuildFails"
-	ImportFails         = "ImportFails"
-	PullThroughFails    = "PullThroughFails"
-	FollowedAtOnce      = "FollowedAtOnce"
-	RescueMissing       = "RescueMissing"
-)
-
 // A rule objects to one reroute, or does not.
 type rule struct {
 	id    string

@@ -46,3 +46,19 @@ const OwnNamespace = "mirrorset-guard"
 // DefaultProtected are the namespaces without which a cluster does not recover: the guard's
 // own, then the ingress routers before everything else, because they block the drain.
 var DefaultProtected = []string{OwnNamespace, "openshift-ingress", "openshift-*", "kube-*"}
+
+// A BlobScope selects the images whose config and layers are looked up, in addition to
+// the manifest. Registries do not accept a manifest whose blobs they lack, so only a copy
+// that was damaged or pruned lacks some; and asking costs one more request for each layer
+// that images do not share.
+type BlobScope int
+
+const (
+	// BlobsOfProtected looks them up for images that protected namespaces use. It is the
+	// default: such images are few, and have most layers in common.
+	BlobsOfProtected BlobScope = iota
+	// BlobsOfAll looks them up for all images.
+	BlobsOfAll
+	// BlobsOfNone looks them up for no image.
+	BlobsOfNone
+)

@@ -10,23 +10,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
-// A signatureState is the state of the signatures of one instance of an image at a place.
-type signatureState struct {
-	Instance
-	// at is where they are looked up.
-	at mirrors.Location
-	// presence is Present if nodes go on, and otherwise Inconclusive, Unsigned, Missigned or
-	// SignaturesDenied.
-	presence Presence
-	// judgement is that on the signatures found, if any are required.
-	judgement signing.Judgement
-	// why says what was found, where nodes do not go on, or may not.
-	why string
-	// unreadable is set if there is something else where signatures should be, awaited if there was no
-	// time to look them up.
-	unreadable, awaited bool
-}
-
 // withSignatures returns f, which proves that the place has the image, as it counts once the
 // signatures there are considered, and the state of the signatures of each instance. A node takes the
 // first place that serves the manifest, looks for signatures there and nowhere else

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -88,24 +87,6 @@ func (p Plan) reroutes(ref string) bool {
 }
 
 func (p Plan) isInUse(img Image) bool { return !onlyHistory(img) && !p.settings.merelyGuessed(img) }
-
-// scopesOver returns the host, the namespaces and the repository of an image, the widest first; nothing for a
-// short name.
-func scopesOver(ref string) iter.Seq[string] {
-	repository, _ := mirrors.Repository(ref)
-	return func(yield func(string) bool) {
-		for end := 0; end < len(repository); {
-			next := strings.IndexByte(repository[end+1:], '/')
-			if next < 0 {
-				yield(repository)
-				return
-			}
-			if end += 1 + next; !yield(repository[:end]) {
-				return
-			}
-		}
-	}
-}
 
 // misnamed returns the scopes of images in use, without mirrors, that have the last names of sources which nothing uses: their
 // author may have meant these. Where an object covers something, as those that tools write in advance, more of a name has to be

@@ -159,3 +159,8 @@ func (c Counts) Looked() string {
 		return fmt.Sprintf("Verified: the manifests were found, and the layers of %s of them%s.", text.Number(c.Layers), signatures)
 	}
 }
+
+// withSeverity returns the findings of one severity, in order. They must not be changed.
+func (j Judgement) withSeverity(s Severity) []Finding {
+	return only(j.Findings, func(f *Finding) bool { return f.Severity == s })
+}
