@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -15,10 +16,9 @@ func (v Verdict) Message(subject string) string {
 	if v.Allowed {
 		return ""
 	}
-	var b strings.Builder
-	v.writeDenial(&b, text.Line(subject), maxDetailed)
-	b.WriteString("\nNothing was changed. For the full list: " + v.command("check"))
-	return b.String()
+	denial := v.denial(subject)
+	denial.Add(answer.Paragraphf("Nothing was changed. For the full list: %s", v.command("check")))
+	return strings.TrimSuffix(denial.String(), "\n")
 }
 
 // command returns a command of the program that is about the same change.
@@ -29,61 +29,61 @@ func (v Verdict) command(name string) string {
 	return "mirrorset-guard " + name + " -f FILE"
 }
 
-// Report gives every finding, warnings included, in the words of Message and
-// Warnings.
-func (v Verdict) Report(subject string) string {
-	var b strings.Builder
-	v.writeAnswer(&b, text.Line(subject), len(v.Findings))
-	if atOnce := v.Counts.AtOnce(); atOnce != "" {
-		fmt.Fprintf(&b, "\nAt once: %s.\n", atOnce)
-	}
-	v.writeWarnings(&b)
-	return b.String()
-}
-
-// Summary gives the verdict in the sentence that Report begins with.
-func (v Verdict) Summary(subject string) string {
-	var b strings.Builder
-	v.writeAnswer(&b, text.Line(subject), 0)
-	sentence, _, _ := strings.Cut(b.String(), "\n")
-	return sentence
-}
-
-func (v Verdict) writeAnswer(b *strings.Builder, subject string, limit int) {
+// Answer returns the verdict as an answer with every finding, warnings included.
+func (v Verdict) Answer(subject string) *answer.Answer {
+	a := v.full(subject, v.Summary(subject), v.command("sync"))
+	a.Verdict, a.Tone = "Admitted", answer.Good
 	switch {
-	case !v.Allowed, v.Waived():
-		v.writeDenial(b, subject, limit)
+	case !v.Allowed:
+		a.Verdict, a.Tone = "Denied", answer.Bad
+	case v.Waived():
+		a.Verdict, a.Tone = "Admitted only because of the mode", answer.Caution
+	case len(v.withSeverity(Warn)) > 0:
+		a.Verdict = "Admitted with warnings"
+	}
+	a.Add(v.blockedBy())
+	if atOnce := v.Counts.AtOnce(); atOnce != "" {
+		a.Add(answer.Paragraphf("At once: %s.", atOnce))
+	}
+	return a
+}
+
+// Summary gives the verdict in a sentence.
+func (v Verdict) Summary(subject string) string {
+	subject = text.Line(subject)
+	denials := v.withSeverity(Deny)
+	switch {
+	case !v.Allowed && len(denials) == 0: // the zero Verdict, which was never decided
+		return subject + " is refused because there is no verdict."
+	case !v.Allowed:
+		return v.headline(subject+" is refused", v.lost(denials))
+	case v.Waived():
+		return v.headline(fmt.Sprintf("%s is admitted in mode %s, and would be refused in mode enforce", subject, v.Mode), v.lost(denials))
 	case v.Unjudged:
-		fmt.Fprintf(b, "%s is admitted: %s.\n", subject, v.unjudged())
+		return fmt.Sprintf("%s is admitted: %s.", subject, v.unjudged())
 	default:
-		fmt.Fprintf(b, "%s is admitted: it %s %s of %s, %s%s.\n",
+		return fmt.Sprintf("%s is admitted: it %s %s of %s, %s%s.",
 			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen, v.Counts.MovedAssumed})
 	}
 }
 
-func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
-	denials := v.withSeverity(Deny)
-	if len(denials) == 0 { // the zero Verdict, which was never decided
-		fmt.Fprintf(b, "%s is refused because there is no verdict.\n", subject)
-		return
-	}
-	answer := " is refused"
-	if v.Allowed {
-		answer = fmt.Sprintf(" is admitted in mode %s, and would be refused in mode enforce", v.Mode)
-	}
-	v.writeFaults(b, subject+answer, v.lost(denials), v.command("sync"), limit)
-	v.writeBlockedBy(b)
+// denial returns the denials as an answer, the worst in full.
+func (v Verdict) denial(subject string) *answer.Answer {
+	a := v.short(v.Summary(subject), v.command("sync"))
+	a.Add(v.blockedBy())
+	return a
 }
 
-// writeBlockedBy says which setting would let the change pass, if neither a protected namespace
-// nor the cluster itself blocks it.
-func (v Verdict) writeBlockedBy(b *strings.Builder) {
-	switch n := len(v.BlockedBy); {
-	case n == 1:
+// blockedBy says which setting would let the change pass; nothing if a protected namespace or the cluster itself blocks it.
+func (v Verdict) blockedBy() answer.Paragraph {
+	switch n := len(v.BlockedBy); n {
+	case 0:
+		return nil
+	case 1:
 		ns := v.BlockedBy[0]
-		fmt.Fprintf(b, "\nOnly images in namespace %s block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.\n", ns, ns)
-	case n > 1:
-		fmt.Fprintf(b, "\nOnly images in namespaces %s block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.\n",
+		return answer.Paragraphf("Only images in namespace %s block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.", ns, ns)
+	default:
+		return answer.Paragraphf("Only images in namespaces %s block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.",
 			text.Names(v.BlockedBy, maxConsumers))
 	}
 }
@@ -223,9 +223,7 @@ func (v Verdict) WaivedMessage(subject string) string {
 	if !v.Waived() {
 		return ""
 	}
-	var b strings.Builder
-	v.writeDenial(&b, text.Line(subject), maxDetailed)
-	return b.String()
+	return v.denial(subject).String()
 }
 
 // waivedWarnings say what mode enforce would have denied, in the words of a denial.

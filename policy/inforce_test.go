@@ -63,7 +63,7 @@ func TestMending(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := shallow(Change{tt.before, tt.edit.Apply(tt.before)}, []Image{{tag, running}}, Settings{}).Decide(tt.facts)
 			if summary(got) != tt.want {
-				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
+				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, got.Answer("it"))
 			}
 		})
 	}

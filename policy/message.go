@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
@@ -21,49 +22,67 @@ const (
 	maxReasonList = 10  // reasons for which a configuration is invalid
 )
 
-// writeFaults says after head, which names the subject, what its denials are, and how many images they are about: why. It gives
-// the first limit in full. Sync is the command that copies what mirrors lack.
-func (j Judgement) writeFaults(b *strings.Builder, head, why, sync string, limit int) {
+// headline says after head, which names the subject, what its denials are, and how many images they are about: why.
+func (j Judgement) headline(head, why string) string {
 	denials := j.withSeverity(Deny)
 	if whole := ofConfiguration(denials); len(whole) == len(denials) {
-		fmt.Fprintf(b, "%s: %s.\n", head, text.Line(whole[0].Reason))
-		lines := convert.Each(whole, func(f Finding) string { return f.Rule + ": " + text.Line(strings.Join(f.Detail, "; ")) })
-		writeLines(b, text.First(lines, maxReasonList, ""))
-		fmt.Fprintf(b, "To do: %s.\n", whole[0].Remedy[0])
-		return
+		why = text.Line(whole[0].Reason)
 	}
-	fmt.Fprintf(b, "%s: %s.\n", head, why)
-	together := manyCopies(denials)
-	for i, f := range denials[:min(limit, len(denials))] {
-		fmt.Fprintf(b, "\n%d. ", i+1)
-		if limit == maxDetailed {
-			f.Detail = text.First(f.Detail, maxPlaces, "place")
+	return fmt.Sprintf("%s: %s.", head, why)
+}
+
+// short returns an answer with the worst denials in full, and counts of the others. Sync is the command that copies what mirrors lack.
+func (j Judgement) short(headline, sync string) *answer.Answer {
+	a := &answer.Answer{Headline: headline}
+	denials := j.withSeverity(Deny)
+	if whole := ofConfiguration(denials); len(whole) == len(denials) {
+		lines := convert.Each(whole, func(f Finding) string { return f.Rule + ": " + strings.Join(f.Detail, "; ") })
+		a.Lead = convert.Each(text.First(lines, maxReasonList, ""), func(line string) answer.Line { return answer.Say("- " + line) })
+		if len(whole) > 0 {
+			a.Lead = append(a.Lead, answer.Sayf("To do: %s.", whole[0].Remedy[0]))
 		}
+		return a
+	}
+	shown := min(maxDetailed, len(denials))
+	told := toldWithout(denials[:shown], manyCopies(denials))
+	for i := range told {
+		told[i].Detail = text.First(told[i].Detail, maxPlaces, "place")
+	}
+	a.Add(told)
+	if rest := denials[shown:]; len(rest) > 0 {
+		a.Add(answer.List{Title: fmt.Sprintf("And %s more:", text.Number(len(rest))), Items: answer.Bullets(text.First(byRule(rest), maxGroups, "rule"))})
+	}
+	j.addRemedies(a, sync)
+	return a
+}
+
+// full returns an answer with all denials and warnings.
+func (j Judgement) full(subject, headline, sync string) *answer.Answer {
+	a := &answer.Answer{Subject: subject, Headline: headline}
+	denials := j.withSeverity(Deny)
+	a.Add(append(toldWithout(denials, manyCopies(denials)), Told(j.withSeverity(Warn))...))
+	j.addRemedies(a, sync)
+	return a
+}
+
+// toldWithout is Told without the commands that copy, if these are made together.
+func toldWithout(findings []Finding, together bool) answer.Findings {
+	return convert.Each(findings, func(f Finding) answer.Finding {
 		if together {
 			f = f.withoutCopy()
 		}
-		writeFinding(b, f)
-	}
-	if limit < len(denials) {
-		writeRest(b, denials[limit:])
-	}
-	if together {
-		fmt.Fprintf(b, "\nTo copy to the mirrors what they lack: %s\n", sync)
-	}
-	if j.Counts.Pending > 0 {
-		fmt.Fprintf(b, "\n%s of %s looked up when time was up; the others follow. Apply again in 10 s.\n",
-			text.Number(j.Counts.Rerouted-j.Counts.Pending), text.Number(j.Counts.Rerouted))
-	}
+		return f.Told()
+	})
 }
 
-// writeWarnings gives every warning in full.
-func (j Judgement) writeWarnings(b *strings.Builder) {
-	for i, f := range j.withSeverity(Warn) {
-		if i == 0 {
-			fmt.Fprintf(b, "\nWarnings:\n")
-		}
-		fmt.Fprintf(b, "\n%d. ", i+1)
-		writeFinding(b, f)
+// addRemedies says what would help, beside the remedies of the findings.
+func (j Judgement) addRemedies(a *answer.Answer, sync string) {
+	if manyCopies(j.withSeverity(Deny)) {
+		a.Add(answer.Paragraph{{{Text: "To copy to the mirrors what they lack: "}, {Text: sync, Code: true}}})
+	}
+	if j.Counts.Pending > 0 {
+		a.Add(answer.Paragraphf("%s of %s looked up when time was up; the others follow. Apply again in 10 s.",
+			text.Number(j.Counts.Rerouted-j.Counts.Pending), text.Number(j.Counts.Rerouted)))
 	}
 }
 
@@ -124,39 +143,22 @@ func only(findings []Finding, wanted func(*Finding) bool) []Finding {
 	return found
 }
 
-func writeLines(b *strings.Builder, lines []string) {
-	for _, line := range lines {
-		fmt.Fprintf(b, "- %s\n", line)
-	}
-}
-
-// Report gives f in full, as Verdict.Report does.
-func (f Finding) Report() string {
-	var b strings.Builder
-	writeFinding(&b, f)
-	return b.String()
-}
-
-func writeFinding(b *strings.Builder, f Finding) {
-	if f.Image.Ref != "" {
-		fmt.Fprintf(b, "%s\n", text.Line(f.Image.Ref))
-	} else {
-		fmt.Fprintf(b, "the configuration as a whole\n")
-	}
-	if consumers := f.Image.ConsumerNames(maxConsumers); consumers != "" {
-		fmt.Fprintf(b, "   used by %s\n", consumers)
-	}
-	fmt.Fprintf(b, "   %s: %s\n", f.Rule, text.Line(f.Reason))
-	for _, line := range f.Detail {
-		fmt.Fprintf(b, "   - %s\n", text.Line(line))
+// Told returns f in the words in which answers tell it.
+func (f Finding) Told() answer.Finding {
+	told := answer.Finding{
+		Rule: f.Rule, Severity: f.Severity.String(), Tone: tones[f.Severity], Subject: f.Image.Ref, Users: f.Image.ConsumerNames(maxConsumers),
+		Reason: f.Reason, Detail: f.Detail, Remedy: f.Remedy,
 	}
 	if line := exemptLine(f); line != "" {
-		fmt.Fprintf(b, "   - %s\n", line)
+		told.Detail = slices.Concat(f.Detail, []string{line})
 	}
-	for _, line := range f.Remedy {
-		fmt.Fprintf(b, "   To do: %s\n", text.Lines(line))
-	}
+	return told
 }
+
+var tones = [...]answer.Tone{Info: answer.Plain, Warn: answer.Caution, Deny: answer.Bad}
+
+// Told returns findings in the words in which answers tell them.
+func Told(findings []Finding) answer.Findings { return convert.Each(findings, Finding.Told) }
 
 // exemptLine is the line about the exemptions of f; "" if there are none.
 func exemptLine(f Finding) string {
@@ -170,18 +172,14 @@ func exemptLine(f Finding) string {
 	}
 }
 
-// writeRest counts the remaining findings by rule and namespace.
-func writeRest(b *strings.Builder, rest []Finding) {
-	fmt.Fprintf(b, "\nAnd %s more:\n", text.Number(len(rest)))
-	var lines []string
-	for _, g := range groupByRule(rest) {
-		of := text.Line(g.reason)
-		if !g.whole {
-			of = fmt.Sprintf("%s (%s)", text.Count(len(g.findings), "image"), namespaces(g.findings, maxConsumers))
+// byRule counts findings by rule and namespace.
+func byRule(findings []Finding) []string {
+	return convert.Each(groupByRule(findings), func(g group) string {
+		if g.whole {
+			return g.rule + ": " + g.reason
 		}
-		lines = append(lines, g.rule+": "+of)
-	}
-	writeLines(b, text.First(lines, maxGroups, "rule"))
+		return fmt.Sprintf("%s: %s (%s)", g.rule, text.Count(len(g.findings), "image"), namespaces(g.findings, maxConsumers))
+	})
 }
 
 type group struct {

@@ -31,7 +31,7 @@ func TestMessageIsCut(t *testing.T) {
 		}
 	}
 	v := shallow(Change{set(), set(itms("a", "quay.io", allow, locations...))}, images, Settings{}).Decide(f)
-	message, report := v.Message("ImageTagMirrorSet a"), v.Report("ImageTagMirrorSet a")
+	message, report := v.Message("ImageTagMirrorSet a"), v.Answer("ImageTagMirrorSet a").String()
 	for text, want := range map[string][2]int{message: {maxDetailed, maxDetailed * maxPlaces}, report: {3000, 3000 * 40}} {
 		if cards, places := strings.Count(text, "\n   used by "), strings.Count(text, "\n   - m"); cards != want[0] || places != want[1] {
 			t.Errorf("%d findings and %d places, want %v in %d bytes", cards, places, want, len(text))
@@ -89,7 +89,7 @@ func TestHostileReference(t *testing.T) {
 	texts := func(f Finding) (all []string) {
 		for _, f.Severity = range []Severity{Deny, Warn} {
 			v := Verdict{Judgement: Judgement{Findings: []Finding{f}, Counts: Counts{Total: 1, Rerouted: 1}}, Allowed: f.Severity < Deny}
-			all = append(append(all, v.Message("X"), v.Report("X")), v.Warnings("X")...)
+			all = append(append(all, v.Message("X"), v.Answer("X").String()), v.Warnings("X")...)
 		}
 		return all
 	}
@@ -129,8 +129,8 @@ func TestExemptionsAndModesAreTold(t *testing.T) {
 		return shallow(change, []Image{{tag, running}, {"quay.io/y:1", running}}, s).Decide(f)
 	}
 	exempt := judge(Settings{Exemptions: []Exemption{{Name: "legacy", Images: []string{"quay.io"}}}}, lost)
-	if w := strings.Join(exempt.Warnings("X"), "\n"); !exempt.Allowed || !strings.Contains(w, "legacy") || strings.Count(exempt.Report("X"), "legacy") != 2 {
-		t.Errorf("%s\n%s", w, exempt.Report("X"))
+	if w := strings.Join(exempt.Warnings("X"), "\n"); !exempt.Allowed || !strings.Contains(w, "legacy") || strings.Count(exempt.Answer("X").String(), "legacy") != 2 {
+		t.Errorf("%s\n%s", w, exempt.Answer("X").String())
 	}
 	enforced := judge(Settings{}, lost)
 	if enforced.Allowed || enforced.Waived() || enforced.WaivedMessage("X") != "" || (Verdict{}).Waived() {
@@ -142,8 +142,8 @@ func TestExemptionsAndModesAreTold(t *testing.T) {
 			t.Errorf("mode %s: %+v", mode, v)
 		}
 		head, _, _ := strings.Cut(v.WaivedMessage("X"), "\n")
-		if !strings.Contains(head, mode.String()) || !strings.HasPrefix(v.Report("X"), head) {
-			t.Errorf("mode %s: %s\n%s", mode, head, v.Report("X"))
+		if !strings.Contains(head, mode.String()) || !strings.HasPrefix(v.Answer("X").String(), head) {
+			t.Errorf("mode %s: %s\n%s", mode, head, v.Answer("X").String())
 		}
 		if warns := len(v.Warnings("X")) > 0; warns != (mode == ModeWarn) {
 			t.Errorf("mode %s: %q", mode, v.Warnings("X"))

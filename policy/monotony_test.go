@@ -357,18 +357,18 @@ func (w knowable) without(l loss, v Verdict) (exception, wrong string) {
 	_, got := less.judge()
 	full := &knowledge{knowable: w}
 	is := func(v Verdict) bool { // a policy that requires nothing says that instead
-		report := v.Report("X")
+		report := v.Answer("X").String()
 		return strings.Contains(report, "all verified") || strings.Contains(report, "requires no signature of any")
 	}
 	switch {
 	case is(got) && !is(v) && l.name != aNode && l.name != whatRuns:
-		return "", fmt.Sprintf("without %s all is verified, and it was not\n%s\n%s\n%s", l.name, full, v.Report("X"), got.Report("X"))
+		return "", fmt.Sprintf("without %s all is verified, and it was not\n%s\n%s\n%s", l.name, full, v.Answer("X").String(), got.Answer("X").String())
 	case got.Counts.Verified > v.Counts.Verified && l.name != aNode && l.name != whatRuns && l.name != files:
-		return "", fmt.Sprintf("without %s the image is verified, and it was not\n%s\n%s", l.name, full, got.Report("X"))
+		return "", fmt.Sprintf("without %s the image is verified, and it was not\n%s\n%s", l.name, full, got.Answer("X").String())
 	case v.Allowed || !got.Allowed:
 		return "", ""
 	case namedException(l, got) == "":
-		return "", fmt.Sprintf("without %s it is admitted, and it was denied\n%s\n%s\n%s", l.name, full, v.Report("X"), got.Report("X"))
+		return "", fmt.Sprintf("without %s it is admitted, and it was denied\n%s\n%s\n%s", l.name, full, v.Answer("X").String(), got.Answer("X").String())
 	default:
 		return namedException(l, got), ""
 	}
@@ -435,13 +435,13 @@ func TestGapsHold(t *testing.T) {
 			}
 			standing := NewStanding(set, k.cluster(images), Settings{})
 			_, change := k.judge()
-			for _, report := range []string{standing.Decide(k.facts(standing)).Report("X"), change.Report("X")} {
+			for _, report := range []string{standing.Decide(k.facts(standing)).Answer("X").String(), change.Answer("X").String()} {
 				if strings.Contains(report, "all verified") {
 					t.Errorf("seed %d: all is verified without %s\n%s\n%s", seed, gap, k, report)
 				}
 			}
 			if gap.Excused && change.Allowed != whole.Allowed {
-				t.Errorf("seed %d: without %s: admitted %t, and %t with it\n%s\n%s", seed, gap, change.Allowed, whole.Allowed, k, change.Report("X"))
+				t.Errorf("seed %d: without %s: admitted %t, and %t with it\n%s\n%s", seed, gap, change.Allowed, whole.Allowed, k, change.Answer("X").String())
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func TestPools(t *testing.T) {
 			p := shallow(Change{tt.before, quay.Apply(tt.before)}, []Image{{tag, running}}, Settings{})
 			got := p.Decide(tt.facts)
 			if summary(got) != tt.want {
-				t.Fatalf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
+				t.Fatalf("got %q, want %q\n%s", summary(got), tt.want, got.Answer("it"))
 			}
 			if tt.want == "" {
 				return
@@ -64,7 +64,7 @@ func TestWorstOfPools(t *testing.T) {
 	}
 	verdict := p.Decide(facts("m.local/x:1 present", "w.local/x:1 absent"))
 	if got := summary(verdict); got != "deny NotFullySynced" {
-		t.Errorf("got %q\n%s", got, verdict.Report("it"))
+		t.Errorf("got %q\n%s", got, verdict.Answer("it"))
 	}
 	message := verdict.Message("ImageTagMirrorSet a")
 	if !strings.Contains(message, "the one image it reroutes") || !strings.Contains(message, "- on the nodes of pool master\n") {

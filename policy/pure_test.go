@@ -64,6 +64,7 @@ var pure = map[string]string{
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation": "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status":     "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress":   "",
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer":           "what a person is answered, as a value",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert":          "slices of slices",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc":           "reads a document from bytes, whole",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson":       "reads an edit from bytes, whole",

@@ -31,7 +31,7 @@ func testDecisions(t *testing.T, decisions []decision) {
 			plan := shallow(Change{tt.before, tt.after}, []Image{{tt.image, running}}, tt.settings)
 			verdict := plan.Decide(tt.facts)
 			if got := summary(verdict); got != tt.want {
-				t.Errorf("findings: %s\nwant:     %s\n%s", got, tt.want, verdict.Report("it"))
+				t.Errorf("findings: %s\nwant:     %s\n%s", got, tt.want, verdict.Answer("it"))
 			}
 			if verdict.Allowed == strings.Contains(tt.want, "deny") {
 				t.Errorf("allowed = %v with %s", verdict.Allowed, tt.want)

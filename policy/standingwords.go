@@ -2,33 +2,28 @@ package policy
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// Report gives every finding, warnings included.
-func (v StandingVerdict) Report(subject string) string {
-	var b strings.Builder
-	v.writeAnswer(&b, text.Line(subject), len(v.Findings))
-	v.writeWarnings(&b)
-	return b.String()
-}
-
-// Summary gives the verdict in the sentence that Report begins with.
-func (v StandingVerdict) Summary(subject string) string {
-	var b strings.Builder
-	v.writeAnswer(&b, text.Line(subject), 0)
-	sentence, _, _ := strings.Cut(b.String(), "\n")
-	return sentence
-}
-
-func (v StandingVerdict) writeAnswer(b *strings.Builder, subject string, limit int) {
+// Answer returns the verdict as an answer with every finding, warnings included.
+func (v StandingVerdict) Answer(subject string) *answer.Answer {
+	a := v.full(subject, v.Summary(subject), "mirrorset-guard sync")
+	a.Verdict, a.Tone = "No faults", answer.Good
 	if v.HasFaults() {
-		v.writeFaults(b, subject+" has faults", v.lost(), "mirrorset-guard sync", limit)
-		return
+		a.Verdict, a.Tone = "Faults", answer.Bad
 	}
-	fmt.Fprintf(b, "%s reroutes %s of %s: %s.\n", subject, text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.served())
+	return a
+}
+
+// Summary gives the verdict in a sentence.
+func (v StandingVerdict) Summary(subject string) string {
+	subject = text.Line(subject)
+	if v.HasFaults() {
+		return v.headline(subject+" has faults", v.lost())
+	}
+	return fmt.Sprintf("%s reroutes %s of %s: %s.", subject, text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.served())
 }
 
 // lost says how many images denials are about.

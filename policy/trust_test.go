@@ -62,7 +62,7 @@ func TestOtherCAs(t *testing.T) {
 			got := p.Decide(tt.facts)
 			got.Findings = slices.DeleteFunc(got.Findings, func(f Finding) bool { return f.Severity < Deny })
 			if summary(got) != tt.want {
-				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
+				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, got.Answer("it"))
 			}
 		})
 	}

@@ -2,8 +2,8 @@ package review
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -35,16 +35,16 @@ func (j Judged) assumedLines() []string {
 	images, evidence := j.assumed()
 	lines := make([]string, len(images))
 	for i, ref := range images {
-		lines[i] = fmt.Sprintf("%s: %s", text.Line(ref), text.Line(evidence[ref]))
+		lines[i] = fmt.Sprintf("%s: %s", ref, evidence[ref])
 	}
 	return text.First(lines, maxAssumed, "image")
 }
 
-// assumedText is the part of a report for people that says so.
-func (j Judged) assumedText() string {
-	lines := j.assumedLines()
-	if len(lines) == 0 {
-		return ""
+// addBasis says what an answer rests on.
+func (j Judged) addBasis(a *answer.Answer) {
+	a.Add(answer.List{Title: "Assumed, not found:", Items: answer.Bullets(j.assumedLines()), Folded: true})
+	if looked := j.Judgement.Counts.Looked(); looked != "" {
+		a.Basis = append(a.Basis, looked)
 	}
-	return "\nAssumed, not found:\n- " + strings.Join(lines, "\n- ") + "\n"
+	a.Basis = append(a.Basis, AskedFromHere)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -101,16 +100,4 @@ func factDocument(f *policy.Fact) *v1alpha1.Fact {
 		d.Time = &t
 	}
 	return d
-}
-
-// Report returns the whole answer for people, every finding in full.
-func (r Record) Report() string {
-	report := r.Verdict.Report(r.Subject)
-	if r.Forecast != nil {
-		report += "\nForecast: it " + text.Line(r.Forecast.String()) + ".\n"
-		if len(r.Forecast.Unknown) > 0 {
-			report += "It leaves out what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
-		}
-	}
-	return report + r.Judged().assumedText()
 }

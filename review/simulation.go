@@ -2,47 +2,48 @@ package review
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
-// Simulation returns the steps of the simulated rollout for people.
-func (r Record) Simulation() string {
-	var b strings.Builder
+// Simulation returns the steps of the simulated rollout.
+func (r Record) Simulation() []answer.Block {
+	none := func(why string) []answer.Block {
+		return []answer.Block{answer.Paragraphf("Nothing was simulated: %s.", why)}
+	}
 	switch f := r.Forecast; {
 	case f == nil:
-		b.WriteString("\nNothing was simulated: the nodes are not known.\n")
+		return none("the nodes are not known")
 	case f.Simulation == nil && f.Drains():
-		b.WriteString("\nNothing was simulated: pods or nodes could not be read.\n")
+		return none("pods or nodes could not be read")
 	case f.Simulation == nil:
-		b.WriteString("\nNothing was simulated: the change drains no node.\n")
+		return none("the change drains no node")
 	default:
-		writeSimulation(&b, *f.Simulation)
+		return simulated(*f.Simulation)
 	}
-	return b.String()
 }
 
-func writeSimulation(b *strings.Builder, s simulation.Result) {
+func simulated(s simulation.Result) (blocks []answer.Block) {
 	if s.Partial {
-		b.WriteString("\nTime was up before the simulation was done; what follows proves nothing.\n")
+		blocks = append(blocks, answer.Paragraphf("Time was up before the simulation was done; what follows proves nothing."))
 	}
-	b.WriteString("\nStep by step, at worst:\n")
+	steps := answer.List{Title: "Step by step, at worst:"}
+	say := func(mark string, line answer.Line) {
+		steps.Items = append(steps.Items, answer.Item{Mark: mark, Line: line})
+	}
 	for i, step := range s.Steps {
-		fmt.Fprintf(b, "%3d. %s\n", i+1, text.Line(step.String()))
+		say(fmt.Sprintf("%3d.", i+1), answer.Say(step.String()))
 	}
 	for _, stall := range s.Stalls {
-		fmt.Fprintf(b, "     Stalled: %s\n", text.Line(stall.String()))
+		say("", answer.Labelled(answer.Bad, "Stalled:", stall.String()))
 	}
 	if len(s.Stalls) == 0 && !s.Partial {
-		b.WriteString("     All nodes are updated.\n")
+		say("", answer.Line{{Text: "All nodes are updated.", Tone: answer.Good}})
 	}
-	if len(s.Obstacles) == 0 {
-		return
-	}
-	b.WriteString("\nWhat drains meet:\n")
+	obstacles := answer.List{Title: "What drains meet:"}
 	for _, o := range s.Obstacles {
-		fmt.Fprintf(b, "- %s\n", text.Line(o.String()))
+		obstacles.Items = append(obstacles.Items, answer.Item{Mark: "-", Line: answer.Say(o.String())})
 	}
+	return append(blocks, steps, obstacles)
 }

@@ -6,9 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
+
+func told(r Record) string {
+	a := answer.Answer{Blocks: r.Simulation()}
+	return a.String()
+}
 
 // TestSimulationNeverPromises: a rollout whose end is not known is not said to get through, in words or as JSON.
 func TestSimulationNeverPromises(t *testing.T) {
@@ -21,8 +27,8 @@ func TestSimulationNeverPromises(t *testing.T) {
 		"it may stall": {simulation.Result{Stalls: []simulation.Stall{{Node: "a", Pod: "shop/cart", Budgets: []string{"shop/cart"}, Why: "1 pod has to be ready"}}}, false},
 	} {
 		r := Record{Forecast: &policy.Forecast{Simulation: &tt.result}}
-		if got := strings.Contains(r.Simulation(), "All nodes are updated."); got != tt.finishes {
-			t.Errorf("%s: the text says %t, want %t:\n%s", name, got, tt.finishes, r.Simulation())
+		if got := strings.Contains(told(r), "All nodes are updated."); got != tt.finishes {
+			t.Errorf("%s: the text says %t, want %t:\n%s", name, got, tt.finishes, told(r))
 		}
 		if got := r.Document().Forecast.Simulation.Finishes; got != tt.finishes {
 			t.Errorf("%s: the document says %t, want %t", name, got, tt.finishes)

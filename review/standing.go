@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -46,7 +47,10 @@ func (s Standing) Document() v1alpha1.Review {
 	return d
 }
 
-// Report returns the whole answer for people, every finding in full.
-func (s Standing) Report() string {
-	return s.Verdict.Report(inForce) + s.Judged().assumedText()
+// Answer returns s for people, every finding in full.
+func (s Standing) Answer() *answer.Answer {
+	a := s.Verdict.Answer(inForce)
+	a.Notes, a.Took = s.Notes, s.Took
+	s.Judged().addBasis(a)
+	return a
 }

@@ -96,11 +96,11 @@ func (a agreeing) holds(t *testing.T, r *rand.Rand) readiness.State {
 			}
 		}
 		if img.State != state {
-			t.Errorf("%s is %s, want %s\n%s", img.Title(), img.State, state, said.Report())
+			t.Errorf("%s is %s, want %s\n%s", img.Title(), img.State, state, said.Answer().String())
 		}
 	}
 	if said.State() != want || said.Signed() != want {
-		t.Errorf("the release is %s, and signed %s, want %s\n%s", said.State(), said.Signed(), want, said.Report())
+		t.Errorf("the release is %s, and signed %s, want %s\n%s", said.State(), said.Signed(), want, said.Answer().String())
 	}
 	a.changed(t, r, objects, said)
 	return want

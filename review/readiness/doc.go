@@ -3,7 +3,7 @@
 //
 //	choice, err := readiness.Find(version, "4.21.3")
 //	r, err := readiness.Judge(ctx, readiness.World{...}, choice)
-//	fmt.Print(r.Report())
+//	fmt.Print(r.Answer())
 //
 // Images are judged by the engine that reviews changes (policy.NewPulls), as if they ran already: by the
 // configuration in force, and by that which the release brings, as it may require signatures that today's does

@@ -1,11 +1,7 @@
 package readiness
 
 import (
-	"io"
-	"strings"
-
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -53,64 +49,4 @@ func (i *Image) document() v1alpha1.ReleaseImage {
 		doc.Findings = review.FindingDocuments(i.Findings)
 	}
 	return doc
-}
-
-// WriteJUnit writes r as a JUnit test suite: a case for each image, for the release image's GPG signature, and
-// for the release as a whole, with what was not checked. A case that is not ready, or not known, fails.
-func (r *Readiness) WriteJUnit(w io.Writer) error {
-	cases := []review.TestCase{{Class: "release", Name: "the GPG signature", Output: r.Signature.Reason + "\n"}}
-	if s := r.Signature; s.State != Ready {
-		cases[0].Output, cases[0].Failed, cases[0].Message, cases[0].Text = "", s.State.String(), s.Reason, strings.Join(append(append([]string{}, s.Detail...), s.Remedy), "\n")
-	}
-	for _, about := range []string{AboutConfiguration, AboutImage} {
-		if c, failed := r.problemCase(about); failed || about == AboutConfiguration {
-			cases = append(cases, c)
-		}
-	}
-	for i := range r.Images {
-		cases = append(cases, r.Images[i].testCase())
-	}
-	return review.WriteTestCases(w, "mirrorset-guard: "+r.Title(), r.Took, cases)
-}
-
-// problemCase is about the problems of one kind, and reports whether there are any.
-func (r *Readiness) problemCase(about string) (c review.TestCase, failed bool) {
-	c = review.TestCase{Class: "release", Name: about}
-	if about == AboutConfiguration {
-		c.Output = "Not checked:\n" + strings.Join(r.unchecked(), "\n") + "\n"
-	}
-	state := Ready
-	for _, p := range r.Problems {
-		if p.About == about {
-			failed = true
-			if w := worst([]State{state, p.State}); w != state {
-				state, c.Failed, c.Message = w, w.String(), p.Reason
-			}
-			c.Text += p.Reason + "\n" + strings.Join(p.Detail, "\n") + "\n"
-		}
-	}
-	return c, failed
-}
-
-func (i *Image) testCase() review.TestCase {
-	c := review.TestCase{Class: "image", Name: i.Title() + " " + i.Ref}
-	said := i.says()
-	if i.State == Ready {
-		c.Output = said
-		return c
-	}
-	c.Failed, c.Message, c.Text = i.State.String(), i.reason(), said
-	return c
-}
-
-// says gives the findings of an image in full.
-func (i *Image) says() string {
-	var b strings.Builder
-	for _, f := range i.Findings {
-		b.WriteString(f.Rule + ": " + text.Line(f.Reason) + "\n")
-		for _, line := range append(append([]string{}, f.Detail...), f.Remedy...) {
-			b.WriteString(text.Line(line) + "\n")
-		}
-	}
-	return b.String()
 }

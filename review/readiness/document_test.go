@@ -9,11 +9,11 @@ import (
 func TestJUnitProblems(t *testing.T) {
 	known, open := Problem{State: NotReady, About: AboutConfiguration, Reason: "it is refused"}, Problem{State: Unknown, About: AboutConfiguration, Reason: "it could not be read"}
 	for _, problems := range [][]Problem{{known, open}, {open, known}, {open, known, open}} {
-		var b strings.Builder
-		if err := (&Readiness{Problems: problems, Signature: Signature{State: Ready}}).WriteJUnit(&b); err != nil {
+		got, err := (&Readiness{Problems: problems, Signature: Signature{State: Ready}}).Answer().JUnit()
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got := b.String(); !strings.Contains(got, `<failure type="NOT READY" message="it is refused">`) && !strings.Contains(got, `<failure message="it is refused" type="NOT READY">`) || !strings.Contains(got, "it could not be read") {
+		if !strings.Contains(got, `<failure type="NOT READY" message="it is refused">`) && !strings.Contains(got, `<failure message="it is refused" type="NOT READY">`) || !strings.Contains(got, "it could not be read") {
 			t.Errorf("got %s", got)
 		}
 	}

@@ -62,7 +62,7 @@ func TestPlatformOfWorker(t *testing.T) {
 		}
 	}
 	if r := judge(t, node(s.with(t), "b", "windows/amd64")); r.State() != ready {
-		t.Errorf("with a node of Windows, which takes none of it:\n%s", r.Report())
+		t.Errorf("with a node of Windows, which takes none of it:\n%s", r.Answer().String())
 	}
 	half, err := testregistries.IndexOf(name, "linux/amd64")
 	if err != nil {
@@ -101,11 +101,11 @@ func TestPlatformOfControlPlane(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(r.Report(), tt.says) || r.State() != notReady { // for its GPG signature, if for nothing else
-			t.Errorf("%s:\n%s", tt.reason, r.Report())
+		if !strings.Contains(r.Answer().String(), tt.says) || r.State() != notReady { // for its GPG signature, if for nothing else
+			t.Errorf("%s:\n%s", tt.reason, r.Answer().String())
 		}
-		if lacks := tt.reason != "it has the platform"; strings.Contains(r.Report(), "no part for") != lacks {
-			t.Errorf("%s:\n%s", tt.reason, r.Report())
+		if lacks := tt.reason != "it has the platform"; strings.Contains(r.Answer().String(), "no part for") != lacks {
+			t.Errorf("%s:\n%s", tt.reason, r.Answer().String())
 		}
 	}
 }

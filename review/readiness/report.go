@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // Title names the release: "Release 4.21.3 (quay.io/...@sha256:...)".
@@ -23,23 +24,31 @@ func (r *Readiness) Title() string {
 	return strings.ReplaceAll(text.Line("Release "+version+" ("+r.imageOrChoice()+")"), "Release  ", "Release ")
 }
 
-// Report returns the answer for people: the verdict, the images that are not ready in the order in which an
-// update needs them, one remedy for all, and what was not looked at.
-func (r *Readiness) Report() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n%s\n", r.State(), r.Title(), r.found())
-	fmt.Fprintf(&b, "%s\n", r.Summary())
-	r.reportImages(&b)
-	r.reportSignature(&b)
-	r.reportProblems(&b)
-	r.reportRemedy(&b)
-	if r.Gate != nil && !r.Gate.Given {
-		fmt.Fprintf(&b, "\nBefore such an update the cluster wants an administrator's word (%s); --ack shows the evidence for it.\n", r.Gate.Key)
+// Answer returns r for people: the verdict, the images that are not ready in the order in which an update needs them, one
+// remedy for all, and what was not looked at.
+func (r *Readiness) Answer() *answer.Answer {
+	a := r.answer(r.State(), r.Title())
+	a.Lead, a.Cases = []answer.Line{answer.Say(r.found()), answer.Say(r.Summary())}, r.cases
+	r.addImages(a)
+	a.Add(r.Signature.block())
+	for _, p := range r.Problems {
+		a.Add(p.block())
 	}
-	b.WriteString("\nNot checked:\n")
-	writeList(&b, r.unchecked())
-	return b.String()
+	if title, commands := r.remedies(); len(commands) > 0 {
+		a.Add(answer.List{Title: title + ":", Items: answer.Commands(commands)})
+	}
+	if r.Gate != nil && !r.Gate.Given {
+		a.Add(answer.Paragraphf("Before such an update the cluster wants an administrator's word (%s); --ack shows the evidence for it.", r.Gate.Key))
+	}
+	a.Add(answer.List{Title: "Not checked:", Items: answer.Bullets(r.unchecked())})
+	return a
 }
+
+func (r *Readiness) answer(s State, subject string) *answer.Answer {
+	return &answer.Answer{Verdict: s.String(), Tone: tones[s], Subject: subject, Notes: r.Notes, Basis: []string{review.AskedFromHere}, Took: r.Took}
+}
+
+var tones = [...]answer.Tone{Unknown: answer.Caution, NotReady: answer.Bad, Ready: answer.Good}
 
 func (r *Readiness) found() string {
 	found := "Found: " + r.Choice.Why + "."
@@ -94,51 +103,47 @@ func (i *Image) onlySource() bool {
 // maxTold is how many images are told about in full.
 const maxTold = 20
 
-func (r *Readiness) reportImages(b *strings.Builder) {
+// addImages adds a table of the images that are not ready, and the findings about the first of them; then warnings about others.
+func (r *Readiness) addImages(a *answer.Answer) {
 	open := slices.DeleteFunc(slices.Clone(r.Images), func(i Image) bool { return i.State == Ready })
-	if len(open) > 0 {
-		b.WriteString("\n")
-		table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "LEVEL\tIMAGE\tSTATE\tREASON")
-		for _, i := range open {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", i.level(), i.Title(), i.State, i.reason())
-		}
-		table.Flush() //nolint:errcheck // into memory
+	table := answer.Table{Head: []string{"LEVEL", "IMAGE", "STATE", "REASON"}}
+	for _, i := range open {
+		table.Rows = append(table.Rows, []answer.Line{answer.Say(i.level()), answer.Say(i.Title()), {{Text: i.State.String(), Tone: tones[i.State]}}, answer.Say(i.reason())})
 	}
-	for k, i := range open[:min(len(open), maxTold)] {
-		fmt.Fprintf(b, "\n%d. %s: %s\n", k+1, i.Title(), text.Line(i.Ref))
-		for _, f := range i.Findings {
-			fmt.Fprintf(b, "   %s: %s\n", f.Rule, text.Line(f.Reason))
-			for _, line := range f.Detail {
-				fmt.Fprintf(b, "   - %s\n", text.Line(line))
-			}
-			if f.Copy == nil || f.Copy.Obstacle != "" {
-				for _, line := range f.Remedy {
-					fmt.Fprintf(b, "   To do: %s\n", text.Line(line))
-				}
-			}
-		}
+	var found answer.Findings
+	for _, i := range open[:min(len(open), maxTold)] {
+		found = append(found, i.told()...)
 	}
+	a.Add(table, found)
 	if more := len(open) - maxTold; more > 0 {
-		fmt.Fprintf(b, "\nand %s more: -o json has all.\n", text.Number(more))
+		a.Add(answer.Paragraphf("and %s more: -o json has all.", text.Number(more)))
 	}
-	r.reportWarnings(b)
-}
-
-// reportWarnings lists the findings about images that are ready.
-func (r *Readiness) reportWarnings(b *strings.Builder) {
-	var lines []string
+	var warnings []string
 	for _, i := range r.Images {
 		for _, f := range i.Findings {
 			if i.State == Ready {
-				lines = append(lines, i.Title()+": "+f.Rule+": "+f.Reason)
+				warnings = append(warnings, i.Title()+": "+f.Rule+": "+f.Reason)
 			}
 		}
 	}
-	if len(lines) > 0 {
-		b.WriteString("\nWarnings:\n")
-		writeList(b, text.First(lines, maxTold, "warning"))
+	a.Add(answer.List{Title: "Warnings:", Tone: answer.Caution, Items: answer.Bullets(text.First(warnings, maxTold, "warning"))})
+}
+
+// told returns the findings of i, without remedies where it is to be copied: there is one remedy for all of these.
+func (i *Image) told() answer.Findings {
+	subject := i.Title() + ": " + i.Ref
+	if len(i.Findings) == 0 {
+		return answer.Findings{{Rule: i.State.String(), Tone: tones[i.State], Subject: subject, Reason: i.reason()}}
 	}
+	found := make(answer.Findings, len(i.Findings))
+	for k, f := range i.Findings {
+		if f.Copy != nil && f.Copy.Obstacle == "" {
+			f.Remedy = nil
+		}
+		found[k] = f.Told()
+		found[k].Subject = subject
+	}
+	return found
 }
 
 // level says when an update needs an image.
@@ -170,28 +175,16 @@ func (i *Image) reason() string {
 	return "it could not be determined"
 }
 
-func (r *Readiness) reportSignature(b *strings.Builder) {
-	s := r.Signature
-	fmt.Fprintf(b, "\nGPG signature: %s: %s\n", s.State, text.Line(s.Reason))
-	writeList(b, s.Detail)
+func (s *Signature) block() answer.Block {
+	lines := answer.Stated("GPG signature: "+s.State.String()+":", tones[s.State], s.Reason, s.Detail)
 	if s.Remedy != "" && s.State != Ready {
-		fmt.Fprintf(b, "To do: %s\n", s.Remedy)
+		lines = append(lines, answer.Labelled(answer.Hint, "To do:", s.Remedy))
 	}
+	return lines
 }
 
-func (r *Readiness) reportProblems(b *strings.Builder) {
-	for _, p := range r.Problems {
-		fmt.Fprintf(b, "\n%s: %s\n", p.State, p.Reason)
-		writeList(b, p.Detail)
-	}
-}
-
-// reportRemedy says how to copy all that is missing.
-func (r *Readiness) reportRemedy(b *strings.Builder) {
-	if title, commands := r.remedies(); len(commands) > 0 {
-		fmt.Fprintf(b, "\n%s:\n", title)
-		writeList(b, commands)
-	}
+func (p *Problem) block() answer.Block {
+	return answer.Stated(p.State.String()+":", tones[p.State], p.Reason, p.Detail)
 }
 
 // remedies are the ways to copy all that is missing, none if nothing can be copied.
@@ -272,54 +265,45 @@ func (r *Readiness) unchecked() []string {
 	return lines
 }
 
-func writeList(b *strings.Builder, lines []string) {
-	for _, line := range lines {
-		fmt.Fprintf(b, "- %s\n", text.Line(line))
-	}
-}
-
 // Evidence returns what an administrator may want to see before giving the word that mirrors hold signatures: each
 // image whose signature nodes will require, where they will look for it, and what they will find.
-func (r *Readiness) Evidence() string {
-	var b strings.Builder
+func (r *Readiness) Evidence() *answer.Answer {
+	a := r.answer(r.Signed(), "signatures that nodes will require of "+r.Title())
+	a.Cases = r.cases
 	required := slices.DeleteFunc(slices.Clone(r.Images), func(i Image) bool { return !i.Required })
-	fmt.Fprintf(&b, "%s: signatures that nodes will require of %s\n", r.Signed(), r.Title())
+	all := text.Count(len(r.Images), "image")
 	switch {
 	case r.Version == "":
-		fmt.Fprintf(&b, "Its release image could not be read: which policies it brings is not known.\n")
+		a.Lead = []answer.Line{answer.Say("Its release image could not be read: which policies it brings is not known.")}
 	case len(required) == 0:
-		fmt.Fprintf(&b, "No policy in force, and none that the release is known to bring, asks for a signature of any of its %s.\n", text.Count(len(r.Images), "image"))
+		a.Lead = []answer.Line{answer.Sayf("No policy in force, and none that the release is known to bring, asks for a signature of any of its %s.", all)}
 	default:
-		fmt.Fprintf(&b, "A policy in force, or one that the release brings, asks for a signature of %d of its %s.\n\n", len(required), text.Count(len(r.Images), "image"))
+		a.Lead = []answer.Line{answer.Sayf("A policy in force, or one that the release brings, asks for a signature of %d of its %s.", len(required), all)}
 	}
-	for _, i := range required {
-		i.evidence(&b)
+	a.Add(answer.List{Items: convert.Each(required, func(i Image) answer.Item {
+		return answer.Item{Line: answer.Say(i.Title() + " " + i.Ref), Below: i.evidence()}
+	})})
+	for _, p := range r.Problems {
+		a.Add(p.block())
 	}
-	r.reportProblems(&b)
-	r.word(&b)
-	return b.String()
+	a.Add(r.word())
+	return a
 }
 
-func (i *Image) evidence(b *strings.Builder) {
+func (i *Image) evidence() []answer.Item {
 	if len(i.Signatures) == 0 {
-		fmt.Fprintf(b, "%s %s\n  %s: %s\n", i.Title(), text.Line(i.Ref), i.State, i.reason())
-		return
+		return []answer.Item{{Line: answer.Labelled(tones[i.State], i.State.String()+":", i.reason())}}
 	}
-	fmt.Fprintf(b, "%s %s\n", i.Title(), text.Line(i.Ref))
-	for _, s := range i.Signatures {
-		at := s.At.Ref
-		if at == "" {
-			at = i.At
-		}
-		line := s.State + " at " + at
+	return convert.Each(i.Signatures, func(s policy.SignatureFinding) answer.Item {
+		line := s.State + " at " + cmp.Or(s.At.Ref, i.At)
 		if s.Platform != "" {
 			line = s.Platform + ": " + line
 		}
 		if s.Detail != "" {
 			line += ": " + s.Detail
 		}
-		fmt.Fprintf(b, "  %s\n", text.Line(line))
-	}
+		return answer.Item{Line: answer.Say(line)}
+	})
 }
 
 // accepted is the state of a policy.SignatureFinding that is good.
@@ -358,18 +342,71 @@ func (i *Image) signed() []State {
 }
 
 // word shows how to give the word, and does not recommend it where the evidence does not.
-func (r *Readiness) word(b *strings.Builder) {
+func (r *Readiness) word() answer.Block {
 	g := r.Gate
 	switch {
 	case g == nil && r.GateUnknown != "":
-		fmt.Fprintf(b, "\nWhether the cluster waits for a word about signatures is not known: %s.\n", r.GateUnknown)
+		return answer.Paragraphf("Whether the cluster waits for a word about signatures is not known: %s.", r.GateUnknown)
 	case g == nil:
-		fmt.Fprintf(b, "\nThe cluster waits for no word about signatures: ConfigMap openshift-config-managed/admin-gates has no such key for the version that runs.\n")
+		return answer.Paragraphf("The cluster waits for no word about signatures: ConfigMap openshift-config-managed/admin-gates has no such key for the version that runs.")
 	case g.Given:
-		fmt.Fprintf(b, "\nThe word was given: %s.\n", g.Key)
-	case r.Signed() == Ready:
-		fmt.Fprintf(b, "\nThe cluster waits for the word %s:\n%s\nTo give it (this command does not):\n%s\n", g.Key, g.Text, g.Command())
-	default:
-		fmt.Fprintf(b, "\nThe cluster waits for the word %s:\n%s\nThe evidence above does not support it. Once it does:\n%s\n", g.Key, g.Text, g.Command())
+		return answer.Paragraphf("The word was given: %s.", g.Key)
 	}
+	how := "The evidence above does not support it. Once it does:"
+	if r.Signed() == Ready {
+		how = "To give it (this command does not):"
+	}
+	return answer.Paragraph{answer.Sayf("The cluster waits for the word %s:", g.Key), answer.Say(g.Text), answer.Say(how), answer.Code(g.Command())}
+}
+
+// cases yields a case for the release image's GPG signature, for the release as a whole, with what was not checked, and for each
+// image. A case that is not ready, or not known, fails.
+func (r *Readiness) cases(yield func(answer.Case) bool) {
+	all := []answer.Case{caseOf("release", "the GPG signature", r.Signature.State, r.Signature.Reason, append(slices.Clone(r.Signature.Detail), r.Signature.Remedy)...)}
+	for _, about := range []string{AboutConfiguration, AboutImage} {
+		if c := r.problemCase(about); c.Failed != "" || about == AboutConfiguration {
+			all = append(all, c)
+		}
+	}
+	for k := range r.Images {
+		i := &r.Images[k]
+		c := caseOf("image", i.Title()+" "+i.Ref, i.State, i.reason())
+		c.Lines, c.Findings = nil, policy.Told(i.Findings)
+		all = append(all, c)
+	}
+	for _, c := range all {
+		if !yield(c) {
+			return
+		}
+	}
+}
+
+// caseOf returns the case of something in a state, for a reason.
+func caseOf(class, name string, s State, reason string, detail ...string) answer.Case {
+	c := answer.Case{Class: class, Name: name, Lines: append([]string{reason}, detail...)}
+	if s != Ready {
+		c.Failed, c.Message = s.String(), reason
+	}
+	return c
+}
+
+// problemCase is about the problems of one kind.
+func (r *Readiness) problemCase(about string) answer.Case {
+	state, reason := Ready, ""
+	var lines []string
+	for _, p := range r.Problems {
+		if p.About != about {
+			continue
+		}
+		if w := worst([]State{state, p.State}); w != state {
+			state, reason = w, p.Reason
+		}
+		lines = append(append(lines, p.Reason), p.Detail...)
+	}
+	c := caseOf("release", about, state, reason)
+	c.Lines = lines
+	if about == AboutConfiguration {
+		c.Lines = slices.Concat(lines, []string{"Not checked:"}, r.unchecked())
+	}
+	return c
 }

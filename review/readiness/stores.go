@@ -72,7 +72,7 @@ const (
 // ask asks stores for what v misses, and reports whether one of them may have more than was found out.
 func (j *judging) ask(ctx context.Context, stores []store, v *verification) (unknown bool) {
 	asked := stores[:min(len(stores), maxStores)]
-	answers := make([]answer, len(asked))
+	answers := make([]kept, len(asked))
 	var group errgroup.Group
 	group.SetLimit(storesAtOnce)
 	for i, s := range asked {
@@ -103,8 +103,8 @@ func (j *judging) ask(ctx context.Context, stores []store, v *verification) (unk
 	return unknown
 }
 
-// An answer holds the signatures of a store.
-type answer struct {
+// A kept holds the signatures of a store.
+type kept struct {
 	signatures []found
 	err        error
 }
@@ -116,13 +116,13 @@ type found struct {
 }
 
 // askStore asks a store until it has what v misses.
-func (j *judging) askStore(ctx context.Context, s store, v verification) answer {
+func (j *judging) askStore(ctx context.Context, s store, v verification) kept {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	files := j.Stores.Files(j.Stores.Roots)
 	defer files.Close()
 	v.by, v.wrong = nil, nil // this is a copy; only its answer counts
-	var a answer
+	var a kept
 	a.err = release.SignatureStore{URL: string(s), Get: files.Get}.Signatures(ctx, v.digest, func(at string, signature []byte) bool {
 		a.signatures = append(a.signatures, found{text.Line(text.Cut(at, maxReason)), signature})
 		return v.take(at, signature)

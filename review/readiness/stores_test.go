@@ -102,8 +102,8 @@ func TestStores(t *testing.T) {
 				t.Errorf("got %s, want %s", r.State(), tt.state)
 			}
 			for _, want := range tt.says {
-				if !strings.Contains(r.Report(), want) {
-					t.Errorf("no %q in\n%s", want, r.Report())
+				if !strings.Contains(r.Answer().String(), want) {
+					t.Errorf("no %q in\n%s", want, r.Answer().String())
 				}
 			}
 			if tt.edits[0] != none[0] && good.asked.Load() > 0 {

@@ -129,7 +129,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				said = err.Error()
 			} else {
-				said = r.Report() + r.Evidence() + strings.Join(r.Notes, "\n")
+				said = r.Answer().String() + r.Evidence().String() + strings.Join(r.Notes, "\n")
 				state, signed = r.State(), r.Signed()
 			}
 			if state != tt.state || signed != tt.signed {
@@ -183,7 +183,7 @@ func TestLacksOne(t *testing.T) {
 	s := newStage(t, images)
 	objects := s.with(t)
 	if r := judge(t, objects); r.State() != ready || r.Count(ready) != images+1 {
-		t.Fatal(r.Report())
+		t.Fatal(r.Answer().String())
 	}
 	for _, asked := range s.Requests() {
 		if !strings.HasPrefix(asked, "GET ") && !strings.HasPrefix(asked, "HEAD ") || strings.Contains(asked, "/tags/") || strings.Contains(asked, "_catalog") {
@@ -197,7 +197,7 @@ func TestLacksOne(t *testing.T) {
 			return i.Name == part.Name && i.State == notReady && len(i.Findings) > 0
 		})
 		if r.State() != notReady || !named || r.Count(notReady) != 1 {
-			t.Errorf("without the %s of %s (%s):\n%s", part.What, part.Name, part.Path, r.Report())
+			t.Errorf("without the %s of %s (%s):\n%s", part.What, part.Name, part.Path, r.Answer().String())
 		}
 	}
 }
@@ -269,8 +269,8 @@ func TestCopies(t *testing.T) {
 		"To copy what is missing (8 images):\n- mirrorset-guard sync --release 4.21.3 --from dump.yaml\n", "mirrorset-guard plan --release 4.21.3 --from dump.yaml --missing > copy.sh && sh copy.sh",
 		"platform: {channels: [{name: stable-4.21, minVersion: 4.21.3, maxVersion: 4.21.3}]}",
 	} {
-		if !strings.Contains(r.Report(), want) {
-			t.Errorf("no %q in\n%s", want, r.Report())
+		if !strings.Contains(r.Answer().String(), want) {
+			t.Errorf("no %q in\n%s", want, r.Answer().String())
 		}
 	}
 }
@@ -290,8 +290,8 @@ func TestUnreadBelow(t *testing.T) {
 	s := newStage(t, 4)
 	s.Remake(t, []byte("no archive"))
 	r := judge(t, s.with(t))
-	if r.State() != unknown || r.Signed() != unknown || strings.Contains(r.Evidence(), toGiveIt) || !strings.Contains(r.Evidence(), "UNKNOWN: whether the release brings further image policies is not known\n- ") {
-		t.Errorf("got %s\n%s", r.Report(), r.Evidence())
+	if r.State() != unknown || r.Signed() != unknown || strings.Contains(r.Evidence().String(), toGiveIt) || !strings.Contains(r.Evidence().String(), "UNKNOWN: whether the release brings further image policies is not known\n- ") {
+		t.Errorf("got %s\n%s", r.Answer().String(), r.Evidence().String())
 	}
 }
 
@@ -306,12 +306,12 @@ func TestElsewhere(t *testing.T) {
 	digest := s.digestOf("component-004")
 	s.Remake(t, testrelease.Archive(t, nil), s.Images+"@"+digest, s.Mirror+"/elsewhere/component@"+digest)
 	s.Without(s.PartOf("component-004", "image").Path[len("openshift/release"):])
-	if r := judge(t, s.with(t)); r.State() != notReady || !strings.Contains(r.Report(), "1. component-004: "+s.Mirror+"/elsewhere/component@"+digest) {
-		t.Errorf("where it lies, it is missing:\n%s", r.Report())
+	if r := judge(t, s.with(t)); r.State() != notReady || !strings.Contains(r.Answer().String(), "1. component-004: "+s.Mirror+"/elsewhere/component@"+digest) {
+		t.Errorf("where it lies, it is missing:\n%s", r.Answer().String())
 	}
 	s.Without(s.PartOf("component-004", "image").Path)
 	if r := judge(t, s.with(t)); r.State() != ready {
-		t.Errorf("it is there:\n%s", r.Report())
+		t.Errorf("it is there:\n%s", r.Answer().String())
 	}
 	if slices.ContainsFunc(s.Requests(), func(r string) bool { return strings.HasSuffix(r, s.PartOf("component-004", "image").Path) }) {
 		t.Errorf("asked, where it is not: %q", s.Requests())

@@ -24,13 +24,10 @@ func TestOnlySource(t *testing.T) {
 	if got, want := r.Summary(), "2 of 2 images can be pulled by all nodes that need them (1 only from the source, which mirrors are to stand in for)."; got != want || r.Count(NotReady) != 1 {
 		t.Errorf("%q, want %q", got, want)
 	}
-	var b strings.Builder
-	if err := r.WriteMarkdown(&b); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"etcd: ` " + ref + " `", "- ImageMissing: no mirror", "- m.example.com/ocp@<!-- -->sha256:aaa: answers 404", "To copy what is missing (1 image):", "- ` mirrorset-guard sync --release 4.21.3 `", "- ` skopeo copy ", "Note: @<!-- -->team &#96;x&#96; &lt;b&gt; &#42;\n"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("there is no %q in\n%s", want, b.String())
+	markdown := r.Answer().Markdown()
+	for _, want := range []string{"` etcd: " + ref + " `", "ImageMissing: no mirror", "- m.example.com/ocp@sha256:aaa: answers 404", "To copy what is missing (1 image):", "- ` mirrorset-guard sync --release 4.21.3 `", "- ` skopeo copy ", "> @<!-- -->team &#96;x&#96; &lt;b&gt; &#42;\n"} {
+		if !strings.Contains(markdown, want) {
+			t.Errorf("there is no %q in\n%s", want, markdown)
 		}
 	}
 	r.Images[0].Findings[0].OnlySource = false

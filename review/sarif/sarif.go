@@ -31,8 +31,6 @@ const (
 	// maxRelated bounds the related locations of a result, and maxMessage its message, in characters.
 	maxRelated = 10
 	maxMessage = 4000
-	// maxConsumers is how many users of an image are named.
-	maxConsumers = 5
 )
 
 // Write writes r, whose change was read by c; version is that of the program.
@@ -128,19 +126,10 @@ func identityOf(f policy.Finding) string {
 
 // messageOf says what is wrong, with what, and what to do.
 func messageOf(f policy.Finding) string {
-	first := f.Reason
-	if f.Image.Ref != "" {
-		first = f.Image.Ref + ": " + f.Reason
-	}
-	lines := []string{text.Line(first) + "."}
-	if consumers := f.Image.ConsumerNames(maxConsumers); consumers != "" {
-		lines = append(lines, "Used by "+consumers+".")
-	}
-	lines = append(lines, f.Detail...)
-	for _, remedy := range f.Remedy {
-		lines = append(lines, "To do: "+remedy)
-	}
-	return plain(strings.Join(lines, "\n"))
+	told := f.Told()
+	first := strings.TrimPrefix(told.Subject+": "+told.Reason, ": ")
+	told.Reason = "" // which comes first
+	return plain(text.Line(first) + ".\n" + told.String())
 }
 
 // plain returns s as the text of a message, in which brackets make links and a backslash takes that

@@ -156,7 +156,7 @@ func TestMessage(t *testing.T) {
 	f.Detail, f.Remedy = []string{`mirror.example.com: 404, saying "\"`}, []string{"skopeo copy a b"}
 	r.Verdict.Findings = []policy.Finding{f}
 	run := written(t, r, changeOf("x.yaml", tagSet)).Runs[0]
-	want := "quay.io/shop/cart:v1: no mirror has the image.\nUsed by Deployment shop/\\[a\\](https://evil.example.com)\\[31m.\nmirror.example.com: 404, saying \"\\\\\"\nTo do: skopeo copy a b"
+	want := "quay.io/shop/cart:v1: no mirror has the image.\nused by Deployment shop/\\[a\\](https://evil.example.com)\\[31m\n- mirror.example.com: 404, saying \"\\\\\"\nTo do: skopeo copy a b"
 	if got := run.Results[0].Message.Text; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -157,7 +157,7 @@ func TestBrokenElsewhere(t *testing.T) {
 			if d.Allowed != tt.allowed || d.Allowed && len(d.Findings) > 0 {
 				t.Fatalf("allowed: %t, with %+v", d.Allowed, d.Findings)
 			}
-			if report := d.Report(); !tt.allowed && (!strings.Contains(report, tt.rule) || !strings.Contains(report, tt.say) || !strings.Contains(report, "To do: leave out item 1 of ") || strings.Contains(report, pulledAsWell)) {
+			if report := d.Answer().String(); !tt.allowed && (!strings.Contains(report, tt.rule) || !strings.Contains(report, tt.say) || !strings.Contains(report, "To do: leave out item 1 of ") || strings.Contains(report, pulledAsWell)) {
 				t.Errorf("want %s and %q:\n%s", tt.rule, tt.say, report)
 			}
 		})
@@ -169,11 +169,11 @@ func TestSourceOnlyIsDeleted(t *testing.T) {
 	w := newPartsWorld(t, configv1.AllowContactingSource)
 	const source = "quay.io/team/app-0"
 	w.fill(source, 0)
-	if d := w.judge(t, source+"@"+digestOf(0)); d.Allowed || !strings.Contains(d.Report(), "ImageMissing: no place on its route has the image") {
-		t.Error(d.Report())
+	if d := w.judge(t, source+"@"+digestOf(0)); d.Allowed || !strings.Contains(d.Answer().String(), "ImageMissing: no place on its route has the image") {
+		t.Error(d.Answer())
 	}
 	if d := w.judge(t, "m.example.com:8443/team/app-0@"+digestOf(0)); !d.Allowed || len(d.Findings) > 0 {
-		t.Error(d.Report())
+		t.Error(d.Answer())
 	}
 }
 
@@ -226,7 +226,7 @@ func TestDeletionsInSmallWorlds(t *testing.T) {
 		case lost != "" && d.Allowed:
 			t.Fatalf("seed %d: allowed, and nodes lose %s: %v of %v", seed, lost, references, w.has)
 		case !touched && !d.Allowed:
-			t.Fatalf("seed %d: refused, and nodes ask for none of it: %v of %v\n%s", seed, references, w.has, d.Report())
+			t.Fatalf("seed %d: refused, and nodes ask for none of it: %v of %v\n%s", seed, references, w.has, d.Answer())
 		}
 		if lost != "" {
 			breaks++

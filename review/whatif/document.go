@@ -2,10 +2,11 @@ package whatif
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -32,11 +33,8 @@ func (d Deletion) Document() v1alpha1.Deletion {
 	return doc
 }
 
-// maxReported bounds the places that a report for people lists, beside those that break something.
-const maxReported = 20
-
 // subject names d, for people.
-func (d Deletion) subject() string { return "Deleting what " + text.Line(d.List.name) + " lists" }
+func (d Deletion) subject() string { return "Deleting what " + d.List.name + " lists" }
 
 // answer says in a sentence what d does.
 func (d Deletion) answer() string {
@@ -57,44 +55,35 @@ func (d Deletion) answer() string {
 	}
 }
 
-// elsewhere says how many items nothing here pulls, "" for none.
-func (d Deletion) elsewhere() string {
-	if d.Elsewhere == 0 {
-		return ""
+// Answer returns d for people: the breakages in full, and then the places that nodes would miss where they find
+// the image at another one.
+func (d Deletion) Answer() *answer.Answer {
+	a := &answer.Answer{
+		Verdict: "Breaks nothing", Tone: answer.Good, Subject: d.List.name, Headline: d.subject() + " " + d.answer(),
+		Notes: d.Notes, Basis: []string{review.AskedFromHere}, Cases: d.cases, Took: d.Took,
 	}
-	return text.Plural(d.Elsewhere, "item is", "items are") + " in repositories from which no node of this cluster pulls."
-}
-
-// Report returns the answer for people: the breakages in full, and then the images that nodes would
-// miss at one place and find at another.
-func (d Deletion) Report() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", d.subject(), d.answer())
-	d.reportFindings(&b)
+	switch {
+	case !d.Allowed:
+		a.Verdict, a.Tone = "Refused", answer.Bad
+	case len(d.Findings) > 0:
+		a.Verdict = "Breaks nothing, with warnings"
+	}
+	a.Add(policy.Told(d.Findings))
 	if lines := d.others(); len(lines) > 0 {
-		fmt.Fprintf(&b, "\n%s:\n%s\n", pulledAsWell, strings.Join(text.First(lines, maxReported, "place"), "\n"))
+		a.Add(answer.List{Title: pulledAsWell + ":", Items: answer.Bullets(text.First(lines, maxReported, "place")), Folded: true})
 	}
-	if elsewhere := d.elsewhere(); elsewhere != "" {
-		fmt.Fprintf(&b, "\n%s\n", elsewhere)
+	if d.Elsewhere > 0 {
+		a.Add(answer.Paragraphf("%s in repositories from which no node of this cluster pulls.", text.Plural(d.Elsewhere, "item is", "items are")))
 	}
-	return b.String()
+	return a
 }
 
-// reportFindings gives denials, and then warnings.
-func (d Deletion) reportFindings(b *strings.Builder) {
-	n := 0
-	for i, f := range d.Findings {
-		n++
-		if f.Severity != policy.Deny && (i == 0 || d.Findings[i-1].Severity == policy.Deny) {
-			b.WriteString("\nWarnings:\n")
-			n = 1
-		}
-		fmt.Fprintf(b, "\n%d. %s", n, f.Report())
-	}
-}
-
-// pulledAsWell is the title of others.
-const pulledAsWell = "Pulled from there as well, without breaking"
+const (
+	pulledAsWell = "Pulled from there as well, without breaking"
+	// maxReported bounds the places that are listed below it, and maxConsumers the users of an image that are named.
+	maxReported  = 20
+	maxConsumers = 3
+)
 
 // others lists the places without which nodes still get their images.
 func (d Deletion) others() (lines []string) {
@@ -110,53 +99,35 @@ func (d Deletion) others() (lines []string) {
 		if n.Puller != mirrors.Nodes {
 			use = "for " + n.Puller.String()
 		}
-		lines = append(lines, fmt.Sprintf("- %s: item %d takes %s; place %d of the route of %s, %s; %s, used by %s", text.Line(n.Place.Ref), n.Item, n.Why, n.Number,
-			text.Line(n.Image.Ref), text.Line(by), use, n.Image.ConsumerNames(maxConsumers)))
+		lines = append(lines, fmt.Sprintf("%s: item %d takes %s; place %d of the route of %s, %s; %s, used by %s", n.Place.Ref, n.Item, n.Why, n.Number,
+			n.Image.Ref, by, use, n.Image.ConsumerNames(maxConsumers)))
 	}
 	return lines
 }
 
-// WriteMarkdown writes d for a ticket or a merge request.
-func (d Deletion) WriteMarkdown(w io.Writer) error {
-	c := review.Comment{Outcome: "Breaks nothing", Subject: d.List.name, Lines: []string{"Deleting what it lists " + d.answer()}, Notes: d.Notes, Findings: d.Findings}
-	switch {
-	case !d.Allowed:
-		c.Outcome = "Refused"
-	case len(d.Findings) > 0:
-		c.Outcome = "Breaks nothing, with warnings"
-	}
-	if elsewhere := d.elsewhere(); elsewhere != "" {
-		c.Lines = append(c.Lines, elsewhere)
-	}
-	if lines := d.others(); len(lines) > 0 {
-		c.Fold, c.Folded = pulledAsWell, text.First(lines, maxReported, "place")
-	}
-	return c.Write(w)
-}
-
-// WriteJUnit writes d as a JUnit test suite: a case for the list as a whole, and for each image that nodes look for in a
-// repository from which something is deleted. A denial is a failure, everything else is output.
-func (d Deletion) WriteJUnit(w io.Writer) error {
-	found, loses := map[string][]policy.Finding{}, map[string]string{}
+// cases yields a case for the list as a whole, and for each image that nodes look for in a repository from which something
+// is deleted.
+func (d Deletion) cases(yield func(answer.Case) bool) {
+	found, loses := map[string]answer.Findings{}, map[string][]string{}
 	for _, f := range d.Findings {
-		found[f.Image.Ref] = append(found[f.Image.Ref], f)
+		found[f.Image.Ref] = append(found[f.Image.Ref], f.Told())
 	}
 	for _, n := range d.Needed {
-		loses[n.Image.Ref] += fmt.Sprintf("%s: %s takes %s\n", text.Line(n.Place.Ref), d.List.called(n.Item), n.Why)
+		loses[n.Image.Ref] = append(loses[n.Image.Ref], fmt.Sprintf("%s: %s takes %s", n.Place.Ref, d.List.called(n.Item), n.Why))
 	}
-	whole := review.CaseOf("deletion", "the list", found[""], false)
-	whole.Output = "It " + d.answer() + "\n" + whole.Output
-	cases := []review.TestCase{whole}
+	whole := answer.CaseOf("deletion", "the list", found[""])
+	whole.Lines = []string{"It " + d.answer()}
+	if !yield(whole) {
+		return
+	}
 	for _, ref := range d.Images {
-		c := review.CaseOf("image", ref, found[ref], false)
-		c.Output = loses[ref] + c.Output
-		cases = append(cases, c)
+		c := answer.CaseOf("image", ref, found[ref])
+		c.Lines = loses[ref]
+		if !yield(c) {
+			return
+		}
 	}
-	return review.WriteTestCases(w, "mirrorset-guard: "+d.subject(), d.Took, cases)
 }
-
-// maxConsumers is how many users of an image are named.
-const maxConsumers = 3
 
 // Document returns l as JSON.
 func (l KeepList) Document() v1alpha1.KeepList {
@@ -195,22 +166,21 @@ func (l KeepList) Lines() string {
 	return b.String()
 }
 
-// Report returns l for people, with who uses what.
-func (l KeepList) Report() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Nodes of this cluster may ask for %s below %s, indexes with their parts:\n", text.Count(len(l.Kept), "reference"), text.Line(l.Scope))
+// Answer returns l for people, with who uses what.
+func (l KeepList) Answer() *answer.Answer {
+	a := &answer.Answer{
+		Subject: l.Scope, Notes: l.Notes, Basis: []string{review.AskedFromHere},
+		Headline: fmt.Sprintf("Nodes of this cluster may ask for %s below %s, indexes with their parts.", text.Count(len(l.Kept), "reference"), l.Scope),
+	}
+	var kept []answer.Item
 	for _, k := range l.Kept {
-		fmt.Fprintf(&b, "- %s (%s)\n", text.Line(k.Reference), k.use())
 		of := ""
 		if k.Signature {
 			of = "signature of "
 		}
-		for _, img := range k.Images {
-			fmt.Fprintf(&b, "    %s%s, used by %s\n", of, text.Line(img.Ref), img.ConsumerNames(maxConsumers))
-		}
+		users := convert.Each(k.Images, func(img policy.Image) string { return of + img.Ref + ", used by " + img.ConsumerNames(maxConsumers) })
+		kept = append(kept, answer.Item{Mark: "-", Line: answer.Line{{Text: k.Reference, Code: true}, {Text: fmt.Sprintf(" (%s)", k.use())}}, Below: answer.Indented(users)})
 	}
-	for _, u := range l.Unknown {
-		fmt.Fprintf(&b, "Not known: %s\n", text.Line(u))
-	}
-	return b.String()
+	a.Add(answer.List{Items: kept}, answer.List{Title: "Not known:", Items: answer.Bullets(l.Unknown)})
+	return a
 }

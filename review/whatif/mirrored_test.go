@@ -98,19 +98,18 @@ func TestFormsAgree(t *testing.T) {
 		if doc.Allowed != d.Allowed || len(doc.Needed) != len(d.Needed) || len(doc.Findings) != len(d.Findings) || doc.Items != 3 || doc.Elsewhere != 1 {
 			t.Errorf("%q: %+v", filled, doc)
 		}
-		var markdown, junit strings.Builder
-		if err := d.WriteMarkdown(&markdown); err != nil {
+		said := d.Answer()
+		markdown := said.Markdown()
+		junit, err := said.JUnit()
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.WriteJUnit(&junit); err != nil {
-			t.Fatal(err)
-		}
-		if failed := strings.Contains(junit.String(), "<failure"); failed == d.Allowed || strings.Contains(markdown.String(), "Refused") == d.Allowed || strings.Contains(d.Report(), "is refused") == d.Allowed {
-			t.Errorf("%q: allowed %t, but\n%s\n%s\n%s", filled, d.Allowed, d.Report(), markdown.String(), junit.String())
+		if failed := strings.Contains(junit, "<failure"); failed == d.Allowed || strings.Contains(markdown, "Refused") == d.Allowed || strings.Contains(said.String(), "is refused") == d.Allowed {
+			t.Errorf("%q: allowed %t, but\n%s\n%s\n%s", filled, d.Allowed, said, markdown, junit)
 		}
 		for _, n := range doc.Needed {
-			if !strings.Contains(junit.String(), n.Reference) || !n.Broken && !strings.Contains(d.Report(), n.Reference) {
-				t.Errorf("%q: %s is not told in\n%s\n%s", filled, n.Reference, d.Report(), junit.String())
+			if !strings.Contains(junit, n.Reference) || !n.Broken && !strings.Contains(said.String(), n.Reference) {
+				t.Errorf("%q: %s is not told in\n%s\n%s", filled, n.Reference, said, junit)
 			}
 		}
 	}
@@ -126,8 +125,8 @@ func TestKeepForms(t *testing.T) {
 		}
 		doc := kept.Document()
 		for i, k := range kept.Kept {
-			if doc.Items[i].Reference != k.Reference || len(doc.Items[i].Images) != 1 || !strings.Contains(kept.Lines(), "\n"+k.Reference+"\n") || !strings.Contains(kept.Report(), k.Reference) {
-				t.Errorf("%s: %+v\n%s\n%s", scope, doc.Items[i], kept.Lines(), kept.Report())
+			if doc.Items[i].Reference != k.Reference || len(doc.Items[i].Images) != 1 || !strings.Contains(kept.Lines(), "\n"+k.Reference+"\n") || !strings.Contains(kept.Answer().String(), k.Reference) {
+				t.Errorf("%s: %+v\n%s\n%s", scope, doc.Items[i], kept.Lines(), kept.Answer().String())
 			}
 		}
 		if lines := strings.Count(kept.Lines(), "\n#"); len(doc.Unknown) != len(kept.Unknown) || lines != len(kept.Unknown) {

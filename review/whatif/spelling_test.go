@@ -34,7 +34,7 @@ func TestSpellings(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d, err := Judge(t.Context(), r, list, review.Coming{}); err != nil || d.Allowed || d.Elsewhere > 0 || len(d.Needed) != 1 || len(d.Notes) > 0 {
-					t.Errorf("%s at %s: %v\n%s%q", name+item, mirror, err, d.Report(), d.Notes)
+					t.Errorf("%s at %s: %v\n%s%q", name+item, mirror, err, d.Answer(), d.Notes)
 				}
 			}
 			m, err := ReadMapping("mapping.txt", strings.NewReader("quay.io/team/app-0@"+digestOf(0)+"="+name+"/team/app-0:v1\n"))

@@ -113,7 +113,7 @@ func TestLessKnownInStories(t *testing.T) {
 				excepted[name]++
 				continue
 			}
-			t.Errorf("%s: admitted without %s\n%s\n%s", s.Name, l.name, full.Report("X"), less.Report("X"))
+			t.Errorf("%s: admitted without %s\n%s\n%s", s.Name, l.name, full.Answer("X"), less.Answer("X"))
 		}
 	}
 	t.Logf("%d stories are denied, asked %d times with less known; exceptions: %v", denied, asked, excepted)

@@ -483,9 +483,9 @@ func (w *world) playChange(t *testing.T, i int, l *changeLedger) {
 	l.add(c, verdict, lost, mistaken)
 	switch {
 	case lost != "" && verdict.Allowed && !c.isExcused(verdict):
-		t.Errorf("admitted, though nodes of %s lose it\n%s\n%s", lost, verdict.Report("The change"), c)
+		t.Errorf("admitted, though nodes of %s lose it\n%s\n%s", lost, verdict.Answer("The change"), c)
 	case gained && !verdict.Allowed && c.isCalm() && !saysUnverified(verdict):
-		t.Errorf("denied, though every node gets it from a mirror\n%s\n%s", verdict.Report("The change"), c)
+		t.Errorf("denied, though every node gets it from a mirror\n%s\n%s", verdict.Answer("The change"), c)
 	}
 }
 

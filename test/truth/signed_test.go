@@ -430,9 +430,9 @@ func (w *world) playSigned(t *testing.T, i int, l *changeLedger) {
 	l.addGained(verdict, gained, mistaken)
 	switch {
 	case lost != "" && verdict.Allowed && !c.isExcused(verdict):
-		t.Errorf("admitted, though nodes of %s lose it\n%s\n%s", lost, verdict.Report("The change"), c)
+		t.Errorf("admitted, though nodes of %s lose it\n%s\n%s", lost, verdict.Answer("The change"), c)
 	case gained && !verdict.Allowed && !saysUnverified(verdict) && !c.isDeniedAtAMirror(verdict):
-		t.Errorf("denied, though every node gets it\n%s\n%s", verdict.Report("The change"), c)
+		t.Errorf("denied, though every node gets it\n%s\n%s", verdict.Answer("The change"), c)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
@@ -96,15 +96,29 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	if err := o.addNotes(ctx, c, &record); err != nil {
 		return err
 	}
-	for _, t := range targets {
-		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.print(ctx, w, t.Output, c, record) }); err != nil {
-			return err
-		}
-	}
-	if !record.Verdict.Allowed {
+	err = cli.Print(ctx, streams, targets, cli.Answer{
+		Answer: func() *answer.Answer {
+			a := record.Answer()
+			if o.simulate {
+				a.Add(record.Simulation()...)
+			}
+			return a
+		},
+		Document: func() any { return record.Document() },
+		Formats: map[string]func(io.Writer) error{
+			"html": func(w io.Writer) error {
+				about := o.World.PageContext("mirrorset-guard check -o json")
+				about.Requester = cli.RequesterText(c.By)
+				return page.WriteReview(w, record.Document(), about)
+			},
+			"narrowed": func(w io.Writer) error { return printNarrowed(ctx, w, c, record) },
+			"sarif":    func(w io.Writer) error { return sarif.Write(w, record, c.Change, cli.Version) },
+		},
+	})
+	if err == nil && !record.Verdict.Allowed {
 		return cli.ErrDenied
 	}
-	return nil
+	return err
 }
 
 // addNotes adds to record the facts about the change beside the review.
@@ -129,27 +143,6 @@ func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *revie
 	return err
 }
 
-func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output, c *candidate, r review.Record) error {
-	switch output.Format {
-	case "table":
-		return printReport(w, r, o.simulate)
-	case "junit":
-		return r.WriteJUnit(w)
-	case "markdown":
-		return r.WriteMarkdown(w)
-	case "html":
-		about := o.World.PageContext("mirrorset-guard check -o json")
-		about.Requester = cli.RequesterText(c.By)
-		return page.WriteReview(w, r.Document(), about)
-	case "narrowed":
-		return printNarrowed(ctx, w, c, r)
-	case "sarif":
-		return sarif.Write(w, r, c.Change, cli.Version)
-	default:
-		return output.Write(w, r.Document())
-	}
-}
-
 // printNarrowed prints the narrowed objects with what a review of them says.
 func printNarrowed(ctx context.Context, w io.Writer, c *candidate, record review.Record) error {
 	record, err := c.Reviewer.WithTwins(ctx, c.Edit, record, c.By)
@@ -164,30 +157,4 @@ func printNarrowed(ctx context.Context, w io.Writer, c *candidate, record review
 		return err
 	}
 	return review.WriteNarrowed(w, record, reviewed)
-}
-
-func printReport(w io.Writer, r review.Record, simulate bool) error {
-	style := cli.StyleOf(w)
-	report := r.Report()
-	if simulate {
-		report += r.Simulation()
-	}
-	if style.Colours() {
-		report = withSummary(style.Paint(report), r.Verdict.Findings)
-	}
-	if _, err := io.WriteString(w, report); err != nil {
-		return err
-	}
-	notes := r.Notes
-	if unused := r.Plan.UnusedNote(); unused != "" {
-		notes = append(slices.Clone(notes), unused)
-	}
-	for _, note := range notes {
-		fmt.Fprintf(w, "\nNote: %s\n", text.Line(note))
-	}
-	if looked := r.Verdict.Counts.Looked(); looked != "" {
-		fmt.Fprintf(w, "\n%s\n", looked)
-	}
-	_, err := fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
-	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,8 +56,8 @@ Exit code 0: no pull breaks. 1: one would. 2: no verdict, or wrong usage.`,
 			if err != nil {
 				return err
 			}
-			return o.run(cmd.Context(), cli.StreamsOf(cmd), func(ctx context.Context, out io.Writer, targets []cli.Target, r *review.Reviewer, coming review.Coming) error {
-				return printDeletion(ctx, out, targets, r, list, coming)
+			return o.run(cmd.Context(), cli.StreamsOf(cmd), func(ctx context.Context, s cli.Streams, targets []cli.Target, r *review.Reviewer, coming review.Coming) error {
+				return printDeletion(ctx, s, targets, r, list, coming)
 			})
 		},
 	}
@@ -78,8 +79,8 @@ Exit code 0: the list is complete. 2: it may not be, or wrong usage.`,
   mirrorset-guard keep mirror.example.com/openshift --release next -o refs`,
 		Args: cli.Filled(cli.OneArg("a registry, namespace or repository")),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), cli.StreamsOf(cmd), func(ctx context.Context, out io.Writer, targets []cli.Target, r *review.Reviewer, coming review.Coming) error {
-				return printKeep(ctx, out, targets, r, args[0], coming)
+			return o.run(cmd.Context(), cli.StreamsOf(cmd), func(ctx context.Context, s cli.Streams, targets []cli.Target, r *review.Reviewer, coming review.Coming) error {
+				return printKeep(ctx, s, targets, r, args[0], coming)
 			})
 		},
 	}
@@ -88,7 +89,7 @@ Exit code 0: the list is complete. 2: it may not be, or wrong usage.`,
 }
 
 // run opens the world and has the answer printed.
-func (o *mirrorOptions) run(ctx context.Context, streams cli.Streams, answer func(context.Context, io.Writer, []cli.Target, *review.Reviewer, review.Coming) error) error {
+func (o *mirrorOptions) run(ctx context.Context, streams cli.Streams, answer func(context.Context, cli.Streams, []cli.Target, *review.Reviewer, review.Coming) error) error {
 	targets, err := o.outputs.Targets()
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (o *mirrorOptions) run(ctx context.Context, streams cli.Streams, answer fun
 	if err != nil {
 		return cli.AboutRelease(o.release, err)
 	}
-	return answer(ctx, streams.Out, targets, &opened.Reviewer, coming)
+	return answer(ctx, streams, targets, &opened.Reviewer, coming)
 }
 
 // coming reads what the cluster will pull by an update to the release that the flag names.
@@ -147,69 +148,34 @@ func deleteList(streams cli.Streams, args []string) (*whatif.DeleteList, error) 
 	return list, nil
 }
 
-func printDeletion(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer, list *whatif.DeleteList, coming review.Coming) error {
+func printDeletion(ctx context.Context, streams cli.Streams, targets []cli.Target, reviewer *review.Reviewer, list *whatif.DeleteList, coming review.Coming) error {
 	d, err := whatif.Judge(ctx, reviewer, list, coming)
 	if err != nil {
 		return err
 	}
-	for _, t := range targets {
-		err := t.Print(ctx, out, func(w io.Writer) error {
-			switch t.Format {
-			case "table":
-				return printAnswer(w, d.Report(), d.Notes)
-			case "junit":
-				return d.WriteJUnit(w)
-			case "markdown":
-				return d.WriteMarkdown(w)
-			default:
-				return t.Write(w, d.Document())
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if !d.Allowed {
+	err = cli.Print(ctx, streams, targets, cli.Answer{Answer: d.Answer, Document: func() any { return d.Document() }})
+	if err == nil && !d.Allowed {
 		return cli.ErrDenied
 	}
-	return nil
+	return err
 }
 
-func printKeep(ctx context.Context, out io.Writer, targets []cli.Target, reviewer *review.Reviewer, place string, coming review.Coming) error {
+func printKeep(ctx context.Context, streams cli.Streams, targets []cli.Target, reviewer *review.Reviewer, place string, coming review.Coming) error {
 	list, err := whatif.Keep(ctx, reviewer, place, coming)
 	if err != nil {
 		return fmt.Errorf("keep: %w", err)
 	}
-	for _, t := range targets {
-		if t.Format == "refs" && len(list.Unknown) > 0 {
-			continue // an image missing in an incomplete list would be deleted, and lost
-		}
-		err := t.Print(ctx, out, func(w io.Writer) error {
-			switch t.Format {
-			case "table":
-				return printAnswer(w, list.Report(), list.Notes)
-			case "refs":
-				_, err := io.WriteString(w, list.Lines())
-				return err
-			default:
-				return t.Write(w, list.Document())
-			}
-		})
-		if err != nil {
-			return err
-		}
+	if len(list.Unknown) > 0 { // an image missing in an incomplete list would be deleted, and lost
+		targets = slices.DeleteFunc(targets, func(t cli.Target) bool { return t.Format == "refs" })
 	}
-	if len(list.Unknown) > 0 {
+	err = cli.Print(ctx, streams, targets, cli.Answer{Answer: list.Answer, Document: func() any { return list.Document() }, Formats: map[string]func(io.Writer) error{
+		"refs": func(w io.Writer) error {
+			_, err := io.WriteString(w, list.Lines())
+			return err
+		},
+	}})
+	if err == nil && len(list.Unknown) > 0 {
 		return fmt.Errorf("keep: the list may not be complete: %s", text.Names(list.Unknown, 3))
 	}
-	return nil
-}
-
-// printAnswer prints an answer for people, and the notes on it.
-func printAnswer(w io.Writer, answer string, notes []string) error {
-	for _, note := range notes {
-		answer += fmt.Sprintf("\nNote: %s\n", text.Line(note))
-	}
-	_, err := io.WriteString(w, answer+"\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
 	return err
 }

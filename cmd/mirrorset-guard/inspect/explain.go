@@ -3,12 +3,12 @@ package inspect
 import (
 	"context"
 	"fmt"
-	stdio "io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -34,8 +34,7 @@ func newExplain() *cobra.Command {
 of registries.conf that decides and the objects that made it; with -f, before and
 after that change. Where an image policy requires signatures, it says which, what
 they have to be, and where nodes look for them. No registry is contacted unless
---probe is given. On a terminal with colours it prints a tree, which also says what uses
-the image: with --probe, or of a dump.
+--probe is given. With --probe, or of a dump, it also says what uses the image.
 
 Exit code 0: explained. 2: an image or an object cannot be parsed, or the Machine
 Config Operator would reject the configuration, in which case no node would get it.`,
@@ -97,30 +96,16 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if o.probe {
 		o.ask(ctx, w, e)
 	}
-	for _, t := range targets {
-		if err := t.Print(ctx, io.Out, func(out stdio.Writer) error { return o.print(out, t.Output, e, w) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (o *explainOptions) print(out stdio.Writer, output cli.Output, e *review.Explainer, w *environment.World) error {
-	if output.Format != "table" {
-		return output.Write(out, e.Document())
-	}
-	show := explanation{e}.print
-	if cli.StyleOf(out).Colours() {
-		show = explanation{e}.printTree
-	}
-	err := cli.Painted(out, func(out stdio.Writer) error {
-		show(out, len(o.change.Files) > 0)
-		return nil
+	return cli.Print(ctx, io, targets, cli.Answer{
+		Answer: func() *answer.Answer {
+			a := e.Answer(len(o.change.Files) > 0)
+			if o.probe {
+				a.Notes, a.Basis = append(a.Notes, w.Registries.Notes()...), []string{review.AskedFromHere}
+			}
+			return a
+		},
+		Document: func() any { return e.Document() },
 	})
-	if err == nil && o.probe {
-		printProbeNotes(out, w.Registries)
-	}
-	return err
 }
 
 // open reads no more of the world than is needed. Only a dump, and a cluster that is read as
@@ -142,14 +127,6 @@ func (o *explainOptions) ask(ctx context.Context, w *environment.World, e *revie
 			e.Facts[l] = found.At(l)
 		}
 	}
-}
-
-func printProbeNotes(w stdio.Writer, registries *environment.Registries) {
-	for _, note := range registries.Notes() {
-		fmt.Fprintln(w)
-		cli.WriteLines(w, cli.Wrapped("Note: "+note, cli.TableWidth), 0)
-	}
-	fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
 }
 
 // joined is errors.Join on one line.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	stdio "io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -66,29 +67,20 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 			fmt.Fprintf(io.Err, "Note: nothing names %s, which %s. Where nodes look for it: mirrorset-guard explain %[1]s --probe\n", u.Ref, u.Starts)
 		}
 	}
-	for _, t := range targets {
-		if err := t.Print(ctx, io.Out, func(w stdio.Writer) error { return o.print(io, w, t.Output, selected) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (o *inventoryOptions) print(io cli.Streams, w stdio.Writer, output cli.Output, images []policy.Image) error {
-	if len(images) == 0 && (output.Format == "table" || output.Format == "wide") {
+	isTable := func(t cli.Target) bool { return t.Format == "table" || t.Format == "wide" }
+	if len(selected) == 0 && slices.ContainsFunc(targets, isTable) {
 		io.Note("nothing names any such image")
 	}
-	switch output.Format {
-	case "refs":
-		io.Out = w
-		return printRefs(io, images)
-	case "table":
-		return cli.Painted(w, func(w stdio.Writer) error { return printImages(w, images) })
-	case "wide":
-		return cli.Painted(w, func(w stdio.Writer) error { return printImagesWide(w, images) })
-	case "csv":
-		return printImagesCSV(w, images)
-	default:
-		return output.Write(w, review.InventoryDocument(images))
-	}
+	document := func() any { return review.InventoryDocument(selected) }
+	return cli.Print(ctx, io, targets, cli.Answer{Answer: func() *answer.Answer { return imagesTable(selected) }, Document: document, Formats: map[string]func(stdio.Writer) error{
+		"wide": func(w stdio.Writer) error {
+			_, err := stdio.WriteString(w, wideTable(selected).Text(cli.LookOf(w)))
+			return err
+		},
+		"refs": func(w stdio.Writer) error {
+			io.Out = w
+			return printRefs(io, selected)
+		},
+		"csv": func(w stdio.Writer) error { return printImagesCSV(w, selected) },
+	}})
 }

@@ -9,11 +9,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/containers/image/v5/docker/reference"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -36,34 +36,38 @@ func printRefs(s cli.Streams, images []policy.Image) error {
 	return out.Flush()
 }
 
-// printImages names two consumers of an image, and counts the others.
-func printImages(w io.Writer, images []policy.Image) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "IMAGE\tUSE\tUSERS")
+// imagesTable names two consumers of an image, and counts the others.
+func imagesTable(images []policy.Image) *answer.Answer {
+	table := answer.Table{Head: []string{"IMAGE", "USE", "USERS"}}
 	for _, img := range images {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", text.Line(img.Ref), img.Use(), img.ConsumerNames(2))
+		table.Rows = append(table.Rows, []answer.Line{answer.Say(img.Ref), useCell(img), answer.Say(img.ConsumerNames(2))})
 	}
-	return table.Flush()
+	return &answer.Answer{Blocks: []answer.Block{table}}
 }
 
-// printImagesWide leaves nothing out.
-func printImagesWide(w io.Writer, images []policy.Image) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "IMAGE\tUSE\tRUNNING\tNAMESPACES\tUSERS")
+// wideTable leaves nothing out.
+func wideTable(images []policy.Image) *answer.Answer {
+	table := answer.Table{Head: []string{"IMAGE", "USE", "RUNNING", "NAMESPACES", "USERS"}}
 	for _, img := range images {
 		digests, namespaces := map[string]bool{}, map[string]bool{}
 		for _, c := range img.Consumers {
 			digests[c.Digest], namespaces[c.Namespace] = true, true
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), img.Use(), named(digests), named(namespaces), img.ConsumerNames(len(img.Consumers)))
+		users := answer.Say(img.ConsumerNames(len(img.Consumers)))
+		table.Rows = append(table.Rows, []answer.Line{answer.Say(img.Ref), useCell(img), answer.Say(named(digests)), answer.Say(named(namespaces)), users})
 	}
-	return table.Flush()
+	return &answer.Answer{Blocks: []answer.Block{table}}
+}
+
+func useCell(img policy.Image) answer.Line {
+	tones := map[policy.Use]answer.Tone{policy.Running: answer.Good, policy.History: answer.Hint}
+	return answer.Line{{Text: img.Use().String(), Tone: tones[img.Use()]}}
 }
 
 // named lists the names of a set except "", or "-" for none.
 func named(set map[string]bool) string {
 	delete(set, "")
-	return cmp.Or(text.Line(strings.Join(slices.Sorted(maps.Keys(set)), ",")), "-")
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(set)), ","), "-")
 }
 
 // printImagesCSV writes a row for each consumer, as RFC 4180 says except for the line

@@ -117,7 +117,7 @@ func (o *pinOptions) ofRelease(ctx context.Context, streams cli.Streams) error {
 		return err
 	}
 	if err := stateError(r, r.State()); err != nil {
-		fmt.Fprintln(streams.Err, r.Report())
+		fmt.Fprintln(streams.Err, r.Answer())
 		return err
 	}
 	gathering, cancel := context.WithTimeout(ctx, o.timeout)
@@ -191,9 +191,7 @@ func (o *pinOptions) printSets(ctx context.Context, streams cli.Streams, reviewe
 			}
 			return notePins(streams, through, made, left)
 		}
-		if err := printReport(streams.Err, record, false); err != nil {
-			return err
-		}
+		fmt.Fprint(streams.Err, record.Answer().Text(cli.LookOf(streams.Err)))
 		rest, vital := pins.LeaveOut(wants, refused)
 		if vital || len(refused) == 0 {
 			break

@@ -88,10 +88,15 @@ func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked str
 		return err
 	}
 	about := o.World.PageContext("mirrorset-guard release " + asked + o.Again() + " -o json")
-	for _, t := range targets {
-		if err := t.Print(ctx, streams.Out, func(w io.Writer) error { return o.print(w, t.Output, r, about) }); err != nil {
-			return err
-		}
+	said := r.Answer
+	if o.ack {
+		said = r.Evidence
+	}
+	err = cli.Print(ctx, streams, targets, cli.Answer{Answer: said, Document: func() any { return r.Document() }, Formats: map[string]func(io.Writer) error{
+		"html": func(w io.Writer) error { return page.WriteRelease(w, r.Document(), about) },
+	}})
+	if err != nil {
+		return err
 	}
 	if o.ack {
 		return stateError(r, r.Signed())
@@ -143,24 +148,5 @@ func stateError(r *readiness.Readiness, state readiness.State) error {
 		return cli.ErrDenied
 	default:
 		return fmt.Errorf("%s: not all could be determined", r.Title())
-	}
-}
-
-func (o *releaseOptions) print(w io.Writer, output cli.Output, r *readiness.Readiness, about page.Context) error {
-	switch output.Format {
-	case "table":
-		answer := r.Report()
-		if o.ack {
-			answer = r.Evidence()
-		}
-		return printAnswer(w, cli.StyleOf(w).Paint(answer), r.Notes)
-	case "junit":
-		return r.WriteJUnit(w)
-	case "markdown":
-		return r.WriteMarkdown(w)
-	case "html":
-		return page.WriteRelease(w, r.Document(), about)
-	default:
-		return output.Write(w, r.Document())
 	}
 }

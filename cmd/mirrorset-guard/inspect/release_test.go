@@ -83,7 +83,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("no %q in the page", want)
 		}
 	}
-	wantOutcome(t, s.check(t, dump, testrelease.Version, "-o", "markdown"), cli.ExitDenied, "## NOT READY: Release 4.21.3", "| last | rhel-coreos | NOT READY |")
+	wantOutcome(t, s.check(t, dump, testrelease.Version, "-o", "markdown"), cli.ExitDenied, "### NOT READY: ` Release 4.21.3", "| last | rhel-coreos | NOT READY |")
 	wantOutcome(t, s.check(t, dump, testrelease.Version, "-o", "junit"), cli.ExitDenied, `tests="9" failures="1"`)
 	if plan := s.of(t, "plan", dump, "-o", "imageset"); !strings.Contains(plan.Out, "maxVersion: 4.21.3\n      minVersion: 4.21.3\n      name: stable-4.21") { // whatever quay.io answers
 		t.Errorf("got %d, %s%s", plan.Code, plan.Out, plan.Err)

@@ -113,6 +113,6 @@ func (o *renderOptions) print(to cli.Streams, r *v1alpha1.Rendering) error {
 	default:
 		return o.output.Write(to.Out, r) // MachineConfig is in it
 	}
-	fmt.Fprint(to.Err, comparisonText(r.MachineConfig))
+	fmt.Fprint(to.Err, comparisonAnswer(r.MachineConfig))
 	return err
 }

@@ -1,39 +1,47 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// comparisonText describes a comparison to a person.
-func comparisonText(c v1alpha1.Comparison) string {
+// maxDifferences is how many differences are printed: the advice below them stays on the screen.
+const maxDifferences = 6
+
+// comparisonAnswer describes a comparison to a person.
+func comparisonAnswer(c v1alpha1.Comparison) *answer.Answer {
 	switch c.State {
 	case v1alpha1.StateApplied:
-		return fmt.Sprintf("MachineConfig %s matches the objects in force: the Machine Config Operator has applied them.\n", c.Name)
+		return &answer.Answer{Headline: fmt.Sprintf("MachineConfig %s matches the objects in force: the Machine Config Operator has applied them.", c.Name)}
 	case v1alpha1.StateRejected:
-		return fmt.Sprintf("The Machine Config Operator is stuck, and will stay so until the objects are repaired.\n%s\n", c.Detail)
+		return &answer.Answer{Headline: "The Machine Config Operator is stuck, and will stay so until the objects are repaired.", Lead: []answer.Line{answer.Say(c.Detail)}}
 	case v1alpha1.StateUnknown:
-		return fmt.Sprintf("Whether the Machine Config Operator has applied the objects in force is not known: %s.\n", c.Detail)
+		return &answer.Answer{Headline: fmt.Sprintf("Whether the Machine Config Operator has applied the objects in force is not known: %s.", c.Detail)}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "MachineConfig %s does not match the objects in force:\n", c.Name)
-	var differences []string
-	for _, d := range c.Differences {
-		differences = append(differences, fmt.Sprintf("%s\n    objects:       %s\n    MachineConfig: %s", text.Line(cli.InFile(d.File, d.Scope)), cli.OrNone(d.Objects), cli.OrNone(d.MachineConfig)))
+	a := &answer.Answer{Headline: fmt.Sprintf("MachineConfig %s does not match the objects in force:", c.Name)}
+	const none = "(no entry)"
+	var differences answer.List
+	for _, d := range c.Differences[:min(len(c.Differences), maxDifferences)] {
+		differences.Items = append(differences.Items, answer.Item{
+			Mark: "-", Line: answer.Say(strings.TrimPrefix(d.File+": "+d.Scope, ": ")), // no file for registries.conf
+			Below: answer.Indented([]string{"objects: " + cmp.Or(d.Objects, none), "MachineConfig: " + cmp.Or(d.MachineConfig, none)}),
+		})
 	}
-	for _, line := range text.First(differences, cli.MaxDifferences, "") {
-		fmt.Fprintf(&b, "- %s\n", line)
+	a.Add(differences)
+	if more := len(c.Differences) - maxDifferences; more > 0 {
+		a.Add(answer.Paragraphf("and %s more", text.Number(more)))
 	}
 	if c.SparesPayload {
-		b.WriteString("A blocked registry that holds the release image and has no mirror is left out on\npurpose; which image that is, is not known here.\n")
+		a.Add(answer.Paragraphf("A blocked registry that holds the release image and has no mirror is left out on purpose; which image that is, is not known here."))
 	}
-	b.WriteString(`The Machine Config Operator is still at work, or stuck. Nodes keep what the
-MachineConfig says. To find out why:
-  oc -n openshift-machine-config-operator logs deploy/machine-config-controller
-`)
-	return b.String()
+	a.Add(answer.Paragraph{
+		answer.Say("The Machine Config Operator is still at work, or stuck. Nodes keep what the MachineConfig says. To find out why:"),
+		answer.Code("oc -n openshift-machine-config-operator logs deploy/machine-config-controller"),
+	})
+	return a
 }

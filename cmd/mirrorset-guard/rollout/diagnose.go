@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/review/diagnosis"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
@@ -64,15 +62,12 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, target
 			r.Command = s.Program.In(r.Command)
 		}
 	}
-	err = printEach(ctx, s, targets, func(w io.Writer, output cli.Output) error {
-		switch output.Format {
-		case "table":
-			return printDiagnosis(w, d)
-		case "html":
+	err = cli.Print(ctx, s, targets, cli.Answer{
+		Answer:   func() *answer.Answer { return rollouts.DiagnosisAnswer(d) },
+		Document: func() any { return rollouts.DiagnosisDocument(d) },
+		Formats: map[string]func(io.Writer) error{"html": func(w io.Writer) error {
 			return page.WriteDiagnosis(w, rollouts.DiagnosisDocument(d), cli.PageContext(o.world.from, &o.world.cluster, "mirrorset-guard rollout diagnose -o json"))
-		default:
-			return output.Write(w, rollouts.DiagnosisDocument(d))
-		}
+		}},
 	})
 	switch {
 	case err != nil:
@@ -83,49 +78,5 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, target
 		return errors.New("not determined whether something is held up")
 	default:
 		return nil
-	}
-}
-
-// maxHoldUps is how many are printed: JSON has all.
-const maxHoldUps = 20
-
-func printDiagnosis(w io.Writer, d status.Diagnosis) error {
-	var b strings.Builder
-	switch {
-	case len(d.HoldUps) == 0 && len(d.Unknown) == 0:
-		b.WriteString("Nothing is held up.\n")
-	case len(d.HoldUps) == 0:
-		b.WriteString("Nothing that could be read is held up.\n")
-	}
-	for i := range d.HoldUps[:min(len(d.HoldUps), maxHoldUps)] {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		printHoldUp(&b, &d.HoldUps[i])
-	}
-	if more := len(d.HoldUps) - maxHoldUps; more > 0 {
-		fmt.Fprintf(&b, "\nThere are %s, which -o json has.\n", text.Plural(more, "more finding", "more findings"))
-	}
-	printList(&b, "Not known", d.Unknown)
-	printNotes(&b, d.Notes)
-	_, err := io.WriteString(w, cli.StyleOf(w).Paint(b.String()))
-	return err
-}
-
-func printHoldUp(b *strings.Builder, f *status.HoldUp) {
-	fmt.Fprintf(b, "%s\n", f.Chain.Symptom)
-	if others := f.Others(); others != "" {
-		cli.WriteLines(b, cli.Wrapped(others, cli.TableWidth-2*cli.Margin), cli.Margin)
-	}
-	for _, link := range f.Chain.Links {
-		cli.WriteLines(b, cli.Wrapped("because "+link, cli.TableWidth-2*cli.Margin), cli.Margin)
-	}
-	if f.Unexplained {
-		cli.WriteLines(b, []string{"the reason is not known"}, cli.Margin)
-	}
-	cli.WriteLines(b, []string{"What can be done, the safest first:"}, cli.Margin)
-	for _, r := range f.Remedies {
-		cli.WriteLines(b, []string{text.Line(r.Command)}, 2*cli.Margin)
-		cli.WriteLines(b, cli.Wrapped(text.Line(r.Effect), cli.TableWidth-3*cli.Margin), 3*cli.Margin)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
@@ -85,10 +86,11 @@ func (o *pauseOptions) run(ctx context.Context, names []string, s cli.Streams) e
 	if err := changer.All(ctx, pools, []string{metav1.DryRunAll}); err != nil {
 		return fmt.Errorf("%w; %w", err, errUnchanged)
 	}
+	var means answer.Answer
 	for _, name := range pools {
-		fmt.Fprintf(s.Out, "%s pool %s:\n", o.verb(), text.Line(name))
-		writeIndented(s.Out, status.IfPaused(view.Input, name, o.pause))
+		means.Add(answer.List{Title: o.verb() + " pool " + name + ":", Items: answer.Indented(status.IfPaused(view.Input, name, o.pause))})
 	}
+	fmt.Fprint(s.Out, means.Text(cli.LookOf(s.Out)))
 	if err := o.confirm(s); err != nil {
 		return err
 	}

@@ -9,23 +9,23 @@ import (
 )
 
 // releaseOf judges a release, as the command release does.
-func (s *syncing) releaseOf() (func(context.Context) (answer, error), error) {
+func (s *syncing) releaseOf() (func(context.Context) (judged, error), error) {
 	choice, err := readiness.Find(s.world.Cluster.RolloutObjects().Version, s.release)
 	if err != nil {
 		return nil, cli.AboutRelease(s.release, err)
 	}
-	return func(ctx context.Context) (answer, error) {
+	return func(ctx context.Context) (judged, error) {
 		w := readiness.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Carrier: s.world.Registries.Client, Flags: s.Again()}
 		r, err := readiness.Judge(ctx, w, choice)
 		if err != nil {
-			return answer{}, cli.AboutRelease(s.release, err)
+			return judged{}, cli.AboutRelease(s.release, err)
 		}
 		return answerOf(r), nil
 	}, nil
 }
 
-func answerOf(r *readiness.Readiness) answer {
-	a := answer{copies: r.Copies(), open: r.Judged.Plan.Undetermined(r.Judged.Facts), grows: true, report: r.Report(), notes: r.Notes}
+func answerOf(r *readiness.Readiness) judged {
+	a := judged{copies: r.Copies(), open: r.Judged.Plan.Undetermined(r.Judged.Facts), grows: true, said: r.Answer, notes: r.Notes}
 	for i := range a.copies {
 		a.copies[i].Rank = i // the place in the order of an update, instead of that among what runs
 	}

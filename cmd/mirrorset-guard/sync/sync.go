@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -133,7 +134,7 @@ type syncing struct {
 	world    *environment.World
 	reviewer *review.Reviewer
 	// subject judges the synced change or release, by the facts about registries.
-	subject func(context.Context) (answer, error)
+	subject func(context.Context) (judged, error)
 	notes   []string
 	streams cli.Streams
 
@@ -142,8 +143,8 @@ type syncing struct {
 	jobs    []*copying.Job
 }
 
-// An answer is a verdict on a change or on a release.
-type answer struct {
+// A judged is a verdict on a change or on a release.
+type judged struct {
 	// copies are in the order in which they are to be made.
 	copies []policy.Copy
 	// open are the images that may have to be copied.
@@ -151,20 +152,20 @@ type answer struct {
 	// grows is set if more may be found to be missing once copies are made: a release image has to be there to tell
 	// which images it names.
 	grows    bool
-	report   string
+	said     func() *answer.Answer // for people
 	document func(notes []string) any
 	notes    []string
 	err      error // nil if it is good
 }
 
 // ofChange judges a change.
-func (s *syncing) ofChange(c *cli.Candidate) func(context.Context) (answer, error) {
-	return func(ctx context.Context) (answer, error) {
+func (s *syncing) ofChange(c *cli.Candidate) func(context.Context) (judged, error) {
+	return func(ctx context.Context) (judged, error) {
 		record, err := s.reviewer.Review(ctx, c.Edit, c.By)
 		if err != nil {
-			return answer{}, err
+			return judged{}, err
 		}
-		a := answerBy(record.Judged(), record.Report(), record.Notes)
+		a := answerBy(record.Judged(), record.Answer, record.Notes)
 		a.document = func(notes []string) any {
 			record.Notes = notes
 			return record.Document()
@@ -177,12 +178,12 @@ func (s *syncing) ofChange(c *cli.Candidate) func(context.Context) (answer, erro
 }
 
 // inForce judges the configuration in force.
-func (s *syncing) inForce(ctx context.Context) (answer, error) {
+func (s *syncing) inForce(ctx context.Context) (judged, error) {
 	standing, err := s.reviewer.Standing(ctx)
 	if err != nil {
-		return answer{}, err
+		return judged{}, err
 	}
-	a := answerBy(standing.Judged(), standing.Report(), standing.Notes)
+	a := answerBy(standing.Judged(), standing.Answer, standing.Notes)
 	a.document = func(notes []string) any {
 		standing.Notes = notes
 		return standing.Document()
@@ -195,12 +196,12 @@ func (s *syncing) inForce(ctx context.Context) (answer, error) {
 	return a, nil
 }
 
-func answerBy(j review.Judged, report string, notes []string) answer {
-	return answer{copies: j.Judgement.Copies(), open: j.Plan.Undetermined(j.Facts), report: report, notes: notes}
+func answerBy(j review.Judged, said func() *answer.Answer, notes []string) judged {
+	return judged{copies: j.Judgement.Copies(), open: j.Plan.Undetermined(j.Facts), said: said, notes: notes}
 }
 
 // lacks reports whether mirrors lack what nodes need and the options ask for, or may lack it.
-func (s *syncing) lacks(a answer) bool {
+func (s *syncing) lacks(a judged) bool {
 	wanted := func(c policy.Copy) bool { return !s.leavesOut(c.Image) && (c.Rule != policy.TagDrift || s.moveTags) }
 	return slices.ContainsFunc(a.copies, wanted) ||
 		slices.ContainsFunc(a.open, func(u policy.Undetermined) bool { return !s.leavesOut(u.Image) })
@@ -245,7 +246,7 @@ func attemptOf(c policy.Copy) attempt {
 }
 
 // copy makes the copies that were found to be missing.
-func (s *syncing) copy(ctx context.Context, found answer) error {
+func (s *syncing) copy(ctx context.Context, found judged) error {
 	wanted, skipped := s.choose(found)
 	credentials, err := s.pushCredentials(wanted)
 	if err != nil {
@@ -295,25 +296,25 @@ func (s *syncing) learn(jobs []*copying.Job) {
 var errInterrupted = errors.New("interrupted; the layers that arrived are kept, and the same command goes on from there")
 
 // judgeAfresh judges with nothing remembered.
-func (s *syncing) judgeAfresh(ctx context.Context) (answer, error) {
+func (s *syncing) judgeAfresh(ctx context.Context) (judged, error) {
 	afresh := s.world.Registries.Afresh()
 	defer afresh.Store.Close()
 	s.reviewer.Registries = afresh
 	return s.judge(ctx)
 }
 
-func (s *syncing) judge(ctx context.Context) (answer, error) {
+func (s *syncing) judge(ctx context.Context) (judged, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	found, err := s.subject(ctx)
 	if cli.Interrupted(ctx) != nil {
-		return answer{}, errInterrupted // no verdict rests on questions that were not asked
+		return judged{}, errInterrupted // no verdict rests on questions that were not asked
 	}
 	return found, err
 }
 
 // conclude prints what was found. A run that leaves something for another one is no success.
-func (s *syncing) conclude(found answer) error {
+func (s *syncing) conclude(found judged) error {
 	found.notes = append(found.notes, s.notes...)
 	var left int
 	var bytes int64
@@ -333,7 +334,7 @@ func (s *syncing) conclude(found answer) error {
 	return found.err
 }
 
-func (s *syncing) print(found answer) error {
+func (s *syncing) print(found judged) error {
 	if s.output.Format == "json" {
 		return writeLine(s.streams.Out, found.document(found.notes))
 	}
@@ -349,13 +350,10 @@ func (s *syncing) print(found answer) error {
 	if s.dryRun {
 		fmt.Fprintf(out, "\nAs things are:\n")
 	}
-	if _, err := io.WriteString(out, "\n"+found.report); err != nil {
-		return err
-	}
-	for _, note := range found.notes {
-		fmt.Fprintf(out, "\nNote: %s\n", text.Line(note))
-	}
-	return nil
+	said := found.said()
+	said.Notes = found.notes
+	_, err := io.WriteString(out, "\n"+said.Text(cli.LookOf(out)))
+	return err
 }
 
 // Bounds of the lines about what was not copied: a reason that more images than maxAlike share has one line, which names the first of them,
@@ -404,7 +402,7 @@ type skip struct {
 }
 
 // choose returns the copies to be made, and the others.
-func (s *syncing) choose(found answer) (wanted []policy.Copy, skipped []skip) {
+func (s *syncing) choose(found judged) (wanted []policy.Copy, skipped []skip) {
 	for _, c := range found.copies {
 		switch why := s.whyNot(c); {
 		case s.leavesOut(c.Image):

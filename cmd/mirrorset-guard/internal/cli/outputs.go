@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 )
 
 // Outputs are the formats that -o chooses where there may be several, each but one in a file of its
@@ -74,6 +76,48 @@ func number(is bool) int {
 		return 1
 	}
 	return 0
+}
+
+// An Answer holds the result of a command in each format that its user may choose.
+type Answer struct {
+	// Answer returns it for people and pipelines: as text (table), Markdown and JUnit's XML.
+	Answer func() *answer.Answer
+	// Document returns it as JSON and YAML.
+	Document func() any
+	// Formats write it in formats that only this command has.
+	Formats map[string]func(io.Writer) error
+}
+
+// Print prints an answer that was found under ctx in each format.
+func Print(ctx context.Context, s Streams, targets []Target, a Answer) error {
+	for _, t := range targets {
+		if err := t.Print(ctx, s.Out, func(w io.Writer) error { return t.print(w, s.Program, a) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Target) print(w io.Writer, program Program, a Answer) error {
+	if write := a.Formats[t.Format]; write != nil {
+		return write(w)
+	}
+	var printed string
+	var err error
+	switch t.Format {
+	case "table":
+		printed = program.In(a.Answer().Text(LookOf(w)))
+	case "markdown":
+		printed = a.Answer().Markdown()
+	case "junit":
+		printed, err = a.Answer().JUnit()
+	default:
+		return t.Write(w, a.Document())
+	}
+	if err == nil {
+		_, err = io.WriteString(w, printed)
+	}
+	return err
 }
 
 // Print has write write to the target what was found out under ctx, unless that was interrupted. A file is there as a whole or not at all: it is written
