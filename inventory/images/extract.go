@@ -91,11 +91,15 @@ func neverRan(status corev1.PodStatus) func(name string) bool {
 // anything else with the container (k8s.io/kubernetes/pkg/kubelet/kuberuntime/kuberuntime_container.go,
 // startContainer).
 func hasHadImage(s *corev1.ContainerStatus) bool {
-	if s.ImageID != "" || s.RestartCount > 0 || s.State.Waiting == nil || s.LastTerminationState.Terminated != nil {
+	waits, ended := s.State.Waiting, s.State.Terminated
+	switch {
+	case s.ImageID != "" || s.RestartCount > 0 || s.LastTerminationState.Terminated != nil:
 		return true
+	case ended != nil: // as what waits is once its pod ends (k8s.io/kubernetes/pkg/kubelet/status/status_manager.go, TerminatePod)
+		return ended.Reason != "ContainerStatusUnknown"
+	default:
+		return waits == nil || waits.Reason != "" && waits.Reason != "ContainerCreating" && waits.Reason != "PodInitializing" && !rollout.IsPullFailure(waits.Reason)
 	}
-	reason := s.State.Waiting.Reason
-	return reason != "" && reason != "ContainerCreating" && reason != "PodInitializing" && !rollout.IsPullFailure(reason)
 }
 
 // keeperOf returns the kind of the controller that keeps a ReplicaSet or a

@@ -38,6 +38,20 @@ func TestRecall(t *testing.T) {
 	})
 }
 
+// TestRecalledFactsAreShared: a registry that lacks very many images has them as one, also after a while.
+func TestRecalledFactsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestStore(&fakeProber{presence: policy.Absent})
+		defer s.Close()
+		locs := []mirrors.Location{tagged(), {Ref: tagged().Ref + "x"}}
+		s.Presence(t.Context(), locs, policy.Freshness{})
+		time.Sleep(10 * time.Second)
+		if facts := s.Presence(t.Context(), locs, policy.Freshness{Recalled: true}); !facts[locs[0]].Recalled || facts[locs[0]] != facts[locs[1]] {
+			t.Errorf("%+v and %+v", facts[locs[0]], facts[locs[1]])
+		}
+	})
+}
+
 // TestOnlyMissesAreRecalled: nothing else is repeated after its time.
 func TestOnlyMissesAreRecalled(t *testing.T) {
 	for _, presence := range []policy.Presence{policy.Present, policy.Denied, policy.Unreachable, policy.Mismatch, policy.Incomplete} {

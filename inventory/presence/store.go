@@ -127,8 +127,7 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location, fresh pol
 		case <-s.end(j):
 			addFact(facts, j)
 		case <-ctx.Done():
-			s.addEnded(facts, jobs[i:])
-			s.recall(facts, locs)
+			s.recall(facts, locs, jobs[i:])
 			return facts
 		case <-s.ctx.Done():
 			return facts
@@ -137,45 +136,49 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location, fresh pol
 	return facts
 }
 
-// recall adds misses that are no longer fresh where there is no fact.
-func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
-	b := s.basis()
+// recall adds the facts of those jobs that have ended, and misses that are no longer fresh where there is no fact.
+func (s *Store) recall(facts policy.Facts, locs []mirrors.Location, jobs []*job) {
+	b, aged := s.basis(), agedFacts{}
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, j := range jobs {
+		if j.ended {
+			addFact(facts, j)
+		}
+	}
 	for _, l := range locs {
 		if _, known := facts[l]; known {
 			continue
 		}
 		if m := s.recallable(l, b, now); m != nil {
-			facts[l] = m.recalled(now)
+			facts[l] = aged.of(m, now, true)
 		}
 	}
 }
 
-// recalled returns the fact of m as one that is Recalled.
-func (m *memo) recalled(now time.Time) *policy.Fact {
-	f := *m.aged(now)
-	f.Recalled = true
-	return &f
+// agedFacts are the facts that a call repeats, once each: many locations share one, and a copy for each of 100,000
+// would take 40 MB.
+type agedFacts map[agedFact]*policy.Fact
+
+type agedFact struct {
+	fact     *policy.Fact
+	age      time.Duration
+	recalled bool
 }
 
-// aged returns the fact of m with its age, if it is a miss.
-func (m *memo) aged(now time.Time) *policy.Fact {
-	f := *m.fact
-	if f.Presence != policy.Present {
-		age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
-		f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
+// of returns the fact of m with its age, if it is a miss, marked as Recalled or not.
+func (a agedFacts) of(m *memo, now time.Time, recalled bool) *policy.Fact {
+	key := agedFact{m.fact, now.Sub(m.learned).Round(time.Second), recalled}
+	if a[key] == nil {
+		f := *m.fact
+		if f.Recalled = recalled; f.Presence != policy.Present && key.age > 0 {
+			age := fmt.Sprintf("; that was %s ago", key.age)
+			f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
+		}
+		a[key] = &f
 	}
-	return &f
-}
-
-// shared returns m's fact for a caller that accepts an older one, with its age from one second on.
-func (m *memo) shared(now time.Time) *policy.Fact {
-	if now.Sub(m.learned) < time.Second {
-		return m.fact
-	}
-	return m.aged(now)
+	return a[key]
 }
 
 // recallable returns a memo of l that may be repeated although its state may have improved since: a
@@ -201,20 +204,9 @@ func addFact(facts policy.Facts, j *job) {
 	}
 }
 
-// addEnded adds the facts of those jobs that have ended.
-func (s *Store) addEnded(facts policy.Facts, jobs []*job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range jobs {
-		if j.ended {
-			addFact(facts, j)
-		}
-	}
-}
-
 // begin returns the facts about locs that are fresh enough, and a job for each of the others.
 func (s *Store) begin(locs []mirrors.Location, fresh policy.Freshness) (policy.Facts, []*job) {
-	b := s.basis()
+	b, aged := s.basis(), agedFacts{}
 	facts := make(policy.Facts, len(locs))
 	var jobs []*job
 	now := time.Now()
@@ -231,9 +223,9 @@ func (s *Store) begin(locs []mirrors.Location, fresh policy.Freshness) (policy.F
 		case answer != nil && (known == nil || fresh == policy.Freshness{}):
 			facts[l] = answer
 		case known != nil && fresh.Recalled:
-			facts[l] = known.recalled(now)
+			facts[l] = aged.of(known, now, true)
 		case known != nil && !fresh.Since.IsZero() && !known.learned.Before(fresh.Since):
-			facts[l] = known.shared(now)
+			facts[l] = aged.of(known, now, false)
 		default:
 			if j := s.job(l, known != nil, now); j != nil {
 				jobs = append(jobs, j)
