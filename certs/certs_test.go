@@ -307,3 +307,35 @@ func TestTLSConfigRefusesOldVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestClients: a certificate of the CAs in the file makes a client, and no other does.
+func TestClients(t *testing.T) {
+	ours, others := t.TempDir(), t.TempDir()
+	ca, err := certificates.Client(ours, "kube-apiserver", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := certificates.Client(others, "kube-apiserver", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(ours, "client-ca.crt")
+	if err := os.WriteFile(file, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := LoadClients(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]error{ours: nil, others: ErrNoClientCertificate} {
+		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Verify(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}); !errors.Is(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if got := c.Verify(&tls.ConnectionState{}); !errors.Is(got, ErrNoClientCertificate) {
+		t.Errorf("without a certificate: %v", got)
+	}
+}

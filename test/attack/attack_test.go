@@ -17,6 +17,7 @@ func TestAttack(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { testMemory(t, s) })
 	var beside sync.WaitGroup // which mostly waits, as do connections
 	beside.Go(func() { t.Run("unread", func(t *testing.T) { testUnread(t, s) }) })
+	beside.Go(func() { t.Run("audit file", func(t *testing.T) { testAuditFile(t, s) }) })
 	t.Run("connections", func(t *testing.T) { testConnections(t, s) })
 	beside.Wait()
 	t.Run("trickle", func(t *testing.T) { testTrickle(t, s) })

@@ -72,33 +72,57 @@ func testBlind(t *testing.T, s *stage) {
 	s.hand(t, "", "delete", "pod", "late", "-n", "shop", "--now")
 }
 
-// testDeadImage: an image that never ran, which a tenant names in whatever way, decides about nobody else's change.
+// deadWays are the ways in which a tenant names an image that never ran.
+var deadWays = []struct{ name, object string }{
+	{"a pod that no node has tried", "{apiVersion: v1, kind: Pod, META, spec: {POD}}"},
+	{"a pod whose node did not get it", "{apiVersion: v1, kind: Pod, META, spec: {POD}, status: {phase: Pending, containerStatuses: " +
+		"[{NEVER, state: {waiting: {reason: ImagePullBackOff}}}]}}"},
+	{"a pod that ended without it", deadDeployment + "\n---\n{apiVersion: v1, kind: Pod, META, spec: {POD}, status: {phase: Failed, containerStatuses: " +
+		"[{NEVER, state: {terminated: {reason: ContainerStatusUnknown, exitCode: 137}}}]}}"},
+	{"a template", "{apiVersion: v1, kind: PodTemplate, META, template: {spec: {POD}}}"},
+	{"a ReplicationController", "{apiVersion: v1, kind: ReplicationController, META, spec: {replicas: 0, selector: {a: b}, TEMPLATE}}"},
+	{"a ReplicaSet", "{apiVersion: apps/v1, kind: ReplicaSet, META, spec: {replicas: 0, SELECTOR, TEMPLATE}}"},
+	{"a Deployment at 0", deadDeployment},
+	{"a StatefulSet at 0", "{apiVersion: apps/v1, kind: StatefulSet, META, spec: {replicas: 0, serviceName: x, SELECTOR, TEMPLATE}}"},
+	{"a DaemonSet without nodes", "{apiVersion: apps/v1, kind: DaemonSet, META, spec: {SELECTOR, TEMPLATE}}"},
+	{"a Job that is suspended", "{apiVersion: batch/v1, kind: Job, META, spec: {suspend: true, JOB}}"},
+	{"a CronJob that is suspended", "{apiVersion: batch/v1, kind: CronJob, META, spec: {schedule: '@yearly', suspend: true, jobTemplate: {spec: {JOB}}}}"},
+}
+
+const deadDeployment = "{apiVersion: apps/v1, kind: Deployment, META, spec: {replicas: 0, SELECTOR, TEMPLATE}}"
+
+// testDeadImage: an image that never ran, which a tenant names in whatever way, with whatever secret, decides about nobody
+// else's change.
 func testDeadImage(t *testing.T, s *stage) {
 	s.push(t, "quay.io/dead/cart:v1")
 	s.push(t, "mirror.example.com/dead/cart:v1")
 	known := s.guards[0].Value("mirrorset_guard_inventory_images", "")
-	container := func(secret, image string) string {
-		return fmt.Sprintf("{imagePullSecrets: [{name: %s}], restartPolicy: RESTART, containers: [{name: c, image: \"quay.io/dead/%s:v1\"}]}", secret, image)
+	objects := []string{
+		"{apiVersion: v1, kind: Namespace, metadata: {name: idle}}",
+		"{apiVersion: v1, kind: Secret, metadata: {name: junk, namespace: idle}, type: kubernetes.io/dockerconfigjson, stringData: {.dockerconfigjson: '{\"auths\": {\"quay.io\": {\"auth\": \"eDp4\"}}}'}}",
+		"{apiVersion: v1, kind: ServiceAccount, metadata: {name: account, namespace: idle}, imagePullSecrets: [{name: junk}]}",
 	}
-	objects := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: idle}}", "{apiVersion: v1, kind: Secret, metadata: {name: junk, namespace: idle}, type: kubernetes.io/dockerconfigjson, stringData: {.dockerconfigjson: '{\"auths\": {\"quay.io\": {\"auth\": \"eDp4\"}}}'}}"}
-	for _, secret := range []string{"missing", "junk"} {
-		for kind, of := range map[string]string{
-			"Pod": "v1 spec: POD", "PodTemplate": "v1 template: {spec: POD}", "ReplicaSet": "apps/v1 spec: {replicas: 0, SELECTOR}", "Deployment": "apps/v1 spec: {replicas: 0, SELECTOR}", "StatefulSet": "apps/v1 spec: {replicas: 0, serviceName: x, SELECTOR}",
-			"DaemonSet": "apps/v1 spec: {SELECTOR}", "Job": "batch/v1 spec: {suspend: true, template: {spec: POD}}", "CronJob": "batch/v1 spec: {schedule: '@yearly', suspend: true, jobTemplate: {spec: {template: {spec: POD}}}}",
-		} {
-			version, spec, _ := strings.Cut(of, " ")
-			restart := "Always"
-			if version == "batch/v1" {
-				restart = "Never"
-			}
-			spec = strings.ReplaceAll(spec, "SELECTOR", "selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: POD}")
-			spec = strings.ReplaceAll(strings.ReplaceAll(spec, "POD", container(secret, strings.ToLower(kind)+"-"+secret)), "RESTART", restart)
-			objects = append(objects, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: idle}, %s}", version, kind, secret, spec))
+	images := 0
+	for i, way := range deadWays {
+		for name, secret := range map[string]string{"missing": "imagePullSecrets: [{name: missing}]", "junk": "imagePullSecrets: [{name: junk}]", "account": "serviceAccountName: account"} {
+			images++
+			object := strings.NewReplacer("TEMPLATE", "template: {metadata: {labels: {a: b}}, spec: {POD}}", "JOB", "template: {spec: {restartPolicy: Never, POD}}").Replace(way.object)
+			objects = append(objects, strings.NewReplacer(
+				"META", fmt.Sprintf("metadata: {name: %s-%d, namespace: idle}", name, i),
+				"SELECTOR", "selector: {matchLabels: {a: b}}",
+				"POD", fmt.Sprintf("%s, containers: [{name: c, image: \"quay.io/dead/%s/%s:v1\"}]", secret, strings.ReplaceAll(strings.ToLower(way.name), " ", "-"), name),
+				"NEVER", "name: c, image: x, imageID: '', ready: false, restartCount: 0",
+			).Replace(object))
 		}
 	}
 	s.hand(t, strings.Join(objects, "\n---\n"), "create", "-f", "-")
+	for _, object := range objects {
+		if strings.Contains(object, "status: ") {
+			s.hand(t, object, "replace", "--subresource=status", "-f", "-")
+		}
+	}
 	for _, g := range s.guards {
-		g.Eventually(t, "it knows of the images", func() bool { return int(g.Value("mirrorset_guard_inventory_images", "")-known) >= len(objects)-2 })
+		g.Eventually(t, "it knows of the images", func() bool { return int(g.Value("mirrorset_guard_inventory_images", "")-known) >= images })
 	}
 	alice := s.as(t, "alice")
 	insist(t, func() error {

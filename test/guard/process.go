@@ -194,6 +194,9 @@ func (p *Process) Stop(t testing.TB) {
 	}
 }
 
+// Log returns the log of a guard that has ended.
+func (p *Process) Log() string { return p.log.String() }
+
 // Kill ends the guard as a node does that loses its power.
 func (p *Process) Kill(t testing.TB) {
 	t.Helper()

@@ -24,7 +24,11 @@ var mutations = []mutation{
 	{"a dry run is shared by one user alone", "webhook/dryruns.go", "m.Metadata.Annotations, r.UserInfo, known", "m.Metadata.Annotations, known", "./webhook", "TestDryRunsAtOnce"},
 	{"a dry run is shared while its misses count", "webhook/dryruns.go", "r.began.Sub(other.began) < DryRunMisses", "true", "./webhook", "TestDryRunsAtOnce"},
 	{"a dry run that is shared is judged as of now", "webhook/dryruns.go", "return c.reviewer.Renew(ctx, c.edit, by, other.record)", "return other.record, nil", "./webhook", "TestDryRunsAtOnce"},
+	{"misses that are repeated share a fact", "inventory/presence/store.go", "if a[key] == nil {", "if true {", "./inventory/presence", "TestRecalledFactsAreShared"},
+	{"memory is spared for many images", "internal/memory/memory.go", "spared.before = debug.SetGCPercent(sparingPercent)", "spared.before = debug.SetGCPercent(50)", "./internal/memory", "TestSpare"},
 	// 2: forged reviews change nothing
+	{"only who has a certificate of an API server is one", "certs/clients.go", "_, err := of.PeerCertificates[0].Verify(options); err != nil", "_, err := of.PeerCertificates[0].Verify(options); false", "./certs", "TestClients"},
+	{"that any pod may ask is said at the start", "cmd/mirrorset-guard/serve/serving.go", "\"Any pod that reaches the port may ask", "\"Ready to ask", "./cmd/mirrorset-guard/serve", "TestSaysWhoMayAsk"},
 	{"an override is reported once it is in force", "webhook/override.go", "c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }", "c.Confirms = func(mirrors.Set) bool { return true }\n\to.report(true, refusal)", "./webhook", "TestForgedOverride"},
 	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == \"\" || o.GetUID() == r.put.Metadata.UID", "return o == nil || o.GetUID() != \"-\"", "./webhook", "TestForgedOverride|TestSlowedDown"},
 	{"who sends what never comes is slowed down", "webhook/recent/senders.go", "if pause := sender.pause(now); pause > 0 {", "if pause := sender.pause(now); pause > time.Hour {", "./webhook/recent", "TestSlowed"},
@@ -54,6 +58,7 @@ var mutations = []mutation{
 	{"a source with an error is blind at once", "inventory/follow/status.go", "return s.Stale || s.IsReadable() && s.Err != nil", "return s.Stale", "./inventory/cluster", "TestInventorySaysWhenAWatchIsBroken"},
 	{"what never ran has no secrets", "policy/evidence.go", "c.OwnPullSecret && r.neverRanIn(c.Namespace):", "false:", "./policy", "TestNeverRan"},
 	{"what has run keeps them", "policy/evidence.go", "&& c.Namespace == namespace && !c.NeverRan", "&& c.Namespace == namespace && false", "./policy", "TestNeverRan"},
+	{"what ended without its image never ran", "inventory/images/extract.go", "return ended.Reason != \"ContainerStatusUnknown\"", "return true", "./inventory/images", "TestNeverRan"},
 	{"it takes a list of all pods", "policy/placement.go", "podsListed: listed,", "podsListed: InEveryNamespace,", "./policy", "TestNeverRan"},
 	// 5: answers come before the deadline
 	{"time is kept for deciding and saying why", "review/review.go", "looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))", "looking, cancel := KeepBack(ctx, 0*time.Since(planning))", "./review", "TestTimeToDecide"},
