@@ -21,7 +21,7 @@ import (
 const (
 	// maxWithReferences is what a guard may have resident, in MiB, where there are many references, while changes that
 	// reroute all of them are judged.
-	maxWithReferences = 310
+	maxWithReferences = 300
 	// maxLeft is how much more than before it may have once they are gone: it remembers for a while what
 	// registries said of them, and a heap that was large stays so in part.
 	maxLeft = 80
