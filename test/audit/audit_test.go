@@ -250,7 +250,7 @@ func (s *stage) testRecord(t *testing.T) {
 			continue
 		}
 		if d.Mode != "enforce" || !d.Admitted || d.Override == nil || d.Override.Of != "denied" || d.Images.Total != 1 || d.Seconds <= 0 || d.Guard.Replica == "" ||
-			d.OldSpecHash != "" || d.NewSpecHash == "" || !strings.Contains(d.Reason, "is refused") || len(d.Findings) != 1 || d.Findings[0].Users != 1 || len(d.Findings[0].Places) == 0 {
+			d.OldSpecHash != "" || d.NewSpecHash == "" || !strings.Contains(d.Reason, "is refused") || len(d.Findings) != 1 || len(d.Findings[0].Consumers) != 1 || d.Findings[0].Detail == "" {
 			t.Errorf("recorded %s", line)
 		}
 		return
