@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -37,27 +36,25 @@ type deleted struct {
 	unknown int
 }
 
-// maxList bounds a list in bytes. An item of oc-mirror's has 400.
-const maxList = 256 << 20
+// maxList bounds a list in bytes. An item of oc-mirror's has 400, and takes some ten times as much while it is decoded.
+const maxList = 64 << 20
 
 // ReadDeleteList reads oc-mirror's DeleteImageList, or references, a line each. Name is what messages
 // call the file. The error names all mistakes, with the items or lines.
 func ReadDeleteList(name string, r io.Reader) (*DeleteList, error) {
-	limited := &io.LimitedReader{R: r, N: maxList + 1}
-	lines := bufio.NewReaderSize(limited, 64<<10)
 	l := &DeleteList{name: name, at: map[string]*deleted{}}
-	head, err := lines.Peek(lines.Size())
+	data, err := io.ReadAll(io.LimitReader(r, maxList+1))
 	switch {
-	case err != nil && !errors.Is(err, io.EOF):
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
-	case isDocument(head):
-		err = l.readDocument(lines)
+	case len(data) > maxList:
+		return nil, fmt.Errorf("%s: larger than %d MiB", name, maxList>>20)
+	case isDocument(data):
+		err = l.readDocument(data)
 	default:
-		err = l.readLines(struct{ io.Reader }{lines}) // with a buffer of its own, for shorter lines
+		err = l.readLines(bytes.NewReader(data))
 	}
 	switch {
-	case limited.N <= 0:
-		return nil, fmt.Errorf("%s: larger than %d MiB", name, maxList>>20)
 	case err != nil:
 		return nil, err
 	case len(l.items) == 0:

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// MaxLines bounds a mapping, and the items of a list of deletions. Those of a large house have tens
-	// of thousands.
+	// MaxLines bounds a mapping, and a list of references. Those of a large house have tens of thousands.
 	MaxLines = 2_000_000
 	// maxLine is longer than two references can be: a name has at most 255 bytes, a tag 128, a digest
 	// 135.
