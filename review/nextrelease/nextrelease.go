@@ -55,9 +55,8 @@ type Options struct {
 	// Reviewer is how changes are reviewed. The Store is used instead of its Registries.
 	Reviewer review.Reviewer
 	Store    standing.Store
-	// Carrier and Payload read release images.
+	// Carrier carries the requests for release images.
 	Carrier readiness.Carrier
-	Payload *readiness.LastPayload
 	// Outlet is where the news go, which are about the ClusterVersion.
 	Outlet watchloop.Outlet
 	// Every is the time between two rounds, give or take a quarter. The round after an inconclusive one comes sooner.
@@ -75,6 +74,8 @@ type Watcher struct {
 	options Options
 	metrics *metrics
 	loop    *watchloop.Loop
+
+	payloads readiness.Payloads // for Run alone
 
 	mu      sync.Mutex
 	setting Setting
@@ -152,8 +153,8 @@ func (w *Watcher) rest() {
 	w.publish(nil)
 }
 
-// roundTime is how long a round may take: the cluster is read, and what looks missing is looked up.
-const roundTime = time.Minute
+// roundTime is how long a round may take: the cluster and the release image are read, and what looks missing is looked up.
+const roundTime = readiness.ReadingTime + time.Minute
 
 // round judges the release that is marked. It returns whether its verdict rests on all answers.
 func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool, err error) {
@@ -216,14 +217,23 @@ func unmarked(err error, s Setting, unknown []string) string {
 // judge judges a release by known facts, and has the Store keep them fresh. Images that look missing are looked up
 // once more first.
 func (w *Watcher) judge(ctx context.Context, choice readiness.Choice) (r *readiness.Readiness, settled bool, err error) {
-	var seen locations
+	var mu sync.Mutex // parts of a release are looked up at once
+	var asked []mirrors.Location
+	once := map[mirrors.Location]bool{}
 	known := w.options.Reviewer
 	known.Registries = review.RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
-		seen.add(locs)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, l := range locs {
+			if !once[l] {
+				once[l] = true
+				asked = append(asked, l)
+			}
+		}
 		return w.options.Store.Known(locs)
 	})
-	defer func() { w.options.Store.Keep(Topic, seen.all, 0) }()
-	in := readiness.World{Cluster: w.options.Cluster, Reviewer: &known, Carrier: w.options.Carrier, Payload: w.options.Payload}
+	defer func() { w.options.Store.Keep(Topic, asked, 0) }()
+	in := readiness.World{Cluster: w.options.Cluster, Reviewer: &known, Carrier: w.options.Carrier, Payloads: &w.payloads}
 	r, err = readiness.Judge(ctx, in, choice)
 	if err == nil && r.State() == readiness.NotReady && w.askAgain(ctx, r) {
 		r, err = readiness.Judge(ctx, in, choice)
@@ -253,25 +263,4 @@ func (w *Watcher) askAgain(ctx context.Context, r *readiness.Readiness) bool {
 	asking.Registries = w.options.Store
 	asking.AskAgain(ctx, r.Judged.Plan, doubtful)
 	return true
-}
-
-// locations are those that a judgement rests on, each once, in order. Parts of a release are looked up at once.
-type locations struct {
-	mu   sync.Mutex
-	all  []mirrors.Location
-	seen map[mirrors.Location]bool
-}
-
-func (l *locations) add(locs []mirrors.Location) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.seen == nil {
-		l.seen = map[mirrors.Location]bool{}
-	}
-	for _, one := range locs {
-		if !l.seen[one] {
-			l.seen[one] = true
-			l.all = append(l.all, one)
-		}
-	}
 }

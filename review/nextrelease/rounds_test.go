@@ -17,7 +17,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
-	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
@@ -65,10 +64,8 @@ func newStage(t *testing.T) (s *stage, kept *[]mirrors.Location) {
 	})
 	t.Cleanup(w.Close)
 	s.Cluster, s.version = w.Cluster, w.Cluster.RolloutObjects().Version.DeepCopy()
-	payload := readiness.NewLastPayload()
-	t.Cleanup(payload.Close)
 	s.watcher, err = New(Options{
-		Cluster: s, Reviewer: w.Reviewer(), Store: store{w.Registries.Store, kept}, Carrier: w.Registries.Client, Payload: payload, Every: time.Millisecond,
+		Cluster: s, Reviewer: w.Reviewer(), Store: store{w.Registries.Store, kept}, Carrier: w.Registries.Client, Every: time.Millisecond,
 		Elsewhere: "ask the leader", Metrics: s.registry,
 		Outlet: watchloop.Outlet{Reporter: func(_ context.Context, r watchloop.Report) error {
 			s.told = append(s.told, r)

@@ -96,7 +96,7 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 	}
 	j.otherPlatforms(at, fact)
 	j.ReadAt, j.Platform = mirrors.Location{Ref: at.Ref, Insecure: at.Insecure}, platform
-	payload, err := j.Payload.get(ctx, payloadKey{j.Image, instance}, func(ctx context.Context) (*release.Payload, error) {
+	payload, err := j.Payloads.get(ctx, payloadKey{j.Image, instance}, func(ctx context.Context) (*release.Payload, error) {
 		image, err := j.fetch(ctx, at, instance)
 		if err != nil {
 			return nil, err

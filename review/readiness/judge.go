@@ -42,8 +42,8 @@ type World struct {
 	Cluster  Cluster
 	Reviewer *review.Reviewer
 	Carrier  Carrier
-	// Payload remembers what was read of the release image; nil for a caller that asks once.
-	Payload *LastPayload
+	// Payloads remember what was read of release images; nil for a caller that asks once.
+	Payloads *Payloads
 	// Stores asks signature stores. Nil not to: their answers then stay unknown. It is for commands, and only if their user wants
 	// it: CVO may ask stores, and nodes do not; and a store that this machine reaches need not be one that CVO does.
 	Stores *Stores
@@ -186,9 +186,10 @@ const (
 // controlPlane is the placement of CVO; nil if no node is known to be one of the control plane.
 func (j *judging) controlPlane() *policy.Placement {
 	for _, label := range []string{masterLabel, controlPlaneLabel} {
-		has := func(n *corev1.Node) bool { _, ok := n.Labels[label]; return ok }
-		if i := slices.IndexFunc(j.pulls.Nodes(), has); i >= 0 {
-			return &policy.Placement{NodeSelector: map[string]string{label: j.pulls.Nodes()[i].Labels[label]}}
+		for _, n := range j.pulls.Nodes() {
+			if value, has := n.Labels[label]; has {
+				return &policy.Placement{NodeSelector: map[string]string{label: value}}
+			}
 		}
 	}
 	return nil
@@ -351,11 +352,10 @@ var channelText = regexp.MustCompile(`^[0-9A-Za-z.-]+$`)
 // channelOf returns the channel that the cluster follows; without one, that of the version in which every
 // release comes to be. A channel of another minor version does not have it.
 func channelOf(v *configv1.ClusterVersion, release string) string {
-	parts := strings.SplitN(release, ".", 3)
-	if len(parts) < 3 {
+	minor := minorOf(release)
+	if minor == release {
 		return ""
 	}
-	minor := parts[0] + "." + parts[1]
 	prefix := "stable"
 	if v != nil {
 		if p, of, ok := strings.Cut(v.Spec.Channel, "-"); ok && channelText.MatchString(v.Spec.Channel) {

@@ -80,7 +80,6 @@ func (g *guard) close() {
 	now := make(chan struct{})
 	close(now)
 	_ = g.awaitEnd(func() error {
-		g.payload.Close()
 		g.world.Close()
 		return nil
 	}, now)

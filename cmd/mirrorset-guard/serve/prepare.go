@@ -26,7 +26,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
-	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -92,7 +91,6 @@ func (g *guard) newRecent(config *rest.Config) (*recent.Edits, error) {
 // prepareUpdates makes what judges the release that the cluster is to be updated to, once the configuration asks for
 // it.
 func (g *guard) prepareUpdates(reviewer review.Reviewer, s nextrelease.Setting) error {
-	g.payload = readiness.NewLastPayload()
 	elsewhere := "another replica judges it: the one that holds Lease " + webhook.Namespace + "/" + election.LeaseName
 	if g.options.standing.every == 0 {
 		elsewhere = "it is not judged, as nothing is verified (--verify-every 0)"
@@ -104,7 +102,6 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s nextrelease.Setting) 
 		Reviewer:  reviewer,
 		Store:     g.registries,
 		Carrier:   g.registries.Client,
-		Payload:   g.payload,
 		Outlet:    watchloop.Outlet{Reporter: g.tellOfUpdate, Log: log},
 		Every:     g.options.standing.every,
 		Elsewhere: elsewhere,

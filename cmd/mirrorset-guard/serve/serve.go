@@ -41,7 +41,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
-	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -149,7 +148,6 @@ type guard struct {
 	unreviewed *standing.Unreviewed // reports changes without a review
 	follower   *rollouts.Follower
 	updates    *nextrelease.Watcher
-	payload    *readiness.LastPayload
 	settings   atomic.Pointer[policy.Settings]
 	reloader   *config.Reloader   // nil: there is no configuration file
 	election   *election.Election // nil: this process is the only one

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,39 +14,9 @@ import (
 
 func keyOf(i int) payloadKey { return payloadKey{fmt.Sprintf("quay.io/release@sha256:%064d", i), ""} }
 
-// TestLastPayloadShare: whoever wants the same payload waits for one reading, which goes on when all have left.
-func TestLastPayloadShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := NewLastPayload()
-		defer p.Close()
-		var readings atomic.Int32
-		read := func(context.Context) (*release.Payload, error) {
-			readings.Add(1)
-			time.Sleep(10 * time.Second)
-			return &release.Payload{Version: "4.21.3"}, nil
-		}
-		for range 3 {
-			go func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if _, err := p.get(ctx, keyOf(1), read); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errStillReading) {
-					t.Errorf("got %v after a second, want that it is still being read", err)
-				}
-			}()
-		}
-		time.Sleep(11 * time.Second)
-		synctest.Wait()
-		got, err := p.get(t.Context(), keyOf(1), read)
-		if err != nil || got.Version != "4.21.3" || readings.Load() != 1 {
-			t.Errorf("got %v, %v after %d readings, want the payload after one", got, err, readings.Load())
-		}
-	})
-}
-
-// TestLastPayloadForget: what failed for today is read again, and what a digest names is not.
-func TestLastPayloadForget(t *testing.T) {
-	p := NewLastPayload()
-	defer p.Close()
+// TestPayloadsForget: what failed for today is read again, and what a digest names is not.
+func TestPayloadsForget(t *testing.T) {
+	p := new(Payloads)
 	for _, c := range []struct {
 		why    string
 		unread error // beside a payload
@@ -79,9 +48,9 @@ func TestLastPayloadForget(t *testing.T) {
 	}
 }
 
-// TestLastPayloadTooMuch: an image beyond the limits of what is read does not cost its reading each time that it is asked for, and gets
+// TestPayloadsTooMuch: an image beyond the limits of what is read does not cost its reading each time that it is asked for, and gets
 // another one later, as its registry may have served what its digest does not name.
-func TestLastPayloadTooMuch(t *testing.T) {
+func TestPayloadsTooMuch(t *testing.T) {
 	tooMuch := fmt.Errorf("its last layers: %w", release.ErrTooMuch)
 	for why, c := range map[string]struct {
 		payload *release.Payload
@@ -91,8 +60,7 @@ func TestLastPayloadTooMuch(t *testing.T) {
 		"the layers below a payload": {&release.Payload{Unread: tooMuch}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := NewLastPayload()
-			defer p.Close()
+			p := new(Payloads)
 			readings := 0
 			ask := func(want int) {
 				t.Helper()
@@ -114,9 +82,9 @@ func TestLastPayloadTooMuch(t *testing.T) {
 	}
 }
 
-// TestLastPayloadSlow: a payload that was found before its time was over is not read again and again over the link that is too slow for what is
+// TestPayloadsSlow: a payload that was found before its time was over is not read again and again over the link that is too slow for what is
 // below it. One that was not found is, and so is one of which a registry did not answer a single request in time.
-func TestLastPayloadSlow(t *testing.T) {
+func TestPayloadsSlow(t *testing.T) {
 	for why, c := range map[string]struct {
 		whole, hangs bool
 		want         int
@@ -126,8 +94,7 @@ func TestLastPayloadSlow(t *testing.T) {
 		"found, and one request was not answered": {true, false, 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := NewLastPayload()
-			defer p.Close()
+			p := new(Payloads)
 			readings := 0
 			read := func(ctx context.Context) (*release.Payload, error) {
 				readings++
@@ -157,10 +124,9 @@ func TestLastPayloadSlow(t *testing.T) {
 	}
 }
 
-// TestLastPayloadPanic: an image by which its reader panics is an error for those who wait, and takes no process with it.
-func TestLastPayloadPanic(t *testing.T) {
-	p := NewLastPayload()
-	defer p.Close()
+// TestPayloadsPanic: an image by which its reader panics is an error, and takes no process with it.
+func TestPayloadsPanic(t *testing.T) {
+	p := new(Payloads)
 	for i := range 3 {
 		_, err := p.get(t.Context(), keyOf(i), func(context.Context) (*release.Payload, error) { panic("half an archive") })
 		if err == nil || err.Error() != "panic: half an archive" {
@@ -172,60 +138,19 @@ func TestLastPayloadPanic(t *testing.T) {
 	}
 }
 
-// TestLastPayloadOther: a call for another release ends the reading of the former, and has it forgotten.
-func TestLastPayloadOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := NewLastPayload()
-		defer p.Close()
-		ended := make(chan error, 1)
-		go func() {
-			_, err := p.get(t.Context(), keyOf(1), func(ctx context.Context) (*release.Payload, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			})
-			ended <- err
-		}()
-		synctest.Wait()
-		var readings []int
-		ask := func(i int) {
-			if _, err := p.get(t.Context(), keyOf(i), func(context.Context) (*release.Payload, error) {
-				readings = append(readings, i)
-				return new(release.Payload), nil
-			}); err != nil {
-				t.Error(err)
-			}
+// TestPayloadsOther: the release that runs is remembered beside the one that is judged, and no third.
+func TestPayloadsOther(t *testing.T) {
+	var p Payloads
+	var readings []int
+	for _, i := range []int{1, 2, 1, 2, 3, 2, 3, 1} {
+		if _, err := p.get(t.Context(), keyOf(i), func(context.Context) (*release.Payload, error) {
+			readings = append(readings, i)
+			return new(release.Payload), nil
+		}); err != nil {
+			t.Error(err)
 		}
-		ask(2)
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the former reading ended with %v", err)
-		}
-		ask(2)
-		ask(1)
-		if !slices.Equal(readings, []int{2, 1}) {
-			t.Errorf("read were %d", readings)
-		}
-	})
-}
-
-// TestLastPayloadClose: a reading ends with its owner.
-func TestLastPayloadClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := NewLastPayload()
-		ended := make(chan error, 1)
-		go func() {
-			_, err := p.get(t.Context(), keyOf(1), func(ctx context.Context) (*release.Payload, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			})
-			ended <- err
-		}()
-		synctest.Wait()
-		p.Close()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
-		if _, err := p.get(t.Context(), keyOf(2), nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("after the end: got %v", err)
-		}
-	})
+	}
+	if !slices.Equal(readings, []int{1, 2, 3, 1}) {
+		t.Errorf("read were %d", readings)
+	}
 }
