@@ -11,6 +11,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -37,7 +38,7 @@ func (r *Reader) companion(at origin, kind schema.GroupKind, doc []byte) bool {
 		r.catalog(at, kind, doc, meta)
 	case kind == updateServiceKind:
 		r.updateService(at, doc, meta)
-	case kind == images.ConfigMapKind && hasSignatureLabel(meta):
+	case kind == images.ConfigMapKind && metav1.HasLabel(meta.ObjectMeta, objects.SignatureLabel):
 		r.releaseSignatures(at, doc, meta)
 	default:
 		return false
@@ -59,11 +60,7 @@ func (r *Reader) catalog(at origin, kind schema.GroupKind, doc []byte, meta meta
 
 // bring notes an object with the images that it names.
 func (r *Reader) bring(holder images.Holder) {
-	name := holder.Kind + " " + holder.Name
-	if holder.Namespace != "" {
-		name = holder.Kind + " " + holder.Namespace + "/" + holder.Name
-	}
-	r.broughtBy = append(r.broughtBy, text.Line(name))
+	r.broughtBy = append(r.broughtBy, text.Line(holder.Kind+" "+strings.TrimPrefix(holder.Namespace+"/"+holder.Name, "/")))
 	r.brought.Put(holder)
 }
 
@@ -89,15 +86,6 @@ func (r *Reader) updateService(at origin, doc []byte, meta metav1.PartialObjectM
 	}
 }
 
-// signatureLabel marks ConfigMaps in which the Cluster Version Operator looks for the signatures of
-// releases.
-const signatureLabel = "release.openshift.io/verification-signatures"
-
-func hasSignatureLabel(meta metav1.PartialObjectMetadata) bool {
-	_, ok := meta.Labels[signatureLabel]
-	return ok
-}
-
 // signatureKey is that of a signature of a release ("sha256-<hex>-1").
 var signatureKey = regexp.MustCompile(`^sha256-[0-9a-f]{64}-[0-9]+$`)
 
@@ -120,7 +108,7 @@ func (r *Reader) releaseSignatures(at origin, doc []byte, meta metav1.PartialObj
 			r.mistake(at, "ConfigMap %s: binaryData: Invalid value: %q: want sha256-DIGEST-NUMBER, as the Cluster Version Operator looks for it", meta.Name, key)
 		}
 	}
-	if meta.Namespace != "openshift-config-managed" {
+	if meta.Namespace != objects.ManagedNamespace {
 		r.mistake(at, "ConfigMap %s: metadata.namespace: Invalid value: %q: the Cluster Version Operator looks for signatures in openshift-config-managed", meta.Name, meta.Namespace)
 	}
 }

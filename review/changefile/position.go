@@ -3,6 +3,7 @@ package changefile
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v3"
@@ -96,12 +97,7 @@ func (n *objectOrigin) collect(node *yaml.Node) {
 }
 
 func (n *objectOrigin) isOneOf(names []string) bool {
-	for _, name := range names {
-		if name == n.object {
-			return true
-		}
-	}
-	return len(names) == 0
+	return len(names) == 0 || slices.Contains(names, n.object)
 }
 
 // node returns the object, nil if the parser does not find it again.

@@ -53,29 +53,36 @@ func showProgress(w io.Writer, sources func() []follow.Status) (stop func()) {
 
 // progressText names some of the missing lists, and the reason if they share one.
 func progressText(sources []follow.Status) string {
-	var missing []string
-	var common string
-	for _, s := range sources {
-		if s.Synced {
-			continue
-		}
-		why := Words(s.Err)
-		if len(missing) == 0 {
-			common = why
-		}
-		if common != why {
-			common = ""
-		}
-		missing = append(missing, s.Name)
-	}
+	missing, reasons, by := unread(sources)
 	words := fmt.Sprintf("reading the cluster: %d of %d lists", len(sources)-len(missing), len(sources))
 	switch {
 	case len(missing) == 0:
 		return words
-	case common != "":
-		return words + ": " + common
+	case len(reasons) == 1 && len(by[reasons[0]]) == len(missing):
+		return words + ": " + reasons[0]
+	default:
+		return words + ", waiting for " + text.Names(missing, mostLists)
 	}
-	return words + ", waiting for " + text.Names(missing, mostLists)
+}
+
+// unread returns the lists that have not been read, and those of which it is known why by the reasons, which are in order.
+func unread(sources []follow.Status) (missing, reasons []string, by map[string][]string) {
+	by = map[string][]string{}
+	for _, s := range sources {
+		if s.Synced {
+			continue
+		}
+		missing = append(missing, s.Name)
+		why := Words(s.Err)
+		if why == "" {
+			continue
+		}
+		if by[why] == nil {
+			reasons = append(reasons, why)
+		}
+		by[why] = append(by[why], s.Name)
+	}
+	return missing, reasons, by
 }
 
 // Words describes an error briefly, "" for nil: it leaves out the address of the request.
@@ -147,22 +154,9 @@ func lasts(err error) bool {
 // notReadText says which lists could not be read, and why, each reason once; "" where that is not
 // known.
 func notReadText(sources []follow.Status) string {
-	var reasons []string
-	by := map[string][]string{}
-	missing := 0
-	for _, s := range sources {
-		why := Words(s.Err)
-		if s.Synced || why == "" {
-			continue
-		}
-		if by[why] == nil {
-			reasons = append(reasons, why)
-		}
-		by[why] = append(by[why], s.Name)
-		missing++
-	}
-	if len(reasons) == 1 && missing == len(sources) {
-		return fmt.Sprintf("none of %s could be read: %s", text.Count(missing, "list"), reasons[0])
+	_, reasons, by := unread(sources)
+	if len(reasons) == 1 && len(by[reasons[0]]) == len(sources) {
+		return fmt.Sprintf("none of %s could be read: %s", text.Count(len(sources), "list"), reasons[0])
 	}
 	var parts []string
 	for _, why := range reasons {

@@ -1,7 +1,6 @@
 package readiness
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -120,22 +119,17 @@ func isNewer(a, b string) bool { return compareVersions(a, b) > 0 }
 // compareVersions puts invalid versions first.
 func compareVersions(a, b string) int {
 	x, wrong := version.ParseSemantic(a)
-	y, bad := version.ParseSemantic(b)
-	if wrong != nil || bad != nil {
-		return cmp.Or(number(wrong == nil)-number(bad == nil), strings.Compare(a, b))
-	}
-	c, err := x.Compare(b)
-	if err != nil {
-		return strings.Compare(x.String(), y.String())
-	}
-	return c
-}
-
-func number(is bool) int {
-	if is {
+	_, bad := version.ParseSemantic(b)
+	switch {
+	case wrong != nil && bad == nil:
+		return -1
+	case wrong == nil && bad != nil:
 		return 1
+	case wrong != nil:
+		return strings.Compare(a, b)
 	}
-	return 0
+	c, _ := x.Compare(b) // it is valid
+	return c
 }
 
 // others says what else can be asked for.
@@ -240,9 +234,8 @@ func releasesOf(v *configv1.ClusterVersion) []configv1.Release {
 // alsoOffered returns the reference under which v offers the release image with a digest, "" if it is ref
 // itself or none.
 func alsoOffered(v *configv1.ClusterVersion, ref string) string {
-	_, digest, _ := strings.Cut(ref, "@")
 	for _, r := range releasesOf(v) {
-		if _, d, found := strings.Cut(r.Image, "@"); found && d == digest && r.Image != ref {
+		if isSameDigest(r.Image, ref) && r.Image != ref {
 			return r.Image
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -39,7 +40,8 @@ func gateOf(config *objects.UpdateConfig, v *configv1.ClusterVersion) (gate *Gat
 	prefix := "ack-" + minorOf(v.Status.Desired.Version) + "-"
 	for _, key := range slices.Sorted(maps.Keys(config.Gates.Data)) {
 		about := strings.ToLower(key + " " + config.Gates.Data[key])
-		if !strings.HasPrefix(key, prefix) || !isKey(key) || !strings.Contains(about, "sigstore") {
+		valid := len(validation.IsConfigMapKey(key)) == 0 // it is to be typed into a shell
+		if !strings.HasPrefix(key, prefix) || !valid || !strings.Contains(about, "sigstore") {
 			continue
 		}
 		g := &Gate{Key: key, Text: text.Line(text.Cut(config.Gates.Data[key], maxReason))}
@@ -55,11 +57,4 @@ func minorOf(version string) string {
 		return version
 	}
 	return parts[0] + "." + parts[1]
-}
-
-// isKey reports whether a key has none but the characters of keys of ConfigMaps: it is to be typed into a shell.
-func isKey(key string) bool {
-	return !strings.ContainsFunc(key, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
-	})
 }

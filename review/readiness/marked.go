@@ -2,7 +2,6 @@ package readiness
 
 import (
 	"errors"
-	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -66,7 +65,5 @@ func running(v *configv1.ClusterVersion) configv1.Release {
 // isSameDigest reports whether two references name the same release, which may have several names. It is false for
 // references without digests: a tag may stand for something else by now.
 func isSameDigest(a, b string) bool {
-	_, digest, found := strings.Cut(a, "@")
-	_, other, alsoFound := strings.Cut(b, "@")
-	return found && alsoFound && digest == other
+	return digestOf(a) != "" && digestOf(a) == digestOf(b)
 }
