@@ -497,6 +497,7 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		grant{"", "create", "authorization.k8s.io", "subjectaccessreviews", ""})
 	for _, verb := range []string{"list", "watch"} { // what package trust follows, besides what both do
 		want = append(want, grant{"", verb, "config.openshift.io", "criocredentialproviderconfigs", "cluster"},
+			grant{"", verb, "config.openshift.io", "images", "cluster"},
 			grant{"openshift-config", verb, "", "configmaps", ""},
 			grant{"openshift-config-managed", verb, "", "configmaps", "image-registry-ca"})
 		want = append(want, grant{"", verb, "config.openshift.io", "apiservers", "cluster"}, // what package serving follows

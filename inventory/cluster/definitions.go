@@ -9,39 +9,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
 var definitionResource = resourceOf("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
-// mirrorDefinitions are the CRDs of mirror objects. Deleting one deletes all objects of its kind,
-// and changing one may change how they are served: no webhook is asked about either.
-var mirrorDefinitions = []string{
-	"clusterimagepolicies.config.openshift.io",
-	"imagecontentsourcepolicies.operator.openshift.io",
-	"imagedigestmirrorsets.config.openshift.io",
-	"imagepolicies.config.openshift.io",
-	"images.config.openshift.io",
-	"imagetagmirrorsets.config.openshift.io",
-}
-
-// definitions returns the sources of mirrorDefinitions, each by its name, which a role can grant.
+// definitions returns the sources of the CRDs of mirror objects, each by its name, which a role can grant. Deleting one deletes all
+// objects of its kind, and changing one may change how they are served: no webhook is asked about either.
 func definitions(dyn dynamic.Interface, tell func(object string)) []*source {
-	var sources []*source
-	for _, name := range mirrorDefinitions {
-		s := optional(dyn, definitionResource)
+	return convert.Each(mirrorKinds, func(k mirrorKind) *source {
+		name := k.definition()
+		s := custom(dyn, definitionResource, "")
 		s.Name, s.Object, s.PageSize = "customresourcedefinition "+name, name, 1
 		s.Trim, s.Sink = trimDefinition, follow.One((&definitionHistory{name: name, tell: tell}).update)
-		sources = append(sources, s)
-	}
-	return sources
+		return s
+	})
 }
 
 // DefinitionsRule returns what a ClusterRole has to permit for the CRDs of mirror objects to be
 // followed.
 func DefinitionsRule() rbacv1.PolicyRule {
 	r := rule(definitionResource.Group, "", []string{"list", "watch"}, definitionResource.Resource)
-	r.ResourceNames = mirrorDefinitions
+	r.ResourceNames = convert.Each(mirrorKinds, mirrorKind.definition)
 	return r
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,23 +43,20 @@ const filesPage = 5
 
 func (r mirrorReader) listFiles(ctx context.Context) ([]mirrors.File, error) {
 	var files []mirrors.File
-	query := map[string]string{"limit": strconv.Itoa(filesPage)}
-	for {
-		var page listOf[json.RawMessage]
-		if err := r.read(ctx, machineConfigs, query, &page); err != nil {
-			return nil, fmt.Errorf("reading MachineConfigs: %w", err)
-		}
-		for _, data := range page.Items {
-			ofOne, err := objects.DecodeFiles(data)
-			if err != nil {
-				return nil, fmt.Errorf("reading MachineConfigs: %w", err)
+	var wrong error
+	err := readPages(ctx, r, machineConfigs, nil, filesPage, func(page []json.RawMessage) bool {
+		for _, data := range page {
+			var of []mirrors.File
+			if of, wrong = objects.DecodeFiles(data); wrong != nil {
+				return false
 			}
-			files = append(files, ofOne...)
+			files = append(files, of...)
 		}
-		if page.Continue == "" {
-			slices.SortStableFunc(files, func(a, b mirrors.File) int { return cmp.Compare(a.MachineConfig, b.MachineConfig) })
-			return files, nil
-		}
-		query["continue"] = page.Continue
+		return true
+	})
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, fmt.Errorf("reading MachineConfigs: %w", err)
 	}
+	slices.SortStableFunc(files, func(a, b mirrors.File) int { return cmp.Compare(a.MachineConfig, b.MachineConfig) })
+	return files, nil
 }

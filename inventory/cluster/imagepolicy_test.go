@@ -85,7 +85,7 @@ func TestInventoryReadsImagePolicies(t *testing.T) {
 func TestImagePoliciesThatMayNotBeRead(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Path != namespacePolicies {
+		if r.URL.Path != "/apis/config.openshift.io/v1/imagepolicies" {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
 			return

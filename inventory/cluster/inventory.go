@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -72,27 +70,16 @@ type Options struct {
 // called it is empty.
 type Inventory struct {
 	index         images.Index
-	nodes         table[*corev1.Node]
-	pools         table[*mcfgv1.MachineConfigPool]
-	budgets       table[*policyv1.PodDisruptionBudget]
-	machineNodes  table[*mcfgv1.MachineConfigNode]
-	pinned        table[*mcfgv1.PinnedImageSet]
+	kept          objects.Store
 	pods          workloads.Table
-	statefulSets  table[rollout.Controller]
-	failing       [3]table[*rollout.Controller] // ReplicaSets, ReplicationControllers and Deployments; nil for those that do not count
-	quotas        table[*corev1.ResourceQuota]
-	namespaces    table[*corev1.Namespace]
-	volumes       table[*corev1.PersistentVolume]
-	drainOverride table[bool] // workloads.DrainOverride, if there is one
-	configuration configuration
-	exposed       exposed
+	controllers   [4]table[*rollout.Controller] // of the kinds in controllerResources; nil for those that do not count
+	drainOverride atomic.Bool                   // whether there is workloads.DrainOverride
 	mirrors       mirrorReader
 	applied       appliedReader
 	files         table[[]mirrors.File]
-	onlyProgress  bool
 	sources       []*source
+	left          []string // the resources that a rollout needs and that are not followed on purpose
 	accounts      *source
-	drainSource   *source
 	survey        *survey // nil for none
 	log           logr.Logger
 
@@ -133,17 +120,15 @@ func New(cfg *rest.Config, o Options) (*Inventory, error) {
 }
 
 func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Inventory {
-	c := &Inventory{mirrors: reader, onlyProgress: o.OnlyProgress, log: o.Logger, ready: make(chan struct{})}
+	c := &Inventory{mirrors: reader, log: o.Logger, ready: make(chan struct{})}
 	c.index.TrustAccounts(images.AllAccounts) // once it is ready
 	c.accounts = serviceAccounts(kube, &c.index)
-	c.drainSource = drainOverride(kube, &c.drainOverride)
-	c.sources = slices.Concat(builtins(kube, &c.index), custom(dyn, &c.index), configMaps(kube, &c.index), []*source{
-		c.accounts, nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
-		namespaces(kube, &c.namespaces), quotas(kube, &c.quotas), volumes(kube, &c.volumes), c.drainSource,
-		machineNodes(dyn, &c.machineNodes),
-	})
-	c.sources = slices.Concat(c.sources, c.configuration.sources(dyn), c.exposed.sources(kube, dyn))
-	c.keepAlso(o)
+	c.sources = imageSources(kube, dyn, &c.index)
+	for _, s := range c.sources {
+		c.keepAlso(s, o)
+	}
+	c.sources = slices.Concat(c.sources, configMaps(kube, &c.index), kept(kube, dyn, &c.kept),
+		[]*source{c.accounts, drainOverride(kube, func(value any, _ error) { c.drainOverride.Store(value != nil) })})
 	c.choose(o, kube, dyn)
 	c.pending.Store(int64(len(c.sources)))
 	for _, s := range c.sources {
@@ -152,48 +137,44 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	return c
 }
 
-// keepAlso has sources keep more than images.
-func (c *Inventory) keepAlso(o Options) {
-	for _, s := range c.sources {
-		switch s.Name {
-		case workloads.Pods:
-			s.AlsoKeep(trimPod(&c.pods), podSink{&c.pods})
-		case "statefulsets.apps":
-			s.AlsoKeep(trimStatefulSet, &c.statefulSets)
-		case "replicasets.apps":
-			s.AlsoKeep(trimFailing, &c.failing[0])
-		case "replicationcontrollers":
-			s.AlsoKeep(trimFailing, &c.failing[1])
-		case "deployments.apps":
-			s.AlsoKeep(trimFailing, &c.failing[2])
-		case "controllerconfigs.machineconfiguration.openshift.io":
-			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.configuration.controller)
-		case "clusterversions.config.openshift.io":
-			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
-		case "clusteroperators.config.openshift.io":
-			s.AlsoKeep(trimOperator, &c.configuration.operator)
-			if o.OnlyRollout || o.OnlyProgress { // the others have images, if anything
-				s.Object = machineConfigOperator
+// keepAlso has a source of images keep more than these.
+func (c *Inventory) keepAlso(s *source, o Options) {
+	also := func(role objects.Role, trim func(runtime.Object) any, sink follow.Sink) {
+		s.role = role
+		s.AlsoKeep(trim, sink)
+	}
+	switch s.Name {
+	case workloads.Pods:
+		also(objects.Needed, trimPod(&c.pods), podSink{&c.pods})
+	case "imagestreams.image.openshift.io":
+		also(0, trimStream, streamSink(&c.index))
+	case "machineconfigs.machineconfiguration.openshift.io":
+		also(0, trimFiles, &fileSink{table: &c.files, tell: o.OnUnreviewed})
+	}
+	if i := slices.Index(controllerResources, s.Name); i >= 0 {
+		also(objects.Detail, trimController, &c.controllers[i])
+	}
+	for _, k := range objects.Kinds() {
+		if s.Name == k.GroupResource().String() {
+			sink := keptSink{&c.kept, k}
+			also(k.Role, sink.trim, sink)
+			if o.OnlyRollout || o.OnlyProgress {
+				s.Object = k.Name // the others have images, if anything
 			}
-		case "pinnedimagesets.machineconfiguration.openshift.io":
-			s.AlsoKeep(decoded(objects.TrimPinnedImageSet), &c.pinned)
-		case "imagestreams.image.openshift.io":
-			s.AlsoKeep(trimStream, streamSink(&c.index))
-		case "machineconfigs.machineconfiguration.openshift.io":
-			s.AlsoKeep(trimFiles, &fileSink{table: &c.files, tell: o.OnUnreviewed})
 		}
 	}
 }
 
 // choose leaves out the sources that o does without, and adds those that it asks for.
 func (c *Inventory) choose(o Options, kube kubernetes.Interface, dyn dynamic.Interface) {
-	if o.OnlyRollout {
-		c.sources = slices.DeleteFunc(c.sources, func(s *source) bool { return !c.isOfRollout(s) })
+	if o.OnlyRollout || o.OnlyProgress {
+		c.leaveOut(o)
 	}
-	if o.OnlyProgress {
-		c.sources = slices.DeleteFunc(c.sources, func(s *source) bool { return !c.isOfRollout(s) || !c.isOfProgress(s) })
+	for _, s := range c.sources {
+		if s.role.Has(objects.Progress) {
+			s.Sink = &counter{Sink: s.Sink, changes: &c.progressChanges}
+		}
 	}
-	c.countProgress()
 	if o.OnlyProgress {
 		c.sources = append(c.sources, c.mirrorSources(dyn)...)
 	}
@@ -291,7 +272,7 @@ func (c *Inventory) Ready() error {
 			waiting = append(waiting, status.Waiting())
 		}
 	}
-	if c.survey != nil && !c.survey.isComplete() {
+	if c.survey != nil && !c.survey.isDone.Load() {
 		waiting = append(waiting, "unknown kinds not searched yet")
 	}
 	if len(waiting) == 0 {

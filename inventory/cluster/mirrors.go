@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,11 +19,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -40,58 +43,80 @@ func newMirrorReader(cfg *rest.Config) (mirrorReader, error) {
 	return mirrorReader{client}, nil
 }
 
+// A mirrorKind is a kind of mirror objects, and how a cluster is asked for them.
+type mirrorKind struct {
+	schema.GroupVersionKind
+	resource string
+	list     func(ctx context.Context, r mirrorReader, path string) ([]mirrors.Object, error) // nil where one object alone counts
+}
+
+// mirrorKinds are all but PinnedImageSet, which decides nothing for others.
+var mirrorKinds = []mirrorKind{
+	{mirrors.TagMirrorSetGVK, "imagetagmirrorsets", listed[configv1.ImageTagMirrorSet]},
+	{mirrors.DigestMirrorSetGVK, "imagedigestmirrorsets", listed[configv1.ImageDigestMirrorSet]},
+	{mirrors.ContentPolicyGVK, "imagecontentsourcepolicies", listed[operatorv1alpha1.ImageContentSourcePolicy]},
+	{mirrors.ClusterPolicyGVK, "clusterimagepolicies", listed[configv1.ClusterImagePolicy]},
+	{mirrors.NamespacePolicyGVK, "imagepolicies", listed[configv1.ImagePolicy]},
+	{mirrors.ImageConfigGVK, "images", nil},
+}
+
+func (k mirrorKind) collection() schema.GroupVersionResource {
+	return k.GroupVersion().WithResource(k.resource)
+}
+
+// definition is the name of its CRD.
+func (k mirrorKind) definition() string { return k.collection().GroupResource().String() }
+
 // Mirrors returns the mirror configuration as it stands at the moment of the
 // call: it is read from the API server each time, without a cache, so that two
 // changes in a row see each other. A resource that the cluster does not serve
-// has no objects. Where MCO rejects the whole, what nodes have is read too, and a note
+// has no objects. A missing right is an error: without some of the objects, it is not known whether MCO would apply anything at
+// all. Where MCO rejects the whole, what nodes have is read too, and a note
 // says if it cannot be.
 func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 	var (
-		tags    []*configv1.ImageTagMirrorSet
-		digests []*configv1.ImageDigestMirrorSet
-		legacy  []*operatorv1alpha1.ImageContentSourcePolicy
+		lists   = make([][]mirrors.Object, len(mirrorKinds))
+		pinned  []mirrors.Object
 		image   configv1.Image
+		gates   configv1.FeatureGate
 		version []*configv1.ClusterVersion
-
-		policies, pinned []mirrors.Object
 	)
 	g, reading := errgroup.WithContext(ctx)
+	for i, k := range mirrorKinds {
+		if k.list != nil {
+			g.Go(func() (err error) {
+				lists[i], err = k.list(reading, c.mirrors, pathOf(k.collection()))
+				return err
+			})
+		}
+	}
 	g.Go(func() (err error) {
-		tags, err = readAll[configv1.ImageTagMirrorSet](reading, c.mirrors, tagMirrorSets)
-		return err
-	})
-	g.Go(func() (err error) {
-		digests, err = readAll[configv1.ImageDigestMirrorSet](reading, c.mirrors, digestMirrorSets)
-		return err
-	})
-	g.Go(func() (err error) {
-		legacy, err = readAll[operatorv1alpha1.ImageContentSourcePolicy](reading, c.mirrors, contentPolicies)
+		pinned, err = c.mirrors.pinnedSets(reading)
 		return err
 	})
 	g.Go(func() error { return c.mirrors.get(reading, imageConfig, nil, &image) })
+	g.Go(func() error { return c.mirrors.get(reading, featureGates, nil, &gates) })
 	g.Go(func() (err error) {
 		version, err = readAll[configv1.ClusterVersion](reading, c.mirrors, clusterVersions)
-		return err
-	})
-	g.Go(func() (err error) {
-		policies, err = c.mirrors.imagePolicies(reading)
-		return err
-	})
-	g.Go(func() (err error) {
-		pinned, err = c.mirrors.pinnedSets(reading)
 		return err
 	})
 	if err := g.Wait(); err != nil {
 		return mirrors.Set{}, err
 	}
 	set := mirrors.Set{
-		Objects:    append(append(asObjects(tags), asObjects(digests)...), asObjects(legacy)...),
 		Registries: image.Spec.RegistrySources,
 		TrustedCA:  image.Spec.AdditionalTrustedCA.Name,
 		ImportFrom: image.Spec.AllowedRegistriesForImport,
 		Payload:    payloadOf(version),
-		Policies:   policies,
 		Pinned:     pinned,
+	}
+	for i, k := range mirrorKinds {
+		switch isPolicy := k.Kind == mirrors.ClusterPolicyGVK.Kind || k.Kind == mirrors.NamespacePolicyGVK.Kind; {
+		case !isPolicy:
+			set.Objects = append(set.Objects, lists[i]...)
+		case !objects.IgnoresImagePolicies(&gates):
+			set.Policies = append(set.Policies, lists[i]...)
+		}
 	}
 	var err error
 	set.Files, err = c.registryFiles(ctx)
@@ -113,14 +138,14 @@ const (
 // to be up to date, and asks about that ten times a second at most (progressRequestPeriod in
 // k8s.io/apiserver, pkg/storage/cacher/progress), so each list delays the next.
 func (c *Inventory) Stored(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error) {
-	objects := mirrors.Join(edits...).Objects()
-	if len(objects) > maxStored {
+	edited := mirrors.Join(edits...).Objects()
+	if len(edited) > maxStored {
 		return c.Mirrors(ctx)
 	}
-	stored := make([]mirrors.Object, len(objects))
+	stored := make([]mirrors.Object, len(edited))
 	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(storedAtOnce)
-	for i, o := range objects {
+	for i, o := range edited {
 		g.Go(func() (err error) {
 			stored[i], err = c.storedAs(reading, o)
 			return err
@@ -155,21 +180,24 @@ func (c *Inventory) storedAs(ctx context.Context, o mirrors.Object) (mirrors.Obj
 // MirrorObject reads the mirror object of the kind and name of o from the API server, as JSON; nil
 // if there is none.
 func (c *Inventory) MirrorObject(ctx context.Context, o mirrors.Object) ([]byte, error) {
-	folder, served := map[string]string{
-		mirrors.TagMirrorSetGVK.Kind: tagMirrorSets, mirrors.DigestMirrorSetGVK.Kind: digestMirrorSets,
-		mirrors.ContentPolicyGVK.Kind: contentPolicies, mirrors.ClusterPolicyGVK.Kind: clusterPolicies,
-		mirrors.NamespacePolicyGVK.Kind: "/apis/config.openshift.io/v1/namespaces/" + url.PathEscape(o.GetNamespace()) + "/imagepolicies",
-		mirrors.ImageConfigGVK.Kind:     path.Dir(imageConfig),
-		mirrors.PinnedSetGVK.Kind:       pinnedSets,
-	}[mirrors.KindOf(o)]
-	if !served {
+	name := "/" + url.PathEscape(o.GetName())
+	var data json.RawMessage
+	if mirrors.KindOf(o) == mirrors.PinnedSetGVK.Kind {
+		err := c.mirrors.get(ctx, pinnedSets+name, nil, &data)
+		if err == nil && data == nil {
+			err = c.mirrors.get(ctx, formerPinnedSets+name, nil, &data)
+		}
+		return data, err
+	}
+	i := slices.IndexFunc(mirrorKinds, func(k mirrorKind) bool { return k.Kind == mirrors.KindOf(o) })
+	if i < 0 {
 		return nil, nil
 	}
-	var data json.RawMessage
-	err := c.mirrors.get(ctx, folder+"/"+url.PathEscape(o.GetName()), nil, &data)
-	if folder == pinnedSets && err == nil && data == nil {
-		err = c.mirrors.get(ctx, formerPinnedSets+"/"+url.PathEscape(o.GetName()), nil, &data)
+	folder := pathOf(mirrorKinds[i].collection())
+	if ns := o.GetNamespace(); mirrorKinds[i].GroupVersionKind == mirrors.NamespacePolicyGVK {
+		folder = path.Join(path.Dir(folder), "namespaces", url.PathEscape(ns), path.Base(folder))
 	}
+	err := c.mirrors.get(ctx, folder+name, nil, &data)
 	return data, err
 }
 
@@ -183,19 +211,23 @@ func payloadOf(versions []*configv1.ClusterVersion) string {
 	return ""
 }
 
-// The paths of what ends up in registries.conf.
+// The paths of what does not come in mirrorKinds, or is read alone.
 const (
-	tagMirrorSets    = "/apis/config.openshift.io/v1/imagetagmirrorsets"
-	digestMirrorSets = "/apis/config.openshift.io/v1/imagedigestmirrorsets"
-	contentPolicies  = "/apis/operator.openshift.io/v1alpha1/imagecontentsourcepolicies"
 	imageConfig      = "/apis/config.openshift.io/v1/images/cluster"
+	featureGates     = "/apis/config.openshift.io/v1/featuregates/cluster"
 	clusterVersions  = "/apis/config.openshift.io/v1/clusterversions"
 	pinnedSets       = "/apis/machineconfiguration.openshift.io/v1/pinnedimagesets"
 	formerPinnedSets = "/apis/machineconfiguration.openshift.io/v1alpha1/pinnedimagesets"
 )
 
-func asObjects[T mirrors.Object](typed []T) []mirrors.Object {
-	return convert.Each(typed, func(o T) mirrors.Object { return o })
+// listed is readAll for mirror objects.
+func listed[T any, P interface {
+	*T
+	mirrors.Object
+}](ctx context.Context, r mirrorReader, path string,
+) ([]mirrors.Object, error) {
+	all, err := readAll[T](ctx, r, path)
+	return convert.Each(all, func(o *T) mirrors.Object { return P(o) }), err
 }
 
 // A listOf is a list as the API server sends it.

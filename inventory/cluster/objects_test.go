@@ -5,6 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+var poolResource = resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigpools")
+
 const digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 func named(namespace, name string) metav1.ObjectMeta {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -126,13 +125,12 @@ func TestInventoryReadsLargeObjects(t *testing.T) {
 func TestInventoryKnowsItsConfiguration(t *testing.T) {
 	cfg := fromAPIServer(t)
 	c := impatient(t, cfg, Options{})
-	if c.RolloutObjects().Machines != nil || c.Proxy() != nil || c.configuration.images.named("cluster") != nil || c.RolloutObjects().Version != nil {
+	if c.RolloutObjects().Machines != nil || c.Proxy() != nil || c.RolloutObjects().Version != nil {
 		t.Error("there is a configuration where none is served")
 	}
 	const config = "config.openshift.io/v1"
 	installLoose(t, cfg, "operator.openshift.io", "MachineConfiguration", "machineconfigurations", "v1")
 	installLoose(t, cfg, "config.openshift.io", "Proxy", "proxies", "v1")
-	installLoose(t, cfg, "config.openshift.io", "Image", "images", "v1")
 	installLoose(t, cfg, "config.openshift.io", "ClusterVersion", "clusterversions", "v1")
 	dyn := dynamic.NewForConfigOrDie(cfg)
 	create(t, dyn, "operator.openshift.io/v1", "MachineConfiguration", "machineconfigurations", "cluster", map[string]any{
@@ -142,11 +140,10 @@ func TestInventoryKnowsItsConfiguration(t *testing.T) {
 	})
 	create(t, dyn, config, "Proxy", "proxies", "cluster", map[string]any{"httpProxy": "http://me:secret@proxy.example.com:3128"})
 	create(t, dyn, config, "Proxy", "proxies", "other", map[string]any{"httpProxy": "http://other.example.com"})
-	create(t, dyn, config, "Image", "images", "cluster", map[string]any{"registrySources": map[string]any{"blockedRegistries": []any{"quay.io"}}})
 	create(t, dyn, config, "ClusterVersion", "clusterversions", "version", map[string]any{"desiredUpdate": map[string]any{"image": "quay.io/release:2"}})
 
 	eventually(t, "what has appeared is known", func() bool {
-		return c.RolloutObjects().Machines != nil && c.Proxy() != nil && c.configuration.images.named("cluster") != nil && c.RolloutObjects().Version != nil
+		return c.RolloutObjects().Machines != nil && c.Proxy() != nil && c.RolloutObjects().Version != nil
 	})
 	m := c.RolloutObjects().Machines
 	if f := m.Spec.NodeDisruptionPolicy.Files; len(f) != 1 || f[0].Path != "/etc/containers/registries.conf" || m.Spec.LogLevel != "" {
@@ -154,9 +151,6 @@ func TestInventoryKnowsItsConfiguration(t *testing.T) {
 	}
 	if got := c.Proxy().Spec.HTTPProxy; got != "http://proxy.example.com:3128" {
 		t.Errorf("Proxy() = %q, want it without a password", got)
-	}
-	if diff := cmp.Diff([]string{"quay.io"}, c.configuration.images.named("cluster").Spec.RegistrySources.BlockedRegistries); diff != "" {
-		t.Errorf("ImageConfig() -want +got:\n%s", diff)
 	}
 	if users := consumersOf(t, c, "", "quay.io/release:2"); len(users) != 1 || users[0].Kind != "ClusterVersion" {
 		t.Errorf("users %v of the release image, want the ClusterVersion, which is followed for both", users)

@@ -18,31 +18,26 @@ import (
 // cluster that serves neither has none. Where they may not be read, which Notes says of the source that follows
 // them, all that a change pins is new.
 func (r mirrorReader) pinnedSets(ctx context.Context) ([]mirrors.Object, error) {
-	sets, err := readAll[mcfgv1.PinnedImageSet](ctx, r, pinnedSets)
+	sets, err := listed[mcfgv1.PinnedImageSet](ctx, r, pinnedSets)
 	if err == nil && len(sets) == 0 {
-		sets, err = readAll[mcfgv1.PinnedImageSet](ctx, r, formerPinnedSets)
+		sets, err = listed[mcfgv1.PinnedImageSet](ctx, r, formerPinnedSets)
 	}
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}
-	return asObjects(sets), err
+	return sets, err
 }
 
 // PinnedSetGVK returns the kind PinnedImageSet in the version that the cluster serves: the former one if that is all.
 func (c *Inventory) PinnedSetGVK(ctx context.Context) (schema.GroupVersionKind, error) {
-	current, err := c.serves(ctx, pinnedSets)
+	current, err := c.mirrors.serves(ctx, pinnedSets)
 	if err != nil || current {
 		return mirrors.PinnedSetGVK, err
 	}
-	if former, err := c.serves(ctx, formerPinnedSets); err != nil || !former {
+	if former, err := c.mirrors.serves(ctx, formerPinnedSets); err != nil || !former {
 		return mirrors.PinnedSetGVK, err
 	}
 	return mirrors.PinnedSetFormerGVK, nil
-}
-
-// serves reports whether the API server has a collection at folder.
-func (c *Inventory) serves(ctx context.Context, folder string) (bool, error) {
-	return c.mirrors.serves(ctx, folder)
 }
 
 // servesAny reports whether the API server has a resource in any version.

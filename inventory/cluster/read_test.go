@@ -49,7 +49,7 @@ func TestReadsAgain(t *testing.T) {
 			asked := 0
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				if r.URL.Path != tagMirrorSets {
+				if r.URL.Path != "/apis/config.openshift.io/v1/imagetagmirrorsets" {
 					w.WriteHeader(http.StatusNotFound)
 					_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
 					return
@@ -75,7 +75,7 @@ func TestReadsAgain(t *testing.T) {
 				t.Errorf("asked %d times, want %d: %v", asked, tt.asked, err)
 			case tt.fails == nil && (err != nil || len(got.Objects) != 1):
 				t.Errorf("read %d objects: %v", len(got.Objects), err)
-			case tt.fails != nil && (err == nil || !tt.fails(err) || !strings.Contains(err.Error(), tagMirrorSets)):
+			case tt.fails != nil && (err == nil || !tt.fails(err) || !strings.Contains(err.Error(), "/imagetagmirrorsets")):
 				t.Errorf("not as answered: %v", err)
 			}
 		})

@@ -3,16 +3,30 @@ package cluster
 import (
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
+
+// Nodes returns the nodes of the cluster as objects.TrimNode leaves them, sorted by name.
+// They are shared and must not be changed. The result is empty if they may not be read.
+func (c *Inventory) Nodes() []*corev1.Node { return objects.All[*corev1.Node](&c.kept) }
+
+// EndingNamespaces is as in policy.Cluster.
+func (c *Inventory) EndingNamespaces() map[string]bool {
+	return objects.EndingNamespaces(objects.All[*corev1.Namespace](&c.kept))
+}
+
+// Proxy returns proxy.config.openshift.io cluster as objects.TrimProxy leaves it, nil if
+// there is none.
+func (c *Inventory) Proxy() *configv1.Proxy { return objects.One[*configv1.Proxy](&c.kept) }
 
 // Rollout returns the objects that a rollout depends on, as they are now. Unknown names the resources
 // that may not be read, those that are stale, and those that have not been read yet; resources that
@@ -22,79 +36,53 @@ func (c *Inventory) Rollout() rollout.Cluster { return c.RolloutObjects().Cluste
 // RolloutObjects returns the objects that Rollout is made from. They are shared and must not
 // be changed.
 func (c *Inventory) RolloutObjects() workloads.Objects {
-	unknown := c.unknown() // before the objects are taken, as with Gaps
-	o := c.ProgressObjects()
-	o.Unknown = unknown
-	o.Pods, o.Budgets = c.pods.Pods(), c.budgets.sorted(byName)
-	o.Controllers, o.Quotas = c.controllers(), c.quotas.sorted(byName)
-	o.Namespaces, o.Volumes = c.namespaces.sorted(byName), c.volumes.sorted(byName)
+	o := c.ProgressObjects() // what is unknown comes before the objects are taken, as with Gaps
+	o.Pods, o.Controllers = c.pods.Pods(), c.keptControllers()
 	return o
 }
 
-// ProgressObjects returns those of RolloutObjects that show how far a rollout is: neither
-// pods nor their controllers, which takes long with many.
+// ProgressObjects returns those of RolloutObjects that are not pods or their controllers, which take long with many.
 func (c *Inventory) ProgressObjects() workloads.Objects {
-	o := workloads.Objects{Unknown: c.unknown()}
-	o.Nodes, o.Pools = c.Nodes(), c.pools.sorted(byName)
-	o.Machines, o.Version = c.configuration.machines.named("cluster"), c.configuration.version.named("version")
-	o.MachineNodes, o.Pinned = c.machineNodes.sorted(byName), c.pinned.sorted(byName)
-	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
-	o.Controller = c.configuration.controller.named(machineConfigController)
-	o.DrainOverride = !c.drainOverride.isEmpty()
+	unknown := c.unknown()
+	o := workloads.ObjectsOf(&c.kept)
+	o.Unknown, o.DrainOverride = unknown, c.drainOverride.Load()
 	return o
 }
 
-// rolloutResources are those that a rollout depends on, each followed by one source.
-var rolloutResources = []schema.GroupResource{
-	{Resource: workloads.Pods},
-	{Resource: workloads.Nodes},
-	{Resource: workloads.Namespaces},
-	{Resource: workloads.Quotas},
-	{Resource: workloads.Volumes},
-	{Group: "policy", Resource: workloads.Budgets},
-	poolResource.GroupResource(),
-	{Group: "operator.openshift.io", Resource: workloads.Machines},
-	{Group: "config.openshift.io", Resource: workloads.Infrastructures},
-	{Group: "config.openshift.io", Resource: workloads.Operators},
-	{Group: "config.openshift.io", Resource: workloads.Versions},
-}
-
-// isOfRollout reports whether a rollout depends on s; a source that may not be read then counts
-// as unknown.
-func (c *Inventory) isOfRollout(s *source) bool {
-	of := slices.Contains(rolloutResources, schema.ParseGroupResource(s.Name))
-	of = of || s == c.drainSource || slices.Contains(alsoOfRollout, s.Name)
-	if of && s.IsAnswer == nil {
-		s.IsAnswer, s.Retry = follow.NotServedOrForbidden, &follow.RetryNowAndThen
+// leaveOut forgoes the sources without a role in a rollout, and those of other roles than o asks for: their objects are unknown. One that
+// may not be read then counts as unknown, too.
+func (c *Inventory) leaveOut(o Options) {
+	c.sources = slices.DeleteFunc(c.sources, func(s *source) bool {
+		left := !s.role.IsOfRollout() || o.OnlyProgress && !s.role.Has(objects.Progress)
+		if left && s.role.Has(objects.Needed) {
+			c.left = append(c.left, s.resource())
+		}
+		return left
+	})
+	for _, s := range c.sources {
+		if s.IsAnswer == nil {
+			s.IsAnswer, s.Retry = follow.NotServedOrForbidden, &follow.RetryNowAndThen
+		}
 	}
-	return of
-}
-
-// alsoOfRollout are the sources of further details of a rollout, which is judged without them as
-// well.
-var alsoOfRollout = []string{
-	"machineconfignodes.machineconfiguration.openshift.io", "pinnedimagesets.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
-	"deployments.apps", "statefulsets.apps", "replicasets.apps", "replicationcontrollers",
 }
 
 // unknown returns the resources of a rollout that are not known as they are now.
 func (c *Inventory) unknown() []string {
-	var names []string
+	names := slices.Clone(c.left)
 	for _, s := range c.sources {
-		name := ""
-		switch r := schema.ParseGroupResource(s.Name); {
-		case s == c.drainSource:
-			name = workloads.ConfigMaps
-		case slices.Contains(rolloutResources, r):
-			name = r.Resource
-		default:
-			continue
-		}
-		if status := s.Status(); !status.Synced || status.IsForbidden() || status.Stale {
-			names = append(names, name)
+		if status := s.Status(); s.role.Has(objects.Needed) && (!status.Synced || status.IsForbidden() || status.Stale) {
+			names = append(names, s.resource())
 		}
 	}
-	return append(names, c.notFollowed()...)
+	return names
+}
+
+// resource is how a rollout calls what s follows.
+func (s *source) resource() string {
+	if s.isConfigMap {
+		return workloads.ConfigMaps
+	}
+	return schema.ParseGroupResource(s.Name).Resource
 }
 
 // trimPod keeps what a rollout depends on.
@@ -102,17 +90,18 @@ func trimPod(pods *workloads.Table) func(runtime.Object) any {
 	return func(o runtime.Object) any { return pods.Trim(o.(*corev1.Pod)) }
 }
 
-func trimStatefulSet(o runtime.Object) any { return workloads.StatefulSet(o.(*appsv1.StatefulSet)) }
+// controllerResources are those of controllers of pods that a rollout depends on.
+var controllerResources = []string{"statefulsets.apps", "replicasets.apps", "replicationcontrollers", "deployments.apps"}
 
-func trimFailing(o runtime.Object) any { return workloads.FailingController(o) }
+func trimController(o runtime.Object) any { return workloads.ControllerOf(o) }
 
-// controllers returns those that a rollout depends on.
-func (c *Inventory) controllers() []rollout.Controller {
-	all := c.statefulSets.all()
-	for i := range c.failing {
-		for _, f := range c.failing[i].all() {
-			if f != nil {
-				all = append(all, *f)
+// keptControllers returns those that a rollout depends on.
+func (c *Inventory) keptControllers() []rollout.Controller {
+	var all []rollout.Controller
+	for i := range c.controllers {
+		for _, controller := range c.controllers[i].all() {
+			if controller != nil {
+				all = append(all, *controller)
 			}
 		}
 	}
@@ -122,6 +111,8 @@ func (c *Inventory) controllers() []rollout.Controller {
 
 // drainOverride returns the source of ConfigMap workloads.DrainOverride, where only its existence
 // matters.
-func drainOverride(kube kubernetes.Interface, sink follow.Sink) *source {
-	return configMap(kube, workloads.DrainOverride, func(*corev1.ConfigMap) any { return true }, sink)
+func drainOverride(kube kubernetes.Interface, sink follow.One) *source {
+	s := configMap(kube, workloads.DrainOverride, func(*corev1.ConfigMap) any { return true }, sink)
+	s.role = objects.Needed | objects.Progress
+	return s
 }

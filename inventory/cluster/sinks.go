@@ -1,10 +1,14 @@
 package cluster
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -73,6 +77,25 @@ func (s indexSink[T]) Remove(namespace, name string) { s.remove(namespace, name)
 
 // Replace implements follow.Sink.
 func (s indexSink[T]) Replace(all []*follow.Object, _ error) { s.replace(byObject[T](all)) }
+
+// A keptSink enters objects of one kind in a Store.
+type keptSink struct {
+	store *objects.Store
+	kind  objects.Kind
+}
+
+func (s keptSink) trim(o runtime.Object) any { return s.kind.Trim(o) }
+
+// Put implements follow.Sink.
+func (s keptSink) Put(o *follow.Object) { s.store.Put(s.kind, o.Value.(metav1.Object)) }
+
+// Remove implements follow.Sink.
+func (s keptSink) Remove(namespace, name string) { s.store.Remove(s.kind, namespace, name) }
+
+// Replace implements follow.Sink.
+func (s keptSink) Replace(all []*follow.Object, _ error) {
+	s.store.Replace(s.kind, convert.Each(all, func(o *follow.Object) metav1.Object { return o.Value.(metav1.Object) }))
+}
 
 // A podSink enters pods in a Table. Those that have ended are nil.
 type podSink struct{ pods *workloads.Table }

@@ -1,18 +1,19 @@
 package cluster
 
 import (
+	"slices"
+
 	imagev1 "github.com/openshift/api/image/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -29,6 +30,8 @@ type source struct {
 	// unread is the kind of the gap where the source may not be read: kind, or that of other objects that a verdict needs (nodes,
 	// pools); "" where nothing is said about images without them.
 	unread string
+	// role is that of the objects in a rollout, 0 for none.
+	role objects.Role
 	// isOptional is set for a resource that not every cluster has.
 	isOptional bool
 	// templates is set if pod templates are read, in objects of kind.
@@ -40,8 +43,8 @@ type source struct {
 	isSecret bool
 }
 
-// builtins returns the sources of images.BuiltinKinds.
-func builtins(kube kubernetes.Interface, index *images.Index) []*source {
+// imageSources returns the sources of the kinds that are known to name images.
+func imageSources(kube kubernetes.Interface, dyn dynamic.Interface, index *images.Index) []*source {
 	const all = metav1.NamespaceAll
 	clients := map[string]follow.Resource{
 		workloads.Pods:           follow.Builtin(kube.CoreV1().Pods(all), kube),
@@ -53,40 +56,15 @@ func builtins(kube kubernetes.Interface, index *images.Index) []*source {
 		"jobs.batch":             follow.Builtin(kube.BatchV1().Jobs(all), kube),
 		"cronjobs.batch":         follow.Builtin(kube.BatchV1().CronJobs(all), kube),
 	}
-	var sources []*source
-	for _, k := range images.BuiltinKinds() {
-		name := k.Resource.String()
-		sources = append(sources, &source{
-			kind:      k.Kind,
-			unread:    k.Kind,
-			templates: k.ReadsTemplates(),
-			Source: &follow.Source{
-				Name:   name,
-				Client: clients[name],
-				Trim: func(o runtime.Object) any {
-					h, _ := images.Extract(o)
-					return images.Pack(h.References)
-				},
-				Sink: holderSink{index, k.Kind},
-			},
-		})
-	}
-	return sources
-}
-
-// custom returns the sources of everything else that names images.
-func custom(dyn dynamic.Interface, index *images.Index) []*source {
-	var sources []*source
-	for _, k := range images.CustomKinds() {
-		s := optional(dyn, k.Resource)
-		if k.FormerVersion != "" {
-			s.Client = follow.FirstServed(s.Client, follow.Custom(dyn, k.Resource.GroupResource().WithVersion(k.FormerVersion)))
+	return convert.Each(images.Known(), func(k images.Kind) *source {
+		s := custom(dyn, k.Resource, k.FormerVersion)
+		if k.IsBuiltin() {
+			s = &source{Source: &follow.Source{Name: s.Name, Client: clients[s.Name]}}
 		}
-		s.unread = k.Kind
-		if !k.IsHistory() {
+		if s.unread = k.Kind; !k.IsHistory() {
 			s.kind, s.templates = k.Kind, k.ReadsTemplates()
 		}
-		s.Trim = func(o runtime.Object) any { return images.Pack(k.Extract(o.(*unstructured.Unstructured)).References) }
+		s.Trim = func(o runtime.Object) any { return images.Pack(k.Extract(o).References) }
 		s.Sink = holderSink{index, k.Kind}
 		if k.Large {
 			s.PageSize = pageSizeLarge
@@ -94,9 +72,8 @@ func custom(dyn dynamic.Interface, index *images.Index) []*source {
 		if k.Without != "" {
 			s.Labels = "!" + k.Without
 		}
-		sources = append(sources, s)
-	}
-	return sources
+		return s
+	})
 }
 
 // configMaps returns the sources of images.ImageConfigMaps.
@@ -136,13 +113,17 @@ const (
 	pageSizeLarge = 10
 )
 
-// optional returns the source of a custom resource, without Trim and Sink. A cluster that
-// does not serve the resource has no such objects. If it may not be read, Notes says so
+// custom returns the source of a custom resource, without Trim and Sink, in the version before where the cluster serves that alone. A
+// cluster that does not serve the resource has no such objects. If it may not be read, Notes says so
 // with each answer, and the guard works all the same: its absence would do more harm.
-func optional(dyn dynamic.Interface, r schema.GroupVersionResource) *source {
+func custom(dyn dynamic.Interface, r schema.GroupVersionResource, before string) *source {
+	client := follow.Custom(dyn, r)
+	if before != "" {
+		client = follow.FirstServed(client, follow.Custom(dyn, r.GroupResource().WithVersion(before)))
+	}
 	return &source{isOptional: true, Source: &follow.Source{
 		Name:     r.GroupResource().String(),
-		Client:   follow.Custom(dyn, r),
+		Client:   client,
 		PageSize: pageSizeCustom,
 		IsAnswer: follow.NotServedOrForbidden,
 		Retry:    &follow.RetryNowAndThen,
@@ -162,33 +143,37 @@ func readable(name string, r follow.Resource, trim func(runtime.Object) any, sin
 	}}
 }
 
-func nodes(kube kubernetes.Interface, sink follow.Sink) *source {
-	s := readable(workloads.Nodes, follow.Builtin(kube.CoreV1().Nodes(), kube),
-		func(o runtime.Object) any { return objects.TrimNode(o.(*corev1.Node)) }, sink)
-	s.unread = policy.NodeKind
-	return s
-}
-
-func disruptionBudgets(kube kubernetes.Interface, sink follow.Sink) *source {
-	return readable("poddisruptionbudgets.policy", follow.Builtin(kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll), kube),
-		func(o runtime.Object) any { return objects.TrimDisruptionBudget(o.(*policyv1.PodDisruptionBudget)) }, sink)
-}
-
-func namespaces(kube kubernetes.Interface, sink follow.Sink) *source {
-	return readable(workloads.Namespaces, follow.Builtin(kube.CoreV1().Namespaces(), kube),
-		func(o runtime.Object) any { return objects.TrimNamespace(o.(*corev1.Namespace)) }, sink)
-}
-
-func quotas(kube kubernetes.Interface, sink follow.Sink) *source {
-	return readable(workloads.Quotas, follow.Builtin(kube.CoreV1().ResourceQuotas(metav1.NamespaceAll), kube),
-		func(o runtime.Object) any { return objects.TrimQuota(o.(*corev1.ResourceQuota)) }, sink)
-}
-
-// volumes returns the source of what ties claims to nodes. The claims need not be read: a
-// volume names the one that it is bound to.
-func volumes(kube kubernetes.Interface, sink follow.Sink) *source {
-	return readable(workloads.Volumes, follow.Builtin(kube.CoreV1().PersistentVolumes(), kube),
-		func(o runtime.Object) any { return objects.TrimVolume(o.(*corev1.PersistentVolume)) }, sink)
+// kept returns the sources of objects.Kinds, except for those that are followed for their images as well.
+func kept(kube kubernetes.Interface, dyn dynamic.Interface, store *objects.Store) []*source {
+	const all = metav1.NamespaceAll
+	clients := map[string]follow.Resource{
+		workloads.Nodes:      follow.Builtin(kube.CoreV1().Nodes(), kube),
+		workloads.Namespaces: follow.Builtin(kube.CoreV1().Namespaces(), kube),
+		workloads.Quotas:     follow.Builtin(kube.CoreV1().ResourceQuotas(all), kube),
+		workloads.Volumes:    follow.Builtin(kube.CoreV1().PersistentVolumes(), kube),
+		workloads.Budgets:    follow.Builtin(kube.PolicyV1().PodDisruptionBudgets(all), kube),
+		"services":           follow.Builtin(kube.CoreV1().Services(all), kube),
+	}
+	var sources []*source
+	for _, k := range objects.Kinds() {
+		if slices.Contains(images.Kinds(), k.GroupKind()) {
+			continue
+		}
+		sink := keptSink{store, k}
+		s := custom(dyn, k.GroupResource().WithVersion(k.Version), k.Former)
+		s.Trim, s.Sink = sink.trim, sink
+		if client, ok := clients[k.Resource]; ok {
+			s = readable(s.Name, client, sink.trim, sink)
+		}
+		if s.role = k.Role; k.Name != "" {
+			s.Object, s.PageSize = k.Name, 1
+		}
+		if k.Kind == policy.NodeKind || k.Kind == policy.PoolKind {
+			s.unread = k.Kind
+		}
+		sources = append(sources, s)
+	}
+	return sources
 }
 
 // serviceAccounts returns the source of service accounts, from which pods made from templates get their
@@ -213,25 +198,4 @@ func trimStream(o runtime.Object) any {
 
 func resourceOf(group, version, resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
-}
-
-var poolResource = resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigpools")
-
-func pools(dyn dynamic.Interface, sink follow.Sink) *source {
-	s := optional(dyn, poolResource)
-	s.unread = policy.PoolKind
-	s.Trim = decoded(objects.TrimPool)
-	s.Sink = sink
-	return s
-}
-
-// machineNodes returns the source of MachineConfigNodes, which show how long nodes took for their last
-// update. OpenShift serves them from 4.16 on, at first in another version.
-func machineNodes(dyn dynamic.Interface, sink follow.Sink) *source {
-	r := poolResource.GroupVersion().WithResource("machineconfignodes")
-	s := optional(dyn, r)
-	s.Client = follow.FirstServed(s.Client, follow.Custom(dyn, r.GroupResource().WithVersion("v1alpha1")))
-	s.Trim = decoded(objects.TrimMachineConfigNode)
-	s.Sink = sink
-	return s
 }

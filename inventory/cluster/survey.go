@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,7 +49,6 @@ type survey struct {
 	times    surveyTimes
 	complete func() // called once, when everything has been read, or has taken too long
 
-	once   sync.Once
 	isDone atomic.Bool
 	mu     sync.Mutex
 	kinds  map[schema.GroupVersionResource]*surveyedKind // guarded by mu, as are those below
@@ -131,13 +131,10 @@ func (s *survey) run(ctx context.Context) {
 
 // done ends the waiting for the survey.
 func (s *survey) done() {
-	s.once.Do(func() {
-		s.isDone.Store(true)
+	if !s.isDone.Swap(true) {
 		s.complete()
-	})
+	}
 }
-
-func (s *survey) isComplete() bool { return s.isDone.Load() }
 
 // round discovers which kinds there are, and lists those that are new or due.
 func (s *survey) round(ctx context.Context) {
@@ -241,21 +238,15 @@ func mayList(rules []authorizationv1.ResourceRule, r schema.GroupVersionResource
 
 // readDue lists the kinds that are due, a few at once.
 func (s *survey) readDue(ctx context.Context) {
-	due := s.due()
-	var readers sync.WaitGroup
-	next := make(chan schema.GroupVersionResource)
-	for range min(surveyAtOnce, len(due)) {
-		readers.Go(func() {
-			for r := range next {
-				s.readKind(ctx, r)
-			}
+	var readers errgroup.Group
+	readers.SetLimit(surveyAtOnce)
+	for _, r := range s.due() {
+		readers.Go(func() error {
+			s.readKind(ctx, r)
+			return nil
 		})
 	}
-	for _, r := range due {
-		next <- r
-	}
-	close(next)
-	readers.Wait()
+	_ = readers.Wait() // they return none
 }
 
 // untilNext returns how long a kind waits for its next list after so many failures in a

@@ -70,18 +70,3 @@ func (t *table[T]) named(name string) T {
 	defer t.mu.Unlock()
 	return t.rows[types.NamespacedName{Name: name}]
 }
-
-// each calls f for the rows, in no order.
-func (t *table[T]) each(f func(types.NamespacedName, T)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for key, row := range t.rows {
-		f(key, row)
-	}
-}
-
-func (t *table[T]) isEmpty() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.rows) == 0
-}

@@ -33,7 +33,8 @@ func (c *Inventory) UpdateConfig(ctx context.Context) (*objects.UpdateConfig, er
 	for _, name := range [][2]string{
 		{objects.ManagedNamespace, objects.VerificationName}, {objects.ManagedNamespace, objects.GatesName}, {objects.ConfigNamespace, objects.AcksName},
 	} {
-		cm, denied, err := c.configMap(ctx, name[0], name[1])
+		cm := new(corev1.ConfigMap)
+		denied, err := c.mayGet(ctx, fmt.Sprintf(configMapsOf, name[0])+"/"+name[1], cm)
 		switch {
 		case err != nil:
 			return nil, err
@@ -43,16 +44,17 @@ func (c *Inventory) UpdateConfig(ctx context.Context) (*objects.UpdateConfig, er
 			if name[1] == objects.GatesName {
 				u.GatesUnread = notRead([]string{what})
 			}
-		case cm != nil:
+		case cm.Name != "":
 			u.Add(objects.TrimUpdateConfig(cm))
 		}
 	}
 	gate := new(configv1.FeatureGate)
-	switch err := c.mirrors.get(ctx, featureGates, nil, gate); {
-	case err == nil:
-		u.FeatureGate = objects.TrimFeatureGate(gate)
-	case !apierrors.IsForbidden(err):
+	denied, err := c.mayGet(ctx, featureGates, gate)
+	if err != nil {
 		return nil, err
+	}
+	if !denied {
+		u.FeatureGate = objects.TrimFeatureGate(gate)
 	}
 	if len(unread) > 0 {
 		u.Unread = notRead(unread)
@@ -66,18 +68,13 @@ func notRead(what []string) string {
 	return "not read, as the user may not: " + strings.Join(what, ", ")
 }
 
-// configMap reads a ConfigMap: nil if there is none, or if the user may not read it, which is denied.
-func (c *Inventory) configMap(ctx context.Context, namespace, name string) (cm *corev1.ConfigMap, denied bool, err error) {
-	cm = new(corev1.ConfigMap)
-	switch err := c.mirrors.get(ctx, fmt.Sprintf(configMapsOf, namespace)+"/"+name, nil, cm); {
-	case apierrors.IsForbidden(err):
-		return nil, true, nil
-	case err != nil:
-		return nil, false, err
-	case cm.Name == "":
-		return nil, false, nil
+// mayGet reads the object at path into out, and leaves out unchanged if there is none. Denied says that the user may not read it.
+func (c *Inventory) mayGet(ctx context.Context, path string, out any) (denied bool, err error) {
+	err = c.mirrors.get(ctx, path, nil, out)
+	if apierrors.IsForbidden(err) {
+		return true, nil
 	}
-	return cm, false, nil
+	return false, err
 }
 
 // The limits of ConfigMaps with signatures of releases. Each has some 2 KB, and a cluster has one for each release that it was ever

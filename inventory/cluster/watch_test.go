@@ -69,7 +69,10 @@ func noCustom() dynamic.Interface {
 		resourceOf("route.openshift.io", "v1", "routes"):                                  "RouteList",
 		resourceOf("config.openshift.io", "v1", "clusteroperators"):                       "ClusterOperatorList",
 	}
-	for _, k := range images.CustomKinds() {
+	for _, k := range images.Known() {
+		if k.IsBuiltin() {
+			continue
+		}
 		listKinds[k.Resource] = k.Kind + "List"
 		if k.FormerVersion != "" {
 			listKinds[k.Resource.GroupResource().WithVersion(k.FormerVersion)] = k.Kind + "List"

@@ -77,8 +77,7 @@ func BenchmarkMemory(b *testing.B) {
 		x := new(Index)
 		index := heapOf(func() any {
 			for i := range benchPods {
-				h, _ := Extract(decodedPod(b, i))
-				x.Put(h)
+				x.Put(fromPod(decodedPod(b, i)))
 			}
 			return x
 		})

@@ -1,8 +1,6 @@
 package images
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,88 +9,57 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A BuiltinKind is a kind of Kubernetes whose objects name images in pod templates, or are pods.
-type BuiltinKind struct {
-	Resource schema.GroupResource
-	Kind     string
-	// extract returns false for objects of another type.
-	extract func(runtime.Object) (Holder, bool)
-	decode  func([]byte) (Holder, error)
-}
-
-// builtinKinds are all of them. Their image fields are the same in every version there has been. Package
-// cluster wants a client for each, in builtins.
-var builtinKinds = []BuiltinKind{
+// builtinKinds are the kinds of Kubernetes whose objects name images in pod templates, or are pods. Their image fields are the same in
+// every version there has been. Package cluster wants a client for each, in imageSources.
+var builtinKinds = []Kind{
 	builtin("", "pods", "Pod", fromPod),
-	builtin("", "replicationcontrollers", "ReplicationController", fromReplicationController),
+	builtin("", "replicationcontrollers", "ReplicationController", fromReplicationController, "spec.template"),
 	builtin("apps", "deployments", "Deployment", func(o *appsv1.Deployment) Holder {
-		return fromTemplate("Deployment", o, &o.Spec.Template, attributes{})
-	}),
+		return fromTemplate("Deployment", o, &o.Spec.Template, Reference{})
+	}, "spec.template"),
 	builtin("apps", "replicasets", "ReplicaSet", func(o *appsv1.ReplicaSet) Holder {
-		return fromTemplate("ReplicaSet", o, &o.Spec.Template, attributes{keeper: keeperOf(o, o.Spec.Replicas)})
-	}),
+		return fromTemplate("ReplicaSet", o, &o.Spec.Template, Reference{Keeper: keeperOf(o, o.Spec.Replicas)})
+	}, "spec.template"),
 	builtin("apps", "statefulsets", "StatefulSet", func(o *appsv1.StatefulSet) Holder {
-		return fromTemplate("StatefulSet", o, &o.Spec.Template, attributes{})
-	}),
+		return fromTemplate("StatefulSet", o, &o.Spec.Template, Reference{})
+	}, "spec.template"),
 	builtin("apps", "daemonsets", "DaemonSet", func(o *appsv1.DaemonSet) Holder {
-		return fromTemplate("DaemonSet", o, &o.Spec.Template, attributes{})
-	}),
+		return fromTemplate("DaemonSet", o, &o.Spec.Template, Reference{})
+	}, "spec.template"),
 	builtin("batch", "jobs", "Job", func(o *batchv1.Job) Holder {
-		return fromTemplate("Job", o, &o.Spec.Template, attributes{use: jobUse(o)})
-	}),
+		return fromTemplate("Job", o, &o.Spec.Template, Reference{Use: jobUse(o)})
+	}, "spec.template"),
 	builtin("batch", "cronjobs", "CronJob", func(o *batchv1.CronJob) Holder {
-		return fromTemplate("CronJob", o, &o.Spec.JobTemplate.Spec.Template, attributes{})
-	}),
+		return fromTemplate("CronJob", o, &o.Spec.JobTemplate.Spec.Template, Reference{})
+	}, "spec.jobTemplate.spec.template"),
 }
 
 // builtin returns the row of a kind whose objects are of type *T.
 func builtin[T any, P interface {
 	*T
 	runtime.Object
-}](group, resource, kind string, extract func(P) Holder) BuiltinKind {
-	return BuiltinKind{
-		Resource: schema.GroupResource{Group: group, Resource: resource},
-		Kind:     kind,
-		extract: func(o runtime.Object) (Holder, bool) {
-			typed, ok := o.(P)
-			if !ok {
-				return Holder{}, false
-			}
-			return extract(typed), true
-		},
-		decode: func(data []byte) (Holder, error) {
-			o := P(new(T))
-			if err := json.Unmarshal(data, o); err != nil {
-				return Holder{}, fmt.Errorf("reading %s: %w", kind, err)
-			}
-			return extract(o), nil
-		},
+}](group, resource, kind string, extract func(P) Holder, templates ...string,
+) Kind {
+	return Kind{
+		Resource: resourceOf(group, "v1", resource), Kind: kind, templates: templates,
+		empty: func() runtime.Object { return P(new(T)) }, typed: func(o runtime.Object) Holder { return extract(o.(P)) },
 	}
 }
 
-// BuiltinKinds returns the kinds of Kubernetes that name images.
-func BuiltinKinds() []BuiltinKind { return slices.Clone(builtinKinds) }
+// Known returns the kinds that are known to name images: those of Kubernetes, then others.
+func Known() []Kind { return slices.Concat(builtinKinds, customKinds) }
 
-// builtinKindOf returns the row of a kind, nil if it has none.
-func builtinKindOf(kind schema.GroupKind) *BuiltinKind {
-	for i, b := range builtinKinds {
-		if b.Kind == kind.Kind && b.Resource.Group == kind.Group {
-			return &builtinKinds[i]
+// KindOf finds a kind among them.
+func KindOf(kind schema.GroupKind) (Kind, bool) {
+	for _, all := range [][]Kind{builtinKinds, customKinds} {
+		for _, k := range all {
+			if k.Kind == kind.Kind && k.Resource.Group == kind.Group {
+				return k, true
+			}
 		}
 	}
-	return nil
+	return Kind{}, false
 }
 
-// ReadsTemplates reports whether the images are those of pod templates.
-func (k BuiltinKind) ReadsTemplates() bool { return k.Kind != "Pod" }
-
-// Extract returns the images that a built-in Kubernetes object names. It
-// reports false for types that hold none.
-func Extract(o runtime.Object) (Holder, bool) {
-	for _, b := range builtinKinds {
-		if h, ok := b.extract(o); ok {
-			return h, true
-		}
-	}
-	return Holder{}, false
-}
+// IsBuiltin reports whether the kind is one of Kubernetes, and has a Go type here.
+func (k Kind) IsBuiltin() bool { return k.typed != nil }

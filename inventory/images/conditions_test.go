@@ -119,8 +119,8 @@ func TestIndexForgetsWhatWas(t *testing.T) {
 	for key := range w.holders {
 		x.Delete(key[0], key[1], key[2])
 	}
-	if len(x.Images().ByReference()) != 0 || len(x.images) != 0 || len(x.names.holders) != 0 || len(x.names.copies) != 0 {
-		t.Errorf("%d images, Holders of %d namespaces and %d copies are left", len(x.images), len(x.names.holders), len(x.names.copies))
+	if len(x.Images().ByReference()) != 0 || len(x.images) != 0 || len(x.waiting.of)+len(x.waiting.on) != 0 || len(x.names.copies) != 0 {
+		t.Errorf("%d images, %d Holders and %d copies are left", len(x.images), len(x.waiting.on), len(x.names.copies))
 	}
 }
 
@@ -304,7 +304,8 @@ func TestExtractLookup(t *testing.T) {
 		{"no other value counts", deployment(other, nil), []Lookup{LookupLocal, LookupLocal, LookupNone, LookupNone, LookupNone}},
 		{"what a controller has made is left alone", deployment(owned("shop", "cart", "example.com/v1", "Shop"), annotated), []Lookup{LookupAll, LookupAll, LookupAll, LookupNone, LookupNone}},
 	} {
-		h, _ := Extract(tt.object)
+		deployments, _ := KindOf(schema.GroupKind{Group: "apps", Kind: "Deployment"})
+		h := deployments.Extract(tt.object)
 		var got []Lookup
 		for _, r := range h.References {
 			got = append(got, r.Lookup)
@@ -316,7 +317,7 @@ func TestExtractLookup(t *testing.T) {
 			t.Errorf("%s: -want +got:\n%s", tt.reason, diff)
 		}
 	}
-	pod, _ := Extract(&corev1.Pod{ObjectMeta: named("shop", "cart"), Spec: containers("cart:1")})
+	pod := fromPod(&corev1.Pod{ObjectMeta: named("shop", "cart"), Spec: containers("cart:1")})
 	if pod.References[0].Lookup != LookupNone {
 		t.Error("a pod has been admitted: what it names is pulled")
 	}

@@ -6,7 +6,10 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // ErrKind is returned by Decode for a kind that names no images. Test with
@@ -37,47 +40,38 @@ func CurrentKind(kind schema.GroupKind) schema.GroupKind {
 
 // Kinds returns the kinds that Decode knows, in no order.
 func Kinds() []schema.GroupKind {
-	var kinds []schema.GroupKind
-	for _, k := range builtinKinds {
-		kinds = append(kinds, schema.GroupKind{Group: k.Resource.Group, Kind: k.Kind})
-	}
-	for _, k := range customKinds {
-		kinds = append(kinds, schema.GroupKind{Group: k.Resource.Group, Kind: k.Kind})
-	}
-	return kinds
-}
-
-// ReadsTemplates reports whether Decode reads the pod templates of objects of a kind.
-func ReadsTemplates(kind schema.GroupKind) bool {
-	if k := builtinKindOf(kind); k != nil {
-		return k.ReadsTemplates()
-	}
-	custom, _ := customKindOf(kind)
-	return custom.ReadsTemplates()
+	return convert.Each(Known(), func(k Kind) schema.GroupKind { return schema.GroupKind{Group: k.Resource.Group, Kind: k.Kind} })
 }
 
 // Decode returns the images that an object, written as JSON, names. The error
 // is ErrKind for a kind that names none, and for a ConfigMap that does not look as if it
 // did.
 func Decode(kind schema.GroupKind, data []byte) (Holder, error) {
-	if k := builtinKindOf(kind); k != nil {
-		return k.decode(data)
-	}
-	if custom, ok := customKindOf(kind); ok {
-		return decodeCustom(custom, data)
-	}
 	if kind == ConfigMapKind {
 		return decodeConfigMap(data)
 	}
-	return Holder{}, ErrKind
-}
-
-func decodeCustom(kind CustomKind, data []byte) (Holder, error) {
-	var o unstructured.Unstructured
-	if err := json.Unmarshal(data, &o.Object); err != nil {
+	k, ok := KindOf(kind)
+	if !ok {
+		return Holder{}, ErrKind
+	}
+	var o runtime.Object
+	var err error
+	if k.IsBuiltin() {
+		o = k.empty()
+		err = json.Unmarshal(data, o)
+	} else {
+		o, err = decodeUntyped(data)
+	}
+	if err != nil {
 		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
 	}
-	return kind.Extract(&o), nil
+	return k.Extract(o), nil
+}
+
+func decodeUntyped(data []byte) (*unstructured.Unstructured, error) {
+	var o unstructured.Unstructured
+	err := json.Unmarshal(data, &o.Object)
+	return &o, err
 }
 
 // DecodeGuess is Guess for an object written as JSON. The error is ErrKind for a kind that
@@ -86,9 +80,9 @@ func DecodeGuess(kind schema.GroupKind, data []byte) (Holder, error) {
 	if !IsGuessable(kind) {
 		return Holder{}, ErrKind
 	}
-	var o unstructured.Unstructured
-	if err := json.Unmarshal(data, &o.Object); err != nil {
+	o, err := decodeUntyped(data)
+	if err != nil {
 		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
 	}
-	return Guess(kind, &o), nil
+	return Guess(kind, o), nil
 }

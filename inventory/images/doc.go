@@ -2,7 +2,7 @@
 // them. It is the same for a running cluster and for a dump, contacts nothing and reads no
 // files.
 //
-// Extract, Decode and Guess take the References out of one object. An Index holds the
+// Kind.Extract, Decode and Guess take the References out of one object. An Index holds the
 // References of many objects in little memory, and makes of them the images and their
 // consumers (policy.Image), which is what a review goes through. Where a field of an object
 // is read:

@@ -21,11 +21,11 @@ func holderOf(kind string, o metav1.Object) Holder {
 // fromTemplate reads a workload whose pods are made from template. Kinds that the
 // admission plugin for ImageStreams does not look at must not be read by it
 // (openshift/apiserver-library-go, SetDefaults_ImagePolicyConfig).
-func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t attributes) Holder {
+func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t Reference) Holder {
 	h := holderOf(kind, o)
-	t.account, _, _ = secretsOf(&template.Spec)
-	t.lookup, t.copied = lookupOf(o, template.Annotations)
-	t.placement = placementOf(&template.Spec, template.Spec.NodeName)
+	t.Account, _, _ = secretsOf(&template.Spec)
+	t.Lookup, t.Copied = lookupOf(o, template.Annotations)
+	t.Placement = placementOf(&template.Spec, template.Spec.NodeName)
 	h.addSpec(&template.Spec, t.ofEnding(o), nil)
 	return h
 }
@@ -49,14 +49,14 @@ func jobUse(job *batchv1.Job) policy.Use {
 // of it.
 func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
-	t := attributes{use: policy.Running, placement: placementOf(withoutOwnNode(pod), stayingOn(pod))}.ofEnding(pod)
+	t := Reference{Use: policy.Running, Placement: placementOf(withoutOwnNode(pod), stayingOn(pod))}.ofEnding(pod)
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	digests, never := runningDigests(pod.Status), neverRan(pod.Status)
 	switch {
 	case finished && pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
-		t.use, digests = policy.Referenced, nil
+		t.Use, digests = policy.Referenced, nil
 	case finished:
-		t.use, digests = policy.History, nil
+		t.Use, digests = policy.History, nil
 	}
 	h.addSpec(&pod.Spec, t, digests)
 	for i := range h.References {
@@ -120,7 +120,7 @@ func fromReplicationController(rc *corev1.ReplicationController) Holder {
 	if rc.Spec.Template == nil {
 		return holderOf("ReplicationController", rc)
 	}
-	return fromTemplate("ReplicationController", rc, rc.Spec.Template, attributes{keeper: keeperOf(rc, rc.Spec.Replicas)})
+	return fromTemplate("ReplicationController", rc, rc.Spec.Template, Reference{Keeper: keeperOf(rc, rc.Spec.Replicas)})
 }
 
 // isZero reports whether replicas is 0; nil is not, as the API server's default is 1.
@@ -130,32 +130,32 @@ func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 // containers and its image volumes, and those in the settings of containers. The digests are by container
 // name, which is unique over all three lists. The attributes about pull secrets are taken from the spec
 // instead of t.
-func (h *Holder) addSpec(spec *corev1.PodSpec, t attributes, digests map[string]string) {
+func (h *Holder) addSpec(spec *corev1.PodSpec, t Reference, digests map[string]string) {
 	account, secrets, own := secretsOf(spec)
-	t.ownPullSecret = own
-	if t.secrets = secrets; secrets != "" {
-		t.account = account
+	t.OwnPullSecret = own
+	if t.Secrets = secrets; secrets != "" {
+		t.Account = account
 	}
-	lookup, copied := t.lookup, t.copied
+	lookup, copied := t.Lookup, t.Copied
 	add := func(image, container, digest string) {
-		h.add(t.apply(Reference{Image: image, Container: container, Digest: digest}))
+		h.add(t.to(image, container, digest, ""))
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
-			t.lookup = lookup.forImage(c.Image)
-			t.copied = copied && t.lookup != LookupNone
-			t.neverPulls = c.ImagePullPolicy == corev1.PullNever
+			t.Lookup = lookup.forImage(c.Image)
+			t.Copied = copied && t.Lookup != LookupNone
+			t.NeverPulls = c.ImagePullPolicy == corev1.PullNever
 			add(c.Image, c.Name, digests[c.Name])
 		}
 	}
-	t.lookup, t.copied = LookupNone, false // the plugin looks at no others (imagereferencemutators, Mutate)
+	t.Lookup, t.Copied = LookupNone, false // the plugin looks at no others (imagereferencemutators, Mutate)
 	for _, c := range spec.EphemeralContainers {
-		t.neverPulls = c.ImagePullPolicy == corev1.PullNever
+		t.NeverPulls = c.ImagePullPolicy == corev1.PullNever
 		add(c.Image, c.Name, digests[c.Name])
 	}
 	for _, v := range spec.Volumes {
 		if v.Image != nil {
-			t.neverPulls = v.Image.PullPolicy == corev1.PullNever
+			t.NeverPulls = v.Image.PullPolicy == corev1.PullNever
 			add(v.Image.Reference, "volume "+v.Name, "")
 		}
 	}

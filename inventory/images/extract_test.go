@@ -40,12 +40,6 @@ func templateOf(images ...string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: containers(images...)}
 }
 
-func TestExtractKnowsWhatHoldsNoImage(t *testing.T) {
-	if h, ok := Extract(&corev1.ConfigMap{}); ok {
-		t.Errorf("Extract(ConfigMap) = %v, want none", h)
-	}
-}
-
 // TestEveryPodSpecHasSettings: one rule for all, whatever makes the pods.
 func TestEveryPodSpecHasSettings(t *testing.T) {
 	spec := corev1.PodSpec{Containers: []corev1.Container{{

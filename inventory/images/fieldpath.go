@@ -16,7 +16,6 @@ import (
 //
 //	[]    means every item of the list
 //	[0]   its first item
-//	[1:]  all items but the first
 //	{}    every value of the map, in the order of its keys
 //
 // A value that is missing, or has another type than the path expects, is not visited.
@@ -75,8 +74,8 @@ func yieldValues(field string, value any, yield func(string, any) bool) {
 func yieldItems(field string, value any, selector string, yield func(string, any) bool) {
 	list, _ := value.([]any)
 	for i, item := range list {
-		if selector == "[0]" && i > 0 || selector == "[1:]" && i == 0 {
-			continue
+		if selector == "[0]" && i > 0 {
+			return
 		}
 		if !yield(fmt.Sprintf("%s[%s]", field, itemName(i, item)), item) {
 			return
@@ -98,7 +97,7 @@ func itemName(i int, item any) string {
 // addTemplate adds the images of a pod template in an object without a type of its own
 // here. A value that is not a template is passed over, like any other malformed field: the
 // API server has checked it.
-func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
+func (h *Holder) addTemplate(o metav1.Object, value any, kind Kind) {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return
@@ -107,10 +106,10 @@ func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &template); err != nil {
 		return
 	}
-	t := attributes{placement: placementOf(&template.Spec, template.Spec.NodeName)}.ofEnding(o)
-	t.account, _, _ = secretsOf(&template.Spec)
+	t := Reference{Placement: placementOf(&template.Spec, template.Spec.NodeName)}.ofEnding(o)
+	t.Account, _, _ = secretsOf(&template.Spec)
 	if kind.lookup {
-		t.lookup, t.copied = lookupOf(o, template.Annotations)
+		t.Lookup, t.Copied = lookupOf(o, template.Annotations)
 	}
 	h.addSpec(&template.Spec, t, nil)
 }

@@ -19,7 +19,7 @@ func extracted(t *testing.T, group, text string) Holder {
 	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
 		t.Fatal(err)
 	}
-	kind, ok := customKindOf(schema.GroupKind{Group: group, Kind: o.GetKind()})
+	kind, ok := KindOf(schema.GroupKind{Group: group, Kind: o.GetKind()})
 	if !ok {
 		t.Fatalf("no kind %s", o.GetKind())
 	}

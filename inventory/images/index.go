@@ -35,6 +35,7 @@ type Index struct {
 
 	tags     tags
 	names    localNames
+	waiting  dependents // on either
 	accounts accounts
 	read     map[schema.GroupKind]bool // kinds whose templates are read
 	// changed are the accounts and kinds about which the index learned since it last refreshed the
@@ -53,7 +54,7 @@ type use struct {
 	image      *image
 	container  unique.Handle[string]
 	digest     unique.Handle[string]
-	attributes unique.Handle[attributes]
+	attributes unique.Handle[Reference]
 }
 
 // conditions are the facts that attributes depend on.
@@ -66,8 +67,8 @@ type conditions struct {
 func (c conditions) none() bool { return len(c.accounts) == 0 && !c.allAccounts && len(c.kinds) == 0 }
 
 // touch reports whether an object in a namespace, with attributes t, depends on c.
-func (c conditions) touch(t attributes, namespace string) bool {
-	return t.account != "" && (c.allAccounts || c.accounts[objectKey{namespace, t.account}]) || c.kinds[t.keeper]
+func (c conditions) touch(t Reference, namespace string) bool {
+	return t.Account != "" && (c.allAccounts || c.accounts[objectKey{namespace, t.Account}]) || c.kinds[t.Keeper]
 }
 
 // An image is a reference that at least one object names.
@@ -192,8 +193,8 @@ func keyed[T any](named map[types.NamespacedName]T) map[objectKey]T {
 }
 
 func (x *Index) putStream(key objectKey, s *Stream) {
-	for _, h := range x.names.put(key, s) {
-		x.insert(h)
+	if x.names.put(key, s) {
+		x.resolveAgain(key)
 	}
 }
 
@@ -268,12 +269,26 @@ func (x *Index) markDependents() {
 	x.changed = conditions{}
 }
 
-// put inserts h, and again the holders that depend on the tags it has or on the names it has copied.
+// put inserts h, and again the Holders that depend on the tags it has or on the names it has copied.
 func (x *Index) put(h Holder) {
-	others := x.names.hold(h)
+	o := changedObject{h.Kind, objectKey{h.Namespace, h.Name}}
+	var turned []objectKey
+	if old, depend := x.waiting.note(o, h); depend {
+		turned = x.names.count(old, h)
+	}
 	x.insert(h)
-	for _, other := range slices.Concat(others, x.tags.put(h)) {
-		x.insert(other)
+	if h.Kind == streamKind && x.tags.put(h) {
+		turned = append(turned, o.objectKey)
+	}
+	for _, stream := range turned {
+		x.resolveAgain(stream)
+	}
+}
+
+// resolveAgain inserts the Holders that depend on an ImageStream.
+func (x *Index) resolveAgain(stream objectKey) {
+	for _, h := range x.waiting.of[stream] {
+		x.insert(h)
 	}
 }
 
@@ -408,22 +423,22 @@ func (x *Index) consumer(o changedObject, u use) policy.Consumer {
 		Namespace: o.namespace,
 		Name:      o.name,
 		Container: u.container.Value(),
-		Use:       t.use,
+		Use:       t.Use,
 		Digest:    u.digest.Value(),
 
-		OwnPullSecret:     t.ownPullSecret,
-		PullSecretUnknown: t.pullSecretUnknown,
-		Guessed:           t.guessed,
-		Placement:         x.placement(t.placement),
-		NeverPulls:        t.neverPulls,
-		Ending:            t.ending,
-		NeverRan:          t.neverRan,
+		OwnPullSecret:     t.OwnPullSecret,
+		PullSecretUnknown: t.PullSecretUnknown,
+		Guessed:           t.Guessed,
+		Placement:         x.placement(t.Placement),
+		NeverPulls:        t.NeverPulls,
+		Ending:            t.Ending,
+		NeverRan:          t.NeverRan,
 	}
-	if x.read[t.keeper] {
+	if x.read[t.Keeper] {
 		c.Use = policy.History
 	}
-	if t.account != "" && !t.ownPullSecret {
-		c.OwnPullSecret, c.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.account}, t.secrets)
+	if t.Account != "" && !t.OwnPullSecret {
+		c.OwnPullSecret, c.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.Account}, t.Secrets)
 	}
 	return c
 }

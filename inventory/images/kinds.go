@@ -11,10 +11,7 @@ import (
 // and those whose images this cluster's nodes do not pull.
 func IsGuessable(kind schema.GroupKind) bool {
 	kind = CurrentKind(kind)
-	if builtinKindOf(kind) != nil {
-		return false
-	}
-	if _, known := customKindOf(kind); known || unsearchedGroups[kind.Group] || unsearchedKinds[kind] {
+	if _, known := KindOf(kind); known || unsearchedGroups[kind.Group] || unsearchedKinds[kind] {
 		return false
 	}
 	name := strings.ToLower(kind.Kind)

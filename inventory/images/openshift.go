@@ -6,15 +6,15 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A CustomKind is a kind of OpenShift or its add-ons, and where in it images are
-// named. Not every cluster has all of them.
-type CustomKind struct {
+// A Kind is one whose objects are known to name images, and where in it they do. Not every cluster has all of them.
+type Kind struct {
 	Resource schema.GroupVersionResource
 	// FormerVersion is the version to ask for if that of Resource is not served, "" for
 	// none.
@@ -47,6 +47,9 @@ type CustomKind struct {
 	gathers bool
 	// Large is set for objects that may come near 1 MiB.
 	Large bool
+	// typed reads objects with a Go type of their own, which empty makes; nil for all others, which are read by their fields.
+	typed func(runtime.Object) Holder
+	empty func() runtime.Object
 }
 
 // An imageField is a path in an object, as in the comment of visitField, that ends
@@ -86,7 +89,7 @@ func fieldsOf(use policy.Use, paths []string) []imageField {
 }
 
 // customKinds are the kinds of OpenShift and of add-ons whose image fields are known.
-var customKinds = []CustomKind{
+var customKinds = []Kind{
 	{
 		Resource:  resourceOf("apps.openshift.io", "v1", "deploymentconfigs"),
 		Kind:      "DeploymentConfig",
@@ -185,7 +188,7 @@ var customKinds = []CustomKind{
 	{
 		// The first item of a tag is what it means today.
 		Resource: resourceOf("image.openshift.io", "v1", "imagestreams"),
-		Kind:     "ImageStream",
+		Kind:     streamKind,
 		// A tag is a catalogue entry: no node pulls for it. Its users have the image in their own
 		// template or build. The samples alone name hundreds of images that a disconnected cluster
 		// never mirrors. The exceptions are in followedTags.
@@ -242,35 +245,32 @@ var customKinds = []CustomKind{
 	},
 }
 
+// streamKind is the kind of ImageStreams, whose tags stand for images.
+const streamKind = "ImageStream"
+
 // buildSecrets are what a build may take credentials from for the images it starts from.
 var buildSecrets = []string{
 	"spec.strategy.dockerStrategy.pullSecret.name", "spec.strategy.sourceStrategy.pullSecret.name",
 	"spec.strategy.customStrategy.pullSecret.name", "spec.source.images[].pullSecret.name",
 }
 
-// CustomKinds returns the kinds of OpenShift and its add-ons that name images.
-func CustomKinds() []CustomKind { return slices.Clone(customKinds) }
-
-// customKindOf finds a kind in customKinds.
-func customKindOf(kind schema.GroupKind) (CustomKind, bool) {
-	for _, k := range customKinds {
-		if k.Kind == kind.Kind && k.Resource.Group == kind.Group {
-			return k, true
-		}
-	}
-	return CustomKind{}, false
-}
-
 // IsHistory reports whether nothing pulls what the kind names.
-func (k CustomKind) IsHistory() bool {
-	return len(k.templates) == 0 && !slices.ContainsFunc(k.fields, func(f imageField) bool { return f.use != policy.History })
+func (k Kind) IsHistory() bool {
+	return !k.IsBuiltin() && len(k.templates) == 0 && !slices.ContainsFunc(k.fields, func(f imageField) bool { return f.use != policy.History })
 }
 
 // ReadsTemplates reports whether the kind has pod templates.
-func (k CustomKind) ReadsTemplates() bool { return len(k.templates) > 0 }
+func (k Kind) ReadsTemplates() bool { return len(k.templates) > 0 }
 
-// Extract returns the images that an object of the kind names.
-func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
+// Extract returns the images that an object of the kind names: one of its Go type, or *unstructured.Unstructured.
+func (k Kind) Extract(o runtime.Object) Holder {
+	if k.typed != nil {
+		return k.typed(o)
+	}
+	return k.fromFields(o.(*unstructured.Unstructured))
+}
+
+func (k Kind) fromFields(o *unstructured.Unstructured) Holder {
 	h := Holder{Kind: k.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 	if _, marked := o.GetLabels()[k.Without]; marked {
 		return h
@@ -283,7 +283,7 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 		return u
 	}
 	var pulled map[string]bool
-	if k.Kind == "ImageStream" {
+	if k.Kind == streamKind {
 		pulled = followedTags(o.Object)
 	}
 	for _, f := range k.fields {
@@ -295,7 +295,7 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 			switch {
 			case k.tags:
 				r.Tag = tagIn(value, h.Namespace)
-			case k.Kind == "ImageStream":
+			case k.Kind == streamKind:
 				r.Tag = h.tagAt(field, r.Image)
 			}
 			h.add(r)
@@ -316,7 +316,7 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 
 // addSecrets notes for the references of h, which come from fields, what credentials they
 // are pulled with.
-func (k CustomKind) addSecrets(h *Holder, object map[string]any) {
+func (k Kind) addSecrets(h *Holder, object map[string]any) {
 	own := false
 	for _, path := range k.secrets {
 		own = own || textAt(object, path) != ""

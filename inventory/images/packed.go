@@ -9,7 +9,17 @@ type Packed []packedReference
 
 type packedReference struct {
 	image, container, digest, tag unique.Handle[string]
-	attributes                    unique.Handle[attributes]
+	attributes                    unique.Handle[Reference]
+}
+
+// attributesOf returns r without image, container, digest and tag. A cluster has few different ones, so a hundred thousand of them cost
+// next to nothing.
+func attributesOf(r Reference) unique.Handle[Reference] { return unique.Make(r.to("", "", "", "")) }
+
+// to returns a reference to another image, with all else as in r.
+func (r Reference) to(image, container, digest, tag string) Reference {
+	r.Image, r.Container, r.Digest, r.Tag = image, container, digest, tag
+	return r
 }
 
 // Pack packs references.
@@ -25,7 +35,7 @@ func Pack(references []Reference) Packed {
 func (p Packed) References() []Reference {
 	all := make([]Reference, len(p))
 	for i, r := range p {
-		all[i] = r.attributes.Value().apply(Reference{Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value(), Tag: r.tag.Value()})
+		all[i] = r.attributes.Value().to(r.image.Value(), r.container.Value(), r.digest.Value(), r.tag.Value())
 	}
 	return all
 }

@@ -68,15 +68,15 @@ func withoutOwnNode(pod *corev1.Pod) *corev1.PodSpec {
 
 // ofEnding returns t for an object that is being deleted. An object that has a controller whose template
 // is read is recreated from that, if at all.
-func (t attributes) ofEnding(o metav1.Object) attributes {
-	if o.GetDeletionTimestamp() == nil || t.keeper != (schema.GroupKind{}) {
+func (t Reference) ofEnding(o metav1.Object) Reference {
+	if o.GetDeletionTimestamp() == nil || t.Keeper != (schema.GroupKind{}) {
 		return t
 	}
 	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
-		t.keeper = kindOfOwner(owner)
+		t.Keeper = kindOfOwner(owner)
 		return t
 	}
-	t.ending = true
+	t.Ending = true
 	return t
 }
 

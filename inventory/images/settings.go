@@ -23,7 +23,7 @@ import (
 // guess. The rule is the same for every pod spec, as nothing in a spec says who acts on it.
 type settings struct {
 	holder     *Holder
-	attributes attributes
+	attributes Reference
 	// seen are the images in holder, by themselves and with the setting that names each. It is
 	// made when it is needed, which for most pods is never.
 	seen map[setting]bool
@@ -35,10 +35,10 @@ type setting struct{ image, field string }
 // addSettings adds the images in the settings of the containers of spec, with those attributes of the
 // pod that say whether it has a future. With which pull secrets they will be pulled is not
 // known.
-func (h *Holder) addSettings(spec *corev1.PodSpec, t attributes) {
-	s := settings{holder: h, attributes: attributes{use: policy.Referenced, keeper: t.keeper, ending: t.ending}}
-	if t.use == policy.History {
-		s.attributes.use = policy.History
+func (h *Holder) addSettings(spec *corev1.PodSpec, t Reference) {
+	s := settings{holder: h, attributes: Reference{Use: policy.Referenced, Keeper: t.Keeper, Ending: t.Ending}}
+	if t.Use == policy.History {
+		s.attributes.Use = policy.History
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
@@ -104,8 +104,8 @@ func (s *settings) add(field, value string, one, several bool) {
 		}
 		s.seen[setting{image, field}], s.seen[setting{image, ""}] = true, true
 		t := s.attributes
-		t.guessed = guessed
-		s.holder.add(t.apply(Reference{Image: image, Container: field}))
+		t.Guessed = guessed
+		s.holder.add(t.to(image, field, "", ""))
 	}
 }
 

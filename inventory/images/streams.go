@@ -136,8 +136,7 @@ func (s *Stream) equal(other *Stream) bool {
 	return s.Local == other.Local && s.Repository == other.Repository && maps.Equal(s.Images, other.Images)
 }
 
-// localNames are the ImageStreams of a cluster, and the Holders whose images may stand
-// for their tags. The zero value has none.
+// localNames are the ImageStreams of a cluster for whose tags images may stand. The zero value has none.
 //
 // The plugin looks at a template once, when it is admitted. A template that is stored
 // with a short name was admitted before there was such a stream, and its pods pull what
@@ -145,25 +144,18 @@ func (s *Stream) equal(other *Stream) bool {
 // of manifests; but the copies that a controller has made of it do.
 type localNames struct {
 	streams map[objectKey]*Stream
-	holders map[string]map[changedObject]Holder // by namespace
-	copies  map[copiedName]int                  // how often controllers have copied a name
+	copies  map[copiedName]int // how often controllers have copied a name
 }
 
 type copiedName struct{ namespace, image string }
 
-// hold remembers h if streams matter to it, or to the template it is copied from. It
-// returns the other Holders to which that matters.
-func (n *localNames) hold(h Holder) []Holder {
-	o := changedObject{h.Kind, objectKey{h.Namespace, h.Name}}
-	old, held := n.holders[h.Namespace][o]
-	matters := slices.ContainsFunc(h.References, func(r Reference) bool { return r.Lookup != LookupNone })
-	if !held && !matters {
-		return nil
-	}
-	n.keep(o, h, matters)
+// count counts the names that controllers have copied, those in an object as it is now instead of those in the old one. It returns the
+// streams that this makes a difference to.
+func (n *localNames) count(old, now Holder) []objectKey {
 	before := map[copiedName]bool{}
-	for count, of := range map[int]Holder{-1: old, 1: h} {
-		for _, r := range of.References {
+	streams := map[copiedName]objectKey{}
+	for count, h := range map[int]Holder{-1: old, 1: now} {
+		for _, r := range h.References {
 			if r.Lookup == LookupNone || !r.Copied {
 				continue
 			}
@@ -171,48 +163,20 @@ func (n *localNames) hold(h Holder) []Holder {
 			if _, seen := before[name]; !seen {
 				before[name] = n.copies[name] > 0
 			}
-			n.copies[name] += count
+			streams[name], _ = r.stream(h.Namespace)
+			set(&n.copies, name, n.copies[name]+count)
 		}
 	}
-	var turned []Holder
+	var turned []objectKey
 	for name, was := range before {
 		if n.copies[name] == 0 {
 			delete(n.copies, name)
 		}
 		if was != (n.copies[name] > 0) {
-			turned = append(turned, n.among(h.Namespace, func(r Reference) bool { return r.Image == name.image && !r.Copied })...)
+			turned = append(turned, streams[name])
 		}
 	}
 	return turned
-}
-
-func (n *localNames) keep(o changedObject, h Holder, matters bool) {
-	switch {
-	case matters && n.holders == nil:
-		n.holders, n.copies = map[string]map[changedObject]Holder{}, map[copiedName]int{}
-		fallthrough
-	case matters && n.holders[h.Namespace] == nil:
-		n.holders[h.Namespace] = map[changedObject]Holder{}
-		fallthrough
-	case matters:
-		n.holders[h.Namespace][o] = h
-	default:
-		delete(n.holders[h.Namespace], o)
-		if len(n.holders[h.Namespace]) == 0 {
-			delete(n.holders, h.Namespace)
-		}
-	}
-}
-
-// among returns the Holders in a namespace that have such a Reference.
-func (n *localNames) among(namespace string, such func(Reference) bool) []Holder {
-	var holders []Holder
-	for _, h := range n.holders[namespace] {
-		if slices.ContainsFunc(h.References, such) {
-			holders = append(holders, h)
-		}
-	}
-	return holders
 }
 
 // resolved returns h with what its names stand for.
@@ -235,24 +199,17 @@ func (n *localNames) resolved(h Holder) Holder {
 	return h
 }
 
-// put enters a stream, nil for one that is gone, and returns the Holders to which it may
-// matter.
-func (n *localNames) put(key objectKey, s *Stream) []Holder {
+// put enters a stream, nil for one that is gone, and reports whether that makes a difference.
+func (n *localNames) put(key objectKey, s *Stream) bool {
 	if n.streams[key].equal(s) {
-		return nil
+		return false
 	}
 	if s == nil {
 		delete(n.streams, key)
 	} else {
-		if n.streams == nil {
-			n.streams = map[objectKey]*Stream{}
-		}
-		n.streams[key] = s
+		set(&n.streams, key, s)
 	}
-	return n.among(key.namespace, func(r Reference) bool {
-		stream, _, ok := r.Lookup.name(r.Image)
-		return ok && !r.Copied && stream == key.name
-	})
+	return true
 }
 
 // followedTags returns the fields of an ImageStream that name what something pulls without being asked

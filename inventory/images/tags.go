@@ -6,85 +6,80 @@ import (
 	"strings"
 )
 
-// tags maps the tags of ImageStreams to images, and to the Holders that depend on them. The
-// zero value is empty and ready.
-type tags struct {
-	images map[string]string          // by Reference.Tag
-	had    map[changedObject][]string // the tags of each ImageStream
-	// waiting are the Holders that depend on a tag, by the tag, whether it is known or not.
-	waiting map[string]map[changedObject]Holder
-	waits   map[changedObject][]string // the tags each of them depends on
+// dependents are the Holders whose images depend on ImageStreams, whether these are known or not. The zero value has none.
+type dependents struct {
+	of map[objectKey]map[changedObject]Holder // by stream
+	on map[changedObject][]objectKey          // the streams that each depends on
 }
 
-// put enters the tags that h has and those that it depends on, instead of what was known of
-// the same object. It returns the Holders whose images have changed.
-func (t *tags) put(h Holder) []Holder {
-	o := changedObject{h.Kind, objectKey{h.Namespace, h.Name}}
-	t.wait(o, h)
-	had := t.had[o]
-	now := tagsOf(h)
-	if len(had) == 0 && len(now) == 0 {
-		return nil
-	}
-	t.init()
-	changed := map[changedObject]Holder{}
-	for _, tag := range had {
-		if now[tag] == "" {
-			delete(t.images, tag)
-			maps.Copy(changed, t.waiting[tag])
+// note enters which streams h depends on, instead of what was known of the same object. It returns what that was, and reports whether
+// either depends on any.
+func (d *dependents) note(o changedObject, h Holder) (old Holder, depend bool) {
+	before := d.on[o]
+	for _, stream := range before {
+		old = d.of[stream][o]
+		delete(d.of[stream], o)
+		if len(d.of[stream]) == 0 {
+			delete(d.of, stream)
 		}
 	}
-	for tag, image := range now {
-		if t.images[tag] != image {
-			t.images[tag] = image
-			maps.Copy(changed, t.waiting[tag])
-		}
-	}
-	t.had[o] = slices.Collect(maps.Keys(now))
-	if len(now) == 0 {
-		delete(t.had, o)
-	}
-	return slices.Collect(maps.Values(changed))
-}
-
-func (t *tags) init() {
-	if t.images == nil {
-		t.images, t.had = map[string]string{}, map[changedObject][]string{}
-		t.waiting, t.waits = map[string]map[changedObject]Holder{}, map[changedObject][]string{}
-	}
-}
-
-// wait notes on which tags h depends.
-func (t *tags) wait(o changedObject, h Holder) {
-	for _, tag := range t.waits[o] {
-		delete(t.waiting[tag], o)
-		if len(t.waiting[tag]) == 0 {
-			delete(t.waiting, tag)
-		}
-	}
-	delete(t.waits, o)
+	delete(d.on, o)
 	for _, r := range h.References {
-		if r.Tag == "" || r.Image != "" {
+		stream, ok := r.stream(h.Namespace)
+		if !ok || slices.Contains(d.on[o], stream) {
 			continue
 		}
-		t.init()
-		if t.waiting[r.Tag] == nil {
-			t.waiting[r.Tag] = map[changedObject]Holder{}
+		if d.of[stream] == nil {
+			set(&d.of, stream, map[changedObject]Holder{})
 		}
-		t.waiting[r.Tag][o] = h
-		t.waits[o] = append(t.waits[o], r.Tag)
+		d.of[stream][o] = h
+		set(&d.on, o, append(d.on[o], stream))
 	}
+	return old, len(before)+len(d.on[o]) > 0
+}
+
+// stream returns the ImageStream that determines the image of r, in an object in a namespace.
+func (r Reference) stream(namespace string) (objectKey, bool) {
+	if r.Image == "" {
+		return streamOf(r.Tag), true
+	}
+	stream, _, ok := r.Lookup.name(r.Image)
+	return objectKey{namespace, stream}, ok
+}
+
+// streamOf returns the ImageStream of a Reference.Tag.
+func streamOf(tag string) objectKey {
+	namespace, name, _ := strings.Cut(tag, "/")
+	if end := strings.IndexAny(name, ":@"); end >= 0 {
+		name = name[:end]
+	}
+	return objectKey{namespace, name}
+}
+
+// tags are the images that the tags and digests of ImageStreams stand for, by Reference.Tag. The zero value is empty and ready.
+type tags map[objectKey]map[string]string
+
+// put enters those of an ImageStream, instead of what was known of it, and reports whether that makes a difference.
+func (t *tags) put(h Holder) bool {
+	key := objectKey{h.Namespace, h.Name}
+	now := tagsOf(h)
+	if maps.Equal((*t)[key], now) {
+		return false
+	}
+	if len(now) == 0 {
+		delete(*t, key)
+	} else {
+		set((*map[objectKey]map[string]string)(t), key, now)
+	}
+	return true
 }
 
 // tagsOf returns the images of an ImageStream by their tags and by their digests.
 func tagsOf(h Holder) map[string]string {
-	var all map[string]string
+	all := map[string]string{}
 	for _, r := range h.References {
 		if r.Tag == "" || r.Image == "" {
 			continue
-		}
-		if all == nil {
-			all = map[string]string{}
 		}
 		all[r.Tag] = r.Image
 		if _, digest, found := strings.Cut(r.Image, "@"); found {
@@ -96,14 +91,14 @@ func tagsOf(h Holder) map[string]string {
 
 // resolved returns references with the images that tags stand for. References to unknown
 // tags are left out: there is nothing that a node could pull.
-func (t *tags) resolved(references []Reference) []Reference {
+func (t tags) resolved(references []Reference) []Reference {
 	if !slices.ContainsFunc(references, func(r Reference) bool { return r.Image == "" }) {
 		return references
 	}
 	var all []Reference
 	for _, r := range references {
 		if r.Image == "" {
-			r.Image = t.images[r.Tag]
+			r.Image = t[streamOf(r.Tag)][r.Tag]
 		}
 		if r.Image != "" {
 			all = append(all, r)

@@ -16,13 +16,6 @@ func TrimMachineConfiguration(m *operatorv1.MachineConfiguration) *operatorv1.Ma
 	return t
 }
 
-// TrimImageConfig returns an image configuration with only the registry lists and the place of the CAs.
-func TrimImageConfig(i *configv1.Image) *configv1.Image {
-	t := &configv1.Image{ObjectMeta: names(i)}
-	t.Spec.RegistrySources, t.Spec.AdditionalTrustedCA, t.Spec.AllowedRegistriesForImport = i.Spec.RegistrySources, i.Spec.AdditionalTrustedCA, i.Spec.AllowedRegistriesForImport
-	return t
-}
-
 // TrimProxy returns a proxy configuration without the user and the password that may be in its
 // addresses.
 func TrimProxy(p *configv1.Proxy) *configv1.Proxy {

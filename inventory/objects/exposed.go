@@ -2,6 +2,7 @@ package objects
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -9,15 +10,33 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	routev1 "github.com/openshift/api/route/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // Exposed is the kept part of an object by which workloads of the cluster are reached from outside. Routes of many clusters
 // have keys in them: the reader drops all but names and addresses.
 type Exposed struct {
+	metav1.ObjectMeta `json:"-"` // the name, for a Store
 	// Object is its kind and name: "Route quay/registry".
 	Object string `json:"object"`
 	// Hosts are names without a port, "*." in front of those below which all are, and addresses.
 	Hosts []string `json:"hosts"`
+}
+
+// exposedBy returns what is kept of objects of a kind.
+func exposedBy[P metav1.Object](kind string, hosts func(P) []string) func(P) *Exposed {
+	return func(o P) *Exposed {
+		return &Exposed{names(o), kind + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"), hosts(o)}
+	}
+}
+
+// Exposing returns the objects in a Store by which workloads are reached from outside, sorted.
+func Exposing(s *Store) []Exposed {
+	all := convert.Each(All[*Exposed](s), func(e *Exposed) Exposed { return *e })
+	slices.SortFunc(all, func(a, b Exposed) int { return strings.Compare(a.Object, b.Object) })
+	return all
 }
 
 // RouteHosts returns the hosts of a Route. The API server makes Routes of Ingresses as well.

@@ -16,7 +16,10 @@ func TestRunsHere(t *testing.T) {
 	ingress.Spec.Domain, ingress.Spec.AppsDomain = "apps.example.com", "applications.example.com"
 	router.Status.Domain = "internal.example.com"
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7"}, {IP: "2001:DB8::7"}, {Hostname: "lb.cloud.example"}}
-	all := []Exposed{{"route", RouteHosts(route)}, {"ingress", IngressHosts(ingress)}, {"router", RouterHosts(router)}, {"service", ServiceHosts(service)}, {"none", ServiceHosts(&corev1.Service{})}}
+	all := []Exposed{
+		{Object: "route", Hosts: RouteHosts(route)}, {Object: "ingress", Hosts: IngressHosts(ingress)}, {Object: "router", Hosts: RouterHosts(router)},
+		{Object: "service", Hosts: ServiceHosts(service)}, {Object: "none", Hosts: ServiceHosts(&corev1.Service{})},
+	}
 	runs := RunsHere(func() []Exposed { return all })
 	for host, want := range map[string]string{
 		"registry.example.com": "route", "REGISTRY.example.com.": "route", "a.registry.example.com": "", "registry.example.org": "",

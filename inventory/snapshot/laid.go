@@ -23,7 +23,8 @@ import (
 // putLaid adds the drop-ins that rendered configs have, and no MachineConfig of the dump: those of its pools and, for pools that it
 // lacks, those that nodes are to have.
 func (r *reader) putLaid() {
-	for _, pool := range r.pools.sorted() {
+	pools := objects.All[*mcfgv1.MachineConfigPool](&r.kept)
+	for _, pool := range pools {
 		config := r.renderedOf(pool)
 		if config == nil {
 			r.noMachineConfig = append(r.noMachineConfig, r.lackingOf(pool)...)
@@ -31,12 +32,14 @@ func (r *reader) putLaid() {
 		}
 		r.lay(pool.Name, config)
 	}
-	for _, n := range r.nodes.sorted() {
+	for _, n := range r.Nodes() {
 		report := rollout.ReportOf(n)
 		name := cmp.Or(report.Desired, report.Current)
 		pool := strings.TrimPrefix(name, objects.RenderedPrefix)
-		if hash := strings.LastIndexByte(pool, '-'); hash > 0 && r.contents[name].config != nil && r.pools["/"+pool[:hash]] == nil {
-			r.lay(pool[:hash], r.contents[name].config)
+		pool = pool[:max(0, strings.LastIndexByte(pool, '-'))]
+		has := slices.ContainsFunc(pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == pool })
+		if config := r.contents[name].config; pool != "" && config != nil && !has {
+			r.lay(pool, config)
 		}
 	}
 	slices.Sort(r.noMachineConfig)
@@ -48,7 +51,7 @@ func (r *reader) putLaid() {
 
 // putNodes notes that a dump has no node, though every cluster has some.
 func (r *reader) putNodes() {
-	if len(r.nodes) == 0 && !r.written {
+	if len(r.Nodes()) == 0 && !r.written {
 		r.gaps = append(r.gaps, policy.Gap{
 			Source: "nodes", Kind: policy.NodeKind, Detail: "the dump has none", Unread: true, Excused: true,
 			Remedy: "add the nodes to the dump (oc get nodes -o yaml), then try again",

@@ -11,8 +11,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	imagev1 "github.com/openshift/api/image/v1"
-	operatorv1 "github.com/openshift/api/operator/v1"
-	routev1 "github.com/openshift/api/route/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -252,7 +250,7 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 	r.set = mirrors.Put(o).Apply(r.set)
 	r.mirrors[mirrors.NameOf(o)] = bytes.Clone(data)
 	if mirrors.KindOf(o) == mirrors.PinnedSetGVK.Kind {
-		return errors.Join(keep(data, objects.TrimPinnedImageSet, &r.pinned), r.holder(gvk.GroupKind(), data))
+		return r.holder(gvk.GroupKind(), data)
 	}
 	return nil
 }
@@ -268,19 +266,16 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	if !r.retain(h, data) {
 		r.put(h)
 	}
-	if images.ReadsTemplates(kind) {
+	if k, _ := images.KindOf(kind); k.ReadsTemplates() {
 		r.index.Reads(kind, true)
 		r.templates[owner{kind, h.Namespace, h.Name}] = true
 	}
+	if k, ok := objects.KindOf(kind); ok {
+		return r.keepKind(k, data)
+	}
 	switch kind {
-	case clusterVersionKind.GroupKind():
-		return r.version(data)
 	case imageStreamKind:
 		return r.imageStream(data)
-	case operatorKind.GroupKind():
-		return keep(data, objects.TrimClusterOperator, &r.operators)
-	case controllerKind.GroupKind():
-		return keep(data, objects.TrimControllerConfig, &r.controller)
 	case machineConfigKind.GroupKind():
 		if h.Name == mirrors.GeneratedRegistries {
 			r.applied(data)
@@ -303,7 +298,8 @@ func (r *reader) decode(kind schema.GroupKind, data []byte) (images.Holder, erro
 	if err := json.Unmarshal(data, &pod); err != nil {
 		return images.Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
 	}
-	h, _ := images.Extract(&pod)
+	k, _ := images.KindOf(podKind)
+	h := k.Extract(&pod)
 	if h.Name != "" {
 		r.pod(&pod)
 	}
@@ -370,35 +366,28 @@ func (r *reader) put(h images.Holder) {
 }
 
 // others are the kinds that are read for something other than images.
-var others = map[schema.GroupKind]func(*reader, []byte) error{
-	{Kind: "Node"}:      (*reader).node,
-	{Kind: "Namespace"}: (*reader).namespace,
-	secretKind:          (*reader).secret,
+var others = func() map[schema.GroupKind]func(*reader, []byte) error {
+	readers := map[schema.GroupKind]func(*reader, []byte) error{}
+	for _, k := range objects.Kinds() {
+		readers[k.GroupKind()] = func(r *reader, data []byte) error { return r.keepKind(k, data) }
+	}
+	maps.Copy(readers, map[schema.GroupKind]func(*reader, []byte) error{
+		secretKind:               (*reader).secret,
+		{Kind: "ServiceAccount"}: (*reader).account,
+		configMapKind:            (*reader).bundle,
+		{Group: configv1.GroupName, Kind: providerKind}:     (*reader).provider,
+		{Group: configv1.GroupName, Kind: "FeatureGate"}:    (*reader).featureGate,
+		{Group: configv1.GroupName, Kind: "Infrastructure"}: (*reader).infrastructure,
 
-	{Kind: "ServiceAccount"}:                                                (*reader).account,
-	{Group: "policy", Kind: "PodDisruptionBudget"}:                          (*reader).budget,
-	{Group: "machineconfiguration.openshift.io", Kind: "MachineConfigPool"}: (*reader).pool,
-	{Group: configv1.GroupName, Kind: providerKind}:                         (*reader).provider,
-	machineConfigurationKind.GroupKind():                                    (*reader).machines,
-	proxyKind.GroupKind():                                                   (*reader).proxy,
-	configMapKind:                                                           (*reader).bundle,
-	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
-	{Group: configv1.GroupName, Kind: "FeatureGate"}:                        (*reader).featureGate,
-
-	{Kind: "Service"}:                                        exposing("Service", objects.ServiceHosts),
-	{Group: routev1.GroupName, Kind: "Route"}:                exposing("Route", objects.RouteHosts),
-	{Group: configv1.GroupName, Kind: "Ingress"}:             exposing("Ingress", objects.IngressHosts),
-	{Group: operatorv1.GroupName, Kind: "IngressController"}: exposing("IngressController", objects.RouterHosts),
-	exposedKind.GroupKind():                                  (*reader).exposedObject,
-	quotaKind.GroupKind():                                    (*reader).quota,
-	volumeKind.GroupKind():                                   (*reader).volume,
-	machineNodeKind.GroupKind():                              (*reader).machineNode,
-	infrastructureKind.GroupKind():                           (*reader).infrastructure,
-	podSetKind.GroupKind():                                   (*reader).podSet,
-	podControllerKind.GroupKind():                            (*reader).podController,
-	lackingKind.GroupKind():                                  (*reader).lacking,
-	contentKind.GroupKind():                                  (*reader).writtenContent,
-}
+		exposedKind.GroupKind():       (*reader).exposedObject,
+		imageUsersKind.GroupKind():    (*reader).imageUsers,
+		podSetKind.GroupKind():        (*reader).podSet,
+		podControllerKind.GroupKind(): (*reader).podController,
+		lackingKind.GroupKind():       (*reader).lacking,
+		contentKind.GroupKind():       (*reader).writtenContent,
+	})
+	return readers
+}()
 
 func (r *reader) other(kind schema.GroupKind, data []byte) error {
 	read, ok := others[kind]
@@ -453,8 +442,8 @@ func (r *reader) skip(kind string) {
 // workloadKinds are pods and what pods are made from.
 var workloadKinds = func() map[string]bool {
 	kinds := map[string]bool{}
-	for _, k := range images.BuiltinKinds() {
-		kinds[k.Kind] = true
+	for _, k := range images.Known() {
+		kinds[k.Kind] = k.IsBuiltin()
 	}
 	return kinds
 }()

@@ -5,7 +5,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,31 +27,16 @@ func keep[T any, P interface {
 	return err
 }
 
-func (r *reader) node(data []byte) error { return keep(data, objects.TrimNode, &r.nodes) }
-
-func (r *reader) pool(data []byte) error { return keep(data, objects.TrimPool, &r.pools) }
-
-func (r *reader) budget(data []byte) error {
-	return keep(data, objects.TrimDisruptionBudget, &r.budgets)
+// keepKind keeps an object of one of objects.Kinds.
+func (r *reader) keepKind(k objects.Kind, data []byte) error {
+	o, err := k.Decode(data)
+	if err == nil {
+		r.kept.Put(k, o)
+	}
+	return err
 }
 
-func (r *reader) machines(data []byte) error {
-	return keep(data, objects.TrimMachineConfiguration, &r.Snapshot.machines)
-}
-
-func (r *reader) proxy(data []byte) error { return keep(data, objects.TrimProxy, &r.proxies) }
-
-func (r *reader) version(data []byte) error {
-	return keep(data, objects.TrimClusterVersion, &r.versions)
-}
-
-// The kinds that a cluster has one object of.
-var (
-	machineConfigurationKind = operatorv1.GroupVersion.WithKind("MachineConfiguration")
-	proxyKind                = configv1.GroupVersion.WithKind("Proxy")
-	machineConfigKind        = mcfgv1.GroupVersion.WithKind("MachineConfig")
-	clusterVersionKind       = configv1.GroupVersion.WithKind("ClusterVersion")
-)
+var machineConfigKind = mcfgv1.GroupVersion.WithKind("MachineConfig")
 
 const providerKind = "CRIOCredentialProviderConfig"
 
@@ -74,10 +58,6 @@ func (r *reader) featureGate(data []byte) error {
 	r.featureSet = objects.TrimFeatureGate(&o)
 	r.noPolicies = r.noPolicies || objects.IgnoresImagePolicies(&o)
 	return nil
-}
-
-func (r *reader) namespace(data []byte) error {
-	return keep(data, objects.TrimNamespace, &r.namespaces)
 }
 
 var secretKind = schema.GroupKind{Kind: "Secret"}

@@ -111,7 +111,7 @@ func newReader(o Options) *reader {
 		Options: o,
 		Snapshot: Snapshot{
 			mirrors: map[string][]byte{}, podOwners: map[controllerKey]rollout.Controller{}, contents: map[string]renderedContent{},
-			skipped: map[string]int{}, exposed: map[string][]string{},
+			skipped: map[string]int{},
 		},
 		holders: map[[3]string]*images.Holder{}, machineConfigs: map[string]bool{}, templates: map[owner]bool{},
 		place: new(Problem), retained: map[[3]string]retained{}, generated: map[types.NamespacedName][]string{}, editions: map[identity]edition{},

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -44,7 +42,7 @@ func (s *Snapshot) Rendered(_ context.Context, name string) (*rollout.Rendered, 
 }
 
 // contentKind is that of a writtenContent.
-var contentKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedContent"}
+var contentKind = ownVersion.WithKind("RenderedContent")
 
 // A writtenContent is the written part of the content of a rendered config. A hash of a short
 // file would give its content away to anyone who tries them all; numbers only show which files are the

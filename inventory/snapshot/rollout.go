@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,37 +28,20 @@ func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster
 
 // RolloutObjects implements Source.
 func (s *Snapshot) RolloutObjects() workloads.Objects {
-	return workloads.Objects{
-		Pods: s.pods.Pods(), Controllers: slices.SortedFunc(maps.Values(s.podOwners), workloads.CompareControllers), Nodes: s.Nodes(), Pools: s.pools.sorted(), Budgets: s.budgets.sorted(),
-		Namespaces: s.namespaces.sorted(), Quotas: s.quotas.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(), Pinned: s.pinned.sorted(),
-		Machines: s.machines["/cluster"], Version: s.versions["/version"],
-		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
-		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override,
-		Unknown: s.unknown,
-	}
+	o := workloads.ObjectsOf(&s.kept)
+	o.Pods, o.Controllers = s.pods.Pods(), slices.SortedFunc(maps.Values(s.podOwners), workloads.CompareControllers)
+	o.DrainOverride, o.Unknown = s.override, s.unknown
+	return o
 }
 
-// machineConfigOperator is the ClusterOperator of MCO.
-const machineConfigOperator = "machine-config"
-
-// machineConfigController is the ControllerConfig of a cluster.
-const machineConfigController = "machine-config-controller"
-
-// The kinds that only a rollout depends on.
+// The kinds of this package's own that only a rollout depends on.
 var (
-	namespaceKind      = corev1.SchemeGroupVersion.WithKind("Namespace")
-	quotaKind          = corev1.SchemeGroupVersion.WithKind("ResourceQuota")
-	volumeKind         = corev1.SchemeGroupVersion.WithKind("PersistentVolume")
-	machineNodeKind    = mcfgv1.GroupVersion.WithKind("MachineConfigNode")
-	operatorKind       = configv1.GroupVersion.WithKind("ClusterOperator")
-	controllerKind     = mcfgv1.GroupVersion.WithKind("ControllerConfig")
-	infrastructureKind = configv1.GroupVersion.WithKind("Infrastructure")
 	// podSetKind is that of what workloads.Sets makes.
-	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
+	podSetKind = ownVersion.WithKind("PodSet")
 	// podControllerKind is that of what workloads.EncodeController makes.
-	podControllerKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodController"}
+	podControllerKind = ownVersion.WithKind("PodController")
 	// lackingKind is that of lacking.
-	lackingKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "Lacking"}
+	lackingKind = ownVersion.WithKind("Lacking")
 )
 
 // lacking are the resources that a dump lacks because its source did not know them: a resource that
@@ -86,13 +68,17 @@ type unreadPart struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// rolloutResources are the resources that a rollout depends on, by kind.
-var rolloutResources = map[string]string{
-	podKind.Kind: workloads.Pods, podSetKind.Kind: workloads.Pods, "Node": workloads.Nodes,
-	"MachineConfigPool": workloads.Pools, "PodDisruptionBudget": workloads.Budgets,
-	namespaceKind.Kind: workloads.Namespaces, quotaKind.Kind: workloads.Quotas, volumeKind.Kind: workloads.Volumes,
-	operatorKind.Kind: workloads.Operators, infrastructureKind.Kind: workloads.Infrastructures,
-	machineConfigurationKind.Kind: workloads.Machines, clusterVersionKind.Kind: workloads.Versions,
+// rolloutResource returns the resource of a kind that a rollout needs, "" for another kind.
+func rolloutResource(kind string) string {
+	if kind == podKind.Kind || kind == podSetKind.Kind {
+		return workloads.Pods
+	}
+	for _, k := range objects.Kinds() {
+		if k.Kind == kind && k.Role.Has(objects.Needed) {
+			return k.Resource
+		}
+	}
+	return ""
 }
 
 func (r *reader) pod(pod *corev1.Pod) {
@@ -112,45 +98,37 @@ func (r *reader) podSet(data []byte) error {
 func (r *reader) podController(data []byte) error {
 	c, err := workloads.DecodeController(data)
 	if err == nil {
-		r.keepController(c)
+		r.podOwners[controllerKey{c.Namespace, c.Owner}] = c
 	}
 	return err
 }
 
 // ownerOfPods keeps what a rollout depends on of a controller of pods.
 func (r *reader) ownerOfPods(kind schema.GroupKind, data []byte) error {
+	var o interface {
+		runtime.Object
+		metav1.Object
+	}
 	switch kind {
 	case schema.GroupKind{Group: appsv1.GroupName, Kind: "StatefulSet"}:
-		var o appsv1.StatefulSet
-		if err := json.Unmarshal(data, &o); err != nil {
-			return err
-		}
-		r.keepController(workloads.StatefulSet(&o))
-		return nil
+		o = new(appsv1.StatefulSet)
 	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}:
-		return r.mayFail(data, new(appsv1.Deployment), "Deployment")
+		o = new(appsv1.Deployment)
 	case schema.GroupKind{Group: appsv1.GroupName, Kind: "ReplicaSet"}:
-		return r.mayFail(data, new(appsv1.ReplicaSet), "ReplicaSet")
+		o = new(appsv1.ReplicaSet)
 	case schema.GroupKind{Kind: "ReplicationController"}:
-		return r.mayFail(data, new(corev1.ReplicationController), "ReplicationController")
+		o = new(corev1.ReplicationController)
 	default:
 		return nil
 	}
-}
-
-// mayFail keeps what FailingController does.
-func (r *reader) mayFail(data []byte, o interface {
-	runtime.Object
-	metav1.Object
-}, kind string,
-) error {
 	if err := json.Unmarshal(data, o); err != nil {
 		return err
 	}
-	if c := workloads.FailingController(o); c != nil {
-		r.keepController(*c)
+	key := controllerKey{o.GetNamespace(), rollout.Owner{Kind: kind.Kind, Name: o.GetName()}}
+	if c := workloads.ControllerOf(o); c != nil {
+		r.podOwners[key] = *c
 	} else {
-		delete(r.podOwners, controllerKey{o.GetNamespace(), rollout.Owner{Kind: kind, Name: o.GetName()}})
+		delete(r.podOwners, key)
 	}
 	return nil
 }
@@ -159,11 +137,6 @@ func (r *reader) mayFail(data []byte, o interface {
 type controllerKey struct {
 	namespace string
 	rollout.Owner
-}
-
-// keepController keeps what counts of a controller.
-func (r *reader) keepController(c rollout.Controller) {
-	r.podOwners[controllerKey{c.Namespace, c.Owner}] = c
 }
 
 func (r *reader) lacking(data []byte) error {
@@ -187,30 +160,23 @@ func (r *reader) lacking(data []byte) error {
 	return nil
 }
 
-func (r *reader) quota(data []byte) error { return keep(data, objects.TrimQuota, &r.quotas) }
-
-func (r *reader) volume(data []byte) error { return keep(data, objects.TrimVolume, &r.volumes) }
-
-func (r *reader) machineNode(data []byte) error {
-	return keep(data, objects.TrimMachineConfigNode, &r.updates)
-}
-
 // infrastructure keeps an Infrastructure, and searches it for images as an unknown kind.
 func (r *reader) infrastructure(data []byte) error {
-	if h, err := images.DecodeGuess(infrastructureKind.GroupKind(), data); err == nil && len(h.References) > 0 && h.Name != "" {
+	k, _ := objects.KindOf(schema.GroupKind{Group: configv1.GroupName, Kind: "Infrastructure"})
+	if h, err := images.DecodeGuess(k.GroupKind(), data); err == nil && len(h.References) > 0 && h.Name != "" {
 		r.put(h)
 	}
-	return keep(data, objects.TrimInfrastructure, &r.topologies)
+	return r.keepKind(k, data)
 }
 
 // unknownResources returns what a rollout depends on and the dump does not tell. A dump that
 // does not say what it lacks, lacks what every cluster has and it has not. The others may
 // well be missing in a cluster: without them it goes by the defaults.
 func (r *reader) unknownResources() []string {
-	unknown := slices.Clone(r.unread)
+	unknown, o := slices.Clone(r.unread), workloads.ObjectsOf(&r.kept)
 	if r.lacks != nil {
 		unknown = append(unknown, *r.lacks...)
-		if len(r.quotas) == 0 && !r.noQuotas {
+		if len(o.Quotas) == 0 && !r.noQuotas {
 			unknown = append(unknown, workloads.Quotas)
 		}
 		return unknown
@@ -224,14 +190,14 @@ func (r *reader) unknownResources() []string {
 		known bool
 	}{
 		{workloads.Pods, r.hasPods},
-		{workloads.Nodes, len(r.nodes) > 0},
-		{workloads.Pools, len(r.pools) > 0},
-		{workloads.Budgets, len(r.budgets) > 0 || r.policy},
-		{workloads.Namespaces, len(r.namespaces) > 0},
-		{workloads.Quotas, len(r.quotas) > 0 || r.noQuotas},
-		{workloads.Volumes, len(r.volumes) > 0 || !usesClaims},
-		{workloads.Operators, r.operators["/"+machineConfigOperator] != nil},
-		{workloads.Infrastructures, r.topologies["/cluster"] != nil},
+		{workloads.Nodes, len(o.Nodes) > 0},
+		{workloads.Pools, len(o.Pools) > 0},
+		{workloads.Budgets, len(o.Budgets) > 0 || r.policy},
+		{workloads.Namespaces, len(o.Namespaces) > 0},
+		{workloads.Quotas, len(o.Quotas) > 0 || r.noQuotas},
+		{workloads.Volumes, len(o.Volumes) > 0 || !usesClaims},
+		{workloads.Operators, o.Operator != nil},
+		{workloads.Infrastructures, o.Infrastructure != nil},
 	} {
 		if !resource.known {
 			unknown = append(unknown, resource.name)
@@ -240,38 +206,47 @@ func (r *reader) unknownResources() []string {
 	return unknown
 }
 
-// rollout writes what only a rollout depends on; nodes, pools, budgets and the
-// configuration are written for other reasons.
+// cluster writes nodes, what decides which of them are drained when, and the configuration.
+func (w *writer) cluster(o workloads.Objects, proxy *configv1.Proxy) {
+	writeAll(w, o.Nodes...)
+	writeAll(w, o.Pools...)
+	writeAll(w, o.Budgets...)
+	writeAll(w, o.Machines)
+	writeAll(w, proxy)
+	writeAll(w, o.Version)
+}
+
+// rollout writes what only a rollout depends on.
 func (w *writer) rollout(o workloads.Objects) {
-	if o.Infrastructure != nil {
-		w.object(infrastructureKind, o.Infrastructure)
-	}
-	if o.Operator != nil {
-		w.object(operatorKind, o.Operator)
-	}
-	if o.Controller != nil {
-		w.object(controllerKind, o.Controller)
-	}
+	writeAll(w, o.Infrastructure)
+	writeAll(w, o.Operator)
+	writeAll(w, o.Controller)
 	if o.DrainOverride {
 		named := metav1.ObjectMeta{Namespace: workloads.DrainOverride.Namespace, Name: workloads.DrainOverride.Name}
 		w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), &corev1.ConfigMap{ObjectMeta: named})
 	}
-	for _, n := range o.MachineNodes {
-		w.object(machineNodeKind, n)
-	}
-	for _, n := range o.Namespaces {
-		w.object(namespaceKind, n)
-	}
-	for _, q := range o.Quotas {
-		w.object(quotaKind, q)
-	}
-	for _, v := range o.Volumes {
-		w.object(volumeKind, v)
-	}
+	writeAll(w, o.MachineNodes...)
+	writeAll(w, o.Namespaces...)
+	writeAll(w, o.Quotas...)
+	writeAll(w, o.Volumes...)
 	for _, c := range o.Controllers {
 		w.object(podControllerKind, workloads.EncodeController(c))
 	}
 	for set := range workloads.Sets(o.Pods) {
 		w.object(podSetKind, set)
+	}
+}
+
+// writeAll writes objects of one of objects.Kinds, and leaves out nil.
+func writeAll[P interface {
+	comparable
+	metav1.Object
+}](w *writer, all ...P,
+) {
+	var none P
+	for _, o := range all {
+		if o != none {
+			w.object(objects.Of(o), o)
+		}
 	}
 }

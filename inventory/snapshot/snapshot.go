@@ -22,10 +22,7 @@ import (
 	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -46,33 +43,19 @@ type Snapshot struct {
 	index         images.Index
 	set           mirrors.Set
 	mirrors       map[string][]byte // the mirror objects as the dump has them, by mirrors.NameOf
-	nodes         byKey[*corev1.Node]
-	pools         byKey[*mcfgv1.MachineConfigPool]
-	budgets       byKey[*policyv1.PodDisruptionBudget]
+	kept          objects.Store
 	providers     byKey[*configv1.CRIOCredentialProviderConfig]
-	machines      byKey[*operatorv1.MachineConfiguration]
-	proxies       byKey[*configv1.Proxy]
-	versions      byKey[*configv1.ClusterVersion]
 	updating      byKey[*corev1.ConfigMap] // what an update depends on
 	featureSet    *configv1.FeatureGate    // nil if the dump does not have it
 	bundles       byKey[*corev1.ConfigMap]
 	pods          workloads.Table
 	podOwners     map[controllerKey]rollout.Controller
-	namespaces    byKey[*corev1.Namespace]
-	quotas        byKey[*corev1.ResourceQuota]
-	volumes       byKey[*corev1.PersistentVolume]
-	updates       byKey[*mcfgv1.MachineConfigNode]
-	pinned        byKey[*mcfgv1.PinnedImageSet]
-	operators     byKey[*configv1.ClusterOperator]
-	topologies    byKey[*configv1.Infrastructure]
-	controller    byKey[*mcfgv1.ControllerConfig]
 	contents      map[string]renderedContent // of rendered configs, by name
 	unknown       []string                   // what a rollout depends on and the dump lacks
 	signaturesWhy string                     // why there may be more signatures of releases, if who wrote the dump says so
 	override      bool                       // whether workloads.DrainOverride is there
 	written       bool                       // whether Write has written it, or a part of it
-	exposed       map[string][]string        // objects.Exposed, by Object
-	exposedUnread []string                   // those that the writer of the dump could not read
+	exposedUnread []string                   // the resources of objects.Exposed that the writer of the dump could not read
 	pullSecret    []byte
 	notApplied    error          // why set has no Applied, though the dump has its MachineConfig
 	objects       int            // that were understood, whether they name images or not
@@ -163,15 +146,14 @@ func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
 // Images returns the images that objects in the dump name. A dump without a single one cannot be
 // complete, which is an error, unless Write has written it, of a cluster without nodes.
 func (s *Snapshot) Images(context.Context) (policy.Images, error) {
-	images := s.index.Images()
+	images, nodes := s.index.Images(), len(s.Nodes())
 	switch err := unreadError(s.lostObjects); {
 	case err != nil:
 		return policy.Images{}, err
-	case images.Len() > 0, s.written && len(s.nodes) == 0:
+	case images.Len() > 0, s.written && nodes == 0:
 		return images, nil
-	case len(s.nodes) > 0:
-		return policy.Images{}, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
-			text.Count(len(s.nodes), "node"))
+	case nodes > 0:
+		return policy.Images{}, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete", text.Count(nodes, "node"))
 	default:
 		return policy.Images{}, errors.New("the dump has no object that names an image: without consumers of images there is no answer; add pods and workloads (see the documentation of --from)")
 	}
@@ -192,11 +174,7 @@ func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
 
 // Exposed implements Source.
 func (s *Snapshot) Exposed() []objects.Exposed {
-	var all []objects.Exposed
-	for _, object := range slices.Sorted(maps.Keys(s.exposed)) {
-		all = append(all, objects.Exposed{Object: object, Hosts: s.exposed[object]})
-	}
-	return all
+	return objects.Exposing(&s.kept)
 }
 
 // ExposedUnread implements Source.
@@ -221,7 +199,7 @@ func (s *Snapshot) podsListed(images policy.Images) func(string) bool {
 
 // Nodes returns the nodes in the dump, as objects.TrimNode leaves them, sorted
 // by name.
-func (s *Snapshot) Nodes() []*corev1.Node { return s.nodes.sorted() }
+func (s *Snapshot) Nodes() []*corev1.Node { return objects.All[*corev1.Node](&s.kept) }
 
 // CredentialProviders returns the CRIOCredentialProviderConfigs in the dump, sorted by
 // name.
@@ -231,7 +209,7 @@ func (s *Snapshot) CredentialProviders() []*configv1.CRIOCredentialProviderConfi
 
 // Proxy returns proxy.config.openshift.io cluster, as objects.TrimProxy leaves it,
 // nil if the dump does not have it.
-func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
+func (s *Snapshot) Proxy() *configv1.Proxy { return objects.One[*configv1.Proxy](&s.kept) }
 
 // UpdateConfig returns the ConfigMaps in the dump that an update depends on, and the FeatureGate. A dump seldom has all.
 func (s *Snapshot) UpdateConfig(context.Context) (*objects.UpdateConfig, error) {
@@ -253,7 +231,7 @@ const noUpdateConfig = "the dump has none of the ConfigMaps that an update depen
 
 // PinnedSetGVK returns the kind PinnedImageSet in the version that a cluster of this release serves: it is v1 from 4.19 on.
 func (s *Snapshot) PinnedSetGVK(context.Context) (schema.GroupVersionKind, error) {
-	v := s.versions["/version"]
+	v := objects.One[*configv1.ClusterVersion](&s.kept)
 	if v == nil {
 		return mirrors.PinnedSetGVK, nil
 	}
@@ -267,7 +245,7 @@ var firstPinnedSets = version.MustParseSemantic("4.19.0-0")
 
 // EndingNamespaces is as in policy.Cluster.
 func (s *Snapshot) EndingNamespaces() map[string]bool {
-	return objects.EndingNamespaces(s.namespaces.sorted())
+	return objects.EndingNamespaces(objects.All[*corev1.Namespace](&s.kept))
 }
 
 // PullSecret returns the .dockerconfigjson of Secret openshift-config/pull-secret,

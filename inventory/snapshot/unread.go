@@ -35,7 +35,7 @@ func (r *reader) lost(err error) error {
 
 // unreadObject notes that an object of a known kind could not be read.
 func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
-	if resource, ok := rolloutResources[gvk.Kind]; ok {
+	if resource := rolloutResource(gvk.Kind); resource != "" {
 		r.unread = append(r.unread, resource)
 	}
 	switch {

@@ -15,7 +15,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -96,8 +95,7 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 	}
 	out.files(set.Files)
 	through := source.RolloutObjects()
-	out.nodes(through)
-	out.configuration(source.Proxy(), through)
+	out.cluster(through, source.Proxy())
 	out.updates(updates, trusted)
 	for _, e := range source.Exposed() {
 		out.object(exposedKind, e)
@@ -120,19 +118,6 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 		return out.err
 	}
 	return out.to.Flush()
-}
-
-// nodes writes nodes, and what decides which of them are drained when.
-func (w *writer) nodes(through workloads.Objects) {
-	for _, n := range through.Nodes {
-		w.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
-	}
-	for _, p := range through.Pools {
-		w.object(mcfgv1.GroupVersion.WithKind("MachineConfigPool"), p)
-	}
-	for _, b := range through.Budgets {
-		w.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
-	}
 }
 
 // lacks writes what the dump does not have.
@@ -172,19 +157,6 @@ func (w *writer) object(gvk schema.GroupVersionKind, o any) {
 	}
 	w.text(fmt.Sprintf("%s\n{%q:%q,%q:%q", separator, "apiVersion", gvk.GroupVersion().String(), "kind", gvk.Kind))
 	w.text("," + string(text.JSON(data[1:]))) // every object has more than these two fields
-}
-
-// configuration writes the objects that a cluster has one of.
-func (w *writer) configuration(p *configv1.Proxy, through workloads.Objects) {
-	if m := through.Machines; m != nil {
-		w.object(machineConfigurationKind, m)
-	}
-	if p != nil {
-		w.object(proxyKind, p)
-	}
-	if v := through.Version; v != nil {
-		w.object(clusterVersionKind, v)
-	}
 }
 
 // imageOf returns the part of Image cluster that is written: the registry lists, the name of the
@@ -264,7 +236,7 @@ func (w *writer) files(files []mirrors.File) {
 }
 
 // imageUsersKind is the kind of imageUsers.
-var imageUsersKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "ImageUsers"}
+var imageUsersKind = ownVersion.WithKind("ImageUsers")
 
 // An imageUsers is a policy.Image in a dump. This format calls consumers users.
 type imageUsers struct {

@@ -16,9 +16,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// StatefulSet returns the kept part of one.
-func StatefulSet(s *appsv1.StatefulSet) rollout.Controller {
-	c := rollout.Controller{
+func statefulSet(s *appsv1.StatefulSet) *rollout.Controller {
+	c := &rollout.Controller{
 		Namespace: s.Namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: s.Name},
 		Parallel: s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement, Maker: rollout.NameOf(rollout.OwnerOf(s)),
 	}
@@ -38,10 +37,12 @@ func isUpdated(s *appsv1.StatefulSet) bool {
 	return now.ObservedGeneration == s.Generation && now.UpdateRevision != "" && now.CurrentRevision == now.UpdateRevision && now.UpdatedReplicas == now.Replicas
 }
 
-// FailingController returns the kept part of a ReplicaSet or ReplicationController, nil if it can make pods; and of a
+// ControllerOf returns the kept part of a StatefulSet; of a ReplicaSet or ReplicationController, nil if it can make pods; and of a
 // Deployment, nil if it has no owner.
-func FailingController(o runtime.Object) *rollout.Controller {
+func ControllerOf(o runtime.Object) *rollout.Controller {
 	switch o := o.(type) {
+	case *appsv1.StatefulSet:
+		return statefulSet(o)
 	case *appsv1.Deployment:
 		if maker := rollout.NameOf(rollout.OwnerOf(o)); maker != "" {
 			return &rollout.Controller{Namespace: o.Namespace, Owner: rollout.Owner{Kind: "Deployment", Name: o.Name}, Maker: maker}

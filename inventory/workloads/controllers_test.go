@@ -28,7 +28,7 @@ func TestStatefulSetTemplate(t *testing.T) {
 		set.Namespace, set.Name, set.Generation = "shop", "db", 2
 		set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "db", Image: "quay.io/db:2"}}
 		tt.alter(&set.Status)
-		got := StatefulSet(set)
+		got := *ControllerOf(set)
 		if want := []rollout.Container{{Name: "db", Image: "quay.io/db:2", Pull: corev1.PullIfNotPresent}}; tt.kept && !reflect.DeepEqual(got.Template, want) || !tt.kept && got.Template != nil {
 			t.Errorf("%s: kept %v", reason, got.Template)
 		}

@@ -40,6 +40,18 @@ type Objects struct {
 	Unknown []string
 }
 
+// ObjectsOf returns those that a Store holds.
+func ObjectsOf(s *objects.Store) Objects {
+	return Objects{
+		Nodes: objects.All[*corev1.Node](s), Pools: objects.All[*mcfgv1.MachineConfigPool](s), Budgets: objects.All[*policyv1.PodDisruptionBudget](s),
+		Quotas: objects.All[*corev1.ResourceQuota](s), Namespaces: objects.All[*corev1.Namespace](s), Volumes: objects.All[*corev1.PersistentVolume](s),
+		MachineNodes: objects.All[*mcfgv1.MachineConfigNode](s), Pinned: objects.All[*mcfgv1.PinnedImageSet](s),
+		Machines: objects.One[*operatorv1.MachineConfiguration](s), Infrastructure: objects.One[*configv1.Infrastructure](s),
+		Operator: objects.One[*configv1.ClusterOperator](s), Version: objects.One[*configv1.ClusterVersion](s),
+		Controller: objects.One[*mcfgv1.ControllerConfig](s),
+	}
+}
+
 // DrainOverride is the ConfigMap by which MCO is kept from draining nodes when registries.conf
 // changes (ImageRegistryDrainOverrideConfigmap in its
 // pkg/controller/common/constants.go). Its content does not matter.

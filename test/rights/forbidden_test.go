@@ -37,10 +37,7 @@ func TestForbidden(t *testing.T) {
 		}
 	}
 	kinds := []schema.GroupResource{{Resource: "nodes"}, {Group: "machineconfiguration.openshift.io", Resource: "machineconfigpools"}}
-	for _, k := range images.BuiltinKinds() {
-		kinds = append(kinds, k.Resource)
-	}
-	for _, k := range images.CustomKinds() {
+	for _, k := range images.Known() {
 		kinds = append(kinds, k.Resource.GroupResource())
 	}
 	live := []string{"nodes", "pods", "clusterserviceversions", "machineconfigs", "pinnedimagesets"} // of which each question is asked without a dump, too
