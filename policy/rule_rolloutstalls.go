@@ -67,7 +67,7 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 func (f *Forecast) where(stall simulation.Stall) string {
 	several := slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Name == stall.Pool && p.AtOnce > 1 })
 	if several {
-		return " at " + stall.Node + " or one that is drained with it"
+		return " at " + stall.Node + " or at another node that is drained at the same time"
 	}
 	return " at " + stall.Node
 }

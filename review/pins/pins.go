@@ -222,7 +222,7 @@ func (p Pins) Edit() mirrors.Edit {
 func (p Pins) Write(w io.Writer, record review.Record) error {
 	sizes := sizesIn(record)
 	for _, line := range p.Left {
-		if _, err := fmt.Fprintf(w, "# Not enough: %s\n", text.Line(line)); err != nil {
+		if _, err := fmt.Fprintf(w, "# Incomplete: %s\n", text.Line(line)); err != nil {
 			return err
 		}
 	}

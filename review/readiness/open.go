@@ -23,7 +23,7 @@ func (r *Readiness) Open() (unknown, later []string) {
 	switch {
 	case r.Version != "":
 	case isMissing(r.Image):
-		later = append(later, "the release image names others: once it is copied, ask again for what those lack")
+		later = append(later, "the release image lists more images: copy it, then run this again")
 	default:
 		unknown = append(unknown, "which images the release consists of, as its release image could not be read")
 	}

@@ -25,7 +25,7 @@ func TestOpen(t *testing.T) {
 	}{
 		"all was read":                 {Readiness{Image: image, Version: "4.21.3", Problems: []Problem{{AboutConfiguration, NotReady, "a fault", nil}}}, nil, nil},
 		"the payload gave no answer":   {Readiness{Image: image, Problems: []Problem{throttled}}, []string{"the payload could not be read: quay.io: 429", "which images the release consists of, as its release image could not be read"}, nil},
-		"the release image is missing": {Readiness{Image: image, Judged: missing(image)}, nil, []string{"the release image names others: once it is copied, ask again for what those lack"}},
+		"the release image is missing": {Readiness{Image: image, Judged: missing(image)}, nil, []string{"the release image lists more images: copy it, then run this again"}},
 	} {
 		if unknown, later := tt.r.Open(); !slices.Equal(unknown, tt.unknown) || !slices.Equal(later, tt.later) {
 			t.Errorf("%s: unknown %q, later %q", name, unknown, later)

@@ -150,7 +150,7 @@ func (m *Mapping) after(l mirrors.Location, o origin, before *policy.Fact, sourc
 func (m *Mapping) unchanged(before *policy.Fact, o origin, source *policy.Fact) *policy.Fact {
 	after := *before
 	if after.Presence != policy.Present {
-		after.Detail = text.Cut(fmt.Sprintf("%s; %s, where it is not to be had: %s", cmp.Or(before.Detail, "not found"), m.evidence(o), cmp.Or(source.Detail, source.Presence.String())), maxDetail)
+		after.Detail = text.Cut(fmt.Sprintf("%s; %s, from where it cannot be copied: %s", cmp.Or(before.Detail, "not found"), m.evidence(o), cmp.Or(source.Detail, source.Presence.String())), maxDetail)
 	}
 	return &after
 }

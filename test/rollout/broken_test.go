@@ -129,7 +129,7 @@ var brokens = []broken{
 			s.stage.Apply(ctx, kubeletRequest(s.T, "csr-of-csr-1", "csr-1"))
 			s.nodes.AwaitCertificate("csr-1", "csr-of-csr-1")
 		},
-		cause: status.CauseCertificatePending, link: "nobody has approved CertificateSigningRequest csr-of-csr-1", inDump: status.CauseNodeNotReady,
+		cause: status.CauseCertificatePending, link: "CertificateSigningRequest csr-of-csr-1 is not approved", inDump: status.CauseNodeNotReady,
 	},
 	{
 		// Paused until the mirrors are rendered: once the node has been cordoned for a config without them, and

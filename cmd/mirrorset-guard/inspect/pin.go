@@ -211,7 +211,7 @@ func (o *pinOptions) reviewSets(ctx context.Context, reviewer review.Reviewer, m
 // notePins says what sets that were printed do not do; left is how many images a review refused.
 func notePins(streams cli.Streams, through rollout.Cluster, made pins.Pins, left int) error {
 	if len(through.NodePins) == 0 {
-		fmt.Fprintln(streams.Err, "Note: no MachineConfigNode is known, without which nobody can tell whether nodes hold what is pinned")
+		fmt.Fprintln(streams.Err, "Note: no MachineConfigNode is known: whether nodes hold the pinned images cannot be told")
 	}
 	if len(made.Left) > 0 {
 		fmt.Fprintf(streams.Err, "Note: a registry is needed all the same, for %s: see the comments\n", text.Count(len(made.Left), "image"))

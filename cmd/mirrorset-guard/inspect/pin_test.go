@@ -172,7 +172,7 @@ spec:
 		return clitest.Invoke(t, runBoth, "", append([]string{"rollout", "watch", "--wait-for", pins, "--kubeconfig", c.Kubeconfig}, args...)...)
 	}
 	patch("machineconfigpool", "worker", "", `{"spec": {"pinnedImageSets": [{"name": "pinned-worker-1"}]}}`)
-	const unproven = "Note: no MachineConfigNode is known, without which nobody can tell whether nodes hold what is pinned"
+	const unproven = "Note: no MachineConfigNode is known: whether nodes hold the pinned images cannot be told"
 	if got := run("pin"); !strings.Contains(got.Err, unproven) {
 		t.Errorf("MachineConfigNode is not served: %s", got.Err)
 	}

@@ -95,7 +95,7 @@ func TestReleasePlan(t *testing.T) {
 	s := releaseStage{testrelease.AtHome(t, 3)}
 	mirror := plainRegistry(t)
 	dump := clitest.Written(t, "dump.yaml", strings.NewReplacer(`mirrors: ["`+s.Mirror, `mirrors: ["`+mirror, `insecureRegistries: ["`, `insecureRegistries: ["`+mirror+`", "`).Replace(s.Objects(s.Signed)))
-	const later = "# Note: the release image names others: once it is copied, ask again for what those lack\n"
+	const later = "# Note: the release image lists more images: copy it, then run this again\n"
 	wantOutcome(t, s.of(t, "plan", dump, "--missing"), cli.ExitAdmitted, later, " docker://"+s.Releases+"@"+s.Digest+" docker://"+mirror+"/openshift/release-images")
 }
 
@@ -183,7 +183,7 @@ func TestReleasePin(t *testing.T) {
 	pinned := "- name: " + rescue + "\n"
 
 	wantOutcome(t, invoke(t, "", before...), cli.ExitTrouble, "no drain moves a pod")
-	wantOutcome(t, invoke(t, "", append(before, "--rescue")...), cli.ExitAdmitted, pinned, "name: pinned-worker-1", "# Not enough: "+s.Images+":tools (rescue set, pool worker): it is named by tag", "Note: a registry is needed all the same, for 1 image")
+	wantOutcome(t, invoke(t, "", append(before, "--rescue")...), cli.ExitAdmitted, pinned, "name: pinned-worker-1", "# Incomplete: "+s.Images+":tools (rescue set, pool worker): it is named by tag", "Note: a registry is needed all the same, for 1 image")
 	got := s.of(t, "pin", dump)
 	wantOutcome(t, got, cli.ExitAdmitted, "# Pool worker: 3 images; ", "Note: every pool gets all images, as it is not known which of them today's release runs in which pool: ", "name: release-worker-1", "- name: "+s.Releases+"@"+s.Digest)
 	if strings.Contains(got.Out, pinned) {
@@ -193,7 +193,7 @@ func TestReleasePin(t *testing.T) {
 	part := s.PartOf("cluster-version-operator", "image").Path
 	s.Without(part[:strings.LastIndex(part, "/")+1] + hash.String())
 	got = s.of(t, "pin", dump, "--rescue")
-	wantOutcome(t, got, cli.ExitDenied, "name: release-worker-1", "# Not enough: "+rescue+" (rescue set, pool worker): PinnedImageMissing: ", "1 image is left out")
+	wantOutcome(t, got, cli.ExitDenied, "name: release-worker-1", "# Incomplete: "+rescue+" (rescue set, pool worker): PinnedImageMissing: ", "1 image is left out")
 	if strings.Contains(got.Out, pinned) {
 		t.Errorf("it is pinned, and cannot be pulled:\n%s", got.Out)
 	}

@@ -91,7 +91,7 @@ func (o *options) run(ctx context.Context, streams cli.Streams) error {
 		return err
 	}
 	if len(o.Change.Files) == 0 && o.By.Given() {
-		return errors.New("--for-user and --for-group: only with -f, as nobody asks for what is in force")
+		return errors.New("--for-user and --for-group: only with -f: without it, there is no change that they could ask for")
 	}
 	room, err := o.room()
 	if err != nil {

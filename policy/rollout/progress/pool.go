@@ -158,7 +158,7 @@ const named = 3
 func broughtText(p *status.Pool) string {
 	c := p.Changes
 	if c == nil {
-		return ": what is new in it is not known"
+		return ": its changes could not be read"
 	}
 	var parts []string
 	var scopes []string

@@ -121,7 +121,7 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	h.Remedies = append(h.Remedies, last...)
 	effect := "last resort: goes around the budget, whose service may then be down"
 	if pod.IsBare() {
-		effect += ", and nothing makes another pod instead"
+		effect += "; the pod has no controller and will not be recreated"
 	}
 	if len(owned(d.budgets.covering(pod)...)) == 0 {
 		h.Remedies = append(h.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect))

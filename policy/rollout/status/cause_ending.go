@@ -67,7 +67,7 @@ func (d *diagnosis) late(h *HoldUp, pod *rollout.Pod) {
 		return
 	}
 	if pod.Finalizers != "" {
-		h.because(fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", pod.FullName(), pod.Finalizers))
+		h.because(fmt.Sprintf("pod %s has finalizers, and is there until the controllers that set them remove them: %s", pod.FullName(), pod.Finalizers))
 	}
 	h.Remedies = append(h.Remedies, ending(pod))
 	h.Unexplained = false
@@ -77,7 +77,7 @@ func (d *diagnosis) late(h *HoldUp, pod *rollout.Pod) {
 func ending(pod *rollout.Pod) Remedy {
 	if pod.Finalizers != "" {
 		return act(in(pod.Namespace)+"patch pod "+arg(pod.Name)+noFinalizers,
-			"last resort: the pod is gone at once, and whoever has put the finalizers there does not clean up after it")
+			"last resort: the pod is gone at once, and the controllers that set the finalizers do not clean up after it")
 	}
 	return act(in(pod.Namespace)+"delete pod "+arg(pod.Name)+" --force --grace-period=0",
 		"last resort: the pod is gone at once, although it may still run and hold its volume")

@@ -146,7 +146,7 @@ func (d *diagnosis) notReady(p *Pool, n *Node) bool {
 	for _, r := range d.Evidence.Requests {
 		if r.Node == n.Name {
 			h.Cause, h.subject = CauseCertificatePending, ""
-			h.because(fmt.Sprintf("it waits for a certificate: nobody has approved CertificateSigningRequest %s", r.Name))
+			h.because(fmt.Sprintf("it waits for a certificate: CertificateSigningRequest %s is not approved", r.Name))
 			h.Remedies = append(h.Remedies, act("oc adm certificate approve "+arg(r.Name), "lets the kubelet in again, if the request is its own: look at it first with oc describe csr"))
 		}
 	}

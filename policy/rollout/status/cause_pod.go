@@ -68,7 +68,7 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 func replace(p *rollout.Pod, how string) Remedy {
 	effect := "makes another one instead" + how
 	if p.IsBare() {
-		effect = "last resort: the pod is gone for good, as nothing makes another one instead"
+		effect = "last resort: the pod has no controller and will not be recreated"
 	}
 	return act(in(p.Namespace)+"delete pod "+arg(p.Name), effect)
 }

@@ -45,7 +45,7 @@ func (d *diagnosis) deleted(p *Pool) {
 	object := d.Cluster.Pool(p.Name)
 	keeps := "something keeps it"
 	if len(object.Finalizers) > 0 {
-		keeps = "finalizers keep it until whoever has put them there takes them away: " + text.Names(object.Finalizers, shown)
+		keeps = "finalizers keep it until the controllers that set them remove them: " + text.Names(object.Finalizers, shown)
 	}
 	h := HoldUp{
 		Cause: CausePoolDeletion, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), "it is being deleted, and "+keeps),

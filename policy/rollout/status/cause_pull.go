@@ -65,7 +65,7 @@ func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 // copies brings an image to a mirror: from its source, unless that is known not to have it, then from
 // another place that has it, then from a node on which it runs.
 func (d *diagnosis) copies(image string, mirror mirrors.Location, route path) []Remedy {
-	const again = "; whoever waits for it tries again by itself"
+	const again = "; what waits for it tries again by itself"
 	source := d.source(image, route)
 	d.askPlaces([]PlaceAsked{source})
 	switch answer := d.answer(source); {

@@ -249,7 +249,7 @@ func TestCauses(t *testing.T) {
 			in := input(worker("1"), node("a", "notready"))
 			in.Evidence.Requests = []CertificateRequest{{"csr-x", "a"}, {"csr-y", "b"}}
 			return in
-		}(), CauseCertificatePending, "nobody has approved CertificateSigningRequest csr-x", "oc adm certificate approve csr-x"},
+		}(), CauseCertificatePending, "CertificateSigningRequest csr-x is not approved", "oc adm certificate approve csr-x"},
 		{"paused for too long", func() Input {
 			pool := worker("1", "paused")
 			pool.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "oc", Time: &metav1.Time{Time: noon}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)}}

@@ -55,8 +55,8 @@ func (in *Input) unreadText(resource, lacking string) string {
 func (o *overview) unreadNote(p Pool) string {
 	for _, name := range []string{p.From, p.Target} {
 		if err := o.Unread[name]; err != nil {
-			return fmt.Sprintf("what is new for pool %s is not known, nor whether nodes are drained: %v", p.Name, err)
+			return fmt.Sprintf("pool %s: cannot tell what changes, or whether nodes are drained: %v", p.Name, err)
 		}
 	}
-	return fmt.Sprintf("what is new for pool %s is not known, nor whether nodes are drained: MachineConfigs %s and %s were not read", p.Name, p.From, cmp.Or(p.Target, "(none)"))
+	return fmt.Sprintf("pool %s: cannot tell what changes, or whether nodes are drained: MachineConfigs %s and %s were not read", p.Name, p.From, cmp.Or(p.Target, "(none)"))
 }

@@ -238,7 +238,7 @@ func TestNotes(t *testing.T) {
 	s := Of(in)
 	want := []string{
 		"clusteroperators could not be read: what the operator says of itself is not known",
-		"what is new for pool worker is not known, nor whether nodes are drained: may not be read",
+		"pool worker: cannot tell what changes, or whether nodes are drained: may not be read",
 		"pool worker counts 2 machines, and 1 of its nodes are there: its status is out of date, or not all was read",
 	}
 	if !slices.Equal(s.Notes, want) {
