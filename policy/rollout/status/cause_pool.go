@@ -58,7 +58,7 @@ func (d *diagnosis) deleted(p *Pool) {
 		}
 	}
 	h.Remedies = append(h.Remedies, act("oc patch machineconfigpool "+arg(p.Name)+noFinalizers,
-		"last resort, once it has no nodes and those have another config: the pool is gone at once with its rendered configs, and whoever has put the finalizers there does not clean up. A node that still has such a config is degraded then"))
+		"last resort, once it has no nodes and those have another config: the pool is gone at once with its rendered configs, and the controllers that set the finalizers do not clean up. A node that still has such a config is degraded then"))
 	d.add(h)
 }
 

@@ -207,7 +207,7 @@ func TestCauses(t *testing.T) {
 		{"a pod with a finalizer", deadlock(func(in *Input) {
 			in.Now, in.Cluster.Budgets = noon, nil
 			in.Cluster.Pods[0].Deleted, in.Cluster.Pods[0].Ends, in.Cluster.Pods[0].Finalizers = true, noon.Add(-time.Hour), "example.com/keep"
-		}), CausePodNotEnding, "whoever has put them there takes them away: example.com/keep", `oc -n shop patch pod 1 --type=merge -p '{"metadata":{"finalizers":null}}'`},
+		}), CausePodNotEnding, "the controllers that set them remove them: example.com/keep", `oc -n shop patch pod 1 --type=merge -p '{"metadata":{"finalizers":null}}'`},
 		{
 			"a file changed by hand", gaveUp(`unexpected on-disk state validating against rendered-worker-1: content mismatch for file "/etc/containers/registries.conf"`), CauseFileChanged,
 			"MCO expects /etc/containers/registries.conf as it is in rendered config rendered-worker-1", "f=$(mktemp) && oc get machineconfig rendered-worker-1 -o jsonpath=",

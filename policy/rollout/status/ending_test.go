@@ -33,9 +33,9 @@ func TestStandstill(t *testing.T) {
 		link    string // "" for no hold-up
 		passing bool
 	}{
-		{"a finalizer, once the grace period is over", drained(at(31), deleted(30, "example.com/keep")), "whoever has put them there takes them away: example.com/keep", true},
-		{"a finalizer, and containers that have ended", drained(at(5), func(p *rollout.Pod) { deleted(30, "example.com/keep")(p); p.Ended = true }), "whoever has put them there", true},
-		{"a finalizer for a while", drained(at(91), deleted(30, "example.com/keep")), "whoever has put them there", false},
+		{"a finalizer, once the grace period is over", drained(at(31), deleted(30, "example.com/keep")), "the controllers that set them remove them: example.com/keep", true},
+		{"a finalizer, and containers that have ended", drained(at(5), func(p *rollout.Pod) { deleted(30, "example.com/keep")(p); p.Ended = true }), "the controllers that set them remove them", true},
+		{"a finalizer for a while", drained(at(91), deleted(30, "example.com/keep")), "the controllers that set them remove them", false},
 		{"a pod may take its time", drained(at(20), deleted(30, "example.com/keep")), "", false},
 		{"and its kubelet as well", drained(at(55), deleted(30, "")), "", false},
 		{"but no longer", drained(at(91), deleted(30, "")), "was over at 2026-03-01 12:00 UTC", false},
