@@ -193,7 +193,8 @@ func (k *knowledge) cluster(images Images) Cluster {
 // facts returns the answers to all that a plan looks up.
 func (k *knowledge) facts(plan interface {
 	Lookups(Facts) []mirrors.Location
-}) Facts {
+},
+) Facts {
 	facts := Facts{}
 	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 		for _, l := range lookups {

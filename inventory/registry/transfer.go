@@ -102,10 +102,10 @@ func (r *transferred) answer() (*http.Response, error) {
 		}
 	}
 	err = again(r.request.Context(), mayRepeat, func() (err error) {
-		resp, err = r.once(repository, what, anew)
+		resp, err = r.once(repository, what, anew) //nolint:bodyclose // there is none with an error, and else it is the caller's
 		if Status(err) == http.StatusUnauthorized && !anew && !r.hasBody() { // the token may have expired
 			anew = true
-			resp, err = r.once(repository, what, anew)
+			resp, err = r.once(repository, what, anew) //nolint:bodyclose // as above
 		}
 		return err
 	})
@@ -160,7 +160,7 @@ func (r *transferred) once(repository, what string, anew bool) (resp *http.Respo
 	}
 	err = e.paced(ctx, maxRetryAfter, func() (isNews bool, err error) {
 		var f *failure
-		if resp, f, err = r.send(out, what, cred); f != nil {
+		if resp, f, err = r.send(out, what, cred); f != nil { //nolint:bodyclose // as above
 			return true, f
 		}
 		// How long it takes to send a body, or to put what was sent together, is not up to the registry alone.

@@ -24,8 +24,11 @@ const (
 type result struct{ name, word, figure, kind string }
 
 var results = []result{
-	{"fails", "fails", "fail", "bad"}, {"unverified", "not determined", "not determined", "unknown"}, {"assumed", "assumed", "assumed", "unknown"},
-	{"fails already", "fails already", "fail already", "warn"}, {"verified", "verified", "verified", "good"},
+	{"fails", "fails", "fail", "bad"},
+	{"unverified", "not determined", "not determined", "unknown"},
+	{"assumed", "assumed", "assumed", "unknown"},
+	{"fails already", "fails already", "fail already", "warn"},
+	{"verified", "verified", "verified", "good"},
 }
 
 // An image is one whose route changes.

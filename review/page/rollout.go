@@ -62,7 +62,9 @@ func pools(doc *v1alpha1.RolloutStatus) []part {
 		}
 		rest := max(0, p.Machines-p.Updated-p.Degraded)
 		rows = append(rows, row{Cells: []cell{
-			{Text: p.Name}, {Kind: kind, Text: p.State}, numberCell(p.Machines), numberCell(p.Updated), numberCell(p.Ready), numberCell(p.Unavailable), numberCell(p.Degraded),
+			{Text: p.Name},
+			{Kind: kind, Text: p.State},
+			numberCell(p.Machines), numberCell(p.Updated), numberCell(p.Ready), numberCell(p.Unavailable), numberCell(p.Degraded),
 			{Bars: bars([]int{p.Degraded, rest, p.Updated}, "bad", "note", "good")},
 		}})
 		lanes = append(lanes, statusLane(p, kind))

@@ -117,7 +117,7 @@ func arrowsOf(files map[string]*ast.File) map[string]map[string]string {
 				rests[to] = why
 			}
 		}
-		//nolint:staticcheck // what the parser resolves within a file is enough: the rest is of other files
+		// What the parser resolves within a file is enough: the rest is of other files.
 		for _, id := range file.Unresolved {
 			add(tops[id.Name], id.Name)
 		}
