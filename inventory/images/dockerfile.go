@@ -1,10 +1,8 @@
 package images
 
 import (
-	"cmp"
 	"iter"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -129,32 +127,53 @@ func (d *dockerfile) from(words []string) string {
 	return image
 }
 
-// builtIn are the arguments that tell a build its platform.
-var builtIn = regexp.MustCompile(`^(?:TARGET|BUILD)(?:PLATFORM|OS|ARCH|VARIANT)$`)
+var (
+	// variable matches the innermost $NAME, ${NAME} or ${NAME:-DEFAULT} of a word.
+	variable = regexp.MustCompile(`\$(?:(\w+)|\{(\w+)(?:(:?[-+])([^{}$]*))?\})`)
+	// builtIn are the arguments that tell a build its platform.
+	builtIn = regexp.MustCompile(`^(?:TARGET|BUILD)(?:PLATFORM|OS|ARCH|VARIANT)$`)
+)
 
-// maxExpanded bounds a word: a text that doubles with each argument must not grow for ever.
-const maxExpanded = 4096
+// The bounds of a word: a text that doubles with each argument must not grow for ever.
+const (
+	maxExpanded   = 4096
+	maxExpansions = 8
+)
 
-// expand replaces the variables in a word, $NAME, ${NAME} or ${NAME:-DEFAULT}; those that are not set are empty. It reports false if
+// expand replaces the variables in a word; those that are not set are empty. It reports false if
 // the value is not known here.
 func (d *dockerfile) expand(word string) (string, bool) {
-	if len(word) > maxExpanded {
-		return "", false
-	}
 	known := true
-	word = os.Expand(word, func(variable string) string {
-		name, otherwise, _ := strings.Cut(variable, ":-")
-		value := cmp.Or(d.args[name], otherwise)
-		known = known && !strings.ContainsAny(variable, "${+") && (value != "" || !builtIn.MatchString(name))
-		return value
-	})
-	if !known || len(word) > maxExpanded {
+	for range maxExpansions {
+		if len(word) > maxExpanded {
+			return "", false
+		}
+		word = variable.ReplaceAllStringFunc(word, func(match string) string {
+			m := variable.FindStringSubmatch(match)
+			name, operator, operand := m[1]+m[2], m[3], m[4]
+			value, isSet := d.args[name]
+			if strings.HasPrefix(operator, ":") {
+				isSet = value != ""
+			}
+			switch {
+			case strings.HasSuffix(operator, "-") && !isSet, strings.HasSuffix(operator, "+") && isSet:
+				return operand
+			case strings.HasSuffix(operator, "+"):
+				return ""
+			}
+			known = known && (isSet || !builtIn.MatchString(name))
+			return value
+		})
+	}
+	if !known {
 		return "", false
 	}
 	return strings.Trim(word, `"'`), true
 }
 
 var (
+	// escapeDirective is the directive that changes the character by which a line is continued.
+	escapeDirective = regexp.MustCompile("(?i)^(?:\\s*#\\s*syntax\\s*=[^\\n]*\\n)?\\s*#\\s*escape\\s*=\\s*([\\\\`])")
 	// takesText matches the instructions that here-documents may follow, and heredoc the beginning of one.
 	takesText = regexp.MustCompile(`(?i)^(?:RUN|COPY|ADD)$`)
 	heredoc   = regexp.MustCompile(`<<-?["']?([A-Za-z_]\w*)`)
@@ -164,8 +183,13 @@ var (
 // and without the texts of here-documents, in which a line may begin with FROM.
 func instructions(text string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
+		text = strings.TrimPrefix(text, "\ufeff")
+		escape := `\`
+		if m := escapeDirective.FindStringSubmatch(text); m != nil {
+			escape = m[1]
+		}
 		var words, ends []string // ends are those of here-documents
-		for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
 			switch {
 			case len(ends) > 0:
@@ -176,7 +200,7 @@ func instructions(text string) iter.Seq[[]string] {
 			case line == "", line[0] == '#':
 				continue
 			}
-			before, continues := strings.CutSuffix(line, `\`)
+			before, continues := strings.CutSuffix(line, escape)
 			words = append(words, strings.Fields(before)...)
 			if continues || len(words) == 0 {
 				continue
