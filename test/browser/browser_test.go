@@ -275,7 +275,8 @@ func TestSearch(t *testing.T) {
 // searches types something, and wants so many rows to be shown.
 func (b *tab) searches(what string, want int) {
 	b.t.Helper()
-	b.run(chromedp.SetValue(".search input", what), chromedp.Evaluate(`document.querySelector(".search input").dispatchEvent(new Event("input"))`, nil))
+	b.eventually(`document.querySelector(".search input") !== null`)
+	b.run(chromedp.Evaluate(fmt.Sprintf(`{ const field = document.querySelector(".search input"); field.value = %q; field.dispatchEvent(new Event("input")); }`, what), nil))
 	b.eventually(fmt.Sprintf("%s === %d", shown, want))
 	if got := of[string](b, `document.querySelector(".search output").textContent`); !strings.HasPrefix(got, fmt.Sprintf("%d of ", want)) {
 		b.t.Errorf("%s: %s", what, got)
