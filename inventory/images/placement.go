@@ -66,18 +66,18 @@ func withoutOwnNode(pod *corev1.Pod) *corev1.PodSpec {
 	return &spec
 }
 
-// ofEnding returns t for an object that is being deleted. An object that has a controller whose template
+// ofEnding returns r for an object that is being deleted. An object that has a controller whose template
 // is read is recreated from that, if at all.
-func (t Reference) ofEnding(o metav1.Object) Reference {
-	if o.GetDeletionTimestamp() == nil || t.Keeper != (schema.GroupKind{}) {
-		return t
+func (r Reference) ofEnding(o metav1.Object) Reference {
+	if o.GetDeletionTimestamp() == nil || r.Keeper != (schema.GroupKind{}) {
+		return r
 	}
 	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
-		t.Keeper = kindOfOwner(owner)
-		return t
+		r.Keeper = kindOfOwner(owner)
+		return r
 	}
-	t.Ending = true
-	return t
+	r.Ending = true
+	return r
 }
 
 func kindOfOwner(owner *metav1.OwnerReference) schema.GroupKind {

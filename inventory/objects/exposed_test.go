@@ -17,8 +17,11 @@ func TestRunsHere(t *testing.T) {
 	router.Status.Domain = "internal.example.com"
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.7"}, {IP: "2001:DB8::7"}, {Hostname: "lb.cloud.example"}}
 	all := []Exposed{
-		{Object: "route", Hosts: RouteHosts(route)}, {Object: "ingress", Hosts: IngressHosts(ingress)}, {Object: "router", Hosts: RouterHosts(router)},
-		{Object: "service", Hosts: ServiceHosts(service)}, {Object: "none", Hosts: ServiceHosts(&corev1.Service{})},
+		{Object: "route", Hosts: RouteHosts(route)},
+		{Object: "ingress", Hosts: IngressHosts(ingress)},
+		{Object: "router", Hosts: RouterHosts(router)},
+		{Object: "service", Hosts: ServiceHosts(service)},
+		{Object: "none", Hosts: ServiceHosts(&corev1.Service{})},
 	}
 	runs := RunsHere(func() []Exposed { return all })
 	for host, want := range map[string]string{

@@ -102,7 +102,7 @@ func (r *transferred) answer() (*http.Response, error) {
 		}
 	}
 	err = again(r.request.Context(), mayRepeat, func() (err error) {
-		resp, err = r.once(repository, what, anew) //nolint:bodyclose // there is none with an error, and else it is the caller's
+		resp, err = r.once(repository, what, anew)                           //nolint:bodyclose // there is none with an error, and else it is the caller's
 		if Status(err) == http.StatusUnauthorized && !anew && !r.hasBody() { // the token may have expired
 			anew = true
 			resp, err = r.once(repository, what, anew) //nolint:bodyclose // as above
