@@ -126,7 +126,7 @@ func courseOf(s *v1alpha1.Simulation) []part {
 func outcomeOf(s *v1alpha1.Simulation) line {
 	switch {
 	case len(s.Stalls) > 0:
-		return line{"bad", "The rollout stalls at " + s.Stalls[0].Node + "."}
+		return line{"bad", "At worst, the rollout stalls at " + s.Stalls[0].Node + "."}
 	case s.Partial:
 		return line{"unknown", "Not determined: time was up."}
 	case s.Finishes:
