@@ -505,9 +505,7 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 	}
 	want = append(want, // what an update depends on: signatures by their label, and the others by their names
 		grant{"openshift-config-managed", "list", "", "configmaps", ""},
-		grant{"openshift-config-managed", "get", "", "configmaps", "admin-gates"},
-		grant{"openshift-config-managed", "get", "", "configmaps", "release-verification"},
-		grant{"openshift-config", "get", "", "configmaps", "admin-acks"})
+		grant{"openshift-config-managed", "get", "", "configmaps", "release-verification"})
 	want = append(want, grants("", []rbacv1.PolicyRule{live.DefinitionsRule()})...)
 	want = append(want, grants(events.Namespace, []rbacv1.PolicyRule{events.Rule()})...)
 	want = append(want, // the Lease that replicas share

@@ -28,9 +28,6 @@ type ReleaseReview struct {
 	Images []ReleaseImage `json:"images"`
 	// Remedy is the one command that copies all that is missing, "" if nothing is to be copied.
 	Remedy string `json:"remedy,omitempty"`
-	// Acknowledgement is the word about signatures that the cluster waits for before such an update; nil
-	// if it waits for none, or if unchecked says that this is not known.
-	Acknowledgement *Acknowledgement `json:"acknowledgement,omitempty"`
 	// Risks are those that the update's graph names for this cluster.
 	Risks []string `json:"risks"`
 	// Unchecked says what was not looked at, and has to be known otherwise.
@@ -85,15 +82,4 @@ type ReleaseImage struct {
 	SignatureRequired bool        `json:"signatureRequired,omitempty"`
 	Signatures        []Signature `json:"signatures,omitempty"`
 	Findings          []Finding   `json:"findings,omitempty"`
-}
-
-// An Acknowledgement is the word of an administrator that a cluster waits for.
-type Acknowledgement struct {
-	// Key is that of ConfigMap openshift-config-managed/admin-gates, and Text what stands there.
-	Key  string `json:"key"`
-	Text string `json:"text"`
-	// Given is set if it was given.
-	Given bool `json:"given"`
-	// Command gives it.
-	Command string `json:"command"`
 }

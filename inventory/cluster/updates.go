@@ -30,27 +30,18 @@ func (c *Inventory) UpdateConfig(ctx context.Context) (*objects.UpdateConfig, er
 		u.SignaturesUnread = "more ConfigMaps of " + objects.ManagedNamespace + " have signatures, or larger ones, than are read"
 	}
 	u.Signatures = signatures
-	for _, name := range [][2]string{
-		{objects.ManagedNamespace, objects.VerificationName}, {objects.ManagedNamespace, objects.GatesName}, {objects.ConfigNamespace, objects.AcksName},
-	} {
-		cm := new(corev1.ConfigMap)
-		denied, err := c.mayGet(ctx, fmt.Sprintf(configMapsOf, name[0])+"/"+name[1], cm)
-		switch {
-		case err != nil:
-			return nil, err
-		case denied:
-			what := "ConfigMap " + name[0] + "/" + name[1]
-			unread = append(unread, what)
-			if name[1] == objects.GatesName {
-				u.GatesUnread = notRead([]string{what})
-			}
-		case cm.Name != "":
-			u.Add(objects.TrimUpdateConfig(cm))
-		}
+	keys := new(corev1.ConfigMap)
+	denied, err := c.mayGet(ctx, fmt.Sprintf(configMapsOf, objects.ManagedNamespace)+"/"+objects.VerificationName, keys)
+	switch {
+	case err != nil:
+		return nil, err
+	case denied:
+		unread = append(unread, "ConfigMap "+objects.ManagedNamespace+"/"+objects.VerificationName)
+	case keys.Name != "":
+		u.Add(objects.TrimUpdateConfig(keys))
 	}
 	gate := new(configv1.FeatureGate)
-	denied, err := c.mayGet(ctx, featureGates, gate)
-	if err != nil {
+	if denied, err = c.mayGet(ctx, featureGates, gate); err != nil {
 		return nil, err
 	}
 	if !denied {

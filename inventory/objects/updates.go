@@ -8,19 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The ConfigMaps that an update depends on, and their namespaces.
+// The ConfigMaps that an update depends on, and their namespace.
 const (
 	ManagedNamespace = "openshift-config-managed"
-	ConfigNamespace  = "openshift-config"
 	// SignatureLabel is that of ConfigMaps with signatures of release images (library-go, pkg/verify/store/configmap).
 	SignatureLabel = "release.openshift.io/verification-signatures"
 	// VerificationName is the ConfigMap with the keys that CVO verifies them by, as the release in force
 	// brings it (cluster-update-keys).
 	VerificationName = "release-verification"
-	// GatesName is the ConfigMap with the words that an administrator is asked for before an update to the next minor
-	// version, AcksName the one with those that were given (cluster-version-operator, pkg/cvo/upgradeable.go).
-	GatesName = "admin-gates"
-	AcksName  = "admin-acks"
 )
 
 // An UpdateConfig holds the ConfigMaps that an update depends on, and the FeatureGate. They must not be changed.
@@ -29,10 +24,8 @@ type UpdateConfig struct {
 	Signatures []*corev1.ConfigMap
 	// SignaturesUnread says why there may be more of them; "" if these are all.
 	SignaturesUnread string
-	// Verification, Gates and Acks are nil if there are none.
-	Verification, Gates, Acks *corev1.ConfigMap
-	// GatesUnread says why there may be Gates where there are none; "" if that is known.
-	GatesUnread string
+	// Verification is nil if there is none.
+	Verification *corev1.ConfigMap
 	// FeatureGate has the feature set of the cluster, by which CVO chooses manifests. It is nil if that is not known, and empty if the
 	// cluster has none.
 	FeatureGate *configv1.FeatureGate
@@ -49,14 +42,7 @@ func TrimFeatureGate(g *configv1.FeatureGate) *configv1.FeatureGate {
 
 // IsOfUpdates reports whether a ConfigMap is part of an UpdateConfig.
 func IsOfUpdates(cm *corev1.ConfigMap) bool {
-	switch cm.Namespace {
-	case ManagedNamespace:
-		return isSignature(cm) || cm.Name == VerificationName || cm.Name == GatesName
-	case ConfigNamespace:
-		return cm.Name == AcksName
-	default:
-		return false
-	}
+	return cm.Namespace == ManagedNamespace && (isSignature(cm) || cm.Name == VerificationName)
 }
 
 func isSignature(cm *corev1.ConfigMap) bool {
@@ -66,14 +52,9 @@ func isSignature(cm *corev1.ConfigMap) bool {
 
 // Add adds a ConfigMap for which IsOfUpdates holds.
 func (u *UpdateConfig) Add(cm *corev1.ConfigMap) {
-	switch {
-	case cm.Namespace == ConfigNamespace:
-		u.Acks = cm
-	case cm.Name == VerificationName:
+	if cm.Name == VerificationName {
 		u.Verification = cm
-	case cm.Name == GatesName:
-		u.Gates = cm
-	default:
+	} else {
 		u.Signatures = append(u.Signatures, cm)
 	}
 }

@@ -10,6 +10,4 @@
 //
 // The image was made by somebody else. Read holds no more than a few files in memory, and refuses what no
 // release has: see the limits in read.go. The digest of a layer is compared before anything in it counts.
-//
-// A SignatureStore has the signatures of release images that CVO asks for.
 package release

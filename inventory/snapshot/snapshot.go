@@ -217,9 +217,6 @@ func (s *Snapshot) UpdateConfig(context.Context) (*objects.UpdateConfig, error) 
 	for _, cm := range s.updating.sorted() {
 		u.Add(cm)
 	}
-	if u.Gates == nil {
-		u.GatesUnread = "the dump does not have ConfigMap " + objects.ManagedNamespace + "/" + objects.GatesName
-	}
 	if len(s.updating) == 0 {
 		u.Unread = noUpdateConfig
 		u.SignaturesUnread = cmp.Or(u.SignaturesUnread, noUpdateConfig)

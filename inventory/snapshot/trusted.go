@@ -78,7 +78,7 @@ func (r *reader) bundle(data []byte) error {
 // updates writes the FeatureGate and the ConfigMaps that an update depends on, except for those that trusted has.
 func (w *writer) updates(u *objects.UpdateConfig, trusted trust.Settings) {
 	written := trust.BundleNames(trusted)
-	for _, cm := range append(slices.Clone(u.Signatures), u.Verification, u.Gates, u.Acks) {
+	for _, cm := range append(slices.Clone(u.Signatures), u.Verification) {
 		if cm != nil && !slices.Contains(written, types.NamespacedName{Namespace: cm.Namespace, Name: cm.Name}) {
 			w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), cm)
 		}

@@ -91,15 +91,6 @@ func New(s Settings) Trust {
 	return t
 }
 
-// OfCVO returns the CAs that the Cluster Version Operator trusts: the trusted CA of the proxy, and nothing of what nodes have beside it, nor
-// Settings.Roots, which this machine has (cluster-version-operator, pkg/cvo/egress.go). The system's CAs stand for those of its image.
-func OfCVO(s Settings) *x509.CertPool {
-	s.Roots = nil
-	m := maker{settings: s}
-	m.addEverywhere(configNamespace, proxyCAName(s.ClusterProxy), "")
-	return m.pool()
-}
-
 func registryCAName(image *configv1.Image) string {
 	if image == nil {
 		return ""

@@ -10,7 +10,6 @@ package environment
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -124,9 +123,6 @@ func (w *World) Reviewer() review.Reviewer {
 
 // TrustSettings returns the objects that determine what the nodes trust.
 func (w *World) TrustSettings() trust.Settings { return w.trusted() }
-
-// CVORoots returns the CAs that the Cluster Version Operator trusts where it asks for signatures.
-func (w *World) CVORoots() *x509.CertPool { return trust.OfCVO(w.trusted()) }
 
 // Start follows a live cluster until ctx ends, or Close is called.
 func (w *World) Start(ctx context.Context) {

@@ -29,7 +29,6 @@ func WriteRelease(w io.Writer, doc v1alpha1.ReleaseReview, c Context) error {
 	l.add(section{ID: "grid", Title: "The images as a grid", Lead: "In the order in which an update needs them. Each leads to its row."}, grid(images))
 	l.addFindings(releaseFindings(&doc), true, findingsRoom)
 	l.add(section{ID: imagesID, Title: "Images", Note: text.Count(len(doc.Images), "image"), last: true}, releaseTable(images, len(doc.Images)))
-	l.add(section{ID: "word", Title: "The word that the cluster waits for"}, acknowledgement(&doc)...)
 	l.add(section{ID: "unchecked", Title: "What no check can know"}, listOf("", "unknown", doc.Unchecked), listOf("", "", doc.Notes))
 	return l.write(w)
 }
@@ -218,21 +217,5 @@ func whenOf(img *v1alpha1.ReleaseImage) string {
 		return ""
 	default:
 		return strconv.Itoa(*img.RunLevel)
-	}
-}
-
-// acknowledgement says for which word the cluster waits, if for any.
-func acknowledgement(doc *v1alpha1.ReleaseReview) []part {
-	a := doc.Acknowledgement
-	switch {
-	case a == nil:
-		return nil
-	case a.Given:
-		return []part{listOf("", "good", []string{"The word " + a.Key + " was given."})}
-	default:
-		return []part{
-			listOf("", "warn", []string{"Before such an update the cluster wants an administrator's word (" + a.Key + "): " + a.Text, "This shows the evidence for it, image by image, and how to give it:"}),
-			commands("mirrorset-guard release " + doc.Image + " --ack"),
-		}
 	}
 }

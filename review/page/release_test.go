@@ -63,14 +63,13 @@ func sampleRelease() v1alpha1.ReleaseReview {
 	doc.Images[47].Name, doc.Images[47].RunLevel, doc.Images[47].Pools = "rhel-coreos", nil, []string{"master", "worker"}
 	doc.Counts = v1alpha1.ReleaseCounts{Images: 48, Ready: 44, NotReady: 3, Unknown: 1}
 	doc.Signature = v1alpha1.ReleaseSignature{
-		State: "UNKNOWN", Reason: "no ConfigMap of openshift-config-managed has a signature of " + digest(0), Detail: []string{"CVO would then ask https://store.example.com/signatures, which was not asked: --signature-stores asks it from here"},
+		State: "UNKNOWN", Reason: "no ConfigMap of openshift-config-managed has a signature of " + digest(0), Detail: []string{"CVO would then ask https://store.example.com/signatures, which is not done from here"},
 		Remedy: "oc apply -f signature-configmap.yaml (oc-mirror writes it to working-dir/cluster-resources)",
 	}
 	doc.Problems = []v1alpha1.ReleaseProblem{
 		{About: "the configuration", State: "NOT READY", Reason: "the Machine Config Operator rejects the configuration in force", Detail: []string{"ImageDigestMirrorSet release: conflicting mirrorSourcePolicy"}},
 		{About: "the release image", State: "UNKNOWN", Reason: "whether the release brings further image policies is not known", Detail: []string{"mirror.example.com answers 429"}},
 	}
-	doc.Acknowledgement = &v1alpha1.Acknowledgement{Key: "ack-4.20-sigstore-in-4.21", Text: "Mirrors have to hold signatures of the release's images.", Command: "oc patch"}
 	doc.Remedy = "mirrorset-guard plan --release 4.21.3 --missing > copy.sh && sh copy.sh"
 	doc.Notes = []string{"registries were asked with the credentials of Secret openshift-config/pull-secret"}
 	return doc
@@ -85,7 +84,7 @@ func hostileRelease() v1alpha1.ReleaseReview {
 		}
 	}
 	spoil(&doc.Summary, &doc.Version, &doc.Image, &doc.Chosen, &doc.ReadFrom, &doc.Platform, &doc.Signature.State, &doc.Signature.Reason, &doc.Signature.Detail[0], &doc.Signature.Remedy)
-	spoil(&doc.Problems[0].About, &doc.Problems[0].State, &doc.Problems[0].Reason, &doc.Problems[0].Detail[0], &doc.Remedy, &doc.Acknowledgement.Key, &doc.Acknowledgement.Text, &doc.Unchecked[0], &doc.Notes[0])
+	spoil(&doc.Problems[0].About, &doc.Problems[0].State, &doc.Problems[0].Reason, &doc.Problems[0].Detail[0], &doc.Remedy, &doc.Unchecked[0], &doc.Notes[0])
 	for i := range doc.Images {
 		img := &doc.Images[i]
 		spoil(&img.Name, &img.Image, &img.At, &img.State)

@@ -24,9 +24,6 @@ func (r *Readiness) Document() v1alpha1.ReleaseReview {
 	for i := range r.Images {
 		doc.Images = append(doc.Images, r.Images[i].document())
 	}
-	if g := r.Gate; g != nil {
-		doc.Acknowledgement = &v1alpha1.Acknowledgement{Key: g.Key, Text: g.Text, Given: g.Given, Command: g.Command()}
-	}
 	return doc
 }
 

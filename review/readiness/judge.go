@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
@@ -44,9 +43,6 @@ type World struct {
 	Carrier  Carrier
 	// Payloads remember what was read of release images; nil for a caller that asks once.
 	Payloads *Payloads
-	// Stores asks signature stores. Nil not to: their answers then stay unknown. It is for commands, and only if their user wants
-	// it: CVO may ask stores, and nodes do not; and a store that this machine reaches need not be one that CVO does.
-	Stores *Stores
 	// Flags are those by which a command was told of the cluster, for the commands that it prints: " --from dump.yaml". "" for none.
 	Flags string
 }
@@ -95,18 +91,8 @@ func (j *judging) run(ctx context.Context) error {
 	j.Channel = channelOf(j.through.Version, j.Version)
 	j.Architecture = policy.ReleaseArchitecture(j.Platform != "", j.pulls.Nodes())
 	j.list(payload)
-	signed := make(chan error, 1)
-	go func() { // stores may take their time, as registries do
-		signed <- panics.Recovered(func() error {
-			j.Signature = j.signature(ctx, payload.Image)
-			return nil
-		})
-	}()
+	j.Signature = j.signature(payload.Image)
 	j.images(ctx, payload)
-	if err := <-signed; err != nil {
-		return err
-	}
-	j.Gate, j.GateUnknown = gateOf(j.config, j.through.Version)
 	j.notes()
 	return nil
 }
@@ -344,6 +330,14 @@ func (j *judging) notes() {
 	for _, s := range j.Reviewer.NoteSources {
 		j.Notes = append(j.Notes, s.Notes()...)
 	}
+}
+
+func minorOf(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 3 {
+		return version
+	}
+	return parts[0] + "." + parts[1]
 }
 
 // channelText is what a channel looks like that is printed beside a command.

@@ -96,7 +96,7 @@ func TestPlatformOfControlPlane(t *testing.T) {
 			os, architecture, _ := strings.Cut(p, "/")
 			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: os, Architecture: architecture}}})
 		}
-		w := worldOf(t, tt.objects, false)
+		w := worldOf(t, tt.objects)
 		r, err := readiness.Judge(t.Context(), w, find(t, w, s.Releases+"@"+s.push(t, "release-images", index)))
 		if err != nil {
 			t.Fatal(err)

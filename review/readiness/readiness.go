@@ -44,10 +44,6 @@ type Readiness struct {
 	Signature Signature
 	// Problems are about the release as a whole: the configuration that it brings, nodes that lag behind.
 	Problems []Problem
-	// Gate is the admin-ack that the cluster waits for, nil if it waits for none about signatures, or if that is not known;
-	// GateUnknown then says why.
-	Gate        *Gate
-	GateUnknown string
 	// Judged is what the images were judged by, with the policies that the release brings; it has the copies that are missing.
 	Judged review.Judged
 	// Channel is that of the release's own minor version where the cluster follows none.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -27,8 +26,10 @@ func (r *Readiness) Title() string {
 // Answer returns r for people: the verdict, the images that are not ready in the order in which an update needs them, one
 // remedy for all, and what was not looked at.
 func (r *Readiness) Answer() *answer.Answer {
-	a := r.answer(r.State(), r.Title())
-	a.Lead, a.Cases = []answer.Line{answer.Say(r.found()), answer.Say(r.Summary())}, r.cases
+	a := &answer.Answer{
+		Verdict: r.State().String(), Tone: tones[r.State()], Subject: r.Title(), Notes: r.Notes, Basis: []string{review.AskedFromHere}, Took: r.Took,
+		Lead: []answer.Line{answer.Say(r.found()), answer.Say(r.Summary())}, Cases: r.cases,
+	}
 	r.addImages(a)
 	a.Add(r.Signature.block())
 	for _, p := range r.Problems {
@@ -37,15 +38,8 @@ func (r *Readiness) Answer() *answer.Answer {
 	if title, commands := r.remedies(); len(commands) > 0 {
 		a.Add(answer.List{Title: title + ":", Items: answer.Commands(commands)})
 	}
-	if r.Gate != nil && !r.Gate.Given {
-		a.Add(answer.Paragraphf("Before such an update the cluster wants an administrator's word (%s); --ack shows the evidence for it.", r.Gate.Key))
-	}
 	a.Add(answer.List{Title: "Not checked:", Items: answer.Bullets(r.unchecked())})
 	return a
-}
-
-func (r *Readiness) answer(s State, subject string) *answer.Answer {
-	return &answer.Answer{Verdict: s.String(), Tone: tones[s], Subject: subject, Notes: r.Notes, Basis: []string{review.AskedFromHere}, Took: r.Took}
 }
 
 var tones = [...]answer.Tone{Unknown: answer.Caution, NotReady: answer.Bad, Ready: answer.Good}
@@ -251,11 +245,10 @@ func (r *Readiness) stanza() string {
 
 // unchecked lists what cannot be known from outside, or was left out.
 func (r *Readiness) unchecked() []string {
-	lines := []string{"whether the operators are Upgradeable, and what the update itself does (oc adm upgrade says so)"}
-	if r.GateUnknown != "" {
-		lines = append(lines, "whether the cluster waits for an administrator's word about signatures: "+r.GateUnknown)
+	lines := []string{
+		"whether the operators are Upgradeable, and what the update itself does (oc adm upgrade says so)",
+		"the images of operators and catalogs for that version of OpenShift",
 	}
-	lines = append(lines, "the images of operators and catalogs for that version of OpenShift")
 	if len(r.Choice.Risks) > 0 {
 		lines = append(lines, "whether a risk of this update applies to the cluster: "+strings.Join(r.Choice.Risks, "; "))
 	}
@@ -263,100 +256,6 @@ func (r *Readiness) unchecked() []string {
 		lines = append(lines, "pools with an image of their own for the system (osImageURL, MachineOSConfig) do not take that of the release, but one built on it")
 	}
 	return lines
-}
-
-// Evidence returns what an administrator may want to see before giving the word that mirrors hold signatures: each
-// image whose signature nodes will require, where they will look for it, and what they will find.
-func (r *Readiness) Evidence() *answer.Answer {
-	a := r.answer(r.Signed(), "signatures that nodes will require of "+r.Title())
-	a.Cases = r.cases
-	required := slices.DeleteFunc(slices.Clone(r.Images), func(i Image) bool { return !i.Required })
-	all := text.Count(len(r.Images), "image")
-	switch {
-	case r.Version == "":
-		a.Lead = []answer.Line{answer.Say("Its release image could not be read: which policies it brings is not known.")}
-	case len(required) == 0:
-		a.Lead = []answer.Line{answer.Sayf("No policy in force, and none that the release is known to bring, asks for a signature of any of its %s.", all)}
-	default:
-		a.Lead = []answer.Line{answer.Sayf("A policy in force, or one that the release brings, asks for a signature of %d of its %s.", len(required), all)}
-	}
-	a.Add(answer.List{Items: convert.Each(required, func(i Image) answer.Item {
-		return answer.Item{Line: answer.Say(i.Title() + " " + i.Ref), Below: i.evidence()}
-	})})
-	for _, p := range r.Problems {
-		a.Add(p.block())
-	}
-	a.Add(r.word())
-	return a
-}
-
-func (i *Image) evidence() []answer.Item {
-	if len(i.Signatures) == 0 {
-		return []answer.Item{{Line: answer.Labelled(tones[i.State], i.State.String()+":", i.reason())}}
-	}
-	return convert.Each(i.Signatures, func(s policy.SignatureFinding) answer.Item {
-		line := s.State + " at " + cmp.Or(s.At.Ref, i.At)
-		if s.Platform != "" {
-			line = s.Platform + ": " + line
-		}
-		if s.Detail != "" {
-			line += ": " + s.Detail
-		}
-		return answer.Item{Line: answer.Say(line)}
-	})
-}
-
-// accepted is the state of a policy.SignatureFinding that is good.
-const accepted = "accepted"
-
-// Signed reports the verdict of Evidence: whether all signatures that nodes will require are there. Problems count as they do for the release: while it
-// is not certain which policies nodes will have, nor is which signatures they will require.
-func (r *Readiness) Signed() State {
-	states := r.wholeStates()
-	for i := range r.Images {
-		states = append(states, r.Images[i].signed()...)
-	}
-	return worst(states)
-}
-
-// signed are the states of the signatures that nodes will require of i, none if they will require none.
-func (i *Image) signed() []State {
-	switch {
-	case !i.Required && i.At != "":
-		return nil
-	case i.At == "" && i.State == NotReady: // nodes would find nothing, and look for no signature
-		return []State{NotReady}
-	case len(i.Signatures) == 0:
-		return []State{Unknown}
-	}
-	return convert.Each(i.Signatures, func(s policy.SignatureFinding) State {
-		switch s.State {
-		case accepted:
-			return Ready
-		case "unknown":
-			return Unknown
-		default:
-			return NotReady
-		}
-	})
-}
-
-// word shows how to give the word, and does not recommend it where the evidence does not.
-func (r *Readiness) word() answer.Block {
-	g := r.Gate
-	switch {
-	case g == nil && r.GateUnknown != "":
-		return answer.Paragraphf("Whether the cluster waits for a word about signatures is not known: %s.", r.GateUnknown)
-	case g == nil:
-		return answer.Paragraphf("The cluster waits for no word about signatures: ConfigMap openshift-config-managed/admin-gates has no such key for the version that runs.")
-	case g.Given:
-		return answer.Paragraphf("The word was given: %s.", g.Key)
-	}
-	how := "The evidence above does not support it. Once it does:"
-	if r.Signed() == Ready {
-		how = "To give it (this command does not):"
-	}
-	return answer.Paragraph{answer.Sayf("The cluster waits for the word %s:", g.Key), answer.Say(g.Text), answer.Say(how), answer.Code(g.Command())}
 }
 
 // cases yields a case for the release image's GPG signature, for the release as a whole, with what was not checked, and for each

@@ -2,7 +2,6 @@ package readiness
 
 import (
 	"bytes"
-	"context"
 	"crypto/fips140"
 	"encoding/json"
 	"errors"
@@ -13,12 +12,12 @@ import (
 	"strings"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 )
 
 // A Signature is the release image's GPG signature.
@@ -34,8 +33,9 @@ type Signature struct {
 const verificationKey = "verifier-public-key-"
 
 // signature says whether CVO would accept the release image: it wants a signature by each keyring of its ConfigMap,
-// from any ConfigMap with signatures, or from a store.
-func (j *judging) signature(ctx context.Context, ref string) Signature {
+// from any ConfigMap with signatures, or from a store. Stores are not asked: nodes ask none, and one that this machine reaches need not be
+// one that CVO does.
+func (j *judging) signature(ref string) Signature {
 	_, digest, found := strings.Cut(ref, "@")
 	switch {
 	case !found:
@@ -54,7 +54,7 @@ func (j *judging) signature(ctx context.Context, ref string) Signature {
 			return Signature{State: Ready, Reason: verifiedBy, Detail: v.by}
 		}
 	}
-	return j.withoutSignature(ctx, v)
+	return j.withoutSignature(v)
 }
 
 const verifiedBy = "signed, and verified with the keys of ConfigMap " + objects.ManagedNamespace + "/" + objects.VerificationName
@@ -82,43 +82,49 @@ func noSignature(digest string) string {
 }
 
 // withoutSignature says what follows if no ConfigMap has signatures that CVO accepts: it goes on to stores.
-func (j *judging) withoutSignature(ctx context.Context, v verification) Signature {
+func (j *judging) withoutSignature(v verification) Signature {
 	s := Signature{Reason: noSignature(v.digest), Remedy: signatureRemedy}
 	if len(v.wrong) > 0 || len(v.by) > 0 {
 		s.Reason = "no ConfigMap has a signature of " + v.digest + " that CVO accepts"
 	}
-	unread := j.config.SignaturesUnread != ""
-	if unread {
+	if j.config.SignaturesUnread != "" {
 		s.Reason = "whether a ConfigMap has a signature of " + v.digest + " is not known"
 		s.Detail = append(s.Detail, j.config.SignaturesUnread)
 	}
+	s.Detail = append(s.Detail, v.explain()...)
 	stores := j.stores()
-	switch {
-	case len(stores) == 0:
-		s.Detail = append(s.Detail, v.explain()...)
-		if namesNoStore(j.through.Version) {
-			s.Detail = append(s.Detail, "spec.signatureStores of ClusterVersion is empty: CVO asks no store. Unset it, and CVO asks those of the release that runs")
-		}
-		s.State = unlessUnknown(unread)
-	case j.Stores == nil:
-		s.Detail = append(append(s.Detail, v.explain()...), "CVO would then ask "+text.Names(convert.Each(stores, store.String), maxNamed)+", which was not asked: --signature-stores asks it from here")
-	default:
-		unknown := j.ask(ctx, stores, &v)
-		if len(v.missing) == 0 {
-			return Signature{State: Ready, Reason: verifiedBy + "; CVO has to reach a store for it", Detail: v.by}
-		}
-		s.Reason += "; " + storesSaid(len(stores), unknown)
-		s.Detail = append(s.Detail, v.explain()...)
-		s.State = unlessUnknown(unread || unknown)
+	switch named := j.through.Version; {
+	case len(stores) > 0:
+		s.Detail = append(s.Detail, "CVO would then ask "+text.Names(stores, maxNamed)+", which is not done from here")
+		return s
+	case named != nil && named.Spec.SignatureStores != nil:
+		s.Detail = append(s.Detail, "spec.signatureStores of ClusterVersion is empty: CVO asks no store. Unset it, and CVO asks those of the release that runs")
+	}
+	if j.config.SignaturesUnread == "" {
+		s.State = NotReady
 	}
 	return s
 }
 
-func unlessUnknown(unknown bool) State {
-	if unknown {
-		return Unknown
+// storeKey begins the names of the addresses of stores in ConfigMap objects.VerificationName.
+const storeKey = "store-"
+
+// stores are those that CVO would ask: its own, unless ClusterVersion names others, or an empty list of them (cluster-version-operator,
+// pkg/customsignaturestore).
+func (j *judging) stores() []string {
+	shown := func(url string) string { return text.Line(text.Cut(text.WithoutCredentials(url), maxShown)) }
+	if v := j.through.Version; v != nil && v.Spec.SignatureStores != nil {
+		return convert.Each(v.Spec.SignatureStores, func(s configv1.SignatureStore) string { return shown(s.URL) })
 	}
-	return NotReady
+	var stores []string
+	if cm := j.config.Verification; cm != nil {
+		for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+			if strings.HasPrefix(key, storeKey) {
+				stores = append(stores, shown(cm.Data[key]))
+			}
+		}
+	}
+	return stores
 }
 
 // A verification notes the keyrings by which no signature of a digest has been found yet. CVO wants one by each keyring, and takes them from
@@ -219,8 +225,11 @@ func contentOf(signature []byte, keys openpgp.EntityList) (content []byte, err e
 	return content, err
 }
 
+// maxSignature bounds a signature, as containers/image and CVO do (library-go, pkg/verify/store/sigstore).
+const maxSignature = 50 << 10
+
 func readSigned(signature []byte, keys openpgp.EntityList) ([]byte, error) {
-	if len(signature) > release.MaxSignature {
+	if len(signature) > maxSignature {
 		return nil, errors.New("it is larger than any signature")
 	}
 	message, err := openpgp.ReadMessage(bytes.NewReader(signature), keys, nil, nil)
@@ -230,7 +239,7 @@ func readSigned(signature []byte, keys openpgp.EntityList) ([]byte, error) {
 	if !message.IsSigned {
 		return nil, errors.New("it is not signed")
 	}
-	content, err := io.ReadAll(io.LimitReader(message.UnverifiedBody, release.MaxSignature))
+	content, err := io.ReadAll(io.LimitReader(message.UnverifiedBody, maxSignature))
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be read to its end: %w", err)
 	}

@@ -44,8 +44,8 @@ func (s stage) digestOf(name string) string {
 	return path[strings.LastIndex(path, "/")+1:]
 }
 
-// worldOf opens the cluster of a dump. With stores, it asks signature stores.
-func worldOf(t testing.TB, objects string, stores bool) readiness.World {
+// worldOf opens the cluster of a dump.
+func worldOf(t testing.TB, objects string) readiness.World {
 	t.Helper()
 	dump, err := snapshot.ReadFrom(strings.NewReader(objects), "the dump")
 	if err != nil {
@@ -54,11 +54,7 @@ func worldOf(t testing.TB, objects string, stores bool) readiness.World {
 	w := environment.FromDump(dump, environment.Options{Registry: registry.Options{AllowLoopback: true}})
 	t.Cleanup(w.Close)
 	reviewer := w.Reviewer()
-	opened := readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Flags: " --from dump.yaml"}
-	if stores {
-		opened.Stores = &readiness.Stores{Files: w.Registries.Client.Files, Roots: w.CVORoots()}
-	}
-	return opened
+	return readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Flags: " --from dump.yaml"}
 }
 
 func find(t testing.TB, w readiness.World, asked string) readiness.Choice {
@@ -73,7 +69,7 @@ func find(t testing.TB, w readiness.World, asked string) readiness.Choice {
 // judge judges the release of the stage, for the cluster of a dump.
 func judge(t testing.TB, objects string) *readiness.Readiness {
 	t.Helper()
-	w := worldOf(t, objects, false)
+	w := worldOf(t, objects)
 	r, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version))
 	if err != nil {
 		t.Fatal(err)

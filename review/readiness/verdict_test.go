@@ -44,15 +44,7 @@ func object(apiVersion, kind, metadata, more string) string {
 	return "apiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata: {" + metadata + "}\n" + more
 }
 
-// What is said of the administrator's word, and what is printed once the evidence supports it.
-const (
-	noWord      = "The cluster waits for no word about signatures"
-	wordUnknown = "Whether the cluster waits for a word about signatures is not known: "
-	toGiveIt    = "To give it (this command does not):"
-	gateKey     = "ack-4.20-sigstore-in-4.21"
-)
-
-// TestJudge: what is said of a release, of the signatures that nodes will require of it, and why, by what is missing, refused or not known.
+// TestJudge: what is said of a release, and why, by what is missing, refused or not known.
 func TestJudge(t *testing.T) {
 	s := newStage(t, 5)
 	signature := strings.ReplaceAll(s.Digest, ":", "-") + "-1: "
@@ -70,70 +62,62 @@ func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		reason, objects, asked string
 		gone                   []string // ends of paths
-		state, signed          readiness.State
+		state                  readiness.State
 		says                   []string
 		not                    string
 	}{
-		{"all is there", s.with(t), "", nil, ready, ready, []string{"READY: Release 4.21.3 (" + s.Releases + "@" + s.Digest, "6 of 6 images can be pulled by all nodes that need them.", "asks for a signature of 6 of its 6 images", toGiveIt}, ""},
-		{"given by reference", s.with(t), s.Releases + "@" + s.Digest, nil, ready, ready, []string{"Found: given by reference"}, "risk of this update"},
-		{"by a tag", s.with(t), tag, nil, ready, ready, []string{"the tag " + tag + " stands for " + s.Digest, "ClusterVersion offers this release as " + s.Releases + "@" + s.Digest}, ""},
-		{"by a tag that is not there", s.with(t), s.Mirror + "/openshift/release-images:4.21.3", nil, failed, failed, []string{"it could not be found out which digest the tag stands for"}, ""},
-		{"no release image", s.with(t), plain, nil, failed, failed, []string{"it is no release image: its layer sha256:"}, ""},
-		{"the image of another version", s.with(t), "4.21.4", nil, failed, failed, []string{"says that it is 4.21.3, not 4.21.4"}, ""},
-		{"a hosted control plane", s.with(t, "", object("config.openshift.io/v1", "Infrastructure", "name: cluster", "status: {controlPlaneTopology: External, infrastructureTopology: HighlyAvailable}")), "", nil, failed, failed, []string{"the control plane is hosted elsewhere: HostedCluster and NodePool"}, ""},
-		{"offered under a condition", s.with(t, conditional...), "", nil, ready, ready, []string{"- whether a risk of this update applies to the cluster: SlowBoot: "}, ""},
-		{"that condition, by reference", s.with(t, conditional...), s.Releases + "@" + s.Digest, nil, ready, ready, []string{"- whether a risk of this update applies to the cluster: SlowBoot: "}, ""},
+		{"all is there", s.with(t), "", nil, ready, []string{"READY: Release 4.21.3 (" + s.Releases + "@" + s.Digest, "6 of 6 images can be pulled by all nodes that need them."}, ""},
+		{"given by reference", s.with(t), s.Releases + "@" + s.Digest, nil, ready, []string{"Found: given by reference"}, "risk of this update"},
+		{"by a tag", s.with(t), tag, nil, ready, []string{"the tag " + tag + " stands for " + s.Digest, "ClusterVersion offers this release as " + s.Releases + "@" + s.Digest}, ""},
+		{"by a tag that is not there", s.with(t), s.Mirror + "/openshift/release-images:4.21.3", nil, failed, []string{"it could not be found out which digest the tag stands for"}, ""},
+		{"no release image", s.with(t), plain, nil, failed, []string{"it is no release image: its layer sha256:"}, ""},
+		{"the image of another version", s.with(t), "4.21.4", nil, failed, []string{"says that it is 4.21.3, not 4.21.4"}, ""},
+		{"a hosted control plane", s.with(t, "", object("config.openshift.io/v1", "Infrastructure", "name: cluster", "status: {controlPlaneTopology: External, infrastructureTopology: HighlyAvailable}")), "", nil, failed, []string{"the control plane is hosted elsewhere: HostedCluster and NodePool"}, ""},
+		{"offered under a condition", s.with(t, conditional...), "", nil, ready, []string{"- whether a risk of this update applies to the cluster: SlowBoot: "}, ""},
+		{"that condition, by reference", s.with(t, conditional...), s.Releases + "@" + s.Digest, nil, ready, []string{"- whether a risk of this update applies to the cluster: SlowBoot: "}, ""},
 
-		{"the system of a pool is missing", s.with(t), "", []string{s.PartOf("rhel-coreos-extensions", "image").Path}, notReady, notReady, []string{"5 of 6 images can be pulled by all nodes that need them, 1 cannot.", "last   rhel-coreos-extensions  NOT READY", "(for the nodes of worker)\n", "The evidence above does not support it."}, toGiveIt},
-		{"of two pools", s.with(t, "", masterPool), "", []string{s.PartOf("rhel-coreos", "image").Path}, notReady, notReady, []string{"(for the nodes of master, worker)\n"}, ""},
-		{"a signature that the release's policy asks for", s.with(t), "", []string{s.PartOf("cluster-version-operator", "signature").Path}, notReady, notReady, []string{"SignatureMissing", "required by ClusterImagePolicy openshift"}, toGiveIt},
-		{"a policy of a namespace", s.with(t, "", ingress), "", nil, unknown, unknown, []string{"- which of them run there today is not known: " + s.Releases + "@sha256:aaaa"}, toGiveIt},
-		{"one, and nothing of it runs there", s.with(t, append(same, "", ingress)...), "", nil, unknown, unknown, []string{"UNKNOWN: nodes may refuse 3 images of the release in namespace openshift-ingress, which has an image policy of its own, and whether they are to run there is not known\n- cluster-version-operator, component-003, component-004\n- cluster-version-operator: nodes would reject it", "- required by ImagePolicy openshift-ingress/house, scope " + s.Images}, toGiveIt},
-		{"one, where today's image of that name runs", s.with(t, append(same, "", ingress, "", pod("openshift-ingress", "router", s.Images+"@"+s.digestOf("component-004")))...), "", nil, notReady, notReady, []string{"-      component-004  NOT READY  nodes would reject it for its signatures where they would pull it: in namespace openshift-ingress, where it runs today\n", "rejected at ", "nodes may refuse 2 images of the release"}, toGiveIt},
-		{"the payload", s.with(t), "", []string{s.PartOf("release", "layer").Path}, notReady, notReady, []string{"Which images it consists of is not known, as its release image could not be read.", "first  (release image)  NOT READY"}, ""},
-		{"the mirror is down", s.with(t, s.Mirror, "127.0.0.1:1"), "", nil, unknown, unknown, []string{"first  (release image)  UNKNOWN"}, toGiveIt},
+		{"the system of a pool is missing", s.with(t), "", []string{s.PartOf("rhel-coreos-extensions", "image").Path}, notReady, []string{"5 of 6 images can be pulled by all nodes that need them, 1 cannot.", "last   rhel-coreos-extensions  NOT READY", "(for the nodes of worker)\n"}, ""},
+		{"of two pools", s.with(t, "", masterPool), "", []string{s.PartOf("rhel-coreos", "image").Path}, notReady, []string{"(for the nodes of master, worker)\n"}, ""},
+		{"a signature that the release's policy asks for", s.with(t), "", []string{s.PartOf("cluster-version-operator", "signature").Path}, notReady, []string{"SignatureMissing", "required by ClusterImagePolicy openshift"}, ""},
+		{"a policy of a namespace", s.with(t, "", ingress), "", nil, unknown, []string{"- which of them run there today is not known: " + s.Releases + "@sha256:aaaa"}, ""},
+		{"one, and nothing of it runs there", s.with(t, append(same, "", ingress)...), "", nil, unknown, []string{"UNKNOWN: nodes may refuse 3 images of the release in namespace openshift-ingress, which has an image policy of its own, and whether they are to run there is not known\n- cluster-version-operator, component-003, component-004\n- cluster-version-operator: nodes would reject it", "- required by ImagePolicy openshift-ingress/house, scope " + s.Images}, ""},
+		{"one, where today's image of that name runs", s.with(t, append(same, "", ingress, "", pod("openshift-ingress", "router", s.Images+"@"+s.digestOf("component-004")))...), "", nil, notReady, []string{"-      component-004  NOT READY  nodes would reject it for its signatures where they would pull it: in namespace openshift-ingress, where it runs today\n", "nodes may refuse 2 images of the release"}, ""},
+		{"the payload", s.with(t), "", []string{s.PartOf("release", "layer").Path}, notReady, []string{"Which images it consists of is not known, as its release image could not be read.", "first  (release image)  NOT READY"}, ""},
+		{"the mirror is down", s.with(t, s.Mirror, "127.0.0.1:1"), "", nil, unknown, []string{"first  (release image)  UNKNOWN"}, ""},
 
-		{"no node", strings.Join(nodes, "---\n"), "", nil, unknown, unknown, []string{"UNKNOWN: no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled\n- a dump needs the Nodes"}, toGiveIt},
-		{"a node does not say its platform", s.with(t, "{operatingSystem: linux, architecture: amd64, machineID: b,", "{machineID: b,"), "", nil, unknown, unknown, []string{"UNKNOWN: a node does not say its platform"}, toGiveIt},
-		{"MCO is stuck", s.with(t, "", contradiction), "", nil, unknown, unknown, []string{"UNKNOWN: MCO rejects the configuration in force, so that it is not certain what nodes have\n- "}, toGiveIt},
+		{"no node", strings.Join(nodes, "---\n"), "", nil, unknown, []string{"UNKNOWN: no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled\n- a dump needs the Nodes"}, ""},
+		{"a node does not say its platform", s.with(t, "{operatingSystem: linux, architecture: amd64, machineID: b,", "{machineID: b,"), "", nil, unknown, []string{"UNKNOWN: a node does not say its platform"}, ""},
+		{"MCO is stuck", s.with(t, "", contradiction), "", nil, unknown, []string{"UNKNOWN: MCO rejects the configuration in force, so that it is not certain what nodes have\n- "}, ""},
 
-		{"no word for the version that runs", s.with(t, "ack-4.20-", "ack-4.19-"), "", nil, ready, ready, []string{noWord}, "whether the cluster waits"},
-		{"a word that a shell would run", s.with(t, gateKey, `"ack-4.20-sigstore$(id)"`), "", nil, ready, ready, []string{noWord}, "$(id)"},
-		{"the words were not read", s.with(t, "name: admin-gates", "name: other"), "", nil, ready, ready, []string{wordUnknown + "the dump does not have ConfigMap openshift-config-managed/admin-gates.", "- whether the cluster waits for an administrator's word about signatures: "}, noWord},
-		{"no version", s.with(t, "desired: {version: 4.20.9, ", "desired: {"), "", nil, ready, ready, []string{wordUnknown + "which version runs is not known.", "- whether the cluster waits for an administrator's word about signatures: "}, noWord},
-		{"the word was given", s.with(t, "", object("v1", "ConfigMap", "namespace: openshift-config, name: admin-acks", "data: {"+gateKey+`: "true"}`)), "", nil, ready, ready, []string{"The word was given: " + gateKey}, "Before such an update"},
-		{"another word was given", s.with(t, "", object("v1", "ConfigMap", "namespace: openshift-config, name: admin-acks", "data: {"+gateKey+`: "yes"}`)), "", nil, ready, ready, []string{"Before such an update the cluster wants an administrator's word (" + gateKey + ")"}, ""},
-
-		{"no signature", s.with(t, signature, "sha256-cccc-1: "), "", nil, notReady, ready, []string{"GPG signature: NOT READY: no ConfigMap of openshift-config-managed with label release.openshift.io/verification-signatures has a signature of " + s.Digest}, ""},
-		{"one without a number", s.with(t, signature, strings.TrimSuffix(signature, "-1: ")+": "), "", nil, notReady, ready, []string{"has a signature of " + s.Digest}, ""},
-		{"in a ConfigMap without the label", s.with(t, `name: mirrored-release-signatures, labels: {release.openshift.io/verification-signatures: ""}`, "name: another"), "", nil, notReady, ready, []string{"has a signature of " + s.Digest}, ""},
-		{"half a signature", s.Objects(s.Signed[:len(s.Signed)/2]), "", nil, notReady, ready, []string{"no ConfigMap has a signature of " + s.Digest + " that CVO accepts"}, ""},
-		{"all but its end", s.Objects(s.Signed[:len(s.Signed)-1]), "", nil, notReady, ready, []string{"that CVO accepts"}, ""},
-		{"the signature of another release", s.with(t, signature, "sha256-"+strings.Repeat("0", 64)+"-1: "), s.Releases + "@" + s.Digest, nil, notReady, ready, nil, ""},
-		{"no signature, and not all were read", s.with(t, signature, "sha256-cccc-1: ", "", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[],"signaturesUnread":"more ConfigMaps have signatures\nthan are read"}`), "", nil, unknown, ready, []string{"GPG signature: UNKNOWN: whether a ConfigMap has a signature of " + s.Digest + " is not known\n- more ConfigMaps have signatures than are read\n"}, ""},
-		{"no keys", s.with(t, "name: release-verification", "name: another"), "", nil, unknown, ready, []string{"GPG signature: UNKNOWN: there is a signature, and no key to verify it with", "ConfigMap openshift-config-managed/release-verification, which has the keys, was not found"}, ""},
-		{"keys under another name", s.with(t, "verifier-public-key-redhat", "another-key"), "", nil, unknown, ready, []string{"ConfigMap openshift-config-managed/release-verification has no key"}, ""},
-		{"neither keys nor a signature", s.with(t, signature, "sha256-cccc-1: ", "name: release-verification", "name: another"), "", nil, unknown, ready, []string{"GPG signature: UNKNOWN: no ConfigMap of "}, ""},
-		{"CVO is told not to verify", s.with(t, signature, "sha256-cccc-1: ", "channel: stable-4.20}", `channel: stable-4.20, desiredUpdate: {image: "`+s.Releases+"@"+s.Digest+`", force: true}}`), readiness.Desired, nil, ready, ready, []string{"spec.desiredUpdate.force is set: CVO does not verify the release"}, ""},
-		{"a store that was not asked", s.with(t, signature, "sha256-cccc-1: ", "verifier-public-key-redhat", "store-official: https://store.example.com/signatures\n  verifier-public-key-redhat"), "", nil, unknown, ready, []string{"CVO would then ask https://store.example.com/signatures, which was not asked: --signature-stores asks it from here"}, ""},
+		{"no signature", s.with(t, signature, "sha256-cccc-1: "), "", nil, notReady, []string{"GPG signature: NOT READY: no ConfigMap of openshift-config-managed with label release.openshift.io/verification-signatures has a signature of " + s.Digest}, ""},
+		{"one without a number", s.with(t, signature, strings.TrimSuffix(signature, "-1: ")+": "), "", nil, notReady, []string{"has a signature of " + s.Digest}, ""},
+		{"in a ConfigMap without the label", s.with(t, `name: mirrored-release-signatures, labels: {release.openshift.io/verification-signatures: ""}`, "name: another"), "", nil, notReady, []string{"has a signature of " + s.Digest}, ""},
+		{"half a signature", s.Objects(s.Signed[:len(s.Signed)/2]), "", nil, notReady, []string{"no ConfigMap has a signature of " + s.Digest + " that CVO accepts"}, ""},
+		{"all but its end", s.Objects(s.Signed[:len(s.Signed)-1]), "", nil, notReady, []string{"that CVO accepts"}, ""},
+		{"the signature of another release", s.with(t, signature, "sha256-"+strings.Repeat("0", 64)+"-1: "), s.Releases + "@" + s.Digest, nil, notReady, nil, ""},
+		{"no signature, and not all were read", s.with(t, signature, "sha256-cccc-1: ", "", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[],"signaturesUnread":"more ConfigMaps have signatures\nthan are read"}`), "", nil, unknown, []string{"GPG signature: UNKNOWN: whether a ConfigMap has a signature of " + s.Digest + " is not known\n- more ConfigMaps have signatures than are read\n"}, ""},
+		{"no keys", s.with(t, "name: release-verification", "name: another"), "", nil, unknown, []string{"GPG signature: UNKNOWN: there is a signature, and no key to verify it with", "ConfigMap openshift-config-managed/release-verification, which has the keys, was not found"}, ""},
+		{"keys under another name", s.with(t, "verifier-public-key-redhat", "another-key"), "", nil, unknown, []string{"ConfigMap openshift-config-managed/release-verification has no key"}, ""},
+		{"neither keys nor a signature", s.with(t, signature, "sha256-cccc-1: ", "name: release-verification", "name: another"), "", nil, unknown, []string{"GPG signature: UNKNOWN: no ConfigMap of "}, ""},
+		{"CVO is told not to verify", s.with(t, signature, "sha256-cccc-1: ", "channel: stable-4.20}", `channel: stable-4.20, desiredUpdate: {image: "`+s.Releases+"@"+s.Digest+`", force: true}}`), readiness.Desired, nil, ready, []string{"spec.desiredUpdate.force is set: CVO does not verify the release"}, ""},
+		{"a store that was not asked", s.with(t, signature, "sha256-cccc-1: ", "verifier-public-key-redhat", "store-official: https://store.example.com/signatures\n  verifier-public-key-redhat"), "", nil, unknown, []string{"CVO would then ask https://store.example.com/signatures, which is not done from here"}, ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			s.Without(tt.gone...)
-			w := worldOf(t, tt.objects, false)
+			w := worldOf(t, tt.objects)
 			if tt.asked == "" {
 				tt.asked = testrelease.Version
 			}
 			var said string
 			r, err := readiness.Judge(t.Context(), w, find(t, w, tt.asked))
-			state, signed := failed, failed
+			state := failed
 			if err != nil {
 				said = err.Error()
 			} else {
-				said = r.Answer().String() + r.Evidence().String() + strings.Join(r.Notes, "\n")
-				state, signed = r.State(), r.Signed()
+				said, state = r.Answer().String()+strings.Join(r.Notes, "\n"), r.State()
 			}
-			if state != tt.state || signed != tt.signed {
-				t.Errorf("got %d, signed %d, want %d, %d", state, signed, tt.state, tt.signed)
+			if state != tt.state {
+				t.Errorf("got %d, want %d", state, tt.state)
 			}
 			for _, want := range tt.says {
 				if !strings.Contains(said, want) {
@@ -232,7 +216,7 @@ func TestAsksNobodyElse(t *testing.T) {
 	} {
 		s.Without(tt.gone)
 		hosts.Clear()
-		w := worldOf(t, s.with(t, s.Mirror, mirror, "NeverContactSource", "AllowContactingSource"), false)
+		w := worldOf(t, s.with(t, s.Mirror, mirror, "NeverContactSource", "AllowContactingSource"))
 		w.Carrier.(*registry.Client).SetTrust(nil, nil, http.ProxyURL(to))
 		r, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version))
 		if err != nil {
@@ -279,7 +263,7 @@ func TestCopies(t *testing.T) {
 func TestAltered(t *testing.T) {
 	s := newStage(t, 5)
 	s.Alter("/v2/"+s.PartOf("release", "layer").Path, "component-003", "component-004")
-	w := worldOf(t, s.with(t), false)
+	w := worldOf(t, s.with(t))
 	if r, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version)); err == nil || !strings.Contains(err.Error(), "error verifying sha256 checksum") {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -290,8 +274,8 @@ func TestUnreadBelow(t *testing.T) {
 	s := newStage(t, 4)
 	s.Remake(t, []byte("no archive"))
 	r := judge(t, s.with(t))
-	if r.State() != unknown || r.Signed() != unknown || strings.Contains(r.Evidence().String(), toGiveIt) || !strings.Contains(r.Evidence().String(), "UNKNOWN: whether the release brings further image policies is not known\n- ") {
-		t.Errorf("got %s\n%s", r.Answer().String(), r.Evidence().String())
+	if said := r.Answer().String(); r.State() != unknown || !strings.Contains(said, "UNKNOWN: whether the release brings further image policies is not known\n- ") {
+		t.Errorf("got %s", said)
 	}
 }
 
@@ -329,7 +313,7 @@ func TestComing(t *testing.T) {
 		{s.PartOf("release", "image").Path, "the release image could not be found: ", 1},
 	} {
 		s.Without(tt.gone)
-		w := worldOf(t, s.with(t), false)
+		w := worldOf(t, s.with(t))
 		c, err := readiness.Coming(t.Context(), w, find(t, w, testrelease.Version))
 		if err != nil {
 			t.Fatal(err)
@@ -364,7 +348,7 @@ func TestWants(t *testing.T) {
 		{"an update is under way", runs("state: Completed", "state: Partial", "", worker), 7, 7, "an update is under way, or may be"},
 		{"one node is both", runs(`{node-role.kubernetes.io/worker: ""}}`+"\nstatus", `{node-role.kubernetes.io/worker: "", node-role.kubernetes.io/control-plane: ""}}`+"\nstatus", "", worker), 7, 7, ""},
 	} {
-		w := worldOf(t, tt.objects, false)
+		w := worldOf(t, tt.objects)
 		r, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version))
 		if err != nil {
 			t.Fatal(err)

@@ -86,11 +86,6 @@ kind: ConfigMap
 metadata: {namespace: openshift-config-managed, name: mirrored-release-signatures, labels: {release.openshift.io/verification-signatures: ""}}
 %[5]s
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {namespace: openshift-config-managed, name: admin-gates}
-data: {ack-4.20-sigstore-in-4.21: "This cluster has mirrors configured. 4.21 will require Sigstore signatures."}
----
 apiVersion: config.openshift.io/v1
 kind: Image
 metadata: {name: cluster}

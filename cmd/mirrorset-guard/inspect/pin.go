@@ -21,9 +21,8 @@ import (
 type pinOptions struct {
 	cli.ReviewFlags
 	timeout time.Duration
-	// release is the release to be pinned instead of what drains move, stores as for the command release.
+	// release is the release to be pinned instead of what drains move.
 	release string
-	stores  bool
 	// rescue is whether to pin the rescue set, too.
 	rescue bool
 }
@@ -42,7 +41,7 @@ Exit code 0: printed. 1: an image was not found and is left out, the sets would 
 or the release is NOT READY. 2: trouble, or wrong usage.`,
 		Example: `  mirrorset-guard pin -f itms.yaml > pins.yaml
   mirrorset-guard pin --release 4.21.3 --rescue > pins.yaml`,
-		Args: cli.Filled(cli.Apart(cli.Apart(cli.NoArgs, "release", "filename"), "filename", "signature-stores")),
+		Args: cli.Filled(cli.Apart(cli.NoArgs, "release", "filename")),
 		RunE: cli.Runs(o.run),
 	}
 	flags := cmd.Flags()
@@ -51,7 +50,6 @@ or the release is NOT READY. 2: trouble, or wrong usage.`,
 	o.By.AddFlags(flags)
 	addTimeout(flags, &o.timeout)
 	addRelease(flags, &o.release, "pin what nodes may run of a release, instead of what drains move")
-	addStores(flags, &o.stores)
 	flags.BoolVar(&o.rescue, "rescue", false, "pin images for the day something is wrong, too: must-gather, what oc debug starts, support's tools, and the guard's own")
 	return cmd
 }
@@ -98,7 +96,7 @@ func (o *pinOptions) ofDrains(ctx context.Context, streams cli.Streams) error {
 
 // ofRelease prints PinnedImageSets of what the nodes of each pool may run of a release that is ready.
 func (o *pinOptions) ofRelease(ctx context.Context, streams cli.Streams) error {
-	c, err := openRelease(ctx, streams, &o.ReviewFlags, o.release, o.stores)
+	c, err := openRelease(ctx, streams, &o.ReviewFlags, o.release)
 	if err != nil {
 		return err
 	}

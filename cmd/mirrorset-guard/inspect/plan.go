@@ -81,7 +81,7 @@ func (o *planOptions) ofChange(ctx context.Context, streams cli.Streams) error {
 }
 
 func (o *planOptions) ofRelease(ctx context.Context, streams cli.Streams) error {
-	c, err := openRelease(ctx, streams, &o.ReviewFlags, o.release, false)
+	c, err := openRelease(ctx, streams, &o.ReviewFlags, o.release)
 	if err != nil {
 		return err
 	}

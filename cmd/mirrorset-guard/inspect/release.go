@@ -2,10 +2,8 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,10 +20,6 @@ type releaseOptions struct {
 	cli.ReviewFlags
 	outputs cli.Outputs
 	timeout time.Duration
-	// ack is whether to show the evidence for an administrator's word.
-	ack bool
-	// stores is whether to ask signature stores for the signature of the release.
-	stores bool
 }
 
 func newRelease() *cobra.Command {
@@ -39,14 +33,13 @@ that ClusterVersion offers, next (the newest that it recommends), desired (the o
 chosen), or the reference of a release image.
 
 plan --release prints what to copy for it, sync --release copies it, and pin --release has
-the nodes hold it before the update. --ack shows the evidence for the word about signatures
-that 4.20 wants before 4.21.
+the nodes hold it before the update.
 
 Exit code 0: READY. 1: NOT READY. 2: UNKNOWN, or wrong usage.`,
 		Example: `  mirrorset-guard release 4.21.3
-  mirrorset-guard release next --ack
+  mirrorset-guard release next
   mirrorset-guard release desired --from cluster.yaml -o json -o html=release.html`,
-		Args: cli.Filled(cli.Apart(cli.OneArg("a version, next, desired, or the reference of a release image"), "signature-stores", "ack")),
+		Args: cli.Filled(cli.OneArg("a version, next, desired, or the reference of a release image")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), cli.StreamsOf(cmd), args[0])
 		},
@@ -54,8 +47,6 @@ Exit code 0: READY. 1: NOT READY. 2: UNKNOWN, or wrong usage.`,
 	o.AddInForce(cmd.Flags())
 	o.outputs.AddFlags(cmd.Flags())
 	addTimeout(cmd.Flags(), &o.timeout)
-	cmd.Flags().BoolVar(&o.ack, "ack", false, "show, image by image, whether mirrors hold the signatures that nodes will require, and how to give the word for it")
-	addStores(cmd.Flags(), &o.stores)
 	return cmd
 }
 
@@ -64,19 +55,12 @@ func addRelease(flags *pflag.FlagSet, release *string, does string) {
 	flags.StringVar(release, "release", "", does+": a version, next, desired, or the reference of a release image, as for the command release")
 }
 
-func addStores(flags *pflag.FlagSet, stores *bool) {
-	flags.BoolVar(stores, "signature-stores", false, "ask the signature stores that CVO would ask, from this machine, if no ConfigMap has the signature of the release")
-}
-
 func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked string) error {
 	targets, err := o.outputs.Targets()
 	if err != nil {
 		return err
 	}
-	if o.ack && slices.ContainsFunc(targets, func(t cli.Target) bool { return t.Format == "html" }) {
-		return errors.New("--ack: the page is about the release as a whole, and the exit code would be about signatures alone: leave out --output html, or --ack")
-	}
-	a, err := openRelease(ctx, streams, &o.ReviewFlags, asked, o.stores)
+	a, err := openRelease(ctx, streams, &o.ReviewFlags, asked)
 	if err != nil {
 		return err
 	}
@@ -88,18 +72,11 @@ func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked str
 		return err
 	}
 	about := o.World.PageContext("mirrorset-guard release " + asked + o.Again() + " -o json")
-	said := r.Answer
-	if o.ack {
-		said = r.Evidence
-	}
-	err = cli.Print(ctx, streams, targets, cli.Answer{Answer: said, Document: func() any { return r.Document() }, Formats: map[string]func(io.Writer) error{
+	err = cli.Print(ctx, streams, targets, cli.Answer{Answer: r.Answer, Document: func() any { return r.Document() }, Formats: map[string]func(io.Writer) error{
 		"html": func(w io.Writer) error { return page.WriteRelease(w, r.Document(), about) },
 	}})
 	if err != nil {
 		return err
-	}
-	if o.ack {
-		return stateError(r, r.Signed())
 	}
 	return stateError(r, r.State())
 }
@@ -113,16 +90,13 @@ type candidateRelease struct {
 }
 
 // openRelease opens the world and finds the release there. The world is to be closed.
-func openRelease(ctx context.Context, streams cli.Streams, flags *cli.ReviewFlags, asked string, stores bool) (*candidateRelease, error) {
+func openRelease(ctx context.Context, streams cli.Streams, flags *cli.ReviewFlags, asked string) (*candidateRelease, error) {
 	opened, err := flags.Open(ctx, streams)
 	if err != nil {
 		return nil, err
 	}
 	w := opened.World
 	judged := readiness.World{Cluster: w.Cluster, Reviewer: &opened.Reviewer, Carrier: w.Registries.Client, Flags: flags.Again()}
-	if stores {
-		judged.Stores = &readiness.Stores{Files: w.Registries.Client.Files, Roots: w.CVORoots()}
-	}
 	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, asked)
 	if err != nil {
 		w.Close()

@@ -2,9 +2,6 @@ package inspect
 
 import (
 	"encoding/json"
-	"encoding/pem"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,17 +58,14 @@ func TestRelease(t *testing.T) {
 	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed))
 	unsigned := clitest.Written(t, "unsigned.yaml", s.Objects(nil))
 	wantOutcome(t, s.check(t, dump, "next"), cli.ExitAdmitted, "READY: Release 4.21.3 (", "Found: the newest of the 2 updates that ClusterVersion recommends (4.20.10, 4.21.3).", "\nNot checked:\n- ")
-	wantOutcome(t, s.check(t, dump, "next", "--ack"), cli.ExitAdmitted, "READY: signatures that nodes will require of Release 4.21.3")
 	wantOutcome(t, s.check(t, unsigned, "next"), cli.ExitDenied, "GPG signature: NOT READY")
-	wantOutcome(t, s.check(t, unsigned, "next", "--ack"), cli.ExitAdmitted)
 	down := clitest.Written(t, "down.yaml", strings.ReplaceAll(s.Objects(s.Signed), s.Mirror, "127.0.0.1:1"))
 	wantOutcome(t, s.check(t, down, "next"), cli.ExitTrouble, "UNKNOWN: Release 4.21.3", "not all could be determined")
 
 	s.Without(s.PartOf("rhel-coreos", "image").Path)
-	wantOutcome(t, s.check(t, dump, testrelease.Version, "--ack"), cli.ExitDenied)
 	file := filepath.Join(t.TempDir(), "release.html")
 	doc := decodeRelease(t, s.check(t, dump, testrelease.Version, "-o", "json", "-o", "html="+file))
-	if doc.Verdict != "NOT READY" || doc.Counts != (v1alpha1.ReleaseCounts{Images: 7, Ready: 6, NotReady: 1}) || doc.Remedy != "mirrorset-guard sync --release 4.21.3 --from "+dump || doc.Acknowledgement == nil {
+	if doc.Verdict != "NOT READY" || doc.Counts != (v1alpha1.ReleaseCounts{Images: 7, Ready: 6, NotReady: 1}) || doc.Remedy != "mirrorset-guard sync --release 4.21.3 --from "+dump {
 		t.Errorf("got %+v", doc)
 	}
 	page, err := os.ReadFile(file)
@@ -108,37 +102,28 @@ func TestReleaseBad(t *testing.T) {
 		{"release 4.21.4", "release 4.21.4: the release image "},
 		{"deletion m.example.com/x:1 --release newest", "release newest: want a version such as 4.21.3"},
 		{"release next -o sarif", `--output "sarif": choose one of`},
-		{"release next --ack -o html", "leave out --output html, or --ack"},
-		{"release next --ack --signature-stores", "--ack has no effect beside --signature-stores"},
 		{"pin --release next -f " + dump, "-f has no effect beside --release"},
-		{"pin --signature-stores -f " + dump, "--signature-stores has no effect beside -f"},
 	} {
 		wantOutcome(t, invoke(t, "", append(strings.Fields(tt.args+" --allow-loopback"), "--from", dump)...), cli.ExitTrouble, tt.want)
 	}
 }
 
-// TestReleaseDoors: a live cluster, whose proxy all requests go through, and a snapshot of it give the same answer. Both have the CA by which CVO knows
-// a signature store.
+// TestReleaseDoors: a live cluster, whose proxy all requests go through, and a snapshot of it give the same answer.
 func TestReleaseDoors(t *testing.T) {
 	s := releaseStage{testrelease.Mirrored(t, 6)}
 	s.Without()
 	c := newCluster(t)
-	// The API of other feature sets has no signatureStores yet.
 	install(t, c.Cluster, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-TechPreviewNoUpgrade.crd.yaml", "clusterversions.config.openshift.io")
-	store := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Signed) }))
-	t.Cleanup(store.Close)
-	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: store.Certificate().Raw}))
-	c.ApplyWithStatus(t, strings.Replace(s.Objects(nil), "channel: stable-4.20}", `channel: stable-4.20, signatureStores: [{url: "`+store.URL+`"}]}`, 1)+
-		configMap(t, "openshift-config", "the-proxy", "ca-bundle.crt", ca)+"---\napiVersion: config.openshift.io/v1\nkind: Proxy\nmetadata: {name: cluster}\nspec: {trustedCA: {name: the-proxy}}\n")
-	live := invoke(t, "", "release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "--signature-stores", "-o", "json")
-	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" || !strings.Contains(strings.Join(doc.Signature.Detail, " "), store.URL) {
+	c.ApplyWithStatus(t, s.Objects(s.Signed))
+	live := invoke(t, "", "release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "-o", "json")
+	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" {
 		t.Fatalf("got %d, %s%s", live.Code, live.Out, live.Err)
 	}
 	file := filepath.Join(t.TempDir(), "cluster.json")
 	if got := invoke(t, "", "snapshot", "--kubeconfig", c.Kubeconfig, "-f", file); got.Code != 0 {
 		t.Fatal(got.Err)
 	}
-	if got := same(t, s.check(t, file, "next", "-o", "json", "--signature-stores", "--pull-secret", clitest.Written(t, "pull.json", "{}"))); got != same(t, live) {
+	if got := same(t, s.check(t, file, "next", "-o", "json", "--pull-secret", clitest.Written(t, "pull.json", "{}"))); got != same(t, live) {
 		t.Errorf("by the snapshot:\n%s\nlive:\n%s", got, same(t, live))
 	}
 	if out, err := c.Kubectl(t.Context(), "", "delete", "customresourcedefinitions", "clusterversions.config.openshift.io"); err != nil {
