@@ -1,12 +1,18 @@
 package text
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // OneLine returns s as Line does, without ANSI control sequences, and cut to limit
 // runes: fit for a terminal, a log line and an annotation.
 func OneLine(s string, limit int) string {
 	return Cut(Line(stripEscapes(s)), limit)
 }
+
+// Quote returns s as OneLine does, in quotes, which mark words as not the guard's own.
+func Quote(s string, limit int) string { return strconv.Quote(OneLine(s, limit)) }
 
 // stripEscapes removes ANSI control sequences as a whole, which leaves the word of a coloured word.
 func stripEscapes(s string) string {

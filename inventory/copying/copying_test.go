@@ -30,6 +30,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -127,7 +128,7 @@ func newStage(t testing.TB, source, mirror *server) *stage {
 	t.Helper()
 	pull := registry.NewClient(registry.Options{AllowLoopback: true})
 	t.Cleanup(pull.Close)
-	push := pull.With(registry.Credentials{})
+	push := pull.With(pullsecret.Credentials{})
 	t.Cleanup(push.Close)
 	return &stage{source, mirror, pull, push}
 }
@@ -903,7 +904,7 @@ func TestUploadElsewhere(t *testing.T) {
 				return true
 			})
 			s := newStage(t, newServer(t), mirror)
-			credentials := must[registry.Credentials](t)(registry.ParseCredentials([]byte(fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, mirror.host, base64.StdEncoding.EncodeToString([]byte("pusher:secret"))))))
+			credentials := must[pullsecret.Credentials](t)(pullsecret.Parse([]byte(fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, mirror.host, base64.StdEncoding.EncodeToString([]byte("pusher:secret"))))))
 			push := s.pull.With(credentials)
 			t.Cleanup(push.Close)
 			s.push = push

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -36,7 +37,7 @@ func (k *keychain) authorization(s *session, g *grant) string {
 		return "Bearer " + g.value.text
 	case s.challenge.scheme == "basic":
 		// Nodes without a credential send an empty one, which registries treat as none.
-		return k.credential.basic()
+		return k.credential.Basic()
 	default:
 		return ""
 	}
@@ -75,27 +76,27 @@ func (l *lookup) denied(r response) *failure {
 
 // denied returns the failure that the registry wants other credentials than cred, which is
 // the zero value if there are none for it.
-func denied(host string, r response, cred credential) *failure {
+func denied(host string, r response, cred pullsecret.Entry) *failure {
 	if r.redirected != "" {
 		return statusFailure(host, r)
 	}
-	f := &failure{presence: policy.Denied, status: r.status, trouble: policy.Trouble{Cause: policy.RefusedEntry, Entry: cred.entry}}
+	f := &failure{presence: policy.Denied, status: r.status, trouble: policy.Trouble{Cause: policy.RefusedEntry, Entry: cred.Key}}
 	switch {
-	case cred.helper:
+	case cred.Helper:
 		f.presence, f.trouble.Cause = policy.Unreachable, policy.HelperEntry // the nodes' credentials are not known
 		f.detail = fmt.Sprintf("%s answers %d; nodes ask a credential helper for it, which only they can run", host, r.status)
-	case cred.anonymous() && cred.entry != "":
+	case cred.Anonymous() && cred.Key != "":
 		f.trouble.Cause = policy.EmptyEntry
 		f.detail = fmt.Sprintf("%s answers %d; the entry %s of the global pull secret is empty%s",
-			host, r.status, quote(cred.entry), says(r))
-	case cred.anonymous():
+			host, r.status, quote(cred.Key), says(r))
+	case cred.Anonymous():
 		f.trouble.Cause = policy.NoEntry
 		f.detail = fmt.Sprintf("%s answers %d and the global pull secret has no entry for it; add one%s", host, r.status, says(r))
 	default:
 		f.detail = fmt.Sprintf("%s answers %d to the entry %s of the global pull secret; renew it or widen its rights%s",
-			host, r.status, quote(cred.entry), says(r))
+			host, r.status, quote(cred.Key), says(r))
 	}
-	if r.status == http.StatusForbidden && !cred.helper {
+	if r.status == http.StatusForbidden && !cred.Helper {
 		f.detail += "; or it does not exist: some registries answer 403 for images that they do not have"
 	}
 	return f

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -80,7 +81,7 @@ func TestNothingIsSentWithoutAChallenge(t *testing.T) {
 
 func TestBrokenEntry(t *testing.T) {
 	s := newTLSServer(t, healthy)
-	c, err := ParseCredentials([]byte(`{"auths":{"mirror.example.com":{"auth":"%%%"}}}`))
+	c, err := pullsecret.Parse([]byte(`{"auths":{"mirror.example.com":{"auth":"%%%"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +318,7 @@ func TestIdentityToken(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	})
-	c, err := ParseCredentials([]byte(`{"auths":{"mirror.example.com":{"auth":"dTpw","identitytoken":"canary"}}}`))
+	c, err := pullsecret.Parse([]byte(`{"auths":{"mirror.example.com":{"auth":"dTpw","identitytoken":"canary"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +342,7 @@ func TestWhatNodesIgnore(t *testing.T) {
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			s := newTLSServer(t, challenged(tc.challenge, tc.opens))
-			c, err := ParseCredentials([]byte(`{"auths":{"mirror.example.com":` + tc.entry + `}}`))
+			c, err := pullsecret.Parse([]byte(`{"auths":{"mirror.example.com":` + tc.entry + `}}`))
 			if err != nil {
 				t.Fatal(err)
 			}

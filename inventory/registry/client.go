@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -27,7 +28,7 @@ type Options struct {
 	// limits.ConnectTimeout. A registry that swallows packets costs that much.
 	DialTimeout time.Duration
 	// Credentials are those of the nodes.
-	Credentials Credentials
+	Credentials pullsecret.Credentials
 	// RootCAs are trusted instead of the system's; nil to trust those. To add
 	// to them, start from x509.SystemCertPool.
 	RootCAs *x509.CertPool
@@ -106,7 +107,7 @@ func (c *Client) Propose(hostRoots map[string]*x509.CertPool) *Client {
 }
 
 // With returns a Client that shows registries other credentials, and is otherwise to c as one that Propose returns.
-func (c *Client) With(credentials Credentials) *Client {
+func (c *Client) With(credentials pullsecret.Credentials) *Client {
 	return c.derive(func(o *Options) { o.Credentials = credentials })
 }
 
@@ -129,7 +130,7 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 	for {
 		g := c.current()
 		fact, err := g.probe(ctx, t)
-		asNodes := g.credentials.asNodes(t.name)
+		asNodes := g.credentials.AsNodes(t.name)
 		if err == nil {
 			fact.AsNodes = asNodes
 			return fact
@@ -163,8 +164,8 @@ func (c *Client) Prepare(ctx context.Context, locs []mirrors.Location) bool {
 		if err != nil {
 			continue
 		}
-		cred, _ := g.credentials.lookup(t.name)
-		if cred.broken != "" {
+		cred, _ := g.credentials.Lookup(t.name)
+		if cred.Broken != "" {
 			continue
 		}
 		k := g.endpoint(t).keychain(cred)
@@ -182,9 +183,9 @@ func (c *Client) Prepare(ctx context.Context, locs []mirrors.Location) bool {
 
 // SetCredentials makes the next probe use credentials. Tokens that were granted to
 // others are forgotten.
-func (c *Client) SetCredentials(credentials Credentials) {
+func (c *Client) SetCredentials(credentials pullsecret.Credentials) {
 	c.change(func() bool {
-		same := c.options.Credentials.equal(credentials)
+		same := c.options.Credentials.Equal(credentials)
 		c.options.Credentials = credentials
 		return !same
 	})

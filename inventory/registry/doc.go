@@ -11,11 +11,11 @@
 // # Where to find what
 //
 //   - A 401, and how requests are authorized: auth.go. Tokens: tokens.go. The entries of
-//     the pull secret: credentials.go.
+//     the pull secret: package pullsecret.
 //   - Questions about an image: manifest.go; about an index, platforms.go; about the config of a single
 //     image, config.go; about blobs, blobs.go.
-//   - The way of a request, its proxy and its trust: transport.go. Addresses that are never asked:
-//     address.go.
+//   - The way of a request, its proxy and its trust: transport.go. Addresses that are never asked, and what a failed
+//     connection means: package connection.
 //   - GET /v2/, and whether a registry answers at all: endpoint.go.
 //   - How fast a registry is asked, and when it is left alone: pace.go; the numbers are
 //     in package limits.

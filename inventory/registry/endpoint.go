@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -181,13 +182,13 @@ func (e *endpoint) paced(ctx context.Context, most time.Duration, do func() (isN
 }
 
 // keychain returns the keychain of cred.
-func (e *endpoint) keychain(cred credential) *keychain {
+func (e *endpoint) keychain(cred pullsecret.Entry) *keychain {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	k := e.keychains[cred.entry]
+	k := e.keychains[cred.Key]
 	if k == nil {
 		k = newKeychain(e, cred)
-		e.keychains[cred.entry] = k
+		e.keychains[cred.Key] = k
 	}
 	return k
 }

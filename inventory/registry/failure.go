@@ -3,25 +3,18 @@ package registry
 import (
 	"cmp"
 	"context"
-	"crypto/fips140"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/connection"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -167,131 +160,18 @@ func says(r response) string {
 }
 
 // quote marks words as not the guard's own.
-func quote(s string) string { return strconv.Quote(text.OneLine(s, maxQuote)) }
+func quote(s string) string { return text.Quote(s, maxQuote) }
 
 // connectionFailure returns what it means that host gave no answer. The error is not quoted
 // as a whole: it can hold the query of a URL, or a proxy's password.
 func connectionFailure(host string, err error, timeout time.Duration) *failure {
-	cause, detail := describeConnection(host, err, timeout)
-	f := &failure{presence: policy.Unreachable, detail: detail, trouble: policy.Trouble{Cause: cause}, load: broken, timedOut: isTimeout(err)}
+	cause, detail := connection.Describe(host, err, timeout)
+	f := &failure{presence: policy.Unreachable, detail: detail, trouble: policy.Trouble{Cause: cause}, load: broken, timedOut: connection.IsTimeout(err)}
 	switch {
 	case cause == policy.NeverAsked, cause == policy.Redirecting:
 		f.load, f.refused = fine, true // which says nothing about the registry's load
-	case isReset(err):
+	case connection.IsReset(err):
 		f.load, f.again = overloaded, true
 	}
 	return f
 }
-
-func describeConnection(host string, err error, timeout time.Duration) (policy.Cause, string) {
-	var refusal *addressError
-	var redirect *redirectError
-	var dns *net.DNSError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &op) && op.Op == "proxyconnect":
-		return policy.BehindProxy, fmt.Sprintf("the proxy on the way to %s cannot be used; check the cluster's proxy settings", host)
-	case errors.As(err, &refusal):
-		return policy.NeverAsked, fmt.Sprintf("%s is not asked: %v", host, refusal)
-	case errors.As(err, &redirect):
-		return policy.Redirecting, fmt.Sprintf("%s %v", host, redirect)
-	case errors.As(err, &dns):
-		return policy.Nameless, describeDNS(host, dns)
-	}
-	if cause, described := describeTLS(host, err); described != "" {
-		return cause, described
-	}
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return policy.Silent, fmt.Sprintf("%s refuses connections; check that the registry runs and listens there", host)
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return policy.Silent, fmt.Sprintf("there is no route to %s; check the network and its firewalls", host)
-	case isTimeout(err):
-		return policy.Silent, fmt.Sprintf("%s did not answer within %s; check the registry, the network and its firewalls", host, timeout)
-	case isReset(err):
-		return policy.Silent, fmt.Sprintf("%s closed the connection; check the registry and what is in front of it, and try again", host)
-	default:
-		return policy.Silent, fmt.Sprintf("%s gives no usable answer: %s; check the registry", host, quote(innermost(err).Error()))
-	}
-}
-
-func describeDNS(host string, err *net.DNSError) string {
-	switch {
-	case err.IsNotFound:
-		return fmt.Sprintf("%s: there is no host named %s; check the spelling and the DNS", host, quote(err.Name))
-	case err.IsTimeout:
-		return fmt.Sprintf("%s: the DNS did not answer in time for %s; check the DNS", host, quote(err.Name))
-	default:
-		return fmt.Sprintf("%s: the DNS could not resolve %s; check the DNS", host, quote(err.Name))
-	}
-}
-
-// notApproved is in crypto/tls' error for a chain with a key that FIPS 140-3 does not approve, which has no
-// type of its own (fipsAllowedChains).
-const notApproved = "no FIPS compatible certificate chains"
-
-// describeTLS returns "" if err does not come from the TLS handshake.
-func describeTLS(host string, err error) (policy.Cause, string) {
-	var unknown x509.UnknownAuthorityError
-	var invalid x509.CertificateInvalidError
-	var name x509.HostnameError
-	var verification *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	switch {
-	case errors.As(err, &unknown):
-		return policy.UnknownAuthority, fmt.Sprintf("%s has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config", host)
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return policy.BadCertificate, fmt.Sprintf("%s has a certificate that is expired or not yet valid; renew it", host)
-	case errors.As(err, &name):
-		return policy.BadCertificate, fmt.Sprintf("%s has a certificate for another name; give it one that names the host", host)
-	case fips140.Enabled() && strings.Contains(err.Error(), notApproved):
-		return policy.BadCertificate, fmt.Sprintf("%s has a certificate that FIPS 140-3 does not approve, for its key or one above it; give it RSA of 2048 bits, ECDSA or Ed25519", host)
-	case errors.As(err, &verification):
-		return policy.BadCertificate, fmt.Sprintf("%s has a certificate that cannot be verified; replace it", host)
-	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return policy.PlainHTTP, fmt.Sprintf("%s does not speak TLS there; if that is meant, list it in insecureRegistries of image.config", host)
-	case fips140.Enabled() && (errors.As(err, &alert) || strings.Contains(err.Error(), "tls: ")):
-		return policy.BadHandshake, fmt.Sprintf("%s does not negotiate TLS 1.2 or later with what FIPS 140-3 approves (%s); check its ciphers, groups and key", host, quote(innermost(err).Error()))
-	case errors.As(err, &alert), strings.Contains(err.Error(), "tls: "):
-		return policy.BadHandshake, fmt.Sprintf("%s does not negotiate TLS 1.2 or later (%s); check its TLS settings", host, quote(innermost(err).Error()))
-	}
-	return policy.Silent, ""
-}
-
-func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// isReset recognises a connection that was cut while it was in use.
-func isReset(err error) bool {
-	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return true
-	}
-	message := err.Error() // net/http's copy of HTTP/2 does not export its errors
-	return strings.Contains(message, "http2: ") || strings.Contains(message, "stream error") ||
-		strings.Contains(message, "server closed idle connection") || strings.Contains(message, "GOAWAY")
-}
-
-// innermost strips the layers that repeat the URL and the addresses.
-func innermost(err error) error {
-	for {
-		var outer *url.Error
-		if !errors.As(err, &outer) {
-			break
-		}
-		err = outer.Err
-	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
-		return op.Err
-	}
-	return err
-}
-
-// A redirectError is the refusal to follow a redirect.
-type redirectError struct{ reason string }
-
-func (e *redirectError) Error() string { return e.reason }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -20,7 +21,7 @@ type generation struct {
 	parent      *generation // that it is derived from, nil for none
 	options     Options
 	number      uint64
-	credentials Credentials
+	credentials pullsecret.Credentials
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -112,8 +113,8 @@ func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
 
-	cred, _ := g.credentials.lookup(t.name)
-	if cred.broken != "" {
+	cred, _ := g.credentials.Lookup(t.name)
+	if cred.Broken != "" {
 		return policy.Fact{}, brokenEntry(t.host, cred)
 	}
 	e := g.endpoint(t)
@@ -136,9 +137,9 @@ func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
 }
 
 // brokenEntry returns the failure of nodes at the entry, before any request.
-func brokenEntry(host string, cred credential) *failure {
-	f := unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", quote(cred.entry), host, cred.broken)
-	f.presence, f.trouble = policy.Denied, policy.Trouble{Cause: policy.BrokenEntry, Entry: cred.entry}
+func brokenEntry(host string, cred pullsecret.Entry) *failure {
+	f := unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", quote(cred.Key), host, cred.Broken)
+	f.presence, f.trouble = policy.Denied, policy.Trouble{Cause: policy.BrokenEntry, Entry: cred.Key}
 	return f
 }
 

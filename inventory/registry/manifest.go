@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -33,7 +34,7 @@ type lookup struct {
 	endpoint   *endpoint
 	session    *session
 	target     target
-	credential credential
+	credential pullsecret.Entry
 	// grant is the token in use, nil if there is none; final is set if there is
 	// nothing better to be had.
 	grant *grant

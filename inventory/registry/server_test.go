@@ -18,6 +18,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -174,16 +175,18 @@ func dockerConfig(t testing.TB, entries map[string]string) []byte {
 	return data
 }
 
-func credentials(t testing.TB, entries map[string]string) Credentials {
+func credentials(t testing.TB, entries map[string]string) pullsecret.Credentials {
 	t.Helper()
-	c, err := ParseCredentials(dockerConfig(t, entries))
+	c, err := pullsecret.Parse(dockerConfig(t, entries))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func withCredentials(c Credentials) func(*Options) { return func(o *Options) { o.Credentials = c } }
+func withCredentials(c pullsecret.Credentials) func(*Options) {
+	return func(o *Options) { o.Credentials = c }
+}
 
 func basic(auth string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(auth)) }
 

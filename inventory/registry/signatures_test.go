@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -222,17 +223,17 @@ func manifestOf(l mirrors.Location) mirrors.Location {
 
 // TestAsNodes: a fact says whether the registry was asked as nodes ask it.
 func TestAsNodes(t *testing.T) {
-	helped, err := ParseCredentials([]byte(`{"auths":{},"credHelpers":{"` + host + `":"x"}}`))
+	helped, err := pullsecret.Parse([]byte(`{"auths":{},"credHelpers":{"` + host + `":"x"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	none, _ := ParseCredentials([]byte(`{"auths":{}}`))
+	none, _ := pullsecret.Parse([]byte(`{"auths":{}}`))
 	for _, tc := range []struct {
 		name        string
-		credentials Credentials
+		credentials pullsecret.Credentials
 		want        bool
 	}{
-		{"it is not known what nodes have", Credentials{}, false},
+		{"it is not known what nodes have", pullsecret.Credentials{}, false},
 		{"nodes have none", none, true},
 		{"nodes have some for another registry", credentials(t, map[string]string{"other.example.com": "user:secret"}), true},
 		{"nodes have these", credentials(t, map[string]string{host: "user:secret"}), true},

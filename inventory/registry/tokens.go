@@ -16,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -25,7 +26,7 @@ import (
 // repositories can share one.
 type keychain struct {
 	endpoint   *endpoint
-	credential credential
+	credential pullsecret.Entry
 	fetching   chan struct{} // holds an entry for each token that is being fetched
 
 	mu     sync.Mutex
@@ -52,7 +53,7 @@ type grant struct {
 	*sharedCall[token]
 }
 
-func newKeychain(e *endpoint, cred credential) *keychain {
+func newKeychain(e *endpoint, cred pullsecret.Entry) *keychain {
 	return &keychain{
 		endpoint:   e,
 		credential: cred,
@@ -231,7 +232,7 @@ type token struct {
 type tokenRequest struct {
 	endpoint   *endpoint
 	session    *session
-	credential credential
+	credential pullsecret.Entry
 	scopes     []string
 }
 
@@ -319,31 +320,31 @@ func (q *tokenRequest) server(realm *url.URL) string {
 // it. Nodes send the credential wherever the registry wants. Here it goes in clear text
 // only to the very host that its entry names, if the location is insecure, and to another
 // host only if that proves its name by TLS.
-func (q *tokenRequest) route(realm *url.URL) (*transport, credential) {
+func (q *tokenRequest) route(realm *url.URL) (*transport, pullsecret.Entry) {
 	e := q.endpoint
 	switch {
-	case realm.Host == e.api, q.credential.anonymous(), !e.insecure:
+	case realm.Host == e.api, q.credential.Anonymous(), !e.insecure:
 		return e.transport, q.credential
 	case realm.Scheme == "http":
-		return e.transport, credential{entry: q.credential.entry}
+		return e.transport, pullsecret.Entry{Key: q.credential.Key}
 	default:
 		return e.strictTransport(), q.credential
 	}
 }
 
-func (q *tokenRequest) request(realm *url.URL, cred credential) request {
-	if cred.identityToken != "" {
+func (q *tokenRequest) request(realm *url.URL, cred pullsecret.Entry) request {
+	if cred.IdentityToken != "" {
 		form := q.parameters(realm.Query())
 		form.Set("grant_type", "refresh_token")
-		form.Set("refresh_token", cred.identityToken)
+		form.Set("refresh_token", cred.IdentityToken)
 		form.Set("client_id", q.endpoint.transport.options.UserAgent)
 		return request{method: http.MethodPost, url: withQuery(realm, nil), form: form, limit: maxOther}
 	}
 	query := q.parameters(realm.Query())
-	if cred.username != "" {
-		query.Add("account", cred.username)
+	if cred.Username != "" {
+		query.Add("account", cred.Username)
 	}
-	return request{method: http.MethodGet, url: withQuery(realm, query), authorization: cred.basic(), limit: maxOther}
+	return request{method: http.MethodGet, url: withQuery(realm, query), authorization: cred.Basic(), limit: maxOther}
 }
 
 func (q *tokenRequest) parameters(values url.Values) url.Values {

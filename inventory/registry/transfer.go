@@ -14,6 +14,8 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/connection"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -144,8 +146,8 @@ func splitPath(path string) (repository, what string) {
 
 func (r *transferred) once(repository, what string, anew bool) (resp *http.Response, err error) {
 	e, ctx := r.endpoint, r.request.Context()
-	cred, _ := e.generation.credentials.lookup(r.target.host + "/" + repository)
-	if cred.broken != "" {
+	cred, _ := e.generation.credentials.Lookup(r.target.host + "/" + repository)
+	if cred.Broken != "" {
 		return nil, brokenEntry(r.target.host, cred)
 	}
 	authorization, err := r.authorization(ctx, cred, repository, anew)
@@ -170,7 +172,7 @@ func (r *transferred) once(repository, what string, anew bool) (resp *http.Respo
 }
 
 // authorization returns the header that opens a repository, and the one that a blob is mounted from.
-func (r *transferred) authorization(ctx context.Context, cred credential, repository string, anew bool) (string, error) {
+func (r *transferred) authorization(ctx context.Context, cred pullsecret.Entry, repository string, anew bool) (string, error) {
 	k := r.endpoint.keychain(cred)
 	if !r.session.wantsToken() {
 		return k.authorization(r.session, nil), nil
@@ -196,7 +198,7 @@ func (r *transferred) elsewhere() (*http.Response, error) {
 	out := r.request.Clone(r.request.Context())
 	out.Header.Del("Authorization")
 	_, what := splitPath(origin(r.request).URL.Path)
-	resp, f, err := r.send(out, what, credential{})
+	resp, f, err := r.send(out, what, pullsecret.Entry{})
 	if f != nil {
 		return nil, f
 	}
@@ -204,7 +206,7 @@ func (r *transferred) elsewhere() (*http.Response, error) {
 }
 
 // send sends a request, and ends it if nothing moves any more. The error is of a caller that has left, or of reading what it sends.
-func (r *transferred) send(out *http.Request, what string, cred credential) (*http.Response, *failure, error) {
+func (r *transferred) send(out *http.Request, what string, cred pullsecret.Entry) (*http.Response, *failure, error) {
 	w := watch(out.Context(), stalled)
 	out = out.WithContext(w.ctx)
 	if r.hasBody() {
@@ -243,7 +245,7 @@ func (r *transferred) send(out *http.Request, what string, cred credential) (*ht
 }
 
 // refusal returns what an answer of failure means.
-func (r *transferred) refusal(answer response, cred credential) *failure {
+func (r *transferred) refusal(answer response, cred pullsecret.Entry) *failure {
 	switch host := r.endpoint.api; {
 	case !r.isOfRegistry():
 		f := unreachable("%s redirects to %s, which answers %s", host, text.OneLine(r.request.URL.Host, maxQuote), statusText(answer.status))
@@ -255,7 +257,7 @@ func (r *transferred) refusal(answer response, cred credential) *failure {
 		return statusFailure(host, answer)
 	case !r.pushes:
 		return denied(host, answer, cred)
-	case cred.anonymous():
+	case cred.Anonymous():
 		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d, and there are no credentials to push to it with; give --push-secret, or log in with podman or docker%s", host, answer.status, says(answer))}
 	default:
 		return &failure{presence: policy.Denied, status: answer.status, detail: fmt.Sprintf("%s answers %d to the credentials for pushing%s", host, answer.status, says(answer))}
@@ -335,7 +337,7 @@ func IsTemporary(err error) bool {
 	if errors.As(err, &f) {
 		return f.again || f.load == throttled || f.load == broken && !f.refused
 	}
-	return isReset(err)
+	return connection.IsReset(err)
 }
 
 // IsAbsent reports whether err says that a registry does not have what it was asked for.
@@ -374,6 +376,6 @@ func Reason(err error) string {
 		}
 		return text.OneLine("it is not there (404), saying "+quote(answer.Errors[said].Message), maxDetail)
 	default:
-		return text.OneLine(innermost(err).Error(), maxDetail)
+		return text.OneLine(connection.Innermost(err).Error(), maxDetail)
 	}
 }

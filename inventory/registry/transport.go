@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/connection"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
@@ -77,10 +78,10 @@ func newTransport(o *Options, roots *x509.CertPool, insecure bool, dialTimeout t
 // subdomains too (http.Client, shouldCopyHeaderOnRedirect).
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
-		return &redirectError{fmt.Sprintf("redirects more than %d times", maxRedirects)}
+		return connection.RedirectError(fmt.Sprintf("redirects more than %d times", maxRedirects))
 	}
 	if via[0].Method == http.MethodPost {
-		return &redirectError{"redirects a request that holds credentials"}
+		return connection.RedirectError("redirects a request that holds credentials")
 	}
 	if leftOrigin(req, via[0].URL) {
 		req.Header.Del("Authorization")
@@ -116,17 +117,17 @@ func (t *transport) check(u *url.URL) error {
 	switch {
 	case u.Scheme == "https":
 	case u.Scheme != "http":
-		return &redirectError{"redirects to something that is not http"}
+		return connection.RedirectError("redirects to something that is not http")
 	case !t.clearText:
-		return &redirectError{"redirects to plain http, which is not followed"}
+		return connection.RedirectError("redirects to plain http, which is not followed")
 	}
 	if u.User != nil {
-		return &redirectError{"redirects to a URL with credentials in it"}
+		return connection.RedirectError("redirects to a URL with credentials in it")
 	}
 	if _, mapped := t.mapped(hostPort(u)); mapped {
 		return nil
 	}
-	return checkHost(u.Hostname(), t.options.AllowLoopback)
+	return connection.CheckHost(u.Hostname(), t.options.AllowLoopback)
 }
 
 // hostPort returns the address that u is dialled by.
@@ -190,7 +191,7 @@ func (t *transport) control(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("reading the address to dial: %w", err)
 	}
-	return checkAddress(addr.Addr(), t.options.AllowLoopback)
+	return connection.CheckAddress(addr.Addr(), t.options.AllowLoopback)
 }
 
 func (t *transport) close() { t.base.CloseIdleConnections() }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 )
 
@@ -44,9 +45,9 @@ func (r *Registries) Follow(config *rest.Config, o trust.Options) (*trust.Follow
 func (r *Registries) SetCredentials(dockerConfigJSON []byte, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var credentials registry.Credentials
+	var credentials pullsecret.Credentials
 	if err == nil {
-		credentials, err = registry.ParseCredentials(dockerConfigJSON)
+		credentials, err = pullsecret.Parse(dockerConfigJSON)
 	}
 	note := strings.Join(credentials.Problems(), "; ")
 	if err != nil {

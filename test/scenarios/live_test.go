@@ -27,6 +27,7 @@ import (
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -221,7 +222,7 @@ func (w *world) reviewer(s *Scenario, inventory review.Inventory) *review.Review
 func (w *world) newStore(t *testing.T, s *Scenario) *presence.Store {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.front.CA)
-	credentials, err := registry.ParseCredentials(pullSecret())
+	credentials, err := pullsecret.Parse(pullSecret())
 	if err != nil {
 		t.Fatal(err)
 	}

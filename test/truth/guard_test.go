@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -40,7 +41,7 @@ func newGuard(w *world, s *scenario) *guard { return newGuardOf(w, s, []string{"
 
 // newGuardOf returns a guard for a cluster whose nodes have these platforms.
 func newGuardOf(w *world, s *scenario, platforms []string) *guard {
-	credentials, err := registry.ParseCredentials(s.pullSecret)
+	credentials, err := pullsecret.Parse(s.pullSecret)
 	if err != nil {
 		panic(err) // newScenario writes it
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
@@ -331,7 +332,7 @@ func TestProgressLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	credentials, err := registry.ParseCredentials(secret)
+	credentials, err := pullsecret.Parse(secret)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/containers/image/v5/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // pushCredentials returns those of --push-secret or, without it, what podman, docker and their helpers have for
 // the repositories that are pushed to.
-func (s *syncing) pushCredentials(copies []policy.Copy) (registry.Credentials, error) {
+func (s *syncing) pushCredentials(copies []policy.Copy) (pullsecret.Credentials, error) {
 	if s.pushSecret != "" {
 		data, err := os.ReadFile(s.pushSecret)
 		if err != nil {
-			return registry.Credentials{}, fmt.Errorf("--push-secret: %w", err)
+			return pullsecret.Credentials{}, fmt.Errorf("--push-secret: %w", err)
 		}
-		credentials, err := registry.ParseCredentials(data)
+		credentials, err := pullsecret.Parse(data)
 		if err != nil {
 			return credentials, fmt.Errorf("--push-secret %s: %w", s.pushSecret, err)
 		}
@@ -43,7 +43,7 @@ type auth struct {
 }
 
 // loggedIn asks podman's and docker's files and helpers, once for each repository, as a helper may be for one alone.
-func (s *syncing) loggedIn(copies []policy.Copy) (registry.Credentials, error) {
+func (s *syncing) loggedIn(copies []policy.Copy) (pullsecret.Credentials, error) {
 	from := &types.SystemContext{AuthFilePath: os.Getenv("REGISTRY_AUTH_FILE")} // the library itself knows docker's DOCKER_CONFIG, but not podman's
 	auths := map[string]auth{}
 	asked := map[string]bool{}
@@ -64,10 +64,10 @@ func (s *syncing) loggedIn(copies []policy.Copy) (registry.Credentials, error) {
 	}
 	data, err := json.Marshal(map[string]any{"auths": auths})
 	if err != nil {
-		return registry.Credentials{}, err
+		return pullsecret.Credentials{}, err
 	}
-	credentials, err := registry.ParseCredentials(data)
-	if errors.Is(err, registry.ErrNoCredentials) {
+	credentials, err := pullsecret.Parse(data)
+	if errors.Is(err, pullsecret.ErrNoEntries) {
 		err = nil // mirrors may take what anybody pushes
 	}
 	return credentials, err

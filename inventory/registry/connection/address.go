@@ -1,4 +1,6 @@
-package registry
+// Package connection decides which addresses a connection may lead to, and says why one that failed did. It
+// rests on package policy for the names of causes, and on no other of this module's but for texts.
+package connection
 
 import (
 	"encoding/binary"
@@ -45,9 +47,9 @@ var (
 	}
 )
 
-// checkAddress returns an error if addr must not be dialled. Loopback is dialled only if
+// CheckAddress returns an error if addr must not be dialled. Loopback is dialled only if
 // the operator says so.
-func checkAddress(addr netip.Addr, allowLoopback bool) error {
+func CheckAddress(addr netip.Addr, allowLoopback bool) error {
 	addr = addr.Unmap().WithZone("")
 	if kind := kindOf(addr, allowLoopback); kind != "" {
 		return &addressError{address: addr.String(), kind: kind}
@@ -94,10 +96,10 @@ func embeddedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// checkHost refuses a host that spells a forbidden address, so that neither a resolver nor
+// CheckHost refuses a host that spells a forbidden address, so that neither a resolver nor
 // a proxy is asked about it. Names that resolve to such an address are refused when it is
 // dialled.
-func checkHost(host string, allowLoopback bool) error {
+func CheckHost(host string, allowLoopback bool) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		if allowLoopback {
@@ -106,10 +108,10 @@ func checkHost(host string, allowLoopback bool) error {
 		return &addressError{address: host, kind: "a loopback name"} // RFC 6761, 6.3
 	}
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return checkAddress(addr, allowLoopback)
+		return CheckAddress(addr, allowLoopback)
 	}
 	if addr, ok := parseLegacyIPv4(host); ok {
-		return checkAddress(addr, allowLoopback)
+		return CheckAddress(addr, allowLoopback)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
-package registry
+package pullsecret
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,16 +41,16 @@ func TestLookup(t *testing.T) {
 			for _, e := range tc.entries {
 				entries[e] = "user:password"
 			}
-			cred, ok := credentials(t, entries).lookup(tc.name)
-			if cred.entry != tc.want || ok != (tc.want != "") {
-				t.Errorf("lookup(%q) = %q, %v, want %q", tc.name, cred.entry, ok, tc.want)
+			cred, ok := credentials(t, entries).Lookup(tc.name)
+			if cred.Key != tc.want || ok != (tc.want != "") {
+				t.Errorf("lookup(%q) = %q, %v, want %q", tc.name, cred.Key, ok, tc.want)
 			}
 		})
 	}
 }
 
-func TestParseCredentials(t *testing.T) {
-	c, err := ParseCredentials([]byte(`{"auths": {
+func TestParse(t *testing.T) {
+	c, err := Parse([]byte(`{"auths": {
 		"a.io": {"auth": "dXNlcjpwYXNz", "email": "x"},
 		"b.io": {"auth": "!!secret!!"},
 		"c.io": {"username": "u", "password": "p"},
@@ -65,22 +66,22 @@ func TestParseCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]credential{
-		"a.io": {username: "user", password: "pass"},
-		"b.io": {broken: "has a field auth that is not base64"},
+	want := map[string]Entry{
+		"a.io": {Username: "user", password: "pass"},
+		"b.io": {Broken: "has a field auth that is not base64"},
 		"c.io": {},
 		"d.io": {},
-		"e.io": {username: "user", password: "pass", identityToken: "idt"},
+		"e.io": {Username: "user", password: "pass", IdentityToken: "idt"},
 		"f.io": {},
 		"g.io": {},
-		"h.io": {broken: "is not an object of strings"},
-		"i.io": {broken: "has a field auth that is not base64"},
-		"j.io": {helper: true},
+		"h.io": {Broken: "is not an object of strings"},
+		"i.io": {Broken: "has a field auth that is not base64"},
+		"j.io": {Helper: true},
 		"k.io": {},
-		"l.io": {username: "user", password: "pass"},
+		"l.io": {Username: "user", password: "pass"},
 	}
 	for host, w := range want {
-		w.entry = host
+		w.Key = host
 		if got := c.entries[host]; got != w {
 			t.Errorf("%s: got %+v", host, got)
 		}
@@ -100,20 +101,20 @@ func TestParseCredentials(t *testing.T) {
 	}
 }
 
-func TestParseCredentialsRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for _, data := range []string{"", "canary", `{"auths": "canary"}`, `[]`, `{"auths":{`} {
-		if _, err := ParseCredentials([]byte(data)); err == nil || strings.Contains(err.Error(), "canary") {
+		if _, err := Parse([]byte(data)); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%q: error = %v", data, err)
 		}
 	}
-	if _, err := ParseCredentials([]byte(`{"auths":{}}`)); !errors.Is(err, ErrNoCredentials) {
+	if _, err := Parse([]byte(`{"auths":{}}`)); !errors.Is(err, ErrNoEntries) {
 		t.Errorf("error = %v", err)
 	}
 }
 
 func TestCredentialsDoNotPrint(t *testing.T) {
 	c := credentials(t, map[string]string{"h.io": "user:canary"})
-	cred, _ := c.lookup("h.io/a")
+	cred, _ := c.Lookup("h.io/a")
 	for _, text := range []string{fmt.Sprintf("%v %+v %#v %s", c, c, c, c), fmt.Sprintf("%v %+v %#v", cred, cred, cred)} {
 		if strings.Contains(text, "canary") {
 			t.Errorf("printed %q", text)
@@ -121,12 +122,25 @@ func TestCredentialsDoNotPrint(t *testing.T) {
 	}
 }
 
-func FuzzParseCredentials(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"auths":{"h.io":{"auth":"dXNlcjpwYXNz"}}}`))
 	f.Add([]byte(`{"auths":{"h.io":null,"":{}}}`))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		c, _ := ParseCredentials(data)
-		c.lookup("h.io/a/b")
+		c, _ := Parse(data)
+		c.Lookup("h.io/a/b")
 		c.Problems()
 	})
+}
+
+func credentials(t *testing.T, entries map[string]string) Credentials {
+	t.Helper()
+	var auths []string
+	for key, auth := range entries {
+		auths = append(auths, fmt.Sprintf(`%q: {"auth": %q}`, key, base64.StdEncoding.EncodeToString([]byte(auth))))
+	}
+	c, err := Parse([]byte(`{"auths": {` + strings.Join(auths, ",") + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -1,4 +1,6 @@
-package registry
+// Package pullsecret reads a .dockerconfigjson as nodes do, and says which of its entries they use for a repository. It rests
+// on no other package of this module but for texts. Nothing that it prints holds a secret.
+package pullsecret
 
 import (
 	"cmp"
@@ -18,25 +20,25 @@ import (
 // registries are asked anonymously, and means that those of nodes are not known. A Credentials is not
 // changed after it was parsed and may be shared. It prints as the number of its entries.
 type Credentials struct {
-	entries map[string]credential
+	entries map[string]Entry
 	// known is set where these are all that nodes have, even if that is nothing.
 	known bool
 	// problems name the entries that were left out, without their content.
 	problems []string
 }
 
-// A credential is one entry of a .dockerconfigjson.
-type credential struct {
-	// entry is its key in the file.
-	entry              string
-	username, password string
-	// identityToken is exchanged for bearer tokens (OAuth 2).
-	identityToken string
-	// broken is the reason why nodes could not use the entry. They do not try another one
+// An Entry is one entry of a .dockerconfigjson.
+type Entry struct {
+	// Key is its key in the file.
+	Key                string
+	Username, password string
+	// IdentityToken is exchanged for bearer tokens (OAuth 2).
+	IdentityToken string
+	// Broken is the reason why nodes could not use the entry. They do not try another one
 	// then: the pull fails.
-	broken string
-	// helper is set if nodes would ask a program for what the entry holds.
-	helper bool
+	Broken string
+	// Helper is set if nodes would ask a program for what the entry holds.
+	Helper bool
 }
 
 // String and GoString keep secrets out of logs and failed tests.
@@ -47,34 +49,39 @@ func (c Credentials) String() string {
 // GoString implements fmt.GoStringer.
 func (c Credentials) GoString() string { return c.String() }
 
-func (c credential) String() string   { return fmt.Sprintf("credential %q", c.entry) }
-func (c credential) GoString() string { return c.String() }
+// String and GoString keep secrets out of logs and failed tests.
+func (c Entry) String() string { return fmt.Sprintf("credential %q", c.Key) }
 
-// anonymous reports whether there are no credentials to send.
-func (c credential) anonymous() bool {
-	return c.username == "" && c.password == "" && c.identityToken == ""
+// GoString implements fmt.GoStringer.
+func (c Entry) GoString() string { return c.String() }
+
+// Anonymous reports whether there are no credentials to send.
+func (c Entry) Anonymous() bool {
+	return c.Username == "" && c.password == "" && c.IdentityToken == ""
 }
 
-// basic returns what HTTP basic authentication sends, "" if there is nothing.
-func (c credential) basic() string {
-	if c.username == "" || c.password == "" {
+// Basic returns what HTTP basic authentication sends, "" if there is nothing.
+func (c Entry) Basic() string {
+	if c.Username == "" || c.password == "" {
 		return "" // nodes send both or neither (docker_client.go, getBearerToken)
 	}
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.username+":"+c.password))
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.Username+":"+c.password))
 }
 
 // maxProblem is the length of one of Problems: the API server advises warnings of less than
 // 120 characters.
 const maxProblem = 119
 
-// ErrNoCredentials means that a .dockerconfigjson has no entries at all.
-var ErrNoCredentials = errors.New("no entries under \"auths\"")
+const maxKey = 80 // runes of a key in one of Problems
 
-// ParseCredentials reads a .dockerconfigjson, such as the key of that name in Secret
+// ErrNoEntries means that a .dockerconfigjson has no entries at all.
+var ErrNoEntries = errors.New("no entries under \"auths\"")
+
+// Parse reads a .dockerconfigjson, such as the key of that name in Secret
 // openshift-config/pull-secret. Entries that cannot be used are left out and named by
 // Problems. It returns an error if there is not a single usable entry; the error quotes
 // nothing of the data.
-func ParseCredentials(dockerConfigJSON []byte) (Credentials, error) {
+func Parse(dockerConfigJSON []byte) (Credentials, error) {
 	var file struct {
 		Auths       map[string]json.RawMessage `json:"auths"`
 		CredHelpers map[string]json.RawMessage `json:"credHelpers"`
@@ -82,16 +89,16 @@ func ParseCredentials(dockerConfigJSON []byte) (Credentials, error) {
 	if err := json.Unmarshal(dockerConfigJSON, &file); err != nil {
 		return Credentials{}, errors.New("the pull secret is not the JSON of a .dockerconfigjson") // err may quote it
 	}
-	c := Credentials{entries: make(map[string]credential, len(file.Auths)), known: true}
+	c := Credentials{entries: make(map[string]Entry, len(file.Auths)), known: true}
 	for _, key := range slices.Sorted(maps.Keys(file.Auths)) {
 		c.add(key, file.Auths[key])
 	}
 	for _, host := range slices.Sorted(maps.Keys(file.CredHelpers)) {
-		c.entries[host] = credential{entry: host, helper: true}
+		c.entries[host] = Entry{Key: host, Helper: true}
 		c.problem(host, "names a credential helper, which only a node could run")
 	}
 	if len(c.entries) == 0 {
-		return c, ErrNoCredentials
+		return c, ErrNoEntries
 	}
 	return c, nil
 }
@@ -104,14 +111,14 @@ func (c Credentials) Problems() []string { return slices.Clone(c.problems) }
 func (c Credentials) Len() int { return len(c.entries) }
 
 func (c *Credentials) problem(key, what string) {
-	c.problems = append(c.problems, text.OneLine(fmt.Sprintf("pull secret entry %s %s", quote(key), what), maxProblem))
+	c.problems = append(c.problems, text.OneLine(fmt.Sprintf("pull secret entry %s %s", text.Quote(key, maxKey), what), maxProblem))
 }
 
 func (c *Credentials) add(key string, raw json.RawMessage) {
 	cred, remark := parseCredential(raw)
-	cred.entry = key
+	cred.Key = key
 	c.entries[key] = cred
-	if remark = cmp.Or(cred.broken, remark); remark != "" {
+	if remark = cmp.Or(cred.Broken, remark); remark != "" {
 		c.problem(key, remark)
 	}
 }
@@ -122,7 +129,7 @@ func (c *Credentials) add(key string, raw json.RawMessage) {
 // counts as empty. Other clients also read a user name and a password in the clear, or a
 // bearer token. Nodes could not pull with those, so they are not used here, but named: they
 // are most likely a mistake.
-func parseCredential(raw json.RawMessage) (cred credential, remark string) {
+func parseCredential(raw json.RawMessage) (cred Entry, remark string) {
 	var fields struct {
 		Auth          string          `json:"auth"`
 		IdentityToken string          `json:"identitytoken"`
@@ -131,34 +138,34 @@ func parseCredential(raw json.RawMessage) (cred credential, remark string) {
 		RegistryToken json.RawMessage `json:"registrytoken"`
 	}
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return credential{broken: "is not an object of strings"}, ""
+		return Entry{Broken: "is not an object of strings"}, ""
 	}
 	decoded, err := base64.StdEncoding.DecodeString(fields.Auth)
 	if err != nil {
-		return credential{broken: "has a field auth that is not base64"}, ""
+		return Entry{Broken: "has a field auth that is not base64"}, ""
 	}
 	username, password, found := strings.Cut(string(decoded), ":")
 	switch {
 	case found:
-		return credential{username: username, password: strings.Trim(password, "\x00"), identityToken: fields.IdentityToken}, ""
+		return Entry{Username: username, password: strings.Trim(password, "\x00"), IdentityToken: fields.IdentityToken}, ""
 	case len(decoded) > 0:
-		return credential{}, "has a field auth without a colon, which nodes ignore"
+		return Entry{}, "has a field auth without a colon, which nodes ignore"
 	case fields.IdentityToken != "":
-		return credential{}, "has no field auth, without which nodes ignore identitytoken"
+		return Entry{}, "has no field auth, without which nodes ignore identitytoken"
 	case len(fields.Username)+len(fields.Password)+len(fields.RegistryToken) > 0:
-		return credential{}, "has no field auth, the only one that nodes read"
+		return Entry{}, "has no field auth, the only one that nodes read"
 	default:
-		return credential{}, "" // docker leaves these behind where it uses a credential helper
+		return Entry{}, "" // docker leaves these behind where it uses a credential helper
 	}
 }
 
-// lookup returns the entry a node uses for a repository ("host/a/b"), and whether there is
+// Lookup returns the entry a node uses for a repository ("host/a/b"), and whether there is
 // one. The longest key that is the repository, or above it, wins, even if it is unusable;
 // then keys that were written as a URL, and the names of the Docker Hub (containers/image
 // pkg/docker/config, findCredentialsInFile).
-func (c Credentials) lookup(name string) (credential, bool) {
+func (c Credentials) Lookup(name string) (Entry, bool) {
 	host, _, _ := strings.Cut(name, "/")
-	if cred, ok := c.entries[host]; ok && cred.helper {
+	if cred, ok := c.entries[host]; ok && cred.Helper {
 		return cred, true
 	}
 	for key := name; ; {
@@ -176,7 +183,7 @@ func (c Credentials) lookup(name string) (credential, bool) {
 			return c.entries[key], true
 		}
 	}
-	return credential{}, false
+	return Entry{}, false
 }
 
 // hostOfKey returns the registry that a key stands for, if it was written as a URL
@@ -198,14 +205,14 @@ func hubName(host string) string {
 	return host
 }
 
-// asNodes reports whether a registry that is asked about a repository with these credentials is
+// AsNodes reports whether a registry that is asked about a repository with these credentials is
 // asked with those that nodes have: not where they are not known, nor where nodes ask a helper.
-func (c Credentials) asNodes(name string) bool {
-	cred, _ := c.lookup(name)
-	return c.known && !cred.helper
+func (c Credentials) AsNodes(name string) bool {
+	cred, _ := c.Lookup(name)
+	return c.known && !cred.Helper
 }
 
-// equal reports whether both hold the same entries.
-func (c Credentials) equal(other Credentials) bool {
+// Equal reports whether both hold the same entries.
+func (c Credentials) Equal(other Credentials) bool {
 	return c.known == other.known && maps.Equal(c.entries, other.entries)
 }
