@@ -34,7 +34,7 @@ func poolStep(p rollout.Pool) v1alpha1.PoolStep {
 	step := v1alpha1.PoolStep{
 		Name: p.Name, Part: string(p.Part), Why: p.Why, Decision: p.Decision.String(),
 		Drains: p.Decision.Drains, Reasons: p.Decision.Reasons, Reboots: p.Decision.Effect() == rollout.Reboots,
-		Nodes: []string{}, MaxUnavailable: p.MaxUnavailable, Capacity: p.AtOnce, After: p.After, Learned: p.Learned, Time: span(p.Time),
+		Nodes: []string{}, MaxUnavailable: p.MaxUnavailable, Capacity: p.AtOnce, After: p.After, Time: span(p.Time),
 	}
 	for _, n := range p.Nodes {
 		step.Nodes = append(step.Nodes, n.Name)

@@ -40,9 +40,7 @@ type PoolStep struct {
 	MaxUnavailable int    `json:"maxUnavailable"`
 	Capacity       int    `json:"capacity"`
 	After          string `json:"after,omitempty"` // the pool that has to be done first
-	// Learned is set if Time goes by what a node took in the pool's last rollout.
-	Learned bool `json:"learned,omitempty"`
-	Time    Span `json:"time"`
+	Time           Span   `json:"time"`
 }
 
 // An UnmanagedNode is a node that no pool updates.

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"slices"
-	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,10 +9,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
-
-// drainRequired is what the message of the condition UpdatePrepared has for an update that
-// drains the node, also after it has ended (MCO's pkg/daemon/update.go, func update).
-const drainRequired = "Drain Required: true"
 
 // stages are the conditions that say how far an update is.
 var stages = []mcfgv1.StateProgress{
@@ -23,8 +18,8 @@ var stages = []mcfgv1.StateProgress{
 	mcfgv1.MachineConfigNodeUpdateUncordoned, mcfgv1.MachineConfigNodeUpdateRebooted, mcfgv1.MachineConfigNodeNodeDegraded,
 }
 
-// TrimMachineConfigNode returns a MachineConfigNode with only its node and pool, when the node was last updated, to
-// what, and whether it was drained; the progress of an update under way; and the PinnedImageSets that it holds. A node
+// TrimMachineConfigNode returns a MachineConfigNode with only its node and pool, when the node was last updated and
+// to what; the progress of an update under way; and the PinnedImageSets that it holds. A node
 // that is up to date and has none keeps no more than two conditions.
 func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNode {
 	t := &mcfgv1.MachineConfigNode{ObjectMeta: names(n)}
@@ -33,11 +28,7 @@ func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNod
 	for _, c := range n.Status.Conditions {
 		trimmed := metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
 		switch mcfgv1.StateProgress(c.Type) {
-		case mcfgv1.MachineConfigNodeUpdatePrepared:
-			if strings.Contains(c.Message, drainRequired) {
-				trimmed.Message = drainRequired
-			}
-		case mcfgv1.MachineConfigNodeUpdated:
+		case mcfgv1.MachineConfigNodeUpdatePrepared, mcfgv1.MachineConfigNodeUpdated:
 		case mcfgv1.MachineConfigNodePinnedImageSetsProgressing, mcfgv1.MachineConfigNodePinnedImageSetsDegraded:
 			if len(n.Status.PinnedImageSets) == 0 {
 				continue
@@ -70,31 +61,6 @@ func PinsOf(n *mcfgv1.MachineConfigNode) rollout.NodePins {
 		p.Fails = c.Status == metav1.ConditionTrue
 	}
 	return p
-}
-
-// UpdateOf returns the last update that a MachineConfigNode, complete or trimmed, shows;
-// false if it shows none.
-//
-// The condition Updated is false from the beginning of an update to its end. At either, all
-// other conditions become false (generateAndApplyMachineConfigNodes in MCO's
-// pkg/upgrademonitor/upgrade_monitor.go), so nothing shows when an update that has ended
-// began. UpdatePrepared keeps its message.
-func UpdateOf(n *mcfgv1.MachineConfigNode) (rollout.NodeUpdate, bool) {
-	u := rollout.NodeUpdate{Node: n.Spec.Node.Name, Pool: n.Spec.Pool.Name, Config: n.Spec.ConfigVersion.Desired}
-	updated, prepared := conditionOf(n, mcfgv1.MachineConfigNodeUpdated), conditionOf(n, mcfgv1.MachineConfigNodeUpdatePrepared)
-	if updated == nil || prepared == nil || updated.LastTransitionTime.IsZero() {
-		return rollout.NodeUpdate{}, false
-	}
-	u.Drained = strings.Contains(prepared.Message, drainRequired)
-	switch updated.Status {
-	case metav1.ConditionTrue:
-		u.Ended = updated.LastTransitionTime.UTC()
-	case metav1.ConditionFalse:
-		u.Began = updated.LastTransitionTime.UTC()
-	default:
-		return rollout.NodeUpdate{}, false
-	}
-	return u, true
 }
 
 func conditionOf(n *mcfgv1.MachineConfigNode, of mcfgv1.StateProgress) *metav1.Condition {

@@ -91,9 +91,6 @@ func (o Objects) Cluster() rollout.Cluster {
 	}
 	for _, n := range o.MachineNodes {
 		c.NodePins = append(c.NodePins, objects.PinsOf(n))
-		if u, ok := objects.UpdateOf(n); ok {
-			c.Updates = append(c.Updates, u)
-		}
 	}
 	if o.Controller != nil {
 		c.Certificates = o.Controller.Status.ControllerCertificates

@@ -10,8 +10,7 @@ type Range struct{ Min, Max time.Duration }
 
 // The times that MCO takes for a node.
 var (
-	// drainTime is that of a node that is drained, from cordon to uncordon, without a reboot, where the
-	// pool's last rollout does not tell. A drain that a budget holds up takes as long as that lasts.
+	// drainTime is that of a node that is drained, from cordon to uncordon, without a reboot. A drain that a budget holds up takes as long as that lasts.
 	drainTime = Range{5 * time.Minute, 15 * time.Minute}
 	// reloadTime is that of a node that is not drained and does not reboot: 5 seconds are the delay of
 	// MCO's node controller (defaultUpdateDelay, node_controller.go).

@@ -47,8 +47,6 @@ type Cluster struct {
 	// Volumes says for each PersistentVolumeClaim ("namespace/name") which nodes can have its
 	// volume; a missing claim is not known to be tied to nodes.
 	Volumes map[string]*corev1.NodeSelector
-	// Updates are the last updates of nodes that MCO tells of, in no order.
-	Updates []NodeUpdate
 	// PinnedSets are the PinnedImageSets of the cluster; NodePins say which of them nodes hold.
 	PinnedSets []*mcfgv1.PinnedImageSet
 	NodePins   []NodePins
@@ -108,9 +106,8 @@ type Pool struct {
 	// After is the pool that has to be done first, "" for none: all others go in parallel.
 	After string
 	// Time is how long the pool takes from its first node on; nothing if it does not take
-	// part. Learned says that it goes by what a node took in the pool's last rollout.
-	Time    Range
-	Learned bool
+	// part.
+	Time Range
 }
 
 // Part is the part that a pool takes in a rollout.
@@ -156,7 +153,7 @@ func NewForecast(c Cluster, decide func(pool string) (Decision, error)) Forecast
 		}
 		p.Nodes = inOrder(members.nodes[pool.Name], last)
 		p.decide(pool, generated, decide)
-		p.schedule(c.Updates)
+		p.schedule()
 		forecast.Pools = append(forecast.Pools, p)
 	}
 	slices.SortFunc(forecast.Pools, func(a, b Pool) int {
@@ -241,9 +238,8 @@ func maxUnavailable(pool *mcfgv1.MachineConfigPool, nodes int) (int, error) {
 }
 
 // schedule works out how many nodes go at once, and how long they all take
-// (getAllCandidateMachines, node_controller.go:1670). Updates may tell how long a
-// drained node takes.
-func (p *Pool) schedule(updates []NodeUpdate) {
+// (getAllCandidateMachines, node_controller.go:1670).
+func (p *Pool) schedule() {
 	waiting, updating := 0, 0
 	for _, n := range p.Nodes {
 		switch {
@@ -254,8 +250,6 @@ func (p *Pool) schedule(updates []NodeUpdate) {
 		}
 	}
 	p.AtOnce = max(p.MaxUnavailable-waiting, 0)
-	var perNode Range
-	perNode, p.Learned = p.perNode(updates)
 	if p.Part != Takes {
 		return
 	}
@@ -263,33 +257,32 @@ func (p *Pool) schedule(updates []NodeUpdate) {
 		p.stop(p.stopped())
 		return
 	}
+	perNode := p.perNode()
 	p.Time = perNode.times(rounds(len(p.Nodes)-waiting, p.AtOnce))
 	// Updates under way have to end first. Neither their progress nor their steps are known.
 	p.Time.Max += perNode.times(rounds(updating, p.AtOnce)).Max
 }
 
-// perNode returns how long a node of p takes, and whether updates tell.
-func (p *Pool) perNode(updates []NodeUpdate) (took Range, learned bool) {
-	took = reloadTime
+// perNode returns how long a node of p takes.
+func (p *Pool) perNode() Range {
+	took := reloadTime
 	if p.Decision.Drains {
-		if took, learned = LearnedDrain(updates, p.Name, p.MaxUnavailable); !learned {
-			took = drainTime
-		}
+		took = drainTime
 	}
 	if p.Decision.Effect() == Reboots {
 		took = took.plus(rebootTime)
 	}
-	return took, learned
+	return took
 }
 
 // TimeLeft returns how long p takes for the rest of a rollout: waiting nodes that have not been
 // taken, and underWay of them that have and whose progress is unknown. It is zero if nothing is
 // left or no node is taken.
-func (p *Pool) TimeLeft(waiting, underWay int, updates []NodeUpdate) Range {
+func (p *Pool) TimeLeft(waiting, underWay int) Range {
 	if p.Part != Takes || p.AtOnce == 0 {
 		return Range{}
 	}
-	perNode, _ := p.perNode(updates)
+	perNode := p.perNode()
 	return Range{perNode.times(rounds(waiting, p.AtOnce)).Min, perNode.times(rounds(waiting+underWay, p.AtOnce)).Max}
 }
 

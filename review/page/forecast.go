@@ -103,9 +103,6 @@ func pace(p *v1alpha1.PoolStep) string {
 	if p.Time.MaxSeconds > 0 {
 		s += ", " + spanText(p.Time)
 	}
-	if p.Learned {
-		s += " (as in its last rollout)"
-	}
 	return s
 }
 

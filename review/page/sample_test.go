@@ -117,7 +117,7 @@ func sampleForecast() *v1alpha1.Forecast {
 	for i := range 5 {
 		workers.Nodes = append(workers.Nodes, fmt.Sprintf("worker-%d", i+1))
 	}
-	masters := v1alpha1.PoolStep{Name: "master", Part: "takes", Decision: "drains and reloads CRI-O", Drains: true, Nodes: []string{"master-0", "master-1", "master-2"}, Capacity: 1, Time: v1alpha1.Span{MinSeconds: 900, MaxSeconds: 2700}, Learned: true}
+	masters := v1alpha1.PoolStep{Name: "master", Part: "takes", Decision: "drains and reloads CRI-O", Drains: true, Nodes: []string{"master-0", "master-1", "master-2"}, Capacity: 1, Time: v1alpha1.Span{MinSeconds: 900, MaxSeconds: 2700}}
 	gpu := v1alpha1.PoolStep{Name: "gpu", Part: "paused", Why: "the pool is paused"}
 	f.Pools = []v1alpha1.PoolStep{masters, workers, gpu}
 	done := func(node string) v1alpha1.Step {

@@ -161,7 +161,7 @@ func (o *overview) pool(f rollout.Pool) Pool {
 			underWay++
 		}
 	}
-	p.Remaining = f.TimeLeft(waiting, underWay, o.Cluster.Updates)
+	p.Remaining = f.TimeLeft(waiting, underWay)
 	p.Held = held(f, waiting)
 	p.State = p.state(object, waiting+underWay)
 	return p
