@@ -96,7 +96,6 @@ func TestCompletion(t *testing.T) {
 	}
 	for _, tc := range []struct{ args, want string }{
 		{"check -o s|", "sarif"},
-		{"config explain exemptions.im|", "exemptions.images"},
 		{"rollout diag|", "diagnose"},
 		{"check --context |", "envtest"},
 		{"explain |", ""},

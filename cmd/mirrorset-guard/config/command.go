@@ -2,8 +2,6 @@ package config
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,19 +36,6 @@ Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
 		Short: "Print the JSON schema of configuration files",
 		Args:  cobra.NoArgs,
 		RunE:  writes(SchemaJSON),
-	}, &cobra.Command{
-		Use:     "explain [FIELD]",
-		Short:   "Say what a field means, which values there are, and its default",
-		Example: "  mirrorset-guard config explain\n  mirrorset-guard config explain exemptions.images",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: completeField,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			explanation, err := Explain(append(args, "")[0])
-			if err != nil {
-				return err
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), explanation)
-			return err
-		},
 	})
 	return cmd
 }
@@ -61,25 +46,6 @@ func completeFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveDefault
-}
-
-// completeField completes the path of a field, one name at a time.
-func completeField(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	above := begun[:strings.LastIndexByte(begun, '.')+1]
-	s, err := at(above)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var paths []string
-	for _, name := range names(inner(s)) {
-		if strings.HasPrefix(above+name, begun) {
-			paths = append(paths, cobra.CompletionWithDesc(above+name, typeName(inner(s).Properties[name])))
-		}
-	}
-	return paths, cobra.ShellCompDirectiveNoFileComp
 }
 
 // writes is the RunE of a command that writes what make returns.
