@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -98,7 +99,7 @@ func newSurvey(cfg *rest.Config, kube kubernetes.Interface, index *images.Index,
 		list: func(ctx context.Context, l follow.Listing, visit func(*unstructured.Unstructured)) error {
 			return follow.EachObject(ctx, lists.RESTClient(), l, visit)
 		},
-		served: client.ServerPreferredResources, schemas: &schemas{api: client.RESTClient()},
+		served: client.ServerPreferredResources, schemas: &schemas{api: openapi.NewClientWithContext(client.RESTClient())},
 		rules: func(ctx context.Context) (authorizationv1.SubjectRulesReviewStatus, error) {
 			review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: metav1.NamespaceDefault}}
 			answer, err := kube.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})

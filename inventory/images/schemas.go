@@ -1,105 +1,79 @@
 package images
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // KindsWithPods returns the kinds of an OpenAPI document, as an API server publishes it,
 // whose objects have fields with the shape of a pod. A schema that leaves its fields open reveals
 // nothing.
 func KindsWithPods(document []byte) (map[string]bool, error) {
-	var d openAPI
+	var d struct{ Components struct{ Schemas openAPI } }
 	if err := json.Unmarshal(document, &d); err != nil {
 		return nil, err
 	}
-	return d.kindsWithPods(), nil
-}
-
-// An openAPI holds the parts of an OpenAPI document that are used.
-type openAPI struct {
-	Components struct {
-		Schemas map[string]*openAPISchema
-	}
-}
-
-type openAPISchema struct {
-	Ref        string `json:"$ref"`
-	Properties map[string]*openAPISchema
-	Items      *openAPISchema
-	AllOf      []*openAPISchema
-	Values     optionalSchema          `json:"additionalProperties"`
-	Kinds      []struct{ Kind string } `json:"x-kubernetes-group-version-kind"`
-}
-
-// An optionalSchema is one where JSON may have true or false instead.
-type optionalSchema struct{ schema *openAPISchema }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *optionalSchema) UnmarshalJSON(data []byte) error {
-	if data[0] != '{' {
-		return nil
-	}
-	return json.Unmarshal(data, &o.schema)
-}
-
-func (d openAPI) kindsWithPods() map[string]bool {
 	kinds := map[string]bool{}
 	for _, s := range d.Components.Schemas {
-		if s == nil || len(s.Kinds) != 1 { // those with more are options of requests
-			continue
-		}
-		if d.hasPods(s, map[string]bool{}, 0) {
-			kinds[s.Kinds[0].Kind] = true
+		if of, _ := s["x-kubernetes-group-version-kind"].([]any); len(of) == 1 { // those with more are options of requests
+			gvk, _ := of[0].(map[string]any)
+			if kind, _ := gvk["kind"].(string); d.Components.Schemas.hasPods(s, map[string]bool{}, 0) {
+				kinds[kind] = true
+			}
 		}
 	}
-	return kinds
+	return kinds, nil
 }
 
-// hasPods reports whether a list of containers is somewhere below s.
-func (d openAPI) hasPods(s *openAPISchema, seen map[string]bool, depth int) bool {
-	s, fresh := d.resolved(s, seen)
-	if s == nil || !fresh || depth > maxGuessDepth {
-		return false
+// An openAPI holds schemas by their names.
+type openAPI map[string]map[string]any
+
+// refPrefix begins every reference to one of them.
+const refPrefix = "#/components/schemas/"
+
+// hasPods reports whether a list of containers is somewhere below a schema, or below one of a list.
+func (d openAPI) hasPods(schema any, seen map[string]bool, depth int) bool {
+	if all, is := schema.([]any); is {
+		return slices.ContainsFunc(all, func(one any) bool { return d.hasPods(one, seen, depth) })
 	}
-	for name, p := range s.Properties {
+	s, _ := schema.(map[string]any)
+	ref, isRef := s["$ref"].(string)
+	switch {
+	case s == nil || depth > maxGuessDepth || isRef && seen[ref]:
+		return false
+	case isRef:
+		seen[ref] = true
+		return d.hasPods(d[strings.TrimPrefix(ref, refPrefix)], seen, depth+1)
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for name, p := range properties {
 		if containerLists[name] && d.isContainerList(p) || (depth > 0 || name != "status") && d.hasPods(p, seen, depth+1) {
 			return true
 		}
 	}
-	for _, part := range s.AllOf {
-		if d.hasPods(part, seen, depth+1) {
-			return true
-		}
-	}
-	return s.Items != nil && d.hasPods(s.Items, seen, depth+1) || s.Values.schema != nil && d.hasPods(s.Values.schema, seen, depth+1)
+	return d.hasPods(s["allOf"], seen, depth+1) || d.hasPods(s["items"], seen, depth+1) || d.hasPods(s["additionalProperties"], seen, depth+1)
 }
 
-func (d openAPI) isContainerList(s *openAPISchema) bool {
-	s, _ = d.resolved(s, map[string]bool{})
-	if s == nil || s.Items == nil {
-		return false
-	}
-	item, _ := d.resolved(s.Items, map[string]bool{})
-	return item != nil && item.Properties["image"] != nil
+func (d openAPI) isContainerList(schema any) bool {
+	item, _ := d.resolved(d.resolved(schema)["items"])["properties"].(map[string]any)
+	return item["image"] != nil
 }
 
-// refPrefix begins every reference in such a document.
-const refPrefix = "#/components/schemas/"
-
-// resolved follows references, which for fields with a default are wrapped in an allOf. It
-// reports false if one of them has been followed before.
-func (d openAPI) resolved(s *openAPISchema, seen map[string]bool) (*openAPISchema, bool) {
-	for s != nil {
-		ref := s.Ref
-		if ref == "" && len(s.AllOf) == 1 && s.AllOf[0] != nil {
-			ref = s.AllOf[0].Ref
+// resolved follows references, which for fields with a default are wrapped in an allOf.
+func (d openAPI) resolved(schema any) map[string]any {
+	for range maxGuessDepth {
+		s, _ := schema.(map[string]any)
+		parts, _ := s["allOf"].([]any)
+		ref, isRef := s["$ref"].(string)
+		switch {
+		case isRef:
+			schema = d[strings.TrimPrefix(ref, refPrefix)]
+		case len(parts) == 1:
+			schema = parts[0]
+		default:
+			return s
 		}
-		if ref == "" {
-			return s, true
-		}
-		if seen[ref] || len(ref) <= len(refPrefix) {
-			return nil, false
-		}
-		seen[ref] = true
-		s = d.Components.Schemas[ref[len(refPrefix):]]
 	}
-	return nil, false
+	return nil
 }
