@@ -3,12 +3,14 @@ package readiness
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -95,12 +97,12 @@ type atWork struct {
 
 func (j *judging) atWork(ctx context.Context) *atWork {
 	at := atWork{runs: map[string]map[string]bool{}}
-	today, err := Today(ctx, j.World)
+	payload, err := todaysPayload(ctx, j.World)
 	if err != nil {
 		at.unknown = err.Error()
 		return &at
 	}
-	names := namesByDigest(today)
+	names := namesByDigest(payload)
 	for img := range j.pulls.Images().All() {
 		for _, c := range img.Consumers {
 			if c.Use != policy.Running && (c.Use != policy.Referenced || c.Placement == nil) { // settings name what runs elsewhere
@@ -115,4 +117,37 @@ func (j *judging) atWork(ctx context.Context) *atWork {
 		}
 	}
 	return &at
+}
+
+// namesByDigest returns what a release calls its images.
+func namesByDigest(p *release.Payload) map[string][]string {
+	names := map[string][]string{}
+	for _, i := range p.Images {
+		names[digestOf(i.Ref)] = append(names[digestOf(i.Ref)], i.Name)
+	}
+	return names
+}
+
+// todaysPayload returns the release that the cluster runs, read from where its nodes would take it. The error says why it is not known.
+func todaysPayload(ctx context.Context, w World) (*release.Payload, error) {
+	v := w.Cluster.RolloutObjects().Version
+	if v == nil {
+		return nil, ErrNoVersion
+	}
+	now := running(v)
+	if len(v.Status.History) == 0 || now.Image == "" {
+		return nil, errors.New("an update is under way, or may be")
+	}
+	j, err := newJudging(ctx, w, Choice{Image: now.Image})
+	if err != nil {
+		return nil, err
+	}
+	if err := j.resolve(ctx); err != nil {
+		return nil, err
+	}
+	payload, err := j.read(ctx)
+	if err == nil && payload == nil {
+		err = fmt.Errorf("%s: %s", j.Image, j.route(ctx, releaseImage(j.Image)).whyNot())
+	}
+	return payload, err
 }

@@ -1,101 +1,38 @@
 package readiness
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review/pins"
 )
 
 // Wants returns which images of the release the nodes of each pool are to hold before the update. That is all but those of
-// the nodes' system, which MCO's daemon does not take from where CRI-O keeps pinned images. An image that the release runs on the
-// control plane is left out for pools of other nodes, if none of these runs the one of that name of today's release, which may be nil
-// if it is not known. Operators decide where most images run; a release does not say it.
-func (r *Readiness) Wants(cluster rollout.Cluster, today *release.Payload) []pins.Want {
+// the nodes' system, which MCO's daemon does not take from where CRI-O keeps pinned images, and those that the release runs on the
+// control plane for pools of other nodes. Operators decide where most images run; a release does not say it.
+func (r *Readiness) Wants(cluster rollout.Cluster) []pins.Want {
 	var wants []pins.Want
 	for _, pool := range cluster.Members().Pools {
-		runs := runsIn(cluster, pool, today)
+		elsewhere := !mayHaveControlPlane(cluster, pool)
 		for _, i := range r.Images {
-			if i.OS || i.ControlPlane && runs != nil && !runs[i.Name] {
-				continue
+			if !i.OS && !(i.ControlPlane && elsewhere) {
+				wants = append(wants, pins.Want{Pool: pool.Name, Image: i.Ref, By: i.Title(), Vital: true})
 			}
-			wants = append(wants, pins.Want{Pool: pool.Name, Image: i.Ref, By: i.Title(), Vital: true})
 		}
 	}
 	return wants
 }
 
-// runsIn returns the names of images of today's release that nodes of a pool run; nil if that is not known, or if nodes of the control
-// plane are or may be among them.
-func runsIn(cluster rollout.Cluster, pool rollout.Pool, today *release.Payload) map[string]bool {
-	if today == nil || pool.Name == "master" || len(pool.Nodes) == 0 || slices.Contains(cluster.Unknown, "pods") {
-		return nil
-	}
-	members := map[string]bool{}
-	for _, n := range pool.Nodes {
-		members[n.Name] = true
-	}
-	if slices.ContainsFunc(cluster.Nodes, func(n *corev1.Node) bool { return members[n.Name] && isControlPlane(n) }) {
-		return nil
-	}
-	names := namesByDigest(today)
-	runs := map[string]bool{}
-	for i := range cluster.Pods {
-		if p := &cluster.Pods[i]; members[p.Node] {
-			for _, c := range p.Spec.Containers {
-				for _, name := range names[digestOf(c.Image)] {
-					runs[name] = true
-				}
-			}
-		}
-	}
-	if len(runs) == 0 { // every node runs something of a release: its pods are not known
-		return nil
-	}
-	return runs
-}
-
-// namesByDigest returns what a release calls its images.
-func namesByDigest(p *release.Payload) map[string][]string {
-	names := map[string][]string{}
-	for _, i := range p.Images {
-		names[digestOf(i.Ref)] = append(names[digestOf(i.Ref)], i.Name)
-	}
-	return names
+func mayHaveControlPlane(cluster rollout.Cluster, pool rollout.Pool) bool {
+	return pool.Name == "master" || len(pool.Nodes) == 0 || slices.ContainsFunc(cluster.Nodes, func(n *corev1.Node) bool {
+		return isControlPlane(n) && slices.ContainsFunc(pool.Nodes, func(of rollout.Node) bool { return of.Name == n.Name })
+	})
 }
 
 func digestOf(ref string) string {
 	_, digest, _ := strings.Cut(ref, "@")
 	return digest
-}
-
-// Today returns the release that the cluster runs, read from where its nodes would take it. The error says why it is not known.
-func Today(ctx context.Context, w World) (*release.Payload, error) {
-	v := w.Cluster.RolloutObjects().Version
-	if v == nil {
-		return nil, ErrNoVersion
-	}
-	now := running(v)
-	if len(v.Status.History) == 0 || now.Image == "" {
-		return nil, errors.New("an update is under way, or may be")
-	}
-	j, err := newJudging(ctx, w, Choice{Image: now.Image})
-	if err != nil {
-		return nil, err
-	}
-	if err := j.resolve(ctx); err != nil {
-		return nil, err
-	}
-	payload, err := j.read(ctx)
-	if err == nil && payload == nil {
-		err = fmt.Errorf("%s: %s", j.Image, j.route(ctx, releaseImage(j.Image)).whyNot())
-	}
-	return payload, err
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/pins"
-	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
 
 // pinOptions are the choices of the command pin.
@@ -128,17 +127,13 @@ func (o *pinOptions) ofRelease(ctx context.Context, streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	today, err := readiness.Today(gathering, c.judged)
-	if err != nil {
-		fmt.Fprintln(streams.Err, "Note: every pool gets all images, as it is not known which of them today's release runs in which pool:", text.Line(err.Error()))
-	}
 	by, err := o.By.Requester()
 	if err != nil {
 		return err
 	}
 	return o.printSets(ctx, streams, *c.judged.Reviewer, by, through, func(wants []pins.Want) pins.Pins {
 		return pins.Make("release", gvk, wants, through.Pools)
-	}, append(wants, r.Wants(through, today)...))
+	}, append(wants, r.Wants(through)...))
 }
 
 // rescueSet returns the rescue set, if it is to be pinned.
