@@ -110,19 +110,6 @@ func TestCompletion(t *testing.T) {
 			}
 		})
 	}
-
-	t.Run("the script that completion prints", func(t *testing.T) {
-		if err := os.Remove(filepath.Join(s.path, "kubectl_complete-mirrorset")); err != nil {
-			t.Fatal(err)
-		}
-		out, code := s.run(t, "cd "+s.path+" && kubectl mirrorset completion > kubectl_complete-mirrorset && chmod +x kubectl_complete-mirrorset")
-		if code != 0 {
-			t.Fatal(out)
-		}
-		if got := s.completed(t, "kubectl", "kubectl", "mirrorset", "check", "-o", "s"); got != "sarif" {
-			t.Errorf("bash offers %q", got)
-		}
-	})
 	dump := clitest.Written(t, "dump.yaml", clitest.CartDeployment)
 	t.Run("under kubectl", func(t *testing.T) {
 		for args, want := range map[string]string{

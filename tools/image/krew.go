@@ -30,11 +30,9 @@ spec:
     configuration, asks the registries whether they hold it, and follows the
     rollout that the change starts.
   caveats: |
-    For completion, once:
-      kubectl mirrorset completion > kubectl_complete-mirrorset
-      chmod +x kubectl_complete-mirrorset
-    and move the file into a folder of the PATH. As "oc mirrorset" the plugin
-    works the same.
+    For completion, once, in a folder of the PATH:
+      ln -s "$(command -v kubectl-mirrorset)" kubectl_complete-mirrorset
+    As "oc mirrorset" the plugin works the same.
   platforms:
 `
 	krewPlatform = `  - selector: {matchLabels: {os: %[1]s, arch: %[2]s}}

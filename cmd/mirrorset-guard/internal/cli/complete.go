@@ -21,17 +21,6 @@ func OneOf(flags *pflag.FlagSet, name string, values ...string) {
 // fileFlags are completed with the names of files.
 var fileFlags = []string{"filename", "from", "config", "kubeconfig", "registry-ca", "pull-secret", "wait-for", "tls-dir", "client-ca"}
 
-// flagValues are the completions of flags that take a name. Flags of one name mean the same wherever
-// they are. Values that depend on a cluster or a dump are not completed.
-var flagValues = map[string]cobra.CompletionFunc{
-	"context": complete(contexts),
-}
-
-// completeFiles completes the names of files.
-func completeFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveDefault
-}
-
 // addCompletions has the flags of cmd, and of the commands below it, completed. Files are completed only
 // where a flag says so.
 func addCompletions(cmd *cobra.Command) {
@@ -46,23 +35,28 @@ func addCompletions(cmd *cobra.Command) {
 	}
 }
 
+// completionOf returns what may follow a flag; shells leave out what does not go on as the word begins. Values that depend on a cluster or a
+// dump are not completed.
 func completionOf(f *pflag.Flag) cobra.CompletionFunc {
 	values := f.Annotations[valuesAnnotation]
-	fixed := func(*cobra.Command) []string { return values }
 	switch {
-	case values != nil && f.Name == "output" && f.Value.Type() == "stringArray":
-		return completeOutputs(fixed)
 	case values != nil:
-		return complete(fixed)
+		return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if f.Value.Type() == "stringArray" && strings.Contains(begun, "=") { // FORMAT=FILE
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return values, cobra.ShellCompDirectiveNoFileComp
+		}
 	case slices.Contains(fileFlags, f.Name):
-		return completeFiles
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	case f.Name == "context":
+		return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return contexts(cmd), cobra.ShellCompDirectiveNoFileComp
+		}
 	default:
-		return flagValues[f.Name]
+		return nil
 	}
 }
-
-// A lister lists what an argument may be.
-type lister func(*cobra.Command) []string
 
 // contexts are those of the kubeconfig that the flags of cmd name.
 func contexts(cmd *cobra.Command) []string {
@@ -72,34 +66,5 @@ func contexts(cmd *cobra.Command) []string {
 	if err != nil {
 		return nil
 	}
-	return slices.Collect(maps.Keys(config.Contexts))
-}
-
-// begun returns those that begin so.
-func (l lister) begun(cmd *cobra.Command, so string) []cobra.Completion {
-	var found []cobra.Completion
-	for _, s := range l(cmd) {
-		if strings.HasPrefix(s, so) {
-			found = append(found, s)
-		}
-	}
-	slices.Sort(found)
-	return found
-}
-
-// complete completes one of those that list lists.
-func complete(list lister) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return list.begun(cmd, begun), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeOutputs completes FORMAT, and FILE after FORMAT=.
-func completeOutputs(formats lister) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if strings.Contains(begun, "=") {
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		return formats.begun(cmd, begun), cobra.ShellCompDirectiveNoFileComp
-	}
+	return slices.Sorted(maps.Keys(config.Contexts))
 }

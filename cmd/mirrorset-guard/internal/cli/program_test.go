@@ -80,8 +80,7 @@ func flagged() *cobra.Command {
 // TestCompletionOfValues: those of a list, of a pair, and of a file's format.
 func TestCompletionOfValues(t *testing.T) {
 	for args, want := range map[string]string{
-		"check -o ":      "json table :4",
-		"check -o j":     "json :4",
+		"check -o ":      "table json :4",
 		"check -o json=": ":0",
 		"check -f ":      ":0",
 	} {

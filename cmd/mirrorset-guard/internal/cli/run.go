@@ -85,7 +85,6 @@ change takes the cluster down.`,
 	root.AddCommand(commands...)
 	if program != ownName {
 		root.CompletionOptions.DisableDefaultCmd = true // its scripts are about a command of that name
-		root.AddCommand(newPluginCompletion(program))
 	}
 	program.words(root)
 	addCompletions(root)
