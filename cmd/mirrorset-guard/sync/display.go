@@ -10,20 +10,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A display shows how far the copying is: as a bar on a terminal, as lines or as JSON.
+// A display shows how far the copying is: as lines or as JSON.
 type display struct {
 	out, log io.Writer
 	json     bool
-	terminal bool
 	dryRun   bool
 
 	mu      sync.Mutex
@@ -32,22 +28,15 @@ type display struct {
 	open    []skip             // those that could not be looked up
 	begun   []*copying.Job
 	started time.Time
-	bar     *progressbar.ProgressBar // on a terminal, once it is known how much is to be copied
 	stop    func()                   // ends the goroutine that shows the progress
 }
 
 func (s *syncing) display() *display {
-	return &display{
-		out: s.streams.Out, log: s.streams.Err, json: s.output.Format == "json", dryRun: s.dryRun,
-		terminal: s.output.Format == "auto" && !s.dryRun && cli.IsTerminal(s.streams.Out),
-	}
+	return &display{out: s.streams.Out, log: s.streams.Err, json: s.output.Format == "json", dryRun: s.dryRun}
 }
 
-// How often a bar is drawn, and a line of progress is written elsewhere.
-const (
-	barEvery  = 200 * time.Millisecond
-	lineEvery = 10 * time.Second
-)
+// showEvery is how often the progress is shown.
+const showEvery = 10 * time.Second
 
 // begin names the skipped images, and begins to show the progress.
 func (d *display) begin(ctx context.Context, skipped []skip) {
@@ -67,11 +56,7 @@ func (d *display) begin(ctx context.Context, skipped []skip) {
 
 // follow shows the progress until ctx ends.
 func (d *display) follow(ctx context.Context) {
-	every := lineEvery
-	if d.terminal {
-		every = barEvery
-	}
-	ticker := time.NewTicker(every)
+	ticker := time.NewTicker(showEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -83,26 +68,19 @@ func (d *display) follow(ctx context.Context) {
 	}
 }
 
-// show draws the bar, which adds the bytes, the rate and the time that is left and is no longer than a line; or writes a line.
+// show writes how far all is, once it is known how much is to be copied.
 func (d *display) show() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e := d.counts("Progress")
-	switch {
-	case d.bar != nil:
-		d.bar.Describe(images(e) + failures(e))
-		_ = d.bar.Set64(min(e.Sent, e.Bytes)) // the next one may be drawn
-	case d.planned && !d.terminal:
-		line := d.summary(e)
-		if left := e.Bytes - e.Sent; left > 0 && e.Sent > 0 && e.Done+e.Failed < e.Images {
-			line += fmt.Sprintf(", %s left", time.Duration(float64(left)/float64(e.Sent)*float64(time.Since(d.started))).Round(time.Second))
-		}
-		d.write(e, line+failures(e))
+	if !d.planned {
+		return
 	}
-}
-
-func images(e v1alpha1.SyncEvent) string {
-	return text.Number(e.Done) + " of " + text.Count(e.Images, "image")
+	e := d.counts("Progress")
+	line := d.summary(e)
+	if left := e.Bytes - e.Sent; left > 0 && e.Sent > 0 && e.Done+e.Failed < e.Images {
+		line += fmt.Sprintf(", %s left", time.Duration(float64(left)/float64(e.Sent)*float64(time.Since(d.started))).Round(time.Second))
+	}
+	d.write(e, line+failures(e))
 }
 
 func failures(e v1alpha1.SyncEvent) string {
@@ -114,7 +92,7 @@ func failures(e v1alpha1.SyncEvent) string {
 
 // summary says how far all is, without failures.
 func (d *display) summary(e v1alpha1.SyncEvent) string {
-	line := fmt.Sprintf("%s, %s of %s", images(e), size(e.Sent), size(e.Bytes))
+	line := fmt.Sprintf("%s of %s, %s of %s", text.Number(e.Done), text.Count(e.Images, "image"), size(e.Sent), size(e.Bytes))
 	if rate := float64(e.Sent) / max(time.Since(d.started).Seconds(), 0.001); rate > 0 {
 		line += fmt.Sprintf(", %s/s", size(int64(rate)))
 	}
@@ -177,10 +155,6 @@ func (d *display) plan(jobs []*copying.Job) {
 	}
 	e.Images, e.Bytes = d.all.Images, d.all.Bytes
 	d.planned = true
-	if d.terminal && e.Bytes > 0 {
-		d.bar = progressbar.NewOptions64(e.Bytes, progressbar.OptionSetWriter(d.out), progressbar.OptionUseANSICodes(true),
-			progressbar.OptionShowBytes(true), progressbar.OptionShowCount(), progressbar.OptionUseIECUnits(true), progressbar.OptionSetTheme(progressbar.ThemeASCII))
-	}
 	switch {
 	case d.json:
 		d.write(e, "")
@@ -219,16 +193,11 @@ func (d *display) tellPlan(w io.Writer, e v1alpha1.SyncEvent) {
 	}
 }
 
-// end takes the bar away, and says what was copied.
+// end says what was copied.
 func (d *display) end(interrupted bool) {
 	d.stop()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.bar != nil {
-		_ = d.bar.Clear() // the summary follows below
-		d.bar = nil
-	}
-	d.terminal = false
 	if e := d.counts("Ended"); !d.dryRun && (e.Images > 0 || interrupted || d.json) {
 		d.write(e, "Copied "+d.summary(e)+failures(e))
 	}
@@ -249,7 +218,7 @@ func (d *display) write(e v1alpha1.SyncEvent, line string) {
 	switch {
 	case d.json:
 		_ = writeLine(d.out, e) // the review that comes last says if that is impossible
-	case line != "" && !d.terminal:
+	case line != "":
 		fmt.Fprintln(d.log, text.Line(line))
 	}
 }

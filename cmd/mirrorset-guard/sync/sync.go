@@ -41,7 +41,7 @@ type options struct {
 
 // New returns the command.
 func New() *cobra.Command {
-	o := options{output: cli.Formats("auto", "lines", "json")}
+	o := options{output: cli.Formats("lines", "json")}
 	cmd := &cobra.Command{
 		Use:   "sync [-f FILE]",
 		Short: "Copy to the mirrors what a change needs and they lack, and review it again",

@@ -13,11 +13,11 @@ import (
 // (https://no-color.org) or CLICOLOR=0 say otherwise. CLICOLOR_FORCE asks for them anywhere. Its lines fit a terminal, a ticket
 // and a printed page.
 func LookOf(w io.Writer) answer.Look {
-	return answer.Look{Colours: hasColours(IsTerminal(w), os.Getenv), Width: 100}
+	return answer.Look{Colours: hasColours(isTerminal(w), os.Getenv), Width: 100}
 }
 
-// IsTerminal reports whether w is a terminal that knows control sequences.
-func IsTerminal(w io.Writer) bool {
+// isTerminal reports whether w is a terminal that knows control sequences.
+func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	kind := os.Getenv("TERM")
 	return ok && term.IsTerminal(int(file.Fd())) && kind != "" && kind != "dumb"
