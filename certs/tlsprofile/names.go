@@ -1,9 +1,9 @@
 package tlsprofile
 
 import (
-	"cmp"
 	"crypto/tls"
 	"slices"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 )
@@ -28,44 +28,19 @@ var groupIDs = map[configv1.TLSGroup]tls.CurveID{
 	configv1.TLSGroupSecP384r1MLKEM1024: tls.SecP384r1MLKEM1024,
 }
 
-// ianaNames gives the name that Go has for a cipher of OpenSSL, which is how the profiles
-// name the ciphers of TLS 1.2 and before (library-go, openSSLToIANACiphers). It has every
-// cipher of OpenSSL that Go has.
-var ianaNames = map[string]string{
-	"ECDHE-ECDSA-AES128-GCM-SHA256": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-	"ECDHE-RSA-AES128-GCM-SHA256":   "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-	"ECDHE-ECDSA-AES256-GCM-SHA384": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-	"ECDHE-RSA-AES256-GCM-SHA384":   "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-	"ECDHE-ECDSA-CHACHA20-POLY1305": "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-	"ECDHE-RSA-CHACHA20-POLY1305":   "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-	"ECDHE-ECDSA-AES128-SHA256":     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
-	"ECDHE-RSA-AES128-SHA256":       "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
-	"ECDHE-ECDSA-AES128-SHA":        "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
-	"ECDHE-RSA-AES128-SHA":          "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
-	"ECDHE-ECDSA-AES256-SHA":        "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
-	"ECDHE-RSA-AES256-SHA":          "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
-	"ECDHE-RSA-DES-CBC3-SHA":        "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
-	"ECDHE-ECDSA-RC4-SHA":           "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
-	"ECDHE-RSA-RC4-SHA":             "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
-	"AES128-GCM-SHA256":             "TLS_RSA_WITH_AES_128_GCM_SHA256",
-	"AES256-GCM-SHA384":             "TLS_RSA_WITH_AES_256_GCM_SHA384",
-	"AES128-SHA256":                 "TLS_RSA_WITH_AES_128_CBC_SHA256",
-	"AES128-SHA":                    "TLS_RSA_WITH_AES_128_CBC_SHA",
-	"AES256-SHA":                    "TLS_RSA_WITH_AES_256_CBC_SHA",
-	"DES-CBC3-SHA":                  "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
-	"RC4-SHA":                       "TLS_RSA_WITH_RC4_128_SHA",
-	// Names that Kubernetes takes as well.
-	"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-	"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305":   "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-}
+// openSSL makes the name that OpenSSL has for a cipher of the one that Go has: profiles name the ciphers of TLS 1.2 and before by it
+// (library-go, openSSLToIANACiphers).
+var openSSL = strings.NewReplacer("TLS_ECDHE_", "ECDHE-", "TLS_RSA_WITH_", "", "_WITH_", "-",
+	"AES_128_CBC", "AES128", "AES_256_CBC", "AES256", "AES_128_GCM", "AES128-GCM", "AES_256_GCM", "AES256-GCM",
+	"CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305", "3DES_EDE_CBC", "DES-CBC3", "RC4_128", "RC4", "_", "-")
 
 // suite returns the suite of a name of OpenSSL or IANA, nil if Go does not have it. Ones that
-// are considered insecure are included: Old has some.
+// are considered insecure are included: Old has some. Kubernetes takes names with CHACHA20_POLY1305 at their end as well.
 func suite(name string) *tls.CipherSuite {
-	name = cmp.Or(ianaNames[name], name)
-	all := slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites())
-	if i := slices.IndexFunc(all, func(s *tls.CipherSuite) bool { return s.Name == name }); i >= 0 {
-		return all[i]
+	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
+		if s.Name == name || openSSL.Replace(s.Name) == name || strings.HasSuffix(name, "_CHACHA20_POLY1305") && s.Name == name+"_SHA256" {
+			return s
+		}
 	}
 	return nil
 }

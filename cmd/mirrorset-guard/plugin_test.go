@@ -117,7 +117,7 @@ func TestCompletion(t *testing.T) {
 			"check -f none.yaml":                   "kubectl mirrorset: stat none.yaml: no such file or directory\n",
 			"rollout pause":                        "kubectl mirrorset: which pools? kubectl mirrorset rollout pause POOL...; kubectl mirrorset rollout status lists them\n",
 			"rollout verify extra":                 `kubectl mirrorset: kubectl mirrorset rollout verify takes no arguments, but got "extra"` + "\n",
-			"inventory --from " + dump + " -o nix": `kubectl mirrorset: --output "nix": choose one of table, wide, json, yaml, csv, refs` + "\n",
+			"inventory --from " + dump + " -o nix": `kubectl mirrorset: --output "nix": choose one of table, wide, json, yaml, refs` + "\n",
 		} {
 			if out, _ := s.run(t, "kubectl mirrorset "+args); !strings.Contains(out, want) || strings.Contains(out, "mirrorset-guard check") {
 				t.Errorf("%s:\n%s\nlacks %s", args, out, want)

@@ -2,13 +2,10 @@ package inspect
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
@@ -57,24 +54,10 @@ verdict, or wrong usage.`,
 		Args: cli.Filled(cli.NoArgs),
 		RunE: cli.Runs(o.run),
 	}
-	cmd.SetFlagErrorFunc(ofAnotherCommand)
 	o.AddFlags(cmd.Flags())
 	o.outputs.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
 	return cmd
-}
-
-// ofAnotherCommand says which command answers what check was asked with a flag of that name.
-func ofAnotherCommand(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
-		for _, other := range cmd.Root().Commands() {
-			if name := unknown.GetSpecifiedName(); name == other.Name() || name == "deletes" && other.Name() == "deletion" {
-				return fmt.Errorf("%w: see mirrorset-guard %s --help", err, other.Name())
-			}
-		}
-	}
-	return err
 }
 
 func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {

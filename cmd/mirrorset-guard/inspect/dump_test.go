@@ -178,7 +178,7 @@ func TestHostileDump(t *testing.T) {
 	dump := clitest.Written(t, "dump.json", hostileDump)
 	change := clitest.Written(t, "change.yaml", tagSet("everything", "quay.io", "NeverContactSource", "mirror.invalid"))
 	for _, line := range []string{
-		"inventory", "inventory -o wide", "inventory -o csv", "inventory -o refs", "inventory -o json", "inventory -o yaml",
+		"inventory", "inventory -o wide", "inventory -o refs", "inventory -o json", "inventory -o yaml",
 		"check -f CHANGE --timeout 2s", "check -f CHANGE --timeout 2s -o json", "check -f CHANGE --timeout 2s -o yaml", "check -f CHANGE --timeout 2s -o junit", "check -f CHANGE --timeout 2s -o narrowed",
 		"explain -f CHANGE quay.io/shop/good:v1", "explain -f CHANGE quay.io/shop/good:v1 -o json",
 		"render -f CHANGE", "render -f CHANGE -o diff", "render -f CHANGE -o yaml",

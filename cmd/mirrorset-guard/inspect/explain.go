@@ -2,15 +2,18 @@ package inspect
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
@@ -59,33 +62,18 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	if err != nil {
 		return err
 	}
-	change, err := o.change.Begin(io)
+	w, set, edit, err := proposed(ctx, io, &o.change, o.open)
 	if err != nil {
 		return err
-	}
-	w, err := o.open(ctx, io)
-	if err != nil {
-		return change.Unless(err)
 	}
 	defer w.Close()
-	edit, notes, err := change.On(ctx, w)
-	if err != nil {
-		return err
-	}
-	for _, note := range notes {
-		io.Note("%s", text.Line(note))
-	}
-	set, err := w.Cluster.Mirrors(ctx)
-	if err != nil {
-		return err
-	}
 	e, err := review.NewExplainer(set, edit.Apply(set))
 	if err != nil {
 		return err
 	}
 	e.Namespace = o.namespace
-	if err := joined(e.Add(images)); err != nil {
-		return err
+	if errs := e.Add(images); len(errs) > 0 {
+		return errors.New(strings.Join(convert.Each(errs, error.Error), "; "))
 	}
 	if o.probe || w.Live == nil {
 		// A dump of mirror objects alone does not tell who uses an image.
@@ -129,14 +117,25 @@ func (o *explainOptions) ask(ctx context.Context, w *environment.World, e *revie
 	}
 }
 
-// joined is errors.Join on one line.
-func joined(errs []error) error {
-	if len(errs) == 0 {
-		return nil
+// proposed opens a world, which is to be closed, and reads what is in force there, and a change of it.
+func proposed(ctx context.Context, io cli.Streams, flags *cli.ChangeFlags, open func(context.Context, cli.Streams) (*environment.World, error)) (_ *environment.World, set mirrors.Set, edit mirrors.Edit, _ error) {
+	change, err := flags.Begin(io)
+	if err != nil {
+		return nil, set, edit, err
 	}
-	err := errs[0]
-	for _, next := range errs[1:] {
-		err = fmt.Errorf("%w; %w", err, next)
+	w, err := open(ctx, io)
+	if err != nil {
+		return nil, set, edit, change.Unless(err)
 	}
-	return err
+	edit, notes, err := change.On(ctx, w)
+	for _, note := range notes {
+		io.Note("%s", text.Line(note))
+	}
+	if err == nil {
+		set, err = w.Cluster.Mirrors(ctx)
+	}
+	if err != nil {
+		w.Close()
+	}
+	return w, set, edit, err
 }

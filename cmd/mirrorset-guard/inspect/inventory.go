@@ -22,12 +22,12 @@ type inventoryOptions struct {
 }
 
 func newInventory() *cobra.Command {
-	o := inventoryOptions{outputs: cli.SeveralFormats("table", "wide", "json", "yaml", "csv", "refs")}
+	o := inventoryOptions{outputs: cli.SeveralFormats("table", "wide", "json", "yaml", "refs")}
 	cmd := &cobra.Command{
 		Use:   "inventory",
 		Short: "List the images that the cluster may have to pull, and what uses them",
 		Example: `  mirrorset-guard inventory --registry quay.io -o wide
-  mirrorset-guard inventory -n shop -o csv > shop.csv
+  mirrorset-guard inventory -n shop -o json
   mirrorset-guard inventory --unused -o refs
   mirrorset-guard inventory --rescue`,
 		Args: cli.NoArgs,
@@ -81,6 +81,5 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 			io.Out = w
 			return printRefs(io, selected)
 		},
-		"csv": func(w stdio.Writer) error { return printImagesCSV(w, selected) },
 	}})
 }

@@ -3,9 +3,7 @@ package inspect
 import (
 	"bufio"
 	"cmp"
-	"encoding/csv"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -68,34 +66,4 @@ func useCell(img policy.Image) answer.Line {
 func named(set map[string]bool) string {
 	delete(set, "")
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(set)), ","), "-")
-}
-
-// printImagesCSV writes a row for each consumer, as RFC 4180 says except for the line
-// endings.
-func printImagesCSV(w io.Writer, images []policy.Image) error {
-	out := csv.NewWriter(w)
-	rows := [][]string{{"image", "use", "kind", "namespace", "name", "container", "digest"}}
-	for _, img := range images {
-		for _, c := range img.Consumers {
-			rows = append(rows, []string{img.Ref, c.Use.String(), c.Kind, c.Namespace, c.Name, c.Container, c.Digest})
-		}
-	}
-	for _, row := range rows {
-		for i := range row {
-			row[i] = inert(row[i])
-		}
-	}
-	return out.WriteAll(rows) // which flushes
-}
-
-// inert keeps a spreadsheet from taking a cell for a formula, and a terminal from doing
-// anything but show it: an image that a person wrote may be any text
-// (https://owasp.org/www-community/attacks/CSV_Injection). No reference that a node could parse begins
-// so.
-func inert(cell string) string {
-	cell = text.Line(cell)
-	if cell != "" && strings.ContainsRune("=+-@|%", rune(cell[0])) {
-		return "'" + cell
-	}
-	return cell
 }

@@ -54,8 +54,8 @@ func inventoryOf(t *testing.T, args ...string) (code int, stdout, stderr string)
 func TestInventoryFormats(t *testing.T) {
 	same := golden.Archive(t, "testdata/inventory.txtar")
 	for _, args := range []string{
-		"", "-o wide --namespace shop --registry quay.io", "-o csv", "-o refs --unused", "-o refs --registry quay.io/shop", "-o refs --registry quay.io/shop/",
-		"-o refs --unused -n shop", "-o json --registry quay.io/shop/cart", "-o json -n nowhere", "-o csv -n nowhere",
+		"", "-o wide --namespace shop --registry quay.io", "-o refs --unused", "-o refs --registry quay.io/shop", "-o refs --registry quay.io/shop/",
+		"-o refs --unused -n shop", "-o json --registry quay.io/shop/cart", "-o json -n nowhere",
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, got, stderr := inventoryOf(t, strings.Fields(args)...)
@@ -66,7 +66,7 @@ func TestInventoryFormats(t *testing.T) {
 
 func TestInventoryTrouble(t *testing.T) {
 	code, out, stderr := inventoryOf(t, "-o", "xml")
-	const want = "mirrorset-guard: --output \"xml\": choose one of table, wide, json, yaml, csv, refs\n"
+	const want = "mirrorset-guard: --output \"xml\": choose one of table, wide, json, yaml, refs\n"
 	if code != cli.ExitTrouble || out != "" || stderr != want {
 		t.Errorf("exit code %d, %q, %q", code, out, stderr)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -54,29 +53,13 @@ func (o *renderOptions) run(ctx context.Context, io cli.Streams) error {
 	if err := o.output.Validate(); err != nil {
 		return err
 	}
-	change, err := o.change.Begin(io)
+	w, set, edit, err := proposed(ctx, io, &o.change, o.world.OpenMirrors)
 	if err != nil {
 		return err
-	}
-	w, err := o.world.OpenMirrors(ctx, io)
-	if err != nil {
-		return change.Unless(err)
 	}
 	defer w.Close()
-	edit, notes, err := change.On(ctx, w)
-	if err != nil {
-		return err
-	}
-	for _, note := range notes {
-		io.Note("%s", text.Line(note))
-	}
-	set, err := w.Cluster.Mirrors(ctx)
-	if err != nil {
-		return err
-	}
 	set.Files = nil // files beside the generated one are not part of it
-	proposed := policy.Change{Before: set, After: edit.Apply(set)}
-	r, err := review.Render(proposed, o.needsBefore(), func() (*mirrors.Applied, error) { return w.Cluster.Applied(ctx) })
+	r, err := review.Render(policy.Change{Before: set, After: edit.Apply(set)}, o.needsBefore(), func() (*mirrors.Applied, error) { return w.Cluster.Applied(ctx) })
 	if err != nil {
 		return err
 	}

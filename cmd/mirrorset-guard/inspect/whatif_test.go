@@ -453,7 +453,6 @@ func TestMirrorBadInput(t *testing.T) {
 		{"neither a file nor a reference", []string{"deletion", "nothing"}, `deletion: there is no file nothing, and as a reference: the command line, line 1: "nothing" is no reference with a registry`},
 		{"a repository", []string{"deletion", "m.example.com/x"}, `line 1: "m.example.com/x" has no tag and no digest: name each that is deleted (:latest is what skopeo delete takes it for)`},
 		{"a file and a reference", []string{"deletion", list("m.example.com/x:1\n"), "m.example.com/y:1"}, "give a file, or references"},
-		{"what other commands answer", []string{"check", "--deletes", "m.example.com/x:1"}, "unknown flag: --deletes: see mirrorset-guard deletion --help"},
 		{"a reference beside a change", []string{"check", "-f", change, "m.example.com/y:1"}, `check takes no argument, and was given "m.example.com/y:1"`},
 		{"nothing to delete", []string{"deletion", list("# nothing\n")}, "nothing to delete"},
 		{"the wrong file of oc-mirror", []string{"deletion", list("apiVersion: mirror.openshift.io/v2alpha1\nkind: DeleteImageSetConfiguration\ndelete: {}\n")}, "give the DeleteImageList that oc mirror delete --generate makes of it"},

@@ -28,7 +28,7 @@ type display struct {
 	open    []skip             // those that could not be looked up
 	begun   []*copying.Job
 	started time.Time
-	stop    func()                   // ends the goroutine that shows the progress
+	stop    func() // ends the goroutine that shows the progress
 }
 
 func (s *syncing) display() *display {
