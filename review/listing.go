@@ -37,15 +37,14 @@ func SelectionFrom(query url.Values) (Selection, error) {
 		case "registry":
 			s.Registry = value
 		case "unused":
-			if s.Unused, err = strconv.ParseBool(value); err != nil {
-				return s, fmt.Errorf("unused=%q: want true or false", value)
-			}
+			s.Unused, err = strconv.ParseBool(value)
 		case "rescue":
-			if s.Rescue, err = strconv.ParseBool(value); err != nil {
-				return s, fmt.Errorf("rescue=%q: want true or false", value)
-			}
+			s.Rescue, err = strconv.ParseBool(value)
 		default:
 			return s, fmt.Errorf("%q: there is no such parameter; choose among namespace, registry, unused and rescue", key)
+		}
+		if err != nil {
+			return s, fmt.Errorf("%s=%q: want true or false", key, value)
 		}
 	}
 	return s, nil

@@ -62,7 +62,7 @@ func differingEntries(a, b []sysregistriesv2.Registry) map[string]bool {
 		case len(a) == 0 || b[0].Prefix < a[0].Prefix:
 			scopes[b[0].Prefix], b = true, b[1:]
 		default:
-			if !sameEntry(&a[0], &b[0]) {
+			if !SameEntry(&a[0], &b[0]) {
 				scopes[a[0].Prefix] = true
 			}
 			a, b = a[1:], b[1:]
@@ -71,7 +71,9 @@ func differingEntries(a, b []sysregistriesv2.Registry) map[string]bool {
 	return scopes
 }
 
-func sameEntry(a, b *sysregistriesv2.Registry) bool {
+// SameEntry reports whether nodes do the same by two entries of one prefix. It is reflect.DeepEqual, except that an empty list of mirrors is
+// none.
+func SameEntry(a, b *sysregistriesv2.Registry) bool {
 	return a.Endpoint == b.Endpoint && a.Blocked == b.Blocked && a.MirrorByDigestOnly == b.MirrorByDigestOnly &&
 		slices.Equal(a.Mirrors, b.Mirrors)
 }

@@ -102,7 +102,7 @@ func searchReason(was, is []string) reason {
 
 // changedReason is drain.go:247 for a registry that both files have. Order and insecure of mirrors are not looked at.
 func changedReason(scope string, was, is sysregistriesv2.Registry) reason {
-	if sameRegistry(was, is) {
+	if was.Prefix == is.Prefix && mirrors.SameEntry(&was, &is) { // else the second entry of a mirror that is listed twice would differ
 		return reason{}
 	}
 	for _, field := range []struct{ name, was, is string }{
@@ -158,14 +158,6 @@ func pulls(from string) string {
 	default:
 		return fmt.Sprintf("%q", from)
 	}
-}
-
-// sameRegistry is reflect.DeepEqual, except that an empty list of mirrors is none: no rule of
-// changedReason is about that. It matters where a mirror is listed twice: its second entry would differ
-// from the first even in an unchanged registry.
-func sameRegistry(a, b sysregistriesv2.Registry) bool {
-	return a.Prefix == b.Prefix && a.Endpoint == b.Endpoint && a.Blocked == b.Blocked &&
-		a.MirrorByDigestOnly == b.MirrorByDigestOnly && slices.Equal(a.Mirrors, b.Mirrors)
 }
 
 // first is searchRegistryMirror (drain.go:313): where a source lists a mirror for digests

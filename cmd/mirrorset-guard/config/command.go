@@ -24,7 +24,7 @@ func NewCommand() *cobra.Command {
 		Long: `validate reports every mistake in the configuration file.
 
 Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completeFile,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 		RunE: func(cmd *cobra.Command, args []string) error { return validateConfig(args[0], cmd) },
 	}, &cobra.Command{
 		Use:   "defaults",
@@ -38,14 +38,6 @@ Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
 		RunE:  writes(SchemaJSON),
 	})
 	return cmd
-}
-
-// completeFile completes the name of one file.
-func completeFile(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return nil, cobra.ShellCompDirectiveDefault
 }
 
 // writes is the RunE of a command that writes what make returns.

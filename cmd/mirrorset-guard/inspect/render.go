@@ -73,18 +73,17 @@ func (o *renderOptions) needsBefore() bool {
 }
 
 func (o *renderOptions) print(to cli.Streams, r *v1alpha1.Rendering) error {
-	var err error
+	var all string
 	switch o.output.Format {
 	case "toml":
-		_, err = io.WriteString(to.Out, r.After)
+		all = r.After
 	case "diff":
-		all := r.Diff
+		all = r.Diff
 		for _, f := range r.Files {
 			all += f.Diff
 		}
-		_, err = io.WriteString(to.Out, all)
 	case "files":
-		all := "==> " + mirrors.RegistriesConfPath + " <==\n" + r.After
+		all = "==> " + mirrors.RegistriesConfPath + " <==\n" + r.After
 		for _, f := range r.Files {
 			if f.After == "" {
 				all += "\n==> " + f.Path + " (removed) <==\n"
@@ -92,10 +91,10 @@ func (o *renderOptions) print(to cli.Streams, r *v1alpha1.Rendering) error {
 			}
 			all += "\n==> " + f.Path + " <==\n" + f.After
 		}
-		_, err = io.WriteString(to.Out, all)
 	default:
 		return o.output.Write(to.Out, r) // MachineConfig is in it
 	}
+	_, err := io.WriteString(to.Out, all)
 	fmt.Fprint(to.Err, comparisonAnswer(r.MachineConfig))
 	return err
 }

@@ -44,7 +44,7 @@ func (o *Outputs) Targets() ([]Target, error) {
 	if len(chosen) == 0 {
 		chosen = o.formats[:1]
 	}
-	var targets []Target
+	var targets, last []Target
 	plain := ""
 	for _, choice := range chosen {
 		format, file, named := strings.Cut(choice, "=")
@@ -58,24 +58,15 @@ func (o *Outputs) Targets() ([]Target, error) {
 		case !named && plain != "":
 			return nil, fmt.Errorf("--output %s and %s: only one can go to standard output; name a file for the other one, as in --output %s=FILE", plain, format, format)
 		case !named:
-			plain = format
+			plain, last = format, []Target{t}
+			continue
 		}
-		if t.File != "" && slices.ContainsFunc(targets, func(other Target) bool { return same(other.File, t.File) }) {
+		if slices.ContainsFunc(targets, func(other Target) bool { return filepath.Clean(other.File) == filepath.Clean(t.File) }) {
 			return nil, fmt.Errorf("--output: two formats are to be written to %s", t.File)
 		}
 		targets = append(targets, t)
 	}
-	slices.SortStableFunc(targets, func(a, b Target) int { return number(a.File == "") - number(b.File == "") })
-	return targets, nil
-}
-
-func same(a, b string) bool { return a != "" && filepath.Clean(a) == filepath.Clean(b) }
-
-func number(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
+	return append(targets, last...), nil
 }
 
 // An Answer holds the result of a command in each format that its user may choose.
