@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -61,11 +60,20 @@ func Assets() (string, error) {
 	return dir, nil
 }
 
-// Root returns the top folder of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
-}
+// Root returns the top folder of the repository: of those that hold the working directory, which go test makes that of
+// the package, the one with this package. What is compiled with -trimpath does not know where its source is.
+var Root = sync.OnceValue(func() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "test", "cluster", "cluster.go")); err == nil {
+			return at
+		}
+	}
+	panic("no folder above " + dir + " is the repository's")
+})
 
 // An Option changes how the programs are started.
 type Option func(*envtest.ControlPlane)
