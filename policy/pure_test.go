@@ -62,7 +62,9 @@ var pure = map[string]string{
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing":            "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout":            "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation": "",
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes":     "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status":     "",
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify":     "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress":   "",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer":           "what a person is answered, as a value",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert":          "slices of slices",
@@ -97,7 +99,7 @@ func TestPure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{".", "mirrors", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "signing"} {
+	for _, folder := range []string{".", "mirrors", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
 		if sources[folder] == 0 {
 			t.Errorf("no source was found in folder %s", folder)
 		}

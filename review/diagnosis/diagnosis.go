@@ -23,6 +23,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
@@ -48,7 +49,7 @@ const passingTime = 12 * time.Second
 // Diagnose diagnoses why nodes and pools do not move, and asks for the evidence that this requires. The
 // answers become the Evidence of r. In a live cluster, causes that may pass by themselves are diagnosed
 // again after a while.
-func Diagnose(ctx context.Context, r *environment.Rollout, o Options) (status.Diagnosis, error) {
+func Diagnose(ctx context.Context, r *environment.Rollout, o Options) (causes.Diagnosis, error) {
 	d, err := diagnose(ctx, r, o)
 	if err != nil || r.Config == nil || !d.IsPassing() {
 		return d, err
@@ -56,21 +57,21 @@ func Diagnose(ctx context.Context, r *environment.Rollout, o Options) (status.Di
 	select {
 	case <-time.After(passingTime):
 	case <-ctx.Done():
-		return status.Diagnosis{}, context.Cause(ctx)
+		return causes.Diagnosis{}, context.Cause(ctx)
 	}
 	if err := r.Read(ctx); err != nil {
-		return status.Diagnosis{}, err
+		return causes.Diagnosis{}, err
 	}
 	r.Evidence = status.Evidence{}
 	return diagnose(ctx, r, o)
 }
 
 // diagnose diagnoses what was read. For a dump no question can be asked.
-func diagnose(ctx context.Context, r *environment.Rollout, o Options) (status.Diagnosis, error) {
+func diagnose(ctx context.Context, r *environment.Rollout, o Options) (causes.Diagnosis, error) {
 	set, err := r.Source.Mirrors(ctx)
 	r.MirrorsUnknown = err
 	in := &r.Input
-	d := status.Diagnose(*in, set)
+	d := causes.Diagnose(*in, set)
 	if r.Config == nil || o.Offline || d.Asks.IsEmpty() {
 		return d, nil
 	}
@@ -88,7 +89,7 @@ func diagnose(ctx context.Context, r *environment.Rollout, o Options) (status.Di
 		}
 		ask.all(ctx, open)
 		in.Evidence = ask.evidence
-		d = status.Diagnose(*in, set)
+		d = causes.Diagnose(*in, set)
 	}
 	return d, nil
 }

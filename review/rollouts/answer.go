@@ -10,7 +10,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 )
 
 const (
@@ -98,7 +100,7 @@ func addNodes(a *answer.Answer, p *status.Pool, now time.Time) {
 }
 
 // DiagnosisAnswer returns a diagnosis for people.
-func DiagnosisAnswer(d status.Diagnosis) *answer.Answer {
+func DiagnosisAnswer(d causes.Diagnosis) *answer.Answer {
 	a := &answer.Answer{Subject: "the rollout", Notes: d.Notes}
 	switch {
 	case len(d.HoldUps) == 0 && len(d.Unknown) == 0:
@@ -116,7 +118,7 @@ func DiagnosisAnswer(d status.Diagnosis) *answer.Answer {
 	return a
 }
 
-func heldUp(f *status.HoldUp) answer.Block {
+func heldUp(f *causes.HoldUp) answer.Block {
 	l := answer.List{Title: f.Chain.Symptom}
 	if others := f.Others(); others != "" {
 		l.Items = append(l.Items, answer.Item{Line: answer.Say(others)})
@@ -129,17 +131,17 @@ func heldUp(f *status.HoldUp) answer.Block {
 	}
 	return answer.List{Title: l.Title, Items: append(l.Items, answer.Item{
 		Line: answer.Say("What can be done, the safest first:"),
-		Below: convert.Each(f.Remedies, func(r status.Remedy) answer.Item {
+		Below: convert.Each(f.Remedies, func(r causes.Remedy) answer.Item {
 			return answer.Item{Line: answer.Code(r.Command), Below: answer.Indented([]string{r.Effect})}
 		}),
 	})}
 }
 
 // VerificationAnswer returns a verification for people.
-func VerificationAnswer(v status.Verification) *answer.Answer {
+func VerificationAnswer(v verify.Verification) *answer.Answer {
 	well := 0
 	for _, n := range v.Nodes {
-		if n.Result == status.Well {
+		if n.Result == verify.Well {
 			well++
 		}
 	}
@@ -154,7 +156,7 @@ func VerificationAnswer(v status.Verification) *answer.Answer {
 	for _, f := range v.Pulls {
 		a.Add(pullFailure(f))
 	}
-	a.Add(answer.List{Title: "Left to do:", Items: convert.Each(v.Left, func(task status.Task) answer.Item {
+	a.Add(answer.List{Title: "Left to do:", Items: convert.Each(v.Left, func(task verify.Task) answer.Item {
 		item := answer.Item{Mark: "-", Line: answer.Say(task.What)}
 		if task.Command != "" {
 			item.Below = []answer.Item{{Line: answer.Code(task.Command)}}
@@ -162,7 +164,7 @@ func VerificationAnswer(v status.Verification) *answer.Answer {
 		return item
 	})}, answer.List{Title: "Not known:", Items: answer.Bullets(v.Unknown)}, answer.List{Title: "Not compared:", Items: answer.Bullets(v.NotCompared)})
 	switch {
-	case v.Result != status.Well:
+	case v.Result != verify.Well:
 	case len(v.NotCompared) > 0:
 		a.Add(answer.Paragraphf("All is well, apart from what was not compared."))
 	default:
@@ -173,12 +175,12 @@ func VerificationAnswer(v status.Verification) *answer.Answer {
 
 // alike groups the nodes that are not well by their fault, which is most often the same for all nodes
 // of a pool.
-func alike(nodes []status.NodeConfig) [][]status.NodeConfig {
+func alike(nodes []verify.NodeConfig) [][]verify.NodeConfig {
 	type key struct{ pool, config, why string }
 	rows := map[key]int{}
-	var groups [][]status.NodeConfig
+	var groups [][]verify.NodeConfig
 	for _, n := range nodes {
-		if n.Result != status.NotWell || n.Why == "" {
+		if n.Result != verify.NotWell || n.Why == "" {
 			continue
 		}
 		k := key{n.Pool, n.Config, n.Why}
@@ -194,8 +196,8 @@ func alike(nodes []status.NodeConfig) [][]status.NodeConfig {
 }
 
 // nodeConfigs tells the common fault of nodes.
-func nodeConfigs(nodes []status.NodeConfig) answer.Block {
-	names := convert.Each(nodes, func(n status.NodeConfig) string { return n.Node })
+func nodeConfigs(nodes []verify.NodeConfig) answer.Block {
+	names := convert.Each(nodes, func(n verify.NodeConfig) string { return n.Node })
 	n := nodes[0]
 	title := fmt.Sprintf("Node %s (pool %s, %s)", n.Node, n.Pool, OrNone(n.Config))
 	if len(names) > 1 {
@@ -209,7 +211,7 @@ func nodeConfigs(nodes []status.NodeConfig) answer.Block {
 	return answer.List{Title: title, Items: answer.Indented(text.First(lines, maxDifferences, "entry"))}
 }
 
-func pullFailure(f status.PullFailure) answer.Block {
+func pullFailure(f verify.PullFailure) answer.Block {
 	lines := []string{"by " + text.Names(f.Pods, maxDifferences)}
 	if f.RouteUnknown != "" {
 		lines = append(lines, "its route is not known: "+f.RouteUnknown)

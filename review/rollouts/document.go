@@ -6,8 +6,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 )
 
 func condition(c status.Condition) v1alpha1.Condition { return v1alpha1.Condition(c) }
@@ -64,28 +66,28 @@ func nodeDocument(n status.Node) v1alpha1.NodeStatus {
 }
 
 // DiagnosisDocument returns d as it is published.
-func DiagnosisDocument(d status.Diagnosis) v1alpha1.Diagnosis {
+func DiagnosisDocument(d causes.Diagnosis) v1alpha1.Diagnosis {
 	return v1alpha1.Diagnosis{Findings: convert.Each(d.HoldUps, holdUp), Unknown: d.Unknown, Notes: d.Notes}
 }
 
-func holdUp(f status.HoldUp) v1alpha1.HoldUp {
+func holdUp(f causes.HoldUp) v1alpha1.HoldUp {
 	return v1alpha1.HoldUp{
 		Cause: string(f.Cause), Pool: f.Pool, Node: f.Node, AlsoNodes: f.AlsoNodes, Chain: f.Chain.Lines(), Unexplained: f.Unexplained,
-		Remedies: convert.Each(f.Remedies, func(r status.Remedy) v1alpha1.Remedy { return v1alpha1.Remedy(r) }), Passing: f.Passing,
+		Remedies: convert.Each(f.Remedies, func(r causes.Remedy) v1alpha1.Remedy { return v1alpha1.Remedy(r) }), Passing: f.Passing,
 	}
 }
 
 // VerificationDocument returns v as it is published.
-func VerificationDocument(v status.Verification) v1alpha1.Verification {
+func VerificationDocument(v verify.Verification) v1alpha1.Verification {
 	return v1alpha1.Verification{
 		Result: string(v.Result), Rejected: v.Rejected, Nodes: convert.Each(v.Nodes, nodeConfig),
-		Pulls:   convert.Each(v.Pulls, func(f status.PullFailure) v1alpha1.PullFailure { return v1alpha1.PullFailure(f) }),
-		Left:    convert.Each(v.Left, func(t status.Task) v1alpha1.Task { return v1alpha1.Task(t) }),
+		Pulls:   convert.Each(v.Pulls, func(f verify.PullFailure) v1alpha1.PullFailure { return v1alpha1.PullFailure(f) }),
+		Left:    convert.Each(v.Left, func(t verify.Task) v1alpha1.Task { return v1alpha1.Task(t) }),
 		Unknown: v.Unknown, NotCompared: v.NotCompared,
 	}
 }
 
-func nodeConfig(n status.NodeConfig) v1alpha1.NodeConfig {
+func nodeConfig(n verify.NodeConfig) v1alpha1.NodeConfig {
 	return v1alpha1.NodeConfig{
 		Node: n.Node, Pool: n.Pool, Config: n.Config, Result: string(n.Result), Why: n.Why, Differences: convert.Each(n.Differences, registryChange),
 	}
@@ -95,7 +97,7 @@ func nodeConfig(n status.NodeConfig) v1alpha1.NodeConfig {
 func EventDocument(e progress.Event) v1alpha1.RolloutEvent {
 	d := v1alpha1.RolloutEvent{
 		APIVersion: v1alpha1.APIVersion, Kind: "RolloutEvent", Time: e.Time.UTC(), Type: string(e.Type), Pool: e.Pool, Node: e.Node,
-		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: convert.Each(e.Causes, status.Chain.Lines),
+		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: convert.Each(e.Causes, causes.Chain.Lines),
 	}
 	for stage, n := range e.Counts {
 		if d.Nodes == nil {

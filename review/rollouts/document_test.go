@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 )
 
 // unpublished are fields that are for the program alone.
 var unpublished = []string{
-	"status.Diagnosis.Asks", "rollout.Pool.Part", "rollout.Pool.Why", "rollout.Pool.Decision", "rollout.Pool.Nodes", "rollout.Pool.MaxUnavailable",
+	"causes.Diagnosis.Asks", "status.Status.Hiding", "rollout.Pool.Part", "rollout.Pool.Why", "rollout.Pool.Decision", "rollout.Pool.Nodes", "rollout.Pool.MaxUnavailable",
 	"rollout.Pool.After", "rollout.Pool.Time", "rollout.Node.Rank",
 }
 
@@ -100,8 +102,8 @@ func leaves(v reflect.Value) (all []string) {
 // TestDocumentsLackNothing: whatever is found is published, but for what is for the program alone.
 func TestDocumentsLackNothing(t *testing.T) {
 	var s status.Status
-	var d status.Diagnosis
-	var v status.Verification
+	var d causes.Diagnosis
+	var v verify.Verification
 	var e progress.Event
 	n := 0
 	for _, value := range []any{&s, &d, &v, &e} {

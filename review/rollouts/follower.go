@@ -13,8 +13,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
@@ -34,7 +36,7 @@ type Options struct {
 	StallAfter time.Duration
 	// Differs receives how a pool's new target differs from what mirror objects and MachineConfigs
 	// ask for, once for each target. It may be nil, and must not block.
-	Differs func(status.TargetDifference)
+	Differs func(verify.TargetDifference)
 	// Every is how often it looks whether there is news, which takes no request. 0 means
 	// DefaultEvery.
 	Every time.Duration
@@ -166,7 +168,7 @@ func (r *run) diagnose(set mirrors.Set, now time.Time) {
 	objects := r.options.Source.RolloutObjects()
 	in := r.input
 	in.Cluster = objects.Cluster()
-	r.tracker.Diagnosed(status.Diagnose(in, set), in.Cluster, now)
+	r.tracker.Diagnosed(causes.Diagnose(in, set), in.Cluster, now)
 }
 
 // A mirrorPool is a pool, and whether a mirror change is on its way to its nodes.

@@ -21,7 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
@@ -145,7 +145,7 @@ func follow(t *testing.T, budget *watchloop.Budget) *following {
 	log := funcr.New(func(_, args string) { f.locked(func() { f.log = append(f.log, args) }) }, funcr.Options{})
 	follower, err := NewFollower(Options{
 		Source: f.cluster, StallAfter: 10 * time.Minute, Metrics: f.metrics,
-		Differs: func(d status.TargetDifference) {
+		Differs: func(d verify.TargetDifference) {
 			f.locked(func() { f.differences = append(f.differences, d.String()) })
 		},
 		Outlet: watchloop.Outlet{Reporter: f.report, Budget: budget, Log: log}, Log: log,

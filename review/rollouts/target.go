@@ -7,7 +7,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 )
 
 // A target is the rendered config that a pool is to get, and the result of comparing it with the mirror
@@ -37,8 +37,8 @@ func (r *run) compareTargets(now time.Time) {
 		known := r.targets[p.Name]
 		return in.Rendered[p.Spec.Configuration.Name] == nil || known.config == p.Spec.Configuration.Name && (known.with == r.set && !known.differs || known.told)
 	})
-	found := map[string]status.TargetDifference{}
-	for _, d := range status.TargetDifferences(in, *r.set) {
+	found := map[string]verify.TargetDifference{}
+	for _, d := range verify.TargetDifferences(in, *r.set) {
 		found[d.Pool] = d
 	}
 	for _, p := range in.Cluster.Pools {

@@ -21,7 +21,7 @@ import (
 // TestTellsWhatChanges: each change once, and nothing while nothing changes.
 func TestTellsWhatChanges(t *testing.T) {
 	w := newWorld(20)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		want(t, "all is well", w.wait(time.Hour), "")
 		w.lose(3, 17, true)
 		want(t, "lost", w.wait(5*time.Minute), "apps MirrorLostImage 14")
@@ -42,7 +42,7 @@ func TestTellsWhatChanges(t *testing.T) {
 func TestBaseline(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
 		want(t, "afterwards", w.wait(2*time.Hour), "")
 	})
@@ -53,7 +53,7 @@ func TestBaseline(t *testing.T) {
 func TestNoAnswerIsNoNews(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
 		w.change(func() { w.sick = policy.Unreachable })
 		want(t, "down", w.wait(2*time.Hour), "")
@@ -67,7 +67,7 @@ func TestNoAnswerIsNoNews(t *testing.T) {
 // TestOneMissIsNoLoss: an image that is there again in the next round was not lost.
 func TestOneMissIsNoLoss(t *testing.T) {
 	w := newWorld(3)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		for range 100 {
 			w.wait(10 * time.Minute)
 			var before int
@@ -91,7 +91,7 @@ func (w *world) changed(before int) (n int) {
 // told of a few times an hour.
 func TestFlap(t *testing.T) {
 	w := newWorld(5)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		n := 0
 		for i := range 12 * 60 / 4 {
 			w.lose(0, 5, i%2 == 0)
@@ -116,7 +116,7 @@ func TestManyObjects(t *testing.T) {
 		w.images = append(w.images, image("quay.io"+repo+":1"))
 	}
 	w.lose(0, 3*watchloop.MaxAtOnce, true)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		most := 0
 		told := map[string]int{}
 		for range 600 {
@@ -144,7 +144,7 @@ func TestManyObjects(t *testing.T) {
 func TestWhatIsGoneIsForgotten(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
 		w.change(func() { w.images = w.images[1:] })
 		want(t, "an image less", w.wait(time.Hour), "")
@@ -161,7 +161,7 @@ func TestTellsAgainWhatWasNotHeard(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
 	w.deaf = errors.New("events is forbidden")
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		want(t, "deaf", w.wait(2*time.Hour), "")
 		w.change(func() { w.deaf = nil })
 		want(t, "listens", w.wait(15*time.Minute), "apps MirrorLostImage 2")
@@ -177,7 +177,7 @@ func TestTellsAgainWhatWasNotHeard(t *testing.T) {
 func TestBrokenAPIServer(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
 		w.change(func() { w.broken = errors.New("connection refused") })
 		want(t, "down", w.wait(time.Hour), "")
@@ -193,7 +193,7 @@ func TestBrokenAPIServer(t *testing.T) {
 func TestPanic(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		objects := w.set.Objects
 		w.change(func() { w.set.Objects = []mirrors.Object{(*configv1.ImageTagMirrorSet)(nil)} })
 		w.wait(time.Hour)
@@ -209,7 +209,7 @@ func TestPanic(t *testing.T) {
 // is asked for in each round, up to a bound.
 func TestAsksLittle(t *testing.T) {
 	w := newWorld(300)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		w.wait(30 * time.Minute)
 		w.change(func() {
 			if w.asked != 0 || len(w.kept) != 300 {
@@ -255,7 +255,7 @@ func TestKeepsInFollowers(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		w.wait(5 * time.Minute)
 		for _, tt := range []struct {
 			name, label string
@@ -302,7 +302,7 @@ func value(t *testing.T, w *world, name, label string) float64 {
 func TestNotes(t *testing.T) {
 	w := newWorld(20)
 	var notes []string
-	verify(t, w, func(t *testing.T) {
+	verifyNow(t, w, func(t *testing.T) {
 		note := func() {
 			time.Sleep(5 * time.Minute)
 			synctest.Wait()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
@@ -112,7 +112,7 @@ func (u *Unreviewed) Suspect(objects []string) {
 }
 
 // SuspectTarget does so as a pool is to get what no object asks for. No node need have it yet.
-func (u *Unreviewed) SuspectTarget(d status.TargetDifference) {
+func (u *Unreviewed) SuspectTarget(d verify.TargetDifference) {
 	note := d.String() + `. "mirrorset-guard rollout verify" shows all; "mirrorset-guard rollout pause" keeps it from nodes that have not begun`
 	u.suspect("MachineConfig "+d.Config, watchloop.Report{Reason: renderedDiffers, Note: note, Warning: true})
 }

@@ -144,7 +144,7 @@ func (w *world) wait(d time.Duration) string {
 }
 
 // verify runs a Verifier of w in a bubble until test ends.
-func verify(t *testing.T, w *world, test func(t *testing.T)) {
+func verifyNow(t *testing.T, w *world, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{})

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
@@ -41,13 +41,13 @@ type broken struct {
 	prepare, later func(context.Context, *scene)
 	// cause is what is to be found, with link in its chain. InDump is the cause that a dump
 	// shows, where that is another: it has no answers to questions.
-	cause  status.Cause
+	cause  causes.Cause
 	link   string
-	inDump status.Cause
+	inDump causes.Cause
 }
 
 // nothing is the cause where a dump shows none.
-const nothing status.Cause = "nothing"
+const nothing causes.Cause = "nothing"
 
 // shop is an app of a pool, with two replicas of which one has to be there.
 func shop(pool string) app {
@@ -62,7 +62,7 @@ func (a app) times(n int) app              { a.replicas = n; return a }
 var brokens = []broken{
 	{
 		pool: "image", nodes: 2, apps: []app{shop("image").apartFromEachOther().pulledAlways()},
-		cause: status.CauseImageNotPulled, link: atMirror + "/image:v1 does not have it",
+		cause: causes.ImageNotPulled, link: atMirror + "/image:v1 does not have it",
 	},
 	{
 		pool: "late", nodes: 2, apps: []app{shop("late").apartFromEachOther().pulledAlways()},
@@ -70,7 +70,7 @@ var brokens = []broken{
 			s.nodes.Impatient("late-1", 3*time.Second)
 			s.nodes.Impatient("late-2", 3*time.Second)
 		},
-		cause: status.CauseImageNotPulled, link: "its drain did not end within an hour",
+		cause: causes.ImageNotPulled, link: "its drain did not end within an hour",
 	},
 	{
 		pool: "crash", nodes: 2, apps: []app{shop("crash")},
@@ -80,16 +80,16 @@ var brokens = []broken{
 				return p.Labels[stage.CrashLabel] != "" && p.Status.Phase == corev1.PodRunning
 			})
 		},
-		cause: status.CausePodFails, link: "it ended with exit code 1 (Error), 4 times",
+		cause: causes.PodFails, link: "it ended with exit code 1 (Error), 4 times",
 	},
-	{pool: "room", nodes: 2, apps: []app{shop("room").withBudget("minAvailable: 2")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"},
-	{pool: "zero", nodes: 2, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"},
+	{pool: "room", nodes: 2, apps: []app{shop("room").withBudget("minAvailable: 2")}, cause: causes.BudgetFull, link: "it leaves no room for a drain"},
+	{pool: "zero", nodes: 2, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: causes.BudgetFull, link: "it leaves no room for a drain"},
 	{
 		pool: "two", nodes: 2, apps: []app{shop("two")},
 		prepare: func(ctx context.Context, s *scene) {
 			s.stage.Apply(ctx, "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: two-more, namespace: app}, spec: {maxUnavailable: 1, selector: {matchLabels: {app: two}}}}")
 		},
-		cause: status.CauseSeveralBudgets, link: "no pod of several budgets is evicted",
+		cause: causes.SeveralBudgets, link: "no pod of several budgets is evicted",
 	},
 	{
 		pool: "place", nodes: 3, maxUnavailable: "2", apps: []app{shop("place").times(3).apartFromEachOther().withBudget("minAvailable: 2")},
@@ -97,19 +97,19 @@ var brokens = []broken{
 			s.nodes.Cordon(ctx, true, "place-3")
 			s.shell.run(ctx, "kubectl -n app delete pod -l app=place --field-selector spec.nodeName=place-3")
 		},
-		cause: status.CausePodNotPlaced, link: "node place-3 is cordoned, and not for an update",
+		cause: causes.PodNotPlaced, link: "node place-3 is cordoned, and not for an update",
 	},
 	{
 		pool: "held", nodes: 2, prepare: func(ctx context.Context, s *scene) { s.nodes.Cordon(ctx, true, "held-2") },
-		cause: status.CauseNodesUnavailable, link: "node held-2 is cordoned",
+		cause: causes.NodesUnavailable, link: "node held-2 is cordoned",
 	},
-	{pool: "paused", nodes: 1, paused: true, cause: status.CausePoolPaused, link: "pool paused is paused"},
+	{pool: "paused", nodes: 1, paused: true, cause: causes.PoolPaused, link: "pool paused is paused"},
 	{
 		pool: "file", nodes: 1,
 		prepare: func(_ context.Context, s *scene) {
 			s.nodes.ChangeFile("file-1", "/etc/containers/registries.conf", []byte("# edited by hand\n"))
 		},
-		cause: status.CauseFileChanged, link: "MCO expects /etc/containers/registries.conf as it is in rendered config rendered-file-",
+		cause: causes.FileChanged, link: "MCO expects /etc/containers/registries.conf as it is in rendered config rendered-file-",
 	},
 	{
 		pool: "gone", nodes: 1, prepare: func(_ context.Context, s *scene) { s.nodes.Hold("gone-1", true) },
@@ -117,11 +117,11 @@ var brokens = []broken{
 			s.shell.run(ctx, "kubectl delete machineconfig "+s.before["gone"])
 			s.nodes.Hold("gone-1", false)
 		},
-		cause: status.CauseConfigMissing, link: "which is gone: somebody has deleted it",
+		cause: causes.ConfigMissing, link: "which is gone: somebody has deleted it",
 	},
 	{
 		pool: "silent", nodes: 1, prepare: func(_ context.Context, s *scene) { s.nodes.Silence("silent-1", true) },
-		cause: status.CauseNodeNotReady, link: "its kubelet says: Kubelet stopped posting node status.",
+		cause: causes.NodeNotReady, link: "its kubelet says: Kubelet stopped posting node status.",
 	},
 	{
 		pool: "csr", nodes: 1,
@@ -129,7 +129,7 @@ var brokens = []broken{
 			s.stage.Apply(ctx, kubeletRequest(s.T, "csr-of-csr-1", "csr-1"))
 			s.nodes.AwaitCertificate("csr-1", "csr-of-csr-1")
 		},
-		cause: status.CauseCertificatePending, link: "CertificateSigningRequest csr-of-csr-1 is not approved", inDump: status.CauseNodeNotReady,
+		cause: causes.CertificatePending, link: "CertificateSigningRequest csr-of-csr-1 is not approved", inDump: causes.NodeNotReady,
 	},
 	{
 		// Paused until the mirrors are rendered: once the node has been cordoned for a config without them, and
@@ -144,20 +144,20 @@ var brokens = []broken{
 			s.registries.Push(sources + "/os:v2") // from where it can be copied
 			s.shell.run(ctx, `kubectl patch machineconfigpool os --type=merge -p '{"spec":{"paused":false}}'`)
 		},
-		cause: status.CauseSystemNotUpdated, link: "asked just now: " + atMirror + "/os:v2 does not have it",
+		cause: causes.SystemNotUpdated, link: "asked just now: " + atMirror + "/os:v2 does not have it",
 	},
-	{pool: "daemon", nodes: 1, cause: status.CauseDaemonDown, link: "cannot pull quay.io/mco/daemon:v1"},
+	{pool: "daemon", nodes: 1, cause: causes.DaemonDown, link: "cannot pull quay.io/mco/daemon:v1"},
 	{
 		pool: "render", nodes: 1,
 		prepare: func(ctx context.Context, s *scene) {
 			s.stage.Apply(ctx, "{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfig, metadata: {name: 50-render, labels: {machineconfiguration.openshift.io/role: render}}, spec: {config: {ignition: {version: 9.9.9}}}}")
 		},
-		cause: status.CauseNotRendered, link: "MachineConfig 50-render is not in what MCO last rendered for the pool",
+		cause: causes.NotRendered, link: "MachineConfig 50-render is not in what MCO last rendered for the pool",
 	},
 	{
 		pool: "vm", nodes: 1, apps: []app{shop("vm").times(1).withBudget("")},
 		prepare: func(ctx context.Context, s *scene) { s.stage.Apply(ctx, noEviction) },
-		cause:   status.CauseEvictionRefused, link: "it is migrated first", inDump: nothing,
+		cause:   causes.EvictionRefused, link: "it is migrated first", inDump: nothing,
 	},
 }
 
@@ -233,7 +233,7 @@ func newScene(t *testing.T) *scene {
 		setup.Pools = append(setup.Pools, stage.Pool{Name: b.pool, MaxUnavailable: b.maxUnavailable, Paused: b.paused})
 		for _, a := range b.apps {
 			serves = append(serves, a.image)
-			if b.cause != status.CauseImageNotPulled {
+			if b.cause != causes.ImageNotPulled {
 				serves = append(serves, strings.Replace(a.image, sources, atMirror, 1))
 			}
 		}
@@ -448,7 +448,7 @@ func TestBroken(t *testing.T) {
 	s.before = s.nodes.Configs(ctx)
 	s.stage.Apply(ctx, manifest(t, tagSet()))
 	for _, b := range brokens {
-		if b.cause != status.CauseNotRendered {
+		if b.cause != causes.NotRendered {
 			s.stage.Rendered(ctx, b.pool, s.before[b.pool])
 		}
 	}
@@ -513,7 +513,7 @@ func (s *scene) rejected(ctx context.Context) {
 			"imageDigestMirrors: [{source: quay.io/other, mirrors: [%s/other], mirrorSourcePolicy: %s}]}}", o.name, mirrorHost, o.policy))
 	}
 	d := s.awaitCauses(ctx, func(d v1alpha1.Diagnosis) string {
-		if len(d.Findings) != 1 || d.Findings[0].Cause != string(status.CauseObjectsRejected) {
+		if len(d.Findings) != 1 || d.Findings[0].Cause != string(causes.ObjectsRejected) {
 			return "only ObjectsRejected is wanted"
 		}
 		return ""
@@ -530,7 +530,7 @@ func (s *scene) withoutController(ctx context.Context) {
 	s.nodes.AwaitControllers(ctx, false)
 	s.stage.Apply(ctx, manifest(s.T, digestSet("more", "quay.io/more"))) // by digest, so that no node is drained
 	d := s.awaitCauses(ctx, func(d v1alpha1.Diagnosis) string {
-		if len(d.Findings) != 1 || d.Findings[0].Cause != string(status.CauseControllerDown) {
+		if len(d.Findings) != 1 || d.Findings[0].Cause != string(causes.ControllerDown) {
 			return "only ControllerDown is wanted"
 		}
 		return ""

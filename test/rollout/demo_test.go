@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
@@ -61,7 +61,7 @@ func (d *demo) begin(t *testing.T) {
 	routers.name = "infra" // as its pool
 	d.of = stalling{
 		change: change{apply: []mirrors.Object{tagSet()}},
-		kinds:  []kind{{broken: broken{pool: "infra", nodes: 3, apps: []app{routers}, cause: status.CauseImageNotPulled}, serves: []string{routerV1}}},
+		kinds:  []kind{{broken: broken{pool: "infra", nodes: 3, apps: []app{routers}, cause: causes.ImageNotPulled}, serves: []string{routerV1}}},
 	}
 	d.scene = newStalling(t, d.of)
 	if err := os.WriteFile(filepath.Join(d.dir, "apps.yaml"), []byte(manifest(t, tagSet())), 0o600); err != nil {

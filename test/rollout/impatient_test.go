@@ -17,7 +17,7 @@ import (
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
@@ -45,7 +45,7 @@ func watchImpatiently(ctx context.Context, t *testing.T, kubeconfig string, o wa
 		t.Fatal(err)
 	}
 	edit := mirrors.Join(convert.Each(objects, mirrors.Put)...)
-	o.Goal, o.Now, o.Print, o.Progress = status.Goal{Edit: &edit}, time.Now, w.print, io.Discard
+	o.Goal, o.Now, o.Print, o.Progress = verify.Goal{Edit: &edit}, time.Now, w.print, io.Discard
 	o.Check = func([]*mcfgv1.MachineConfigPool) error { return nil }
 	o.Config = func() (*rest.Config, error) { return config, nil }
 	go func() {

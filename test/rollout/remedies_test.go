@@ -16,7 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
@@ -121,28 +121,28 @@ var stallings = []stalling{
 		change: change{apply: []mirrors.Object{mirrorsOf("apps", atMirror, sources, away+"/app", moved+"/app")}},
 		away:   []string{away, moved},
 		kinds: []kind{
-			{broken: broken{pool: "lacks", nodes: 3, apps: []app{shop("lacks").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "lacks:v1 does not have it"}, serves: []string{sources + "/lacks:v1"}, foreseen: mayStall, rounds: 1},
-			{broken: broken{pool: "moved", nodes: 3, apps: []app{shop("moved").atHost(moved).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "moved:v1 does not have it"}, serves: []string{moved + "/app/moved:v1"}, foreseen: mayStall, rounds: 2},
-			{broken: broken{pool: "away", nodes: 3, apps: []app{shop("away").atHost(away).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "away:v1 is out of reach"}, first: 2, foreseen: mayStall, rounds: 1},
-			{broken: broken{pool: "apart", nodes: 3, apps: []app{shop("apart").times(3).apartFromEachOther().withBudget("minAvailable: 3")}, prepare: oneMore("apart"), cause: status.CausePodNotPlaced, link: "didn't match pod anti-affinity rules"}, foreseen: mayStall, rounds: 1},
-			{broken: broken{pool: "ports", nodes: 3, apps: []app{shop("ports").times(3).onPorts(8443).withBudget("minAvailable: 3")}, prepare: oneMore("ports"), cause: status.CausePodNotPlaced, link: "didn't have free ports for the requested pod ports"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "lacks", nodes: 3, apps: []app{shop("lacks").apartFromEachOther().pulledAlways()}, cause: causes.ImageNotPulled, link: "lacks:v1 does not have it"}, serves: []string{sources + "/lacks:v1"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "moved", nodes: 3, apps: []app{shop("moved").atHost(moved).apartFromEachOther().pulledAlways()}, cause: causes.ImageNotPulled, link: "moved:v1 does not have it"}, serves: []string{moved + "/app/moved:v1"}, foreseen: mayStall, rounds: 2},
+			{broken: broken{pool: "away", nodes: 3, apps: []app{shop("away").atHost(away).apartFromEachOther().pulledAlways()}, cause: causes.ImageNotPulled, link: "away:v1 is out of reach"}, first: 2, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "apart", nodes: 3, apps: []app{shop("apart").times(3).apartFromEachOther().withBudget("minAvailable: 3")}, prepare: oneMore("apart"), cause: causes.PodNotPlaced, link: "didn't match pod anti-affinity rules"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "ports", nodes: 3, apps: []app{shop("ports").times(3).onPorts(8443).withBudget("minAvailable: 3")}, prepare: oneMore("ports"), cause: causes.PodNotPlaced, link: "didn't have free ports for the requested pod ports"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "beside", nodes: 3, apps: []app{shop("beside").withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
 				s.stage.Apply(ctx, strings.ReplaceAll(shop("beside").with("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {matchLabels: {app: leader}}, topologyKey: kubernetes.io/hostname}]}}").withBudget("minAvailable: 2").manifest(), "namespace: app", "namespace: beside"))
 				s.await(ctx, "a pod that has no place", func(p *corev1.Pod) bool {
 					return p.Namespace == "beside" && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0
 				})
-			}, cause: status.CausePodNotPlaced, link: "didn't match pod affinity rules"}, foreseen: mayStall, rounds: 1},
+			}, cause: causes.PodNotPlaced, link: "didn't match pod affinity rules"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "cpus", nodes: 3, apps: []app{shop("cpus").times(3).asking(6).withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
 				keep("cpus")(ctx, s)
 				s.shell.run(ctx, "kubectl -n cpus delete pod --wait=false $(kubectl -n cpus get pod --field-selector spec.nodeName=cpus-3 -o name | cut -d/ -f2)")
 				s.shell.run(ctx, `for p in $(kubectl -n cpus get pod --field-selector spec.nodeName!=cpus-3 -o name); do kubectl -n cpus patch "$p" --type=merge -p '{"metadata":{"finalizers":null}}'; done`)
-			}, cause: status.CausePodNotPlaced, link: "is being deleted and has not ended: it keeps its place"}, foreseen: mayStall, rounds: 2},
-			{broken: broken{pool: "sick", nodes: 3, apps: []app{shop("sick").apartFromEachOther()}, prepare: func(_ context.Context, s *scene) { s.nodes.Sicken("sick-1") }, cause: status.CausePodNotReady, link: "on sick-1 is not ready"}, foreseen: finishes, rounds: 1},
+			}, cause: causes.PodNotPlaced, link: "is being deleted and has not ended: it keeps its place"}, foreseen: mayStall, rounds: 2},
+			{broken: broken{pool: "sick", nodes: 3, apps: []app{shop("sick").apartFromEachOther()}, prepare: func(_ context.Context, s *scene) { s.nodes.Sicken("sick-1") }, cause: causes.PodNotReady, link: "on sick-1 is not ready"}, foreseen: finishes, rounds: 1},
 			{broken: broken{pool: "kept", nodes: 3, apps: []app{shop("kept").times(1).withBudget("")}, prepare: func(ctx context.Context, s *scene) {
 				keep("kept")(ctx, s)
 				s.shell.run(ctx, "kubectl -n kept delete pod --all --wait=false")
-			}, cause: status.CausePodNotEnding, link: "example.com/keep"}, foreseen: mayStall, rounds: 1},
-			{broken: broken{pool: "keeps", nodes: 2, apps: []app{shop("keeps").apartFromEachOther()}, prepare: keep("keeps"), cause: status.CausePodNotEnding, link: "example.com/keep"}, foreseen: mayStall, rounds: 2},
+			}, cause: causes.PodNotEnding, link: "example.com/keep"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "keeps", nodes: 2, apps: []app{shop("keeps").apartFromEachOther()}, prepare: keep("keeps"), cause: causes.PodNotEnding, link: "example.com/keep"}, foreseen: mayStall, rounds: 2},
 			{broken: broken{pool: "ordered", nodes: 3, apps: []app{inOrder(shop("ordered").times(3).apartFromEachOther().withBudget("maxUnavailable: 2"))}, prepare: func(ctx context.Context, s *scene) {
 				node := strings.TrimSpace(s.shell.run(ctx, "kubectl -n ordered get pod ordered-0 -o jsonpath='{.spec.nodeName}'"))
 				s.nodes.Sicken(node)
@@ -150,12 +150,12 @@ var stallings = []stalling{
 				s.await(ctx, "the first pod to run again", func(p *corev1.Pod) bool {
 					return p.Namespace == "ordered" && p.Name == "ordered-0" && p.Status.Phase == corev1.PodRunning
 				})
-			}, cause: status.CausePodNotReady, link: "pod ordered/ordered-0"}, foreseen: mayStall, rounds: 1},
+			}, cause: causes.PodNotReady, link: "pod ordered/ordered-0"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "silent", nodes: 2, prepare: func(ctx context.Context, s *scene) {
 				s.nodes.Silence("silent-1", true)
 				s.shell.run(ctx, "kubectl wait node/silent-1 --for=condition=Ready=Unknown --timeout=5m")
-			}, cause: status.CauseNodeNotReady, link: "its kubelet says: Kubelet stopped posting node status."}, foreseen: someWait, rounds: 1},
-			{broken: broken{pool: "zero", nodes: 3, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"}, foreseen: mayStall, rounds: 1},
+			}, cause: causes.NodeNotReady, link: "its kubelet says: Kubelet stopped posting node status."}, foreseen: someWait, rounds: 1},
+			{broken: broken{pool: "zero", nodes: 3, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: causes.BudgetFull, link: "it leaves no room for a drain"}, foreseen: mayStall, rounds: 1},
 		},
 	},
 	{
@@ -165,16 +165,16 @@ var stallings = []stalling{
 			{broken: broken{pool: "quota", nodes: 3, apps: []app{shop("quota").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
 				s.stage.Apply(ctx, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: small, namespace: quota}, spec: {hard: {pods: 1}}}")
 				s.shell.run(ctx, "kubectl -n quota wait resourcequota/small --for=jsonpath='{.status.used.pods}'=2 --timeout=2m")
-			}, cause: status.CausePodNotCreated, link: "exceeded quota: small"}, foreseen: mayStall, rounds: 1},
+			}, cause: causes.PodNotCreated, link: "exceeded quota: small"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "restricted", nodes: 3, apps: []app{shop("restricted").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
 				s.shell.run(ctx, "kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted")
-			}, cause: status.CausePodNotCreated, link: `violates PodSecurity "restricted:latest"`}, foreseen: mayStall, rounds: 1},
-			{broken: broken{pool: "denied", nodes: 3, apps: []app{shop("denied").apartFromEachOther()}, prepare: deny("denied"), cause: status.CausePodNotCreated, link: "with binding 'denied' denied request"}, foreseen: finishes, rounds: 1},
+			}, cause: causes.PodNotCreated, link: `violates PodSecurity "restricted:latest"`}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "denied", nodes: 3, apps: []app{shop("denied").apartFromEachOther()}, prepare: deny("denied"), cause: causes.PodNotCreated, link: "with binding 'denied' denied request"}, foreseen: finishes, rounds: 1},
 			{broken: broken{pool: "failed", nodes: 3, apps: []app{shop("failed").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
 				deny("failed")(ctx, s)
 				s.shell.run(ctx, "kubectl -n failed scale deployment failed --replicas=3")
 				s.shell.run(ctx, "kubectl -n failed wait deployment/failed --for=condition=ReplicaFailure --timeout=2m")
-			}, cause: status.CausePodNotCreated, link: "with binding 'failed' denied request"}, foreseen: mayStall, rounds: 1},
+			}, cause: causes.PodNotCreated, link: "with binding 'failed' denied request"}, foreseen: mayStall, rounds: 1},
 		},
 	},
 	{
@@ -185,27 +185,27 @@ var stallings = []stalling{
 			{broken: broken{pool: "lingers", nodes: 2, apps: []app{shop("lingers").times(1).with("terminationGracePeriodSeconds: 1").withBudget("")}, prepare: func(ctx context.Context, s *scene) {
 				s.shell.run(ctx, "kubectl -n lingers label pod --all "+stage.LingerLabel+"=yes")
 				s.shell.run(ctx, "kubectl -n lingers delete pod --all --wait=false")
-			}, cause: status.CausePodNotEnding, link: "has for it was over"}, foreseen: mayStall, rounds: 1},
+			}, cause: causes.PodNotEnding, link: "has for it was over"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "zones", nodes: 3, apps: []app{shop("zones").times(3).with("topologySpreadConstraints: [{maxSkew: 1, minDomains: 4, topologyKey: topology.kubernetes.io/zone, " +
-				"whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: zones}}}]").withBudget("minAvailable: 3")}, prepare: oneMore("zones"), cause: status.CausePodNotPlaced, link: "pod topology spread constraints"}, foreseen: mayStall, rounds: 1},
-			{broken: broken{pool: "bare", nodes: 3, prepare: bare, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"}, serves: []string{sources + "/bare:v1", atMirror + "/bare:v1"}, foreseen: mayStall, rounds: 1},
+				"whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: zones}}}]").withBudget("minAvailable: 3")}, prepare: oneMore("zones"), cause: causes.PodNotPlaced, link: "pod topology spread constraints"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "bare", nodes: 3, prepare: bare, cause: causes.BudgetFull, link: "it leaves no room for a drain"}, serves: []string{sources + "/bare:v1", atMirror + "/bare:v1"}, foreseen: mayStall, rounds: 1},
 		},
 	},
 	{
 		name: "blocked", change: change{}, blocks: []string{"quay.io/app"},
-		kinds: []kind{{broken: broken{pool: "blocked", nodes: 3, apps: []app{shop("blocked").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "blockedRegistries of Image cluster lists quay.io/app now"}, foreseen: mayStall, rounds: 1}},
+		kinds: []kind{{broken: broken{pool: "blocked", nodes: 3, apps: []app{shop("blocked").apartFromEachOther().pulledAlways()}, cause: causes.ImageNotPulled, link: "blockedRegistries of Image cluster lists quay.io/app now"}, foreseen: mayStall, rounds: 1}},
 	},
 	{
 		name: "removed", before: []mirrors.Object{tagSet()}, change: change{remove: []mirrors.Object{tagSet()}}, away: []string{},
 		kinds: []kind{{
-			broken: broken{pool: "removed", nodes: 3, apps: []app{shop("removed").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "the mirror object that had this mirror of quay.io/app has been deleted or changed since"},
+			broken: broken{pool: "removed", nodes: 3, apps: []app{shop("removed").apartFromEachOther().pulledAlways()}, cause: causes.ImageNotPulled, link: "the mirror object that had this mirror of quay.io/app has been deleted or changed since"},
 			serves: []string{atMirror + "/removed:v1"}, foreseen: mayStall, rounds: 1,
 		}},
 	},
 	{
 		name: "dead", change: change{apply: []mirrors.Object{mirrorsOf("dead", dead+"/app", sources)}}, away: []string{dead},
 		kinds: []kind{{
-			broken: broken{pool: "dead", nodes: 3, apps: []app{shop("dead").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "ImageTagMirrorSet dead says NeverContactSource"},
+			broken: broken{pool: "dead", nodes: 3, apps: []app{shop("dead").apartFromEachOther().pulledAlways()}, cause: causes.ImageNotPulled, link: "ImageTagMirrorSet dead says NeverContactSource"},
 			serves: []string{sources + "/dead:v1"}, foreseen: mayStall, rounds: 1,
 		}},
 	},

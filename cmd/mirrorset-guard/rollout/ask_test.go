@@ -10,7 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
@@ -129,7 +129,7 @@ func TestRolloutDiagnoseAsks(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, chain(f))
 		}
 	}
-	if f.Cause != string(status.CauseImageNotPulled) || !strings.HasPrefix(f.Remedies[0].Command, "oc set data secret/pull-secret") {
+	if f.Cause != string(causes.ImageNotPulled) || !strings.HasPrefix(f.Remedies[0].Command, "oc set data secret/pull-secret") {
 		t.Errorf("got %s, %+v", f.Cause, f.Remedies)
 	}
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 )
@@ -43,7 +43,7 @@ func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, targets [
 	case err != nil:
 		return err
 	}
-	v := status.Verify(status.VerifyInput{Input: view.Input, Mirrors: set, Incomplete: view.Problems})
+	v := verify.Verify(verify.Input{Input: view.Input, Mirrors: set, Incomplete: view.Problems})
 	for i := range v.Left {
 		v.Left[i].Command = s.Program.In(v.Left[i].Command)
 	}
@@ -54,9 +54,9 @@ func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, targets [
 	switch {
 	case err != nil:
 		return err
-	case v.Result == status.NotWell:
+	case v.Result == verify.NotWell:
 		return cli.ErrDenied
-	case v.Result == status.Unknown:
+	case v.Result == verify.Unknown:
 		return errors.New("not determined whether all is well")
 	default:
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 )
@@ -92,7 +92,7 @@ func (o *watchOptions) run(ctx context.Context, s cli.Streams) error {
 		print = printJSON
 	}
 	w := watch.New(inventory, watch.Options{
-		Goal: status.Goal{Edit: edit, Pools: o.pools}, StallAfter: o.stallAfter, KeepGoing: o.keepGoing, Now: o.now,
+		Goal: verify.Goal{Edit: edit, Pools: o.pools}, StallAfter: o.stallAfter, KeepGoing: o.keepGoing, Now: o.now,
 		Print: inWords(print, s), Progress: s.Err, Check: o.checkPools, Config: o.cluster.Config,
 	})
 	if o.timeout > 0 {

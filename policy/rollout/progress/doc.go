@@ -4,7 +4,7 @@
 //	tracker := progress.NewTracker(0)
 //	events := tracker.Observe(progress.Sight{Input: in, Mirrors: &set, Time: now})
 //	if tracker.WantsDiagnosis(now) { // which takes the pods of the cluster
-//		events = tracker.Diagnosed(status.Diagnose(withPods, set), withPods.Cluster, now)
+//		events = tracker.Diagnosed(causes.Diagnose(withPods, set), withPods.Cluster, now)
 //	}
 //
 // A rollout of a pool has stalled when nothing of it has moved for a while and a cause is

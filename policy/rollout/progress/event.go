@@ -3,7 +3,7 @@ package progress
 import (
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 )
 
 // Event is something that has happened in a rollout. It is published (v1alpha1.RolloutEvent): types may
@@ -28,7 +28,7 @@ type Event struct {
 	Seconds int64
 	// Causes lead from each symptom to its cause, for PoolStalled. None means that no cause is
 	// known.
-	Causes []status.Chain
+	Causes []causes.Chain
 }
 
 // Counts are numbers of nodes by stage, without those that are zero.

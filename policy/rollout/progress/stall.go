@@ -10,7 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 )
 
 // WantsDiagnosis reports whether a pool may be stalled, so that a diagnosis should say why. That is so
@@ -26,7 +26,7 @@ func (t *Tracker) WantsDiagnosis(now time.Time) bool {
 
 // Diagnosed takes a diagnosis of the cluster, with the pods that it was made from, and
 // returns what follows. Cluster may be older than the last view.
-func (t *Tracker) Diagnosed(d status.Diagnosis, cluster rollout.Cluster, now time.Time) []Event {
+func (t *Tracker) Diagnosed(d causes.Diagnosis, cluster rollout.Cluster, now time.Time) []Event {
 	var events []Event
 	for i := range t.status.Pools {
 		name := t.status.Pools[i].Name
@@ -37,16 +37,16 @@ func (t *Tracker) Diagnosed(d status.Diagnosis, cluster rollout.Cluster, now tim
 	return events
 }
 
-// diagnosis is the part of a status.Diagnosis that concerns one pool.
+// diagnosis is the part of a causes.Diagnosis that concerns one pool.
 type diagnosis struct {
-	holdUps    []status.HoldUp
+	holdUps    []causes.HoldUp
 	pods       []rollout.Pod
 	stallAfter time.Duration
 }
 
 // holdUpsFor returns those about a pool, and those about the cluster.
-func holdUpsFor(all []status.HoldUp, pool string) []status.HoldUp {
-	return slices.DeleteFunc(slices.Clone(all), func(h status.HoldUp) bool { return h.Pool != "" && h.Pool != pool })
+func holdUpsFor(all []causes.HoldUp, pool string) []causes.HoldUp {
+	return slices.DeleteFunc(slices.Clone(all), func(h causes.HoldUp) bool { return h.Pool != "" && h.Pool != pool })
 }
 
 func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
@@ -61,7 +61,7 @@ func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 		}
 	}
 	holdUps := slices.DeleteFunc(d.holdUps, p.isPassing)
-	p.explained = slices.ContainsFunc(holdUps, func(h status.HoldUp) bool { return !h.Unexplained })
+	p.explained = slices.ContainsFunc(holdUps, func(h causes.HoldUp) bool { return !h.Unexplained })
 	wait := d.stallAfter
 	if !p.explained || !explained { // twice, for what passes by itself
 		wait *= unexplained
@@ -72,13 +72,13 @@ func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 }
 
 // isPassing reports whether a hold-up is about a node that reboots: it is not ready then.
-func (p *poolTrack) isPassing(h status.HoldUp) bool {
+func (p *poolTrack) isPassing(h causes.HoldUp) bool {
 	n := p.nodes[h.Node]
 	return n != nil && n.stage == Rebooting
 }
 
 // stalled says so once, and keeps the cause up to date.
-func (p *poolTrack) stalled(holdUps []status.HoldUp, now time.Time, events *[]Event) {
+func (p *poolTrack) stalled(holdUps []causes.HoldUp, now time.Time, events *[]Event) {
 	first := p.stall == nil
 	p.stall = &Stall{Since: p.moved, Cause: p.causeText(holdUps)}
 	for _, h := range holdUps {
@@ -95,14 +95,14 @@ func (p *poolTrack) stalled(holdUps []status.HoldUp, now time.Time, events *[]Ev
 
 // causeText says in a line which hold-up with a cause is the first, and how many others there are;
 // without any, which pods its drains wait for.
-func (p *poolTrack) causeText(holdUps []status.HoldUp) string {
+func (p *poolTrack) causeText(holdUps []causes.HoldUp) string {
 	switch {
 	case len(holdUps) == 0 && len(p.left) > 0:
 		return "why is not known; its drains wait for pods (node/namespace/name): " + text.Line(text.Names(slices.Sorted(maps.Keys(p.left)), shownPods))
 	case len(holdUps) == 0:
 		return "nothing is known that holds it up"
 	}
-	slices.SortStableFunc(holdUps, func(a, b status.HoldUp) int { return rollout.FalseFirst(a.Unexplained, b.Unexplained) })
+	slices.SortStableFunc(holdUps, func(a, b causes.HoldUp) int { return rollout.FalseFirst(a.Unexplained, b.Unexplained) })
 	line := holdUps[0].Chain.String()
 	if n := len(holdUps) - 1; n > 0 {
 		line += fmt.Sprintf(" (and %s)", text.Count(n, "more finding"))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
@@ -140,5 +141,5 @@ type Stall struct {
 	// Cause says why, in a line; Causes are the chains of all hold-ups. There are none where no
 	// cause is known.
 	Cause  string
-	Causes []status.Chain
+	Causes []causes.Chain
 }

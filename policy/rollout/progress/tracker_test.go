@@ -15,6 +15,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
@@ -164,7 +165,7 @@ func TestFound(t *testing.T) {
 }
 
 // blocked is a hold-up of a cause.
-var blocked = status.HoldUp{Pool: "worker", Node: "a", Chain: status.Chain{Symptom: "node a is being drained", Links: []string{"pod shop/cart-1 is not evicted", "the budget allows none"}}}
+var blocked = causes.HoldUp{Pool: "worker", Node: "a", Chain: causes.Chain{Symptom: "node a is being drained", Links: []string{"pod shop/cart-1 is not evicted", "the budget allows none"}}}
 
 func podsOn(node string, names ...string) rollout.Cluster {
 	var c rollout.Cluster
@@ -177,8 +178,8 @@ func podsOn(node string, names ...string) rollout.Cluster {
 // TestStall: when a rollout stalls, and when it does not. Each row is a drain of node a
 // with diagnoses at minutes 5, 10 and so on.
 func TestStall(t *testing.T) {
-	found := func(f ...status.HoldUp) func(int) status.Diagnosis {
-		return func(int) status.Diagnosis { return status.Diagnosis{HoldUps: f} }
+	found := func(f ...causes.HoldUp) func(int) causes.Diagnosis {
+		return func(int) causes.Diagnosis { return causes.Diagnosis{HoldUps: f} }
 	}
 	same := func(int) rollout.Cluster { return podsOn("a", "cart-1", "cart-2") }
 	other, unexplained := blocked, blocked
@@ -187,7 +188,7 @@ func TestStall(t *testing.T) {
 	for _, tt := range []struct {
 		why       string
 		node      []string
-		diagnosis func(minute int) status.Diagnosis
+		diagnosis func(minute int) causes.Diagnosis
 		pods      func(minute int) rollout.Cluster
 		want      int // the minute at which it stalls, 0 for never within the hour
 		cause     string
@@ -197,11 +198,11 @@ func TestStall(t *testing.T) {
 		{"no cause is known", draining, found(), same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
 		{"a cause that is not explained", draining, found(unexplained), same, 30, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none"},
 		{"a cause of another pool", draining, found(other), same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
-		{"a cause that comes and goes", draining, func(minute int) status.Diagnosis {
+		{"a cause that comes and goes", draining, func(minute int) causes.Diagnosis {
 			if minute%10 == 0 {
-				return status.Diagnosis{}
+				return causes.Diagnosis{}
 			}
-			return status.Diagnosis{HoldUps: []status.HoldUp{blocked}}
+			return causes.Diagnosis{HoldUps: []causes.HoldUp{blocked}}
 		}, same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
 		{"a pod leaves now and then", draining, found(blocked), func(minute int) rollout.Cluster { return podsOn("a", fmt.Sprint(minute)) }, 0, ""},
 		{"a node that reboots is not ready", []string{"drained", "notready"}, found(blocked), same, 30, "nothing is known that holds it up"},
@@ -260,7 +261,7 @@ func TestMoves(t *testing.T) {
 			tracker := NewTracker(0)
 			tracker.Observe(start().sight(noon))
 			for _, minute := range []time.Duration{5, 10} {
-				tracker.Diagnosed(status.Diagnosis{HoldUps: []status.HoldUp{blocked}}, podsOn("a", "cart-1"), noon.Add(minute*time.Minute))
+				tracker.Diagnosed(causes.Diagnosis{HoldUps: []causes.HoldUp{blocked}}, podsOn("a", "cart-1"), noon.Add(minute*time.Minute))
 			}
 			if tracker.Pools(noon)[0].Stall == nil {
 				t.Fatal("it has not stalled")
@@ -285,7 +286,7 @@ func TestPausedRetarget(t *testing.T) {
 	}
 	tracker.Observe(paused("2").sight(noon))
 	for _, minute := range []time.Duration{5, 10} {
-		tracker.Diagnosed(status.Diagnosis{HoldUps: []status.HoldUp{{Pool: "worker", Cause: status.CausePoolPaused, Chain: status.Chain{Symptom: "pool worker is paused"}}}}, rollout.Cluster{}, noon.Add(minute*time.Minute))
+		tracker.Diagnosed(causes.Diagnosis{HoldUps: []causes.HoldUp{{Pool: "worker", Cause: causes.PoolPaused, Chain: causes.Chain{Symptom: "pool worker is paused"}}}}, rollout.Cluster{}, noon.Add(minute*time.Minute))
 	}
 	events := tracker.Observe(paused("3").sight(noon.Add(11 * time.Minute)))
 	if got := lines(events); !strings.HasPrefix(got, "PoolRetarget") || strings.Contains(got, "PoolMoving") || tracker.Pools(noon)[0].Stall == nil {

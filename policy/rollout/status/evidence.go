@@ -2,7 +2,6 @@ package status
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -116,25 +115,6 @@ type SignatureAnswer struct {
 	Accepted   bool
 }
 
-// presenceText says whether a place has an image, in words that complete its name.
-var presenceText = map[policy.Presence]string{
-	policy.Unknown:      "gave no answer in time",
-	policy.Present:      "has it",
-	policy.Absent:       "does not have it",
-	policy.Denied:       "does not let the nodes in",
-	policy.Unreachable:  "is out of reach",
-	policy.Mismatch:     "has something else, or only a part of it",
-	policy.Incomplete:   "has something else, or only a part of it",
-	policy.Inconclusive: "has it, and whether nodes accept it there is not known",
-	policy.Unsigned:     "has it without the signature that nodes require",
-	policy.Missigned:    "has it, and signatures that nodes reject or cannot read",
-}
-
-// isWithout reports whether a place has answered that it does not have an image, or not all of it.
-func isWithout(p policy.Presence) bool {
-	return p == policy.Absent || p == policy.Mismatch || p == policy.Incomplete
-}
-
 // CertificateRequest is an unapproved CertificateSigningRequest of a kubelet.
 type CertificateRequest struct{ Name, Node string }
 
@@ -144,64 +124,4 @@ type MachineConfig struct {
 	Name   string
 	Labels map[string]string
 	Owned  bool
-}
-
-const (
-	// maxEvictions is how many evictions are asked for, maxEvictionsOfNode those of one node.
-	maxEvictions, maxEvictionsOfNode = 60, 10
-	// maxPlaces is how many places are asked, maxOwners how many controllers are read.
-	maxPlaces, maxOwners = 60, 20
-)
-
-// askEviction notes that the answer for a pod would help.
-func (d *diagnosis) askEviction(p PodName) {
-	if len(d.Asks.Evictions) < maxEvictions && !slices.Contains(d.Asks.Evictions, p) {
-		d.Asks.Evictions = append(d.Asks.Evictions, p)
-	}
-}
-
-// askOwner notes that it would help to know how far a controller is with its pods.
-func (d *diagnosis) askOwner(o OwnerName) {
-	known := o.Kind == "ReplicaSet" || o.Kind == "StatefulSet"
-	if known && len(d.Asks.Owners) < maxOwners && !slices.Contains(d.Asks.Owners, o) {
-		d.Asks.Owners = append(d.Asks.Owners, o)
-	}
-}
-
-// askPlaces notes that the answers of places would help.
-func (d *diagnosis) askPlaces(places []PlaceAsked) {
-	for _, p := range places {
-		known := slices.ContainsFunc(d.Asks.Places, func(q PlaceAsked) bool { return q.Place == p.Place })
-		if len(d.Asks.Places) < maxPlaces && !known {
-			d.Asks.Places = append(d.Asks.Places, p)
-		}
-	}
-}
-
-// answersLink says what places answered, "" if none was asked.
-func (d *diagnosis) answersLink(places []PlaceAsked) string {
-	var parts []string
-	for _, p := range places {
-		a, ok := d.Evidence.Places[p.Place]
-		if !ok {
-			continue
-		}
-		part := p.Ref + " " + presenceText[a.Presence]
-		if a.Words != "" {
-			part += " (" + a.Words + ")"
-		}
-		parts = append(parts, part)
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "asked just now: " + strings.Join(parts, "; ")
-}
-
-// answer returns what a place answered, Unknown if it was not asked.
-func (d *diagnosis) answer(p PlaceAsked) policy.Presence { return d.Evidence.Places[p.Place].Presence }
-
-func (d *diagnosis) isAsked(p PlaceAsked) bool {
-	_, ok := d.Evidence.Places[p.Place]
-	return ok
 }

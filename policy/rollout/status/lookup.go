@@ -11,13 +11,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// lookup is an index of an Input: objects by name, and pods by node and by namespace.
-type lookup struct {
+// Lookup is an index of an Input: objects by name, and pods by node and by namespace.
+type Lookup struct {
 	in       *Input
-	nodes    map[string]*corev1.Node
 	machines map[string]*mcfgv1.MachineConfigNode // by node
-	on, of   map[string][]*rollout.Pod            // by node, by namespace
 	tables   map[string]routing                   // by rendered config, made when asked for
+	// NodeOf are the nodes by name, PodsOn the pods by node, PodsOf those by namespace.
+	NodeOf         map[string]*corev1.Node
+	PodsOn, PodsOf map[string][]*rollout.Pod
 }
 
 // routing is the routes of a rendered config, or the reason why they are not known.
@@ -26,27 +27,28 @@ type routing struct {
 	err   error
 }
 
-func newLookup(in *Input) *lookup {
-	l := &lookup{
-		in: in, nodes: make(map[string]*corev1.Node, len(in.Cluster.Nodes)), machines: make(map[string]*mcfgv1.MachineConfigNode, len(in.MachineNodes)),
-		on: map[string][]*rollout.Pod{}, of: map[string][]*rollout.Pod{}, tables: map[string]routing{},
+// NewLookup returns that of in, which it keeps.
+func NewLookup(in *Input) *Lookup {
+	l := &Lookup{
+		in: in, NodeOf: make(map[string]*corev1.Node, len(in.Cluster.Nodes)), machines: make(map[string]*mcfgv1.MachineConfigNode, len(in.MachineNodes)),
+		PodsOn: map[string][]*rollout.Pod{}, PodsOf: map[string][]*rollout.Pod{}, tables: map[string]routing{},
 	}
 	for _, n := range in.Cluster.Nodes {
-		l.nodes[n.Name] = n
+		l.NodeOf[n.Name] = n
 	}
 	for _, m := range in.MachineNodes {
 		l.machines[cmp.Or(m.Spec.Node.Name, m.Name)] = m
 	}
 	for i := range in.Cluster.Pods {
 		p := &in.Cluster.Pods[i]
-		l.on[p.Node] = append(l.on[p.Node], p)
-		l.of[p.Namespace] = append(l.of[p.Namespace], p)
+		l.PodsOn[p.Node] = append(l.PodsOn[p.Node], p)
+		l.PodsOf[p.Namespace] = append(l.PodsOf[p.Namespace], p)
 	}
 	return l
 }
 
 // routes returns those of a rendered config.
-func (l *lookup) routes(config string) (*mirrors.Table, error) {
+func (l *Lookup) routes(config string) (*mirrors.Table, error) {
 	known, ok := l.tables[config]
 	if !ok {
 		if r := l.in.Rendered[config]; r == nil {
@@ -59,41 +61,42 @@ func (l *lookup) routes(config string) (*mirrors.Table, error) {
 	return known.table, known.err
 }
 
-// path is the route of an image for pods of a namespace, which is "" if it has no signature policy of its
+// Path is the route of an image for pods of a namespace, which is "" if it has no signature policy of its
 // own for the image.
-type path struct {
+type Path struct {
 	mirrors.Route
-	namespace string
+	Namespace string
 }
 
-// open returns the places that nodes ask.
-func (p path) open() []PlaceAsked {
+// Open returns the places that nodes ask.
+func (p Path) Open() []PlaceAsked {
 	var places []PlaceAsked
 	for _, s := range p.Sources {
 		if s.Tried() {
-			places = append(places, PlaceAsked{Place{s.Location, p.namespace}, s})
+			places = append(places, PlaceAsked{Place{s.Location, p.Namespace}, s})
 		}
 	}
 	return places
 }
 
-// routeOn returns the route of an image for the pods of a namespace on a node, by the rendered
+// RouteOn returns the route of an image for the pods of a namespace on a node, by the rendered
 // config that the node has, or why it is not known.
-func (l *lookup) routeOn(node, namespace, image string) (path, string) {
-	n := l.nodes[node]
+func (l *Lookup) RouteOn(node, namespace, image string) (Path, string) {
+	n := l.NodeOf[node]
 	switch {
 	case image == "":
-		return path{}, "it is not known which image"
+		return Path{}, "it is not known which image"
 	case n == nil:
-		return path{}, "the node is not known"
+		return Path{}, "the node is not known"
 	}
-	return l.routeBy(rollout.ReportOf(n).Current, namespace, image)
+	return l.RouteBy(rollout.ReportOf(n).Current, namespace, image)
 }
 
-func (l *lookup) routeBy(config, namespace, image string) (path, string) {
+// RouteBy returns the route of an image by a rendered config, as RouteOn does.
+func (l *Lookup) RouteBy(config, namespace, image string) (Path, string) {
 	table, err := l.routes(config)
 	if err != nil {
-		return path{}, err.Error()
+		return Path{}, err.Error()
 	}
 	if !table.DiffersIn(namespace, image) {
 		namespace = ""
@@ -101,15 +104,15 @@ func (l *lookup) routeBy(config, namespace, image string) (path, string) {
 	r, err := table.Route(image, namespace)
 	switch {
 	case err != nil:
-		return path{}, err.Error()
+		return Path{}, err.Error()
 	case r.Err != nil:
-		return path{}, r.Err.Error()
+		return Path{}, r.Err.Error()
 	}
-	return path{r, namespace}, ""
+	return Path{r, namespace}, ""
 }
 
-// placesOf returns the places of a route in words, in order.
-func placesOf(r mirrors.Route) []string {
+// PlacesOf returns the places of a route in words, in order.
+func PlacesOf(r mirrors.Route) []string {
 	var places []string
 	for _, s := range r.Sources {
 		place := s.Ref

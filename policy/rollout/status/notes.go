@@ -13,12 +13,12 @@ func (o *overview) note(s *Status) {
 	add := func(words string, hides bool) {
 		s.Notes = append(s.Notes, words)
 		if hides {
-			s.hiding = append(s.hiding, words)
+			s.Hiding = append(s.Hiding, words)
 		}
 	}
 	for _, resource := range o.Cluster.Unknown {
 		if lacking := lacks[resource]; lacking != "" {
-			add(o.unreadText(resource, lacking), resource == "nodes")
+			add(o.UnreadText(resource, lacking), resource == "nodes")
 		}
 	}
 	for _, p := range s.Pools {
@@ -42,9 +42,9 @@ var lacks = map[string]string{
 	"controllerconfigs":     "when certificates expire is not known",
 }
 
-// unreadText says that a resource could not be read, the consequence and, for a live cluster, the right
+// UnreadText says that a resource could not be read, the consequence and, for a live cluster, the right
 // that it takes.
-func (in *Input) unreadText(resource, lacking string) string {
+func (in *Input) UnreadText(resource, lacking string) string {
 	words := fmt.Sprintf("%s could not be read: %s", resource, lacking)
 	if in.Now.IsZero() {
 		return words

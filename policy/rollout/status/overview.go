@@ -40,7 +40,7 @@ func Needed(c rollout.Cluster, limit int) []string {
 // Of returns the status of a cluster.
 func Of(in Input) Status {
 	o := overview{Input: in, from: map[string][]string{}}
-	o.lookup = newLookup(&o.Input)
+	o.Lookup = NewLookup(&o.Input)
 	o.compare(in.Cluster.Members())
 	forecast := rollout.NewForecast(in.Cluster, o.decide)
 	s := Status{Operator: operatorOf(in.Cluster.Operator), Pools: []Pool{}, Unmanaged: forecast.Unmanaged}
@@ -56,7 +56,7 @@ func Of(in Input) Status {
 // overview builds a Status.
 type overview struct {
 	Input
-	*lookup
+	*Lookup
 	from map[string][]string // by pool: the rendered configs that nodes have instead of its target
 }
 
@@ -73,7 +73,7 @@ func (o *overview) compare(f rollout.Forecast) {
 		target, all := pool.Spec.Configuration.Name, pool.Status.Configuration.Name
 		var from []string
 		for _, n := range p.Nodes {
-			current := rollout.ReportOf(o.nodes[n.Name]).Current
+			current := rollout.ReportOf(o.NodeOf[n.Name]).Current
 			switch {
 			case current == "" || current == target || slices.Contains(from, current):
 			case current == all:
@@ -149,7 +149,7 @@ func (o *overview) pool(f rollout.Pool) Pool {
 	}
 	waiting, underWay := 0, 0
 	for _, n := range f.Nodes {
-		node, ok := o.node(o.nodes[n.Name], n, p.Target)
+		node, ok := o.node(o.NodeOf[n.Name], n, p.Target)
 		if !ok {
 			continue
 		}
@@ -157,7 +157,7 @@ func (o *overview) pool(f rollout.Pool) Pool {
 		switch {
 		case node.State == NodeWaits:
 			waiting++
-		case node.isUnderWay() || node.State == NodeDegraded:
+		case node.IsUnderWay() || node.State == NodeDegraded:
 			underWay++
 		}
 	}
@@ -212,7 +212,7 @@ func (o *overview) paused(object *mcfgv1.MachineConfigPool) *Paused {
 	return &Paused{timeOf(since), by, o.Cluster.PausedLines(object.Name, o.Now)}
 }
 
-// node returns how far a node is that is to get target, false if it is done.
+// Node returns how far a node is that is to get target, false if it is done.
 func (o *overview) node(n *corev1.Node, f rollout.Node, target string) (Node, bool) {
 	r := rollout.ReportOf(n)
 	node := Node{

@@ -28,7 +28,7 @@ func IfPaused(in Input, name string, paused bool) []string {
 	if paused {
 		lines = s.Pools[i].pausedLines(in)
 	}
-	return printable(lines)
+	return Printable(lines)
 }
 
 // pausedLines are about a pool that is going to be paused.
@@ -38,16 +38,16 @@ func (p *Pool) pausedLines(in Input) []string {
 		switch {
 		case n.State == NodeWaits:
 			waiting = append(waiting, n.Name)
-		case n.isUnderWay() || n.State == NodeDegraded:
+		case n.IsUnderWay() || n.State == NodeDegraded:
 			underWay = append(underWay, n.Name)
 		}
 	}
 	lines := []string{"no node is given another config until the pool is resumed, whatever changes: mirrors, certificates, the OS"}
 	if len(underWay) > 0 {
-		lines = append(lines, fmt.Sprintf("%s that the update has reached go on with it: %s", text.Count(len(underWay), "node"), text.Names(underWay, shown)))
+		lines = append(lines, fmt.Sprintf("%s that the update has reached go on with it: %s", text.Count(len(underWay), "node"), text.Names(underWay, Shown)))
 	}
 	if len(waiting) > 0 {
-		lines = append(lines, fmt.Sprintf("%s without %s: %s", text.Plural(len(waiting), "node stays", "nodes stay"), p.Target, text.Names(waiting, shown)))
+		lines = append(lines, fmt.Sprintf("%s without %s: %s", text.Plural(len(waiting), "node stays", "nodes stay"), p.Target, text.Names(waiting, Shown)))
 	}
 	return append(lines, in.Cluster.SignerLine(), fmt.Sprintf("an update of the cluster cannot finish while pool %s is paused", p.Name))
 }

@@ -20,7 +20,7 @@ type Input struct {
 	// Now is the time of a live cluster, by its API server; the zero Time for a dump.
 	Now time.Time
 	// MirrorsUnknown is why the mirror configuration in force could not be read, nil if it
-	// was. Evidence is what was found out by asking. Only Diagnose goes by them.
+	// was. Evidence is what was found out by asking. Only package causes goes by them.
 	MirrorsUnknown error
 	Evidence       Evidence
 }
@@ -37,7 +37,7 @@ type Status struct {
 	Remaining rollout.Range
 	// Notes list the unknowns, and how to learn them. Hiding are those of them that may conceal that
 	// something is held up.
-	Notes, hiding []string
+	Notes, Hiding []string
 }
 
 // Operator is MCO's report on itself.
@@ -140,8 +140,8 @@ const (
 	NodeSilent      NodeState = "has not been reported on by its daemon"
 )
 
-// isUnderWay reports whether MCO has taken the node, and its daemon is at work.
-func (n *Node) isUnderWay() bool {
+// IsUnderWay reports whether MCO has taken the node, and its daemon is at work.
+func (n *Node) IsUnderWay() bool {
 	return n.State == NodeDraining || n.State == NodeApplying || n.State == NodeUpdating
 }
 

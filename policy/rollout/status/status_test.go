@@ -13,91 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
 )
 
-const mco = "machineconfiguration.openshift.io/"
-
-// node makes a worker that is done with config "1", changed by words: "has=1", "wants=2",
-// "state=Working", "reason=text", "asked=drain-2", "drained=drain-2", "cordoned", "by=kubectl",
-// "notready", "new" (no annotations).
-func node(name string, words ...string) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node-role.kubernetes.io/worker": ""}}}
-	n.Annotations = map[string]string{mco + "currentConfig": "1", mco + "desiredConfig": "1", mco + "state": "Done"}
-	ready := corev1.ConditionTrue
-	for _, word := range words {
-		key, value, _ := strings.Cut(word, "=")
-		switch key {
-		case "has", "wants", "state", "reason", "asked", "drained":
-			annotation := map[string]string{
-				"has": "currentConfig", "wants": "desiredConfig", "state": "state", "reason": "reason", "asked": "desiredDrain", "drained": "lastAppliedDrain",
-			}[key]
-			n.Annotations[mco+annotation] = value
-		case "cordoned":
-			n.Spec.Unschedulable = true
-		case "by":
-			n.ManagedFields = []metav1.ManagedFieldsEntry{{
-				Manager: value, Time: &metav1.Time{Time: noon}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:unschedulable":{}}}`),
-			}}
-		case "notready":
-			ready = corev1.ConditionFalse
-		case "new":
-			n.Annotations = nil
-		}
-	}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Kubelet", LastTransitionTime: metav1.Time{Time: noon}}}
-	return n
-}
-
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-// worker makes pool worker, on its way from config "1" to target, changed by words: "paused",
-// "deleted", "degraded=message", "norender=message", "updating".
-func worker(target string, words ...string) *mcfgv1.MachineConfigPool {
-	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker", Labels: map[string]string{mco + "mco-built-in": ""}}}
-	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": ""}}
-	p.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{mco + "role": "worker"}}
-	p.Spec.Configuration.Name, p.Status.Configuration.Name = target, "1"
-	condition := func(kind mcfgv1.MachineConfigPoolConditionType, message string) {
-		p.Status.Conditions = append(p.Status.Conditions, mcfgv1.MachineConfigPoolCondition{Type: kind, Status: corev1.ConditionTrue, Message: message})
-	}
-	for _, word := range words {
-		key, value, _ := strings.Cut(word, "=")
-		switch key {
-		case "paused":
-			p.Spec.Paused = true
-		case "deleted":
-			p.DeletionTimestamp = &metav1.Time{Time: noon}
-		case "degraded":
-			condition(mcfgv1.MachineConfigPoolDegraded, "1 node degraded")
-			condition(mcfgv1.MachineConfigPoolNodeDegraded, value)
-		case "norender":
-			condition(mcfgv1.MachineConfigPoolRenderDegraded, value)
-		case "updating":
-			condition(mcfgv1.MachineConfigPoolUpdating, "")
-		}
-	}
-	return p
-}
-
 func input(pool *mcfgv1.MachineConfigPool, nodes ...*corev1.Node) Input {
-	pool.Status.MachineCount = int32(len(nodes))
-	return Input{
-		Cluster:  rollout.Cluster{Pools: []*mcfgv1.MachineConfigPool{pool}, Nodes: nodes},
-		Rendered: map[string]*rollout.Rendered{"1": rendered("1", ""), "2": rendered("2", shop)},
-	}
-}
-
-const shop = `[[registry]]
-location = "quay.io/shop"
-[[registry.mirror]]
-location = "mirror.example.com/shop"
-pull-from-mirror = "tag-only"
-`
-
-func rendered(name, conf string) *rollout.Rendered {
-	return &rollout.Rendered{Name: name, Files: rollout.Files{mirrors.RegistriesConfPath: []byte(`unqualified-search-registries = ["registry.access.redhat.com", "docker.io"]` + "\n" + conf)}}
+	return Input{Cluster: pools.Cluster(pool, nodes...), Rendered: pools.Configs()}
 }
 
 func TestNodes(t *testing.T) {
@@ -107,24 +28,24 @@ func TestNodes(t *testing.T) {
 		want   string // the state, "" for a node that is done
 		lines  []string
 	}{
-		{"it has the target", node("a", "has=2", "wants=2"), "", nil},
-		{"not taken yet", node("a"), "waits for its turn", nil},
-		{"not taken, and cordoned by a person", node("a", "cordoned", "by=kubectl-cordon"), "waits for its turn; is cordoned", []string{"cordoned at 2026-03-01 12:00 UTC by kubectl-cordon"}},
-		{"cordoned, and nothing says by whom", node("a", "cordoned"), "waits for its turn; is cordoned", []string{"cordoned"}},
-		{"just taken", node("a", "wants=2"), "is being updated", nil},
-		{"asked for a drain", node("a", "wants=2", "state=Working", "asked=drain-2", "drained=uncordon-1"), "is being drained", []string{"asked for drain-2, done is uncordon-1"}},
-		{"asked for its first drain", node("a", "wants=2", "state=Working", "asked=drain-2"), "is being drained", []string{"asked for drain-2, done is nothing"}},
-		{"drained", node("a", "wants=2", "state=Working", "asked=drain-2", "drained=drain-2"), "is drained and being updated", nil},
-		{"back in service", node("a", "wants=2", "state=Working", "asked=uncordon-2", "drained=drain-2"), "is being updated", []string{"asked for uncordon-2, done is drain-2"}},
-		{"gave up", node("a", "wants=2", "state=Degraded", "reason=disk is full"), "is degraded: disk is full", nil},
-		{"gave up on what it has", node("a", "has=2", "wants=2", "state=Degraded", "reason=content mismatch"), "is degraded: content mismatch; is degraded although it has its config", nil},
-		{"done, and cordoned", node("a", "has=2", "wants=2", "cordoned"), "is done, but not available; is cordoned", []string{"cordoned"}},
-		{"done, and its kubelet is away", node("a", "has=2", "wants=2", "notready"), "is done, but not available; is not ready", []string{"Ready False, at 2026-03-01 12:00 UTC: Kubelet"}},
-		{"no daemon has come up", node("a", "new"), "has not been reported on by its daemon; has not been reported on by its machine-config-daemon", nil},
-		{"garbage", node("a", "state=\x1b[2J\n", "wants=\x00", "reason=a\nb"), "is being updated: a b; its daemon says [2J", nil},
+		{"it has the target", pools.Node("a", "has=2", "wants=2"), "", nil},
+		{"not taken yet", pools.Node("a"), "waits for its turn", nil},
+		{"not taken, and cordoned by a person", pools.Node("a", "cordoned", "by=kubectl-cordon"), "waits for its turn; is cordoned", []string{"cordoned at 2026-03-01 12:00 UTC by kubectl-cordon"}},
+		{"cordoned, and nothing says by whom", pools.Node("a", "cordoned"), "waits for its turn; is cordoned", []string{"cordoned"}},
+		{"just taken", pools.Node("a", "wants=2"), "is being updated", nil},
+		{"asked for a drain", pools.Node("a", "wants=2", "state=Working", "asked=drain-2", "drained=uncordon-1"), "is being drained", []string{"asked for drain-2, done is uncordon-1"}},
+		{"asked for its first drain", pools.Node("a", "wants=2", "state=Working", "asked=drain-2"), "is being drained", []string{"asked for drain-2, done is nothing"}},
+		{"drained", pools.Node("a", "wants=2", "state=Working", "asked=drain-2", "drained=drain-2"), "is drained and being updated", nil},
+		{"back in service", pools.Node("a", "wants=2", "state=Working", "asked=uncordon-2", "drained=drain-2"), "is being updated", []string{"asked for uncordon-2, done is drain-2"}},
+		{"gave up", pools.Node("a", "wants=2", "state=Degraded", "reason=disk is full"), "is degraded: disk is full", nil},
+		{"gave up on what it has", pools.Node("a", "has=2", "wants=2", "state=Degraded", "reason=content mismatch"), "is degraded: content mismatch; is degraded although it has its config", nil},
+		{"done, and cordoned", pools.Node("a", "has=2", "wants=2", "cordoned"), "is done, but not available; is cordoned", []string{"cordoned"}},
+		{"done, and its kubelet is away", pools.Node("a", "has=2", "wants=2", "notready"), "is done, but not available; is not ready", []string{"Ready False, at 2026-03-01 12:00 UTC: Kubelet"}},
+		{"no daemon has come up", pools.Node("a", "new"), "has not been reported on by its daemon; has not been reported on by its machine-config-daemon", nil},
+		{"garbage", pools.Node("a", "state=\x1b[2J\n", "wants=\x00", "reason=a\nb"), "is being updated: a b; its daemon says [2J", nil},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			nodes := Of(input(worker("2"), tt.node)).Pools[0].Left
+			nodes := Of(input(pools.Worker("2"), tt.node)).Pools[0].Left
 			got, lines := "", []string(nil)
 			if len(nodes) > 0 {
 				got, lines = nodes[0].String(), nodes[0].Lines(time.Time{})
@@ -144,17 +65,17 @@ func TestPools(t *testing.T) {
 		want   PoolState
 		part   string // of the lines
 	}{
-		{"all have it", worker("1"), []*corev1.Node{node("a")}, PoolUpdated, ""},
-		{"one waits", worker("2"), []*corev1.Node{node("a")}, PoolUpdating, "  a node drains and reloads CRI-O, one at a time"},
-		{"MCO says so although no node shows it yet", worker("1", "updating"), []*corev1.Node{node("a")}, PoolUpdating, ""},
-		{"paused, and nothing waits", worker("1", "paused"), []*corev1.Node{node("a")}, PoolPaused, "pool worker is paused; since when is not recorded"},
-		{"paused, and something waits", worker("2", "paused"), []*corev1.Node{node("a")}, PoolPaused, "2 waits for its nodes already"},
-		{"a cordoned node takes the only place", worker("2"), []*corev1.Node{node("a", "cordoned"), node("b")}, PoolHeld, "no node is taken: node a is cordoned, and maxUnavailable is 1"},
-		{"a node gave up", worker("2"), []*corev1.Node{node("a", "wants=2", "state=Degraded", "reason=disk is full")}, PoolDegraded, "degraded: node a: disk is full"},
-		{"MCO says degraded, and no node does", worker("1", "degraded=node b is gone"), []*corev1.Node{node("a")}, PoolDegraded, "degraded: NodeDegraded: node b is gone"},
-		{"MCO renders nothing for it", worker("1", "norender=bad file"), []*corev1.Node{node("a")}, PoolDegraded, "degraded: RenderDegraded: bad file"},
-		{"being deleted", worker("2", "deleted"), []*corev1.Node{node("a")}, PoolDeleted, ""},
-		{"never rendered", worker(""), nil, PoolUpdating, "from 1 to (none):"},
+		{"all have it", pools.Worker("1"), []*corev1.Node{pools.Node("a")}, PoolUpdated, ""},
+		{"one waits", pools.Worker("2"), []*corev1.Node{pools.Node("a")}, PoolUpdating, "  a node drains and reloads CRI-O, one at a time"},
+		{"MCO says so although no node shows it yet", pools.Worker("1", "updating"), []*corev1.Node{pools.Node("a")}, PoolUpdating, ""},
+		{"paused, and nothing waits", pools.Worker("1", "paused"), []*corev1.Node{pools.Node("a")}, PoolPaused, "pool worker is paused; since when is not recorded"},
+		{"paused, and something waits", pools.Worker("2", "paused"), []*corev1.Node{pools.Node("a")}, PoolPaused, "2 waits for its nodes already"},
+		{"a cordoned node takes the only place", pools.Worker("2"), []*corev1.Node{pools.Node("a", "cordoned"), pools.Node("b")}, PoolHeld, "no node is taken: node a is cordoned, and maxUnavailable is 1"},
+		{"a node gave up", pools.Worker("2"), []*corev1.Node{pools.Node("a", "wants=2", "state=Degraded", "reason=disk is full")}, PoolDegraded, "degraded: node a: disk is full"},
+		{"MCO says degraded, and no node does", pools.Worker("1", "degraded=node b is gone"), []*corev1.Node{pools.Node("a")}, PoolDegraded, "degraded: NodeDegraded: node b is gone"},
+		{"MCO renders nothing for it", pools.Worker("1", "norender=bad file"), []*corev1.Node{pools.Node("a")}, PoolDegraded, "degraded: RenderDegraded: bad file"},
+		{"being deleted", pools.Worker("2", "deleted"), []*corev1.Node{pools.Node("a")}, PoolDeleted, ""},
+		{"never rendered", pools.Worker(""), nil, PoolUpdating, "from 1 to (none):"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			p := Of(input(tt.pool, tt.nodes...)).Pools[0]
@@ -179,14 +100,14 @@ func TestReplacedTarget(t *testing.T) {
 		scopes []string
 		drains bool
 	}{
-		{"all nodes have the one before", []*corev1.Node{node("a", "has=2", "wants=2"), node("b", "has=2", "wants=2")}, "", "2", []string{"quay.io/more"}, false},
-		{"one does not", []*corev1.Node{node("a", "has=2", "wants=2"), node("b")}, "", "1", []string{"quay.io/more", "quay.io/shop"}, true},
-		{"the next one has", []*corev1.Node{node("a", "has=3", "wants=3"), node("b"), node("c", "has=2", "wants=2")}, "", "1", []string{"quay.io/more", "quay.io/shop"}, true},
-		{"what one has is not known", []*corev1.Node{node("a", "has=2", "wants=2"), node("b")}, "1", "1", []string{"quay.io/more"}, true},
+		{"all nodes have the one before", []*corev1.Node{pools.Node("a", "has=2", "wants=2"), pools.Node("b", "has=2", "wants=2")}, "", "2", []string{"quay.io/more"}, false},
+		{"one does not", []*corev1.Node{pools.Node("a", "has=2", "wants=2"), pools.Node("b")}, "", "1", []string{"quay.io/more", "quay.io/shop"}, true},
+		{"the next one has", []*corev1.Node{pools.Node("a", "has=3", "wants=3"), pools.Node("b"), pools.Node("c", "has=2", "wants=2")}, "", "1", []string{"quay.io/more", "quay.io/shop"}, true},
+		{"what one has is not known", []*corev1.Node{pools.Node("a", "has=2", "wants=2"), pools.Node("b")}, "1", "1", []string{"quay.io/more"}, true},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			in := input(worker("3"), tt.nodes...)
-			in.Rendered["3"] = rendered("3", more+shop)
+			in := input(pools.Worker("3"), tt.nodes...)
+			in.Rendered["3"] = pools.Rendered("3", more+pools.Shop)
 			delete(in.Rendered, tt.unread)
 			p := Of(in).Pools[0]
 			var scopes []string
@@ -208,12 +129,12 @@ func TestRemaining(t *testing.T) {
 		nodes  []*corev1.Node
 		want   string
 	}{
-		{"two wait", worker("2"), []*corev1.Node{node("a"), node("b")}, "10 to 30 minutes"},
-		{"one waits and one is under way", worker("2"), []*corev1.Node{node("a", "wants=2"), node("b")}, "5 to 30 minutes"},
-		{"one is done", worker("2"), []*corev1.Node{node("a", "has=2", "wants=2"), node("b")}, "5 to 15 minutes"},
-		{"all are", worker("2"), []*corev1.Node{node("a", "has=2", "wants=2")}, ""},
-		{"paused", worker("2", "paused"), []*corev1.Node{node("a")}, ""},
-		{"none is taken", worker("2"), []*corev1.Node{node("a", "cordoned"), node("b")}, ""},
+		{"two wait", pools.Worker("2"), []*corev1.Node{pools.Node("a"), pools.Node("b")}, "10 to 30 minutes"},
+		{"one waits and one is under way", pools.Worker("2"), []*corev1.Node{pools.Node("a", "wants=2"), pools.Node("b")}, "5 to 30 minutes"},
+		{"one is done", pools.Worker("2"), []*corev1.Node{pools.Node("a", "has=2", "wants=2"), pools.Node("b")}, "5 to 15 minutes"},
+		{"all are", pools.Worker("2"), []*corev1.Node{pools.Node("a", "has=2", "wants=2")}, ""},
+		{"paused", pools.Worker("2", "paused"), []*corev1.Node{pools.Node("a")}, ""},
+		{"none is taken", pools.Worker("2"), []*corev1.Node{pools.Node("a", "cordoned"), pools.Node("b")}, ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			s := Of(input(tt.pool, tt.nodes...))
@@ -230,7 +151,7 @@ func TestRemaining(t *testing.T) {
 
 // TestNotes: what is not known is said, and why.
 func TestNotes(t *testing.T) {
-	in := input(worker("2"), node("a"))
+	in := input(pools.Worker("2"), pools.Node("a"))
 	in.Cluster.Unknown = []string{"clusteroperators", "poddisruptionbudgets"}
 	in.Rendered = nil
 	in.Unread = map[string]error{"2": errors.New("may not be read")}
@@ -250,17 +171,17 @@ func TestNotes(t *testing.T) {
 }
 
 func TestMachineConfigNode(t *testing.T) {
-	in := input(worker("2"), node("a", "wants=2", "state=Working"))
+	in := input(pools.Worker("2"), pools.Node("a", "wants=2", "state=Working"))
 	m := &mcfgv1.MachineConfigNode{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	m.Status.Conditions = []metav1.Condition{
-		{Type: "Updated", Status: "False", LastTransitionTime: metav1.Time{Time: noon}},
-		{Type: "Drained", Status: "Unknown", Message: "cannot evict shop/cart-1", LastTransitionTime: metav1.Time{Time: noon.Add(time.Minute)}},
+		{Type: "Updated", Status: "False", LastTransitionTime: metav1.Time{Time: pools.Noon}},
+		{Type: "Drained", Status: "Unknown", Message: "cannot evict shop/cart-1", LastTransitionTime: metav1.Time{Time: pools.Noon.Add(time.Minute)}},
 		{Type: "Cordoned", Status: "False"},
 	}
 	in.MachineNodes = []*mcfgv1.MachineConfigNode{m}
 	n := Of(in).Pools[0].Left[0]
 	want := []string{"its update began at 2026-03-01 12:00 UTC (2h0m ago)", "Drained Unknown, at 2026-03-01 12:01 UTC (1h59m ago): cannot evict shop/cart-1"}
-	if got := n.Lines(noon.Add(2 * time.Hour)); !slices.Equal(got, want) {
+	if got := n.Lines(pools.Noon.Add(2 * time.Hour)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -270,14 +191,14 @@ func TestWhen(t *testing.T) {
 	for ahead, want := range map[time.Duration]string{
 		0: "at 2026-03-01 12:00 UTC", -time.Hour: "at 2026-03-01 12:00 UTC", 90 * time.Minute: "at 2026-03-01 12:00 UTC (1h30m ago)",
 	} {
-		if got := When(noon, noon.Add(ahead)); got != want {
+		if got := When(pools.Noon, pools.Noon.Add(ahead)); got != want {
 			t.Errorf("%v: got %q, want %q", ahead, got, want)
 		}
 	}
 }
 
 func TestApplies(t *testing.T) {
-	pools := []*mcfgv1.MachineConfigPool{worker("1")}
+	pools := []*mcfgv1.MachineConfigPool{pools.Worker("1")}
 	for _, tt := range []struct {
 		cluster rollout.Cluster
 		want    error
@@ -298,9 +219,9 @@ func TestApplies(t *testing.T) {
 func TestNeeded(t *testing.T) {
 	var nodes []*corev1.Node
 	for i := range 10 {
-		nodes = append(nodes, node(fmt.Sprint(i), fmt.Sprintf("has=garbage-%d", i)))
+		nodes = append(nodes, pools.Node(fmt.Sprint(i), fmt.Sprintf("has=garbage-%d", i)))
 	}
-	c := rollout.Cluster{Pools: []*mcfgv1.MachineConfigPool{worker("2")}, Nodes: append(nodes, node("new", "new"))}
+	c := rollout.Cluster{Pools: []*mcfgv1.MachineConfigPool{pools.Worker("2")}, Nodes: append(nodes, pools.Node("new", "new"))}
 	if got, want := Needed(c, 4), []string{"1", "2", "garbage-0"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -316,10 +237,10 @@ func TestIfPaused(t *testing.T) {
 		paused bool
 		want   []string // parts, in this order
 	}{
-		{"resumed, and nothing waits", input(worker("1", "paused"), node("a")), false, []string{"nothing waits for its nodes: none is touched"}},
-		{"resumed", input(worker("2", "paused"), node("a"), node("b")), false, []string{"2 waits for 2 nodes", "registries.conf: quay.io/shop", "a node drains and reloads CRI-O", "it takes 10 to 30 minutes"}},
-		{"resumed, with a cordoned node", input(worker("2", "paused"), node("a", "cordoned"), node("b")), false, []string{"no node is taken: node a is cordoned"}},
-		{"paused in the middle", input(worker("2"), node("a", "has=2", "wants=2"), node("b", "wants=2", "state=Working"), node("c")), true, []string{
+		{"resumed, and nothing waits", input(pools.Worker("1", "paused"), pools.Node("a")), false, []string{"nothing waits for its nodes: none is touched"}},
+		{"resumed", input(pools.Worker("2", "paused"), pools.Node("a"), pools.Node("b")), false, []string{"2 waits for 2 nodes", "registries.conf: quay.io/shop", "a node drains and reloads CRI-O", "it takes 10 to 30 minutes"}},
+		{"resumed, with a cordoned node", input(pools.Worker("2", "paused"), pools.Node("a", "cordoned"), pools.Node("b")), false, []string{"no node is taken: node a is cordoned"}},
+		{"paused in the middle", input(pools.Worker("2"), pools.Node("a", "has=2", "wants=2"), pools.Node("b", "wants=2", "state=Working"), pools.Node("c")), true, []string{
 			"no node is given another config", "1 node that the update has reached go on with it: b", "1 node stays without 2: c", "its nodes get no new CA meanwhile", "an update of the cluster cannot finish while pool worker is paused",
 		}},
 	} {

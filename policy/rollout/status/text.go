@@ -77,11 +77,11 @@ func (p *Pool) Lines() []string {
 	if p.From != "" {
 		lines = append(lines, p.changeLines()...)
 	}
-	return printable(lines)
+	return Printable(lines)
 }
 
-// printable returns lines that do nothing but be shown, indented as they were.
-func printable(lines []string) []string {
+// Printable returns lines that do nothing but be shown, indented as they were.
+func Printable(lines []string) []string {
 	for i, line := range lines {
 		rest := strings.TrimLeft(line, " ")
 		lines[i] = line[:len(line)-len(rest)] + text.Line(rest)
@@ -89,8 +89,8 @@ func printable(lines []string) []string {
 	return lines
 }
 
-// shown is how many changes of a kind are named.
-const shown = 6
+// Shown is how many changes of a kind are named.
+const Shown = 6
 
 // changeLines say what the target of a pool brings.
 func (p *Pool) changeLines() []string {
@@ -106,12 +106,12 @@ func (p *Pool) changeLines() []string {
 	for _, r := range c.Registries {
 		registries = append(registries, fmt.Sprintf("  registries.conf: %s: %s, before: %s", r.Scope, cmp.Or(r.After, "no entry"), cmp.Or(r.Before, "no entry")))
 	}
-	lines = append(lines, text.First(registries, shown, "entry of registries.conf")...)
+	lines = append(lines, text.First(registries, Shown, "entry of registries.conf")...)
 	if len(c.Files) > 0 {
-		lines = append(lines, "  other files: "+text.Names(c.Files, shown))
+		lines = append(lines, "  other files: "+text.Names(c.Files, Shown))
 	}
 	if len(c.Units) > 0 {
-		lines = append(lines, "  units: "+text.Names(c.Units, shown))
+		lines = append(lines, "  units: "+text.Names(c.Units, Shown))
 	}
 	for _, s := range c.System {
 		lines = append(lines, "  "+s)
@@ -132,7 +132,7 @@ func (n *Node) String() string {
 	if n.Reason != "" {
 		parts[0] += ": " + n.Reason
 	}
-	if n.Unavailable != "" && !n.isUnderWay() {
+	if n.Unavailable != "" && !n.IsUnderWay() {
 		parts = append(parts, n.Unavailable)
 	}
 	if says := n.Report.State; says != "" && says != "Done" && says != "Working" && n.State != NodeDegraded {
@@ -190,4 +190,12 @@ func When(t, now time.Time) string {
 		when += fmt.Sprintf(" (%s ago)", strings.TrimSuffix(ago.String(), "0s"))
 	}
 	return when
+}
+
+// StateWord completes "the pool is".
+func (p *Pool) StateWord() string {
+	if p.State == PoolUnknown {
+		return "in a state that is not known"
+	}
+	return string(p.State)
 }

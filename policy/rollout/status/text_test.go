@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
 )
 
 // TestProgress counts nodes, which MCO does a little later.
@@ -39,7 +40,7 @@ func TestPace(t *testing.T) {
 	}{
 		{"one", func(*Input) {}, []string{"a node drains and reloads CRI-O, one at a time"}},
 		{"several", func(in *Input) { in.Cluster.Pools[0].Spec.MaxUnavailable = new(intstr.FromInt32(2)) }, []string{"a node drains and reloads CRI-O, up to 2 at a time"}},
-		{"none", func(in *Input) { in.Cluster.Nodes[1] = node("b", "cordoned") }, []string{
+		{"none", func(in *Input) { in.Cluster.Nodes[1] = pools.Node("b", "cordoned") }, []string{
 			"no node is taken: node b is cordoned", "a node drains and reloads CRI-O, none for now, as others are not available",
 		}},
 		{"nobody knows how many", func(in *Input) { in.Cluster.Pools[0].Spec.MaxUnavailable = new(intstr.FromString("abc")) }, []string{
@@ -48,10 +49,10 @@ func TestPace(t *testing.T) {
 		{"nobody knows how many, and no node waits", func(in *Input) {
 			in.Cluster.Pools[0].Spec.MaxUnavailable = new(intstr.FromString("abc"))
 			in.Cluster.Nodes = in.Cluster.Nodes[:1]
-			in.Cluster.Nodes[0] = node("a", "has=2", "wants=2")
+			in.Cluster.Nodes[0] = pools.Node("a", "has=2", "wants=2")
 		}, []string{"no node is taken: its maxUnavailable is invalid"}},
 	} {
-		in := input(worker("2"), node("a"), node("b"))
+		in := input(pools.Worker("2"), pools.Node("a"), pools.Node("b"))
 		tt.change(&in)
 		lines := strings.Join(Of(in).Pools[0].Lines(), "\n")
 		for _, want := range tt.want {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
 
@@ -31,7 +31,7 @@ func (a *away) look(sources []follow.Status, now time.Time) (is bool, events []p
 	switch {
 	case i >= 0 && a.since.IsZero():
 		a.since, a.err = now, sources[i].Err
-		return true, []progress.Event{{Time: now, Type: Away, Message: "The API server does not answer any more.", Causes: []status.Chain{{Symptom: a.why()}}}}
+		return true, []progress.Event{{Time: now, Type: Away, Message: "The API server does not answer any more.", Causes: []causes.Chain{{Symptom: a.why()}}}}
 	case i >= 0:
 		a.err = sources[i].Err
 		return true, nil

@@ -21,8 +21,10 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 )
@@ -30,7 +32,7 @@ import (
 // Options say what to wait for, and who sees it.
 type Options struct {
 	// Goal is what every node is to have. Its Pools are those that count, all if there are none.
-	Goal       status.Goal
+	Goal       verify.Goal
 	StallAfter time.Duration // that of progress.NewTracker
 	KeepGoing  bool          // when a pool is degraded or stalled
 	Now        func() time.Time
@@ -51,7 +53,7 @@ type Watcher struct {
 
 	seen   [2]uint64 // ProgressChanges and MirrorChanges at the last look
 	looked time.Time
-	reach  status.Reach
+	reach  verify.Reach
 	noSet  error // why the mirror objects could not be read
 	begun  bool  // it has seen pools
 	away   away
@@ -241,16 +243,16 @@ func (w *Watcher) noInput(err error, now time.Time) error {
 	return nil
 }
 
-func (w *Watcher) reachOf(s progress.Sight) status.Reach {
+func (w *Watcher) reachOf(s progress.Sight) verify.Reach {
 	if s.Mirrors == nil {
-		return status.Reach{Unknown: fmt.Sprintf("what the mirror objects ask for could not be read: %v", w.noSet)}
+		return verify.Reach{Unknown: fmt.Sprintf("what the mirror objects ask for could not be read: %v", w.noSet)}
 	}
-	return status.ReachOf(status.VerifyInput{Input: s.Input, Mirrors: *s.Mirrors}, w.Goal)
+	return verify.ReachOf(verify.Input{Input: s.Input, Mirrors: *s.Mirrors}, w.Goal)
 }
 
 // A diagnosed is the result of reading the whole cluster.
 type diagnosed struct {
-	diagnosis status.Diagnosis
+	diagnosis causes.Diagnosis
 	in        status.Input
 	err       error
 }
@@ -286,5 +288,5 @@ func (w *Watcher) readAll(ctx context.Context) diagnosed {
 	defer read.Close()
 	set, err := read.Source.Mirrors(ctx)
 	read.MirrorsUnknown = err
-	return diagnosed{diagnosis: status.Diagnose(read.Input, set), in: read.Input}
+	return diagnosed{diagnosis: causes.Diagnose(read.Input, set), in: read.Input}
 }

@@ -1,0 +1,236 @@
+package causes
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// pullOf explains that a node cannot pull an image: by which route, and what its places answer now.
+func (d *diagnosis) pullOf(image, node string, route status.Path, unknown string) explanation {
+	w := explanation{cause: ImageNotPulled, subject: image}
+	if unknown != "" {
+		w.because("where it looks for the image is not known: " + unknown)
+		return w
+	}
+	w.because(fmt.Sprintf("node %s looks for it at %s", node, strings.Join(status.PlacesOf(route.Route), ", then ")))
+	if route.Refused != "" {
+		w.because("its signature policy refuses the image: " + route.Refused)
+	}
+	if required := requirement(route.Route); required != "" {
+		w.because(required)
+	}
+	open := route.Open()
+	d.askPlaces(open)
+	if link := d.answersLink(open); link != "" {
+		w.because(link)
+	}
+	w.remedies = d.pullRemedies(image, node, route)
+	return w
+}
+
+// requirement says what nodes require of the signatures of an image, "" for nothing.
+func requirement(route mirrors.Route) string {
+	if len(route.Sources) == 0 || route.Sources[0].Trust == nil {
+		return ""
+	}
+	return "nodes require a signature of it (" + route.Sources[0].Trust.Origin(status.Shown) + "), and look for it only at the first place that has the image"
+}
+
+// pullRemedies returns what can be done for an image that a node cannot pull by its route.
+func (d *diagnosis) pullRemedies(image, node string, route status.Path) []Remedy {
+	var remedies []Remedy
+	if mirror, ok := d.toCopyTo(route); ok {
+		remedies = append(remedies, d.copies(image, mirror, route)...)
+	}
+	remedies = append(remedies, d.signRemedies(route)...)
+	for _, l := range route.Open() {
+		switch host := l.Host(); d.answer(l) {
+		case policy.Denied:
+			remedies = append(remedies, act("oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE",
+				"gives all nodes the credentials in FILE, which has to have all old ones as they are, and those for "+host+", by a longer path where there is an entry; no node is drained"))
+		case policy.Unreachable:
+			remedies = append(remedies, look(fmt.Sprintf("oc debug node/%s -- chroot /host curl -sSI https://%s/v2/", text.Argument(node), text.Argument(host)), "says whether the node reaches "+host))
+		}
+	}
+	return remedies
+}
+
+// copies brings an image to a mirror: from its source, unless that is known not to have it, then from
+// another place that has it, then from a node on which it runs.
+func (d *diagnosis) copies(image string, mirror mirrors.Location, route status.Path) []Remedy {
+	const again = "; what waits for it tries again by itself"
+	source := d.source(image, route)
+	d.askPlaces([]status.PlaceAsked{source})
+	switch answer := d.answer(source); {
+	case answer == policy.Unreachable || isWithout(answer):
+	case !d.isAsked(source):
+		return []Remedy{act(copyCommand(source.Location, mirror), "copies the image to the mirror, if it can still be had at its source"+again)}
+	default:
+		return []Remedy{act(copyCommand(source.Location, mirror), "copies the image from its source to the mirror"+again)}
+	}
+	for _, at := range d.Asks.Places {
+		if d.answer(at) == policy.Present && isOf(image, at.Ref) && at.Ref != mirror.Ref {
+			return []Remedy{act(copyCommand(at.Location, mirror), "copies the image to the mirror from where it still is"+again)}
+		}
+	}
+	node := d.runsOn(image)
+	if node == "" || strings.Contains(image, "@") { // layers are compressed anew, which makes another digest
+		return nil
+	}
+	return []Remedy{act(fmt.Sprintf("oc debug node/%s -- chroot /host podman push --authfile /var/lib/kubelet/config.json %s docker://%s", text.Argument(node), text.Argument(image), text.Argument(mirror.Ref)),
+		fmt.Sprintf("its source does not have it either: pushes it to the mirror from node %s, where it runs, with the nodes' credentials, which have to allow that%s", node, again))}
+}
+
+// source is where the image itself is, whether or not nodes ask there.
+func (d *diagnosis) source(image string, route status.Path) status.PlaceAsked {
+	for _, s := range route.Sources {
+		if !s.Mirror {
+			return status.PlaceAsked{status.Place{s.Location, route.Namespace}, s}
+		}
+	}
+	location := mirrors.Location{Ref: image}
+	return status.PlaceAsked{status.Place{location, route.Namespace}, mirrors.PullSource{Location: location}}
+}
+
+// isOf reports whether a reference has the name and the tag or digest of an image, whatever its registry
+// and namespace.
+func isOf(image, ref string) bool {
+	return strings.TrimPrefix(image, mirrors.RepositoryOf(image)) == strings.TrimPrefix(ref, mirrors.RepositoryOf(ref)) && image[strings.LastIndexByte(mirrors.RepositoryOf(image), '/')+1:] == ref[strings.LastIndexByte(mirrors.RepositoryOf(ref), '/')+1:]
+}
+
+// runsOn returns a node on which a pod runs that has an image, "" for none.
+func (d *diagnosis) runsOn(image string) string {
+	for i := range d.Cluster.Pods {
+		p := &d.Cluster.Pods[i]
+		if p.Ready && p.Spec != nil && p.Node != "" && slices.ContainsFunc(p.Spec.Containers, func(c rollout.Container) bool { return c.Image == image }) {
+			return p.Node
+		}
+	}
+	return ""
+}
+
+// toCopyTo returns the first mirror that a node asks and that is not known to have the image.
+func (d *diagnosis) toCopyTo(route status.Path) (mirrors.Location, bool) {
+	for _, l := range route.Open() {
+		if l.Source.Mirror && (!d.isAsked(l) || isWithout(d.answer(l))) {
+			return l.Location, true
+		}
+	}
+	return mirrors.Location{}, false
+}
+
+// signRemedies copy signatures that nodes accept from where they are to where nodes look for them:
+// to the first place that has the image, and to the mirror that it is copied to first.
+func (d *diagnosis) signRemedies(route status.Path) []Remedy {
+	to := slices.IndexFunc(route.Open(), func(p status.PlaceAsked) bool {
+		answer := d.answer(p)
+		return p.Source.Mirror && isWithout(answer) || answer == policy.Unsigned || answer == policy.Missigned
+	})
+	if to < 0 {
+		return nil
+	}
+	at := route.Open()[to]
+	var remedies []Remedy
+	for _, from := range route.Open() {
+		for _, s := range d.Evidence.Places[from.Place].Signatures {
+			there, ok := at.Signatures(s.Digest)
+			if !s.Accepted || !ok || there.Ref == s.At || d.isSigned(at, s.Digest) || slices.ContainsFunc(remedies, func(r Remedy) bool { return strings.HasSuffix(r.Command, " docker://"+text.Argument(there.Ref)) }) {
+				continue
+			}
+			remedies = append(remedies, act(policy.CopyCommand("--preserve-digests", mirrors.Location{Ref: text.Argument(s.At), Insecure: from.Insecure}, mirrors.Location{Ref: text.Argument(there.Ref), Insecure: there.Insecure}),
+				"copies its signature, which nodes accept, to where they look for it"))
+		}
+	}
+	return remedies
+}
+
+// isSigned reports whether nodes accept a signature of an instance at a place.
+func (d *diagnosis) isSigned(at status.PlaceAsked, digest string) bool {
+	return slices.ContainsFunc(d.Evidence.Places[at.Place].Signatures, func(s status.SignatureAnswer) bool { return s.Digest == digest && s.Accepted })
+}
+
+// copyCommand copies an image with all of its parts, as the remedies of findings do.
+func copyCommand(from, to mirrors.Location) string {
+	from.Ref, to.Ref = text.Argument(from.Ref), text.Argument(to.Ref)
+	return policy.CopyCommand("--all --preserve-digests", from, to)
+}
+
+// revert deletes the mirror object that sends nodes to a mirror for the image of a pod, and says what
+// that does to nodes. There is no remedy where that is not one object, or the image could not be pulled
+// then either.
+func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
+	if d.rejected != nil || d.MirrorsUnknown != nil {
+		return nil
+	}
+	route, err := d.resolution.Route(image, p.Namespace)
+	if err != nil || route.Entry == "" {
+		return nil
+	}
+	o := d.object(d.resolution.Origin(route.Entry).Makers)
+	if o == nil {
+		return nil // several, or a list of Image cluster: which is to go is not clear
+	}
+	after := mirrors.Delete(o).Apply(d.set)
+	resolved, err := mirrors.NewResolution(after)
+	if err != nil {
+		return nil
+	}
+	then, err := resolved.Route(image, p.Namespace)
+	if err != nil || d.pull(status.Path{then, ""}) == rollout.PullFails {
+		return nil
+	}
+	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}
+}
+
+// object returns the mirror object of that name, nil if there is none or more than one name, or if its owner would make it again.
+func (d *diagnosis) object(names []string) mirrors.Object {
+	i := slices.IndexFunc(d.set.Objects, func(o mirrors.Object) bool { return len(names) == 1 && mirrors.NameOf(o) == names[0] })
+	if i < 0 || rollout.OwnerOf(d.set.Objects[i]) != nil {
+		return nil
+	}
+	return d.set.Objects[i]
+}
+
+func deleteCommand(o mirrors.Object) string {
+	return fmt.Sprintf("oc delete %s %s", strings.ToLower(mirrors.KindOf(o)), text.Argument(o.GetName()))
+}
+
+// becomes says what another set of mirror objects does to nodes.
+func (d *diagnosis) becomes(after mirrors.Set) string {
+	step := rollout.Step{Before: d.set, After: after}
+	forecast := rollout.NewForecast(d.Cluster, step.Decisions(d.Cluster.Conditions()))
+	nodes, pools := map[string]int{}, map[string][]string{} // by what happens to each node
+	drains := false
+	for _, p := range forecast.Pools {
+		if len(p.Nodes) > 0 && p.Decision.Effect() != rollout.NoRollout {
+			does := p.Decision.String()
+			nodes[does] += len(p.Nodes)
+			pools[does] = append(pools[does], p.Name)
+			drains = drains || p.Decision.Drains
+		}
+	}
+	var parts []string
+	for _, does := range slices.Sorted(maps.Keys(nodes)) {
+		of := "pool " + pools[does][0]
+		if len(pools[does]) > 1 {
+			of = "pools " + text.Names(pools[does], status.Shown)
+		}
+		parts = append(parts, text.Plural(nodes[does], "node of "+of+" "+does, "nodes of "+of+": each "+does))
+	}
+	words := "Then " + strings.Join(parts, "; ")
+	switch {
+	case len(parts) == 0:
+		return "No node is drained"
+	case drains:
+		words += ". Drains wait for the same budgets until their pods run"
+	}
+	return words
+}

@@ -1,0 +1,243 @@
+package causes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
+)
+
+const (
+	cartAt     = "quay.io/shop/cart:v1"
+	cartMirror = "mirror.example.com/shop/cart:v1"
+	forNode    = " && oc wait machineconfigpool/worker --for=jsonpath='{.spec.configuration.name}'=1 --timeout=5m && oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"
+)
+
+// turned is the deadlock where nodes had what set before makes of registries.conf, and node b has what after
+// makes, by which cart is not pulled there. Places are those that have it; all others do not.
+func turned(t *testing.T, before, after mirrors.Set, has ...string) status.Input {
+	t.Helper()
+	in := deadlock(nil, "failing=ImagePullBackOff")
+	in.Rendered = map[string]*rollout.Rendered{}
+	for name, set := range map[string]mirrors.Set{"1": before, "2": after} {
+		files, err := mirrors.Rendered(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Rendered[name] = &rollout.Rendered{Name: name, Files: files}
+	}
+	in.Evidence.Places = map[status.Place]status.Answer{}
+	for range 2 {
+		for _, p := range Diagnose(in, after).Asks.Places {
+			in.Evidence.Places[p.Place] = status.Answer{Presence: policy.Absent}
+			if slices.Contains(has, p.Ref) {
+				in.Evidence.Places[p.Place] = status.Answer{Presence: policy.Present}
+			}
+		}
+	}
+	return in
+}
+
+// commands returns what changes something.
+func commands(f HoldUp) []string {
+	var all []string
+	for _, r := range f.Remedies {
+		if !r.ReadOnly {
+			all = append(all, r.Command)
+		}
+	}
+	return all
+}
+
+// TestLostRoute: the object that took the route away is named, and that it is the way back.
+func TestLostRoute(t *testing.T) {
+	blocked := mirrors.Set{Registries: configv1.RegistrySources{BlockedRegistries: []string{"example.com", "quay.io/shop"}}}
+	otherBlocked := mirrors.Set{Registries: configv1.RegistrySources{BlockedRegistries: []string{"example.com"}}}
+	allowed := mirrors.Set{Registries: configv1.RegistrySources{AllowedRegistries: []string{"example.com"}}}
+	alsoAllowed := mirrors.Set{Registries: configv1.RegistrySources{AllowedRegistries: []string{"example.com", "quay.io/shop/cart"}}}
+	for _, tt := range []struct {
+		reason        string
+		before, after mirrors.Set
+		has           []string
+		link, first   string
+	}{
+		{
+			"blockedRegistries", otherBlocked, blocked,
+			[]string{cartAt},
+			"nodes with 1 look for it at " + cartAt + " as well; blockedRegistries of Image cluster lists quay.io/shop now",
+			`oc patch image.config.openshift.io cluster --type=json -p '[{"op":"test","path":"/spec/registrySources/blockedRegistries/1","value":"quay.io/shop"},{"op":"remove","path":"/spec/registrySources/blockedRegistries/1"}]'` + forNode,
+		},
+		{
+			"allowedRegistries", alsoAllowed, allowed,
+			[]string{cartAt},
+			"allowedRegistries of Image cluster does not list it now",
+			`oc patch image.config.openshift.io cluster --type=json -p '[{"op":"add","path":"/spec/registrySources/allowedRegistries/-","value":"quay.io/shop/cart"}]'` + forNode,
+		},
+		{
+			"a mirror that is gone", pools.TagSet(""),
+			mirrors.Set{},
+			[]string{cartMirror},
+			"the mirror object that had this mirror of quay.io/shop has been deleted or changed since",
+			`printf %s '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"AllowContactingSource"}]},"status":{}}' | oc create -f -` + forNode,
+		},
+		{
+			"a mirror that is gone, and was all there was", pools.TagSet(configv1.NeverContactSource),
+			mirrors.Set{},
+			[]string{cartMirror},
+			"has been deleted or changed since",
+			`printf %s '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]},"status":{}}' | oc create -f -` + forNode,
+		},
+		{
+			"the source, by NeverContactSource",
+			mirrors.Set{},
+			pools.TagSet(configv1.NeverContactSource),
+			[]string{cartAt},
+			"ImageTagMirrorSet shop says NeverContactSource",
+			copyOf(cartAt, cartMirror),
+		},
+	} {
+		in := turned(t, tt.before, tt.after, tt.has...)
+		f := Diagnose(in, tt.after).HoldUps[0]
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), tt.link) {
+			t.Errorf("%s: got\n%s\nwithout %q", tt.reason, strings.Join(f.Chain.Lines(), "\n"), tt.link)
+		}
+		if got := commands(f); got[0] != tt.first {
+			t.Errorf("%s: got %q, want %q", tt.reason, got, tt.first)
+		}
+	}
+	in := turned(t, otherBlocked, blocked) // the source has lost it
+	for _, command := range commands(Diagnose(in, blocked).HoldUps[0]) {
+		if strings.Contains(command, "oc patch image.config") {
+			t.Errorf("it would not help: %s", command)
+		}
+	}
+}
+
+// TestSecondRound: what a remedy did not reach is said by the next diagnosis.
+func TestSecondRound(t *testing.T) {
+	set := pools.TagSet(configv1.NeverContactSource)
+	in := turned(t, mirrors.Set{}, set, cartAt)
+	in.Cluster.Pools[0].Spec.Configuration.Name = "1" // the set is deleted, and MCO has rendered
+	f := Diagnose(in, mirrors.Set{}).HoldUps[0]
+	if got := commands(f); got[0] != "oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1" || slices.ContainsFunc(got, func(c string) bool { return strings.Contains(c, "oc delete") }) {
+		t.Errorf("got %q", got)
+	}
+	if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), "pool worker is to have 1, by which it could be pulled; node b has 2") {
+		t.Errorf("got %q", f.Chain)
+	}
+	in.Cluster.Nodes = append(in.Cluster.Nodes, pools.Node("c", "has=2", "wants=2"))
+	in.Cluster.Pools[0].Status.MachineCount = 3
+	const moved = ` && oc wait node/b --for=jsonpath='{.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}'=1 --timeout=1h && oc -n shop delete pod -l 'app=cart' --field-selector status.phase=Pending`
+	if got := commands(Diagnose(in, mirrors.Set{}).HoldUps[0]); got[0] != "oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"+moved {
+		t.Errorf("with another node to which it may be moved: got %q", got)
+	}
+	in.Cluster.Nodes[1].Annotations[pools.Prefix+"desiredConfig"] = "1"
+	if got := commands(Diagnose(in, mirrors.Set{}).HoldUps[0]); strings.Contains(got[0], "annotate") {
+		t.Errorf("it has been given: got %q", got)
+	}
+}
+
+// TestToCome: what the node of a pod lacks is brought to where its pool is to look for it.
+func TestToCome(t *testing.T) {
+	set := pools.TagSet(configv1.NeverContactSource)
+	in := turned(t, mirrors.Set{}, set)
+	for name, value := range map[string]string{"currentConfig": "1", "desiredConfig": "1"} {
+		in.Cluster.Nodes[1].Annotations[pools.Prefix+name] = value
+	}
+	f := Diagnose(in, set).HoldUps[0]
+	if got := commands(f); got[0] != "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json "+cartAt+" docker://"+cartMirror {
+		t.Errorf("got %q", got)
+	}
+	for _, link := range []string{"pool worker is to have 2, by which nodes look for it at " + cartMirror, "asked just now: " + cartMirror + " does not have it"} {
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), link) {
+			t.Errorf("got %q without %q", f.Chain, link)
+		}
+	}
+}
+
+// TestElsewhere: another pod instead is proposed where every node to which it may go can pull.
+func TestElsewhere(t *testing.T) {
+	const elsewhere = "oc -n shop delete pod 2"
+	for _, tt := range []struct {
+		reason string
+		change func(*status.Input)
+		has    []string
+		want   bool
+		link   string
+	}{
+		{"neither route leads to it", func(*status.Input) {}, nil, false, ""},
+		{"by the route of the node, by now", func(in *status.Input) {
+			in.Cluster.Nodes[2].Spec.Taints = []corev1.Taint{{Key: "UpdateInProgress", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}, []string{cartMirror}, true, ""},
+		{"on the other node", func(in *status.Input) { in.Cluster.Nodes[1].Spec.Unschedulable = true }, []string{cartAt}, true, ""},
+		{"on one of two", func(*status.Input) {}, []string{cartAt}, false, "another pod instead could be pulled on c, but not on b"},
+		{"the scheduler avoids what waits", func(in *status.Input) {
+			in.Cluster.Nodes[2].Spec.Taints = []corev1.Taint{{Key: "UpdateInProgress", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}, []string{cartAt}, false, ""},
+		{"unless it has to be there", func(in *status.Input) {
+			in.Cluster.Nodes[1].Spec.Unschedulable = true
+			in.Cluster.Nodes[2].Spec.Taints = []corev1.Taint{{Key: "UpdateInProgress", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}, []string{cartAt}, true, ""},
+		{"nodes that have it", func(in *status.Input) {
+			for _, n := range in.Cluster.Nodes[1:] {
+				n.Status.Images = []corev1.ContainerImage{{Names: []string{cartAt}}}
+			}
+			for i := range in.Cluster.Pods {
+				spec := *in.Cluster.Pods[i].Spec
+				spec.Containers = []rollout.Container{{Name: "c", Image: cartAt, Pull: corev1.PullIfNotPresent}}
+				in.Cluster.Pods[i].Spec = &spec
+			}
+		}, nil, true, ""},
+		{"nobody was asked", func(in *status.Input) { in.Evidence.Places = nil }, []string{cartAt}, false, ""},
+	} {
+		set := pools.TagSet(configv1.NeverContactSource)
+		in := turned(t, mirrors.Set{}, set, tt.has...)
+		in.Cluster.Nodes = append(in.Cluster.Nodes, pools.Node("c"))
+		in.Cluster.Pools[0].Status.MachineCount = 3
+		tt.change(&in)
+		holdUps := Diagnose(in, set).HoldUps
+		f := holdUps[len(holdUps)-1] // that a node is cordoned is one as well
+		if got := slices.Contains(commands(f), elsewhere); got != tt.want {
+			t.Errorf("%s: got %q", tt.reason, commands(f))
+		}
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), tt.link) {
+			t.Errorf("%s: got %q", tt.reason, f.Chain)
+		}
+	}
+}
+
+// TestCopies: from where an image is copied.
+func TestCopies(t *testing.T) {
+	set := pools.TagSet(configv1.NeverContactSource)
+	before := mirrors.Put(mirrorObject("old", "quay.io/shop", "old.example.com/shop", configv1.AllowContactingSource, false)).Apply(mirrors.Set{})
+	for _, tt := range []struct {
+		reason string
+		has    []string
+		want   string
+	}{
+		{"its source", []string{cartAt}, copyOf(cartAt, cartMirror)},
+		{"the mirror before", []string{"old.example.com/shop/cart:v1"}, copyOf("old.example.com/shop/cart:v1", cartMirror)},
+		{"a node on which it runs", nil, "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + cartAt + " docker://" + cartMirror},
+	} {
+		in := turned(t, before, set, tt.has...)
+		if got := commands(Diagnose(in, set).HoldUps[0]); got[0] != tt.want {
+			t.Errorf("%s: got %q", tt.reason, got)
+		}
+	}
+	in := turned(t, before, set)
+	spec := *in.Cluster.Pods[0].Spec
+	spec.Containers, in.Cluster.Pods[0].Spec = nil, &spec
+	for _, command := range commands(Diagnose(in, set).HoldUps[0]) {
+		if strings.Contains(command, "skopeo") || strings.Contains(command, "podman") {
+			t.Errorf("it is nowhere: %s", command)
+		}
+	}
+}
