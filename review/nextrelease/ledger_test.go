@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // found returns what a round has found of a version.
 func found(version string, s readiness.State) verdict {
-	v := verdict{marked: string(Desired), choice: readiness.Choice{Version: version}}
+	v := verdict{marked: string(Desired), choice: target.Release{Version: version}}
 	v.readiness = &readiness.Readiness{Version: version, Signature: readiness.Signature{State: s}, Choice: v.choice}
 	return v
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // metrics describe the next release, in the replica that judges it and while one is marked; elsewhere they are
@@ -45,7 +46,7 @@ func (m *metrics) found(v verdict, notReadyRounds int, now time.Time) {
 		m.of = of
 	}
 	for s, label := range states {
-		for _, by := range []string{readiness.Desired, readiness.Recommended} {
+		for _, by := range []string{target.Desired, target.Recommended} {
 			m.state.WithLabelValues(by, label).Set(prom.Bool(v.marked == by && v.state() == s))
 			m.rounds.WithLabelValues(by).Set(0)
 		}

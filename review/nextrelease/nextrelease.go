@@ -28,6 +28,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
@@ -38,13 +40,13 @@ type Setting string
 // The settings, as the configuration has them.
 const (
 	Off         Setting = "off"
-	Desired     Setting = readiness.Desired
-	Recommended Setting = readiness.Recommended
+	Desired     Setting = target.Desired
+	Recommended Setting = target.Recommended
 )
 
 // A Cluster is one whose release may be updated. *cluster.Inventory is one.
 type Cluster interface {
-	readiness.Cluster
+	judge.Cluster
 	// ProgressObjects are those of RolloutObjects that take no time with many pods.
 	ProgressObjects() workloads.Objects
 }
@@ -56,7 +58,7 @@ type Options struct {
 	Reviewer review.Reviewer
 	Store    standing.Store
 	// Carrier carries the requests for release images.
-	Carrier readiness.Carrier
+	Carrier judge.Carrier
 	// Outlet is where the news go, which are about the ClusterVersion.
 	Outlet watchloop.Outlet
 	// Every is the time between two rounds, give or take a quarter. The round after an inconclusive one comes sooner.
@@ -75,7 +77,7 @@ type Watcher struct {
 	metrics *metrics
 	loop    *watchloop.Loop
 
-	payloads readiness.Payloads // for Run alone
+	payloads judge.Payloads // for Run alone
 
 	mu      sync.Mutex
 	setting Setting
@@ -154,7 +156,7 @@ func (w *Watcher) rest() {
 }
 
 // roundTime is how long a round may take: the cluster and the release image are read, and what looks missing is looked up.
-const roundTime = readiness.ReadingTime + time.Minute
+const roundTime = judge.ReadingTime + time.Minute
 
 // round judges the release that is marked. It returns whether its verdict rests on all answers.
 func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool, err error) {
@@ -166,7 +168,7 @@ func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
 	o := w.options.Cluster.ProgressObjects()
-	choice, marked, err := readiness.Marked(o.Version, s == Recommended)
+	choice, marked, err := target.Marked(o.Version, s == Recommended)
 	doc := &v1alpha1.NextRelease{Updates: string(s), Marked: marked, Version: choice.Version}
 	if marked == "" {
 		w.rest()
@@ -216,7 +218,7 @@ func unmarked(err error, s Setting, unknown []string) string {
 
 // judge judges a release by known facts, and has the Store keep them fresh. Images that look missing are looked up
 // once more first.
-func (w *Watcher) judge(ctx context.Context, choice readiness.Choice) (r *readiness.Readiness, settled bool, err error) {
+func (w *Watcher) judge(ctx context.Context, choice target.Release) (r *readiness.Readiness, settled bool, err error) {
 	var mu sync.Mutex // parts of a release are looked up at once
 	var asked []mirrors.Location
 	once := map[mirrors.Location]bool{}
@@ -233,10 +235,10 @@ func (w *Watcher) judge(ctx context.Context, choice readiness.Choice) (r *readin
 		return w.options.Store.Known(locs)
 	})
 	defer func() { w.options.Store.Keep(Topic, asked, 0) }()
-	in := readiness.World{Cluster: w.options.Cluster, Reviewer: &known, Carrier: w.options.Carrier, Payloads: &w.payloads}
-	r, err = readiness.Judge(ctx, in, choice)
+	in := judge.World{Cluster: w.options.Cluster, Reviewer: &known, Carrier: w.options.Carrier, Payloads: &w.payloads}
+	r, err = judge.Release(ctx, in, choice)
 	if err == nil && r.State() == readiness.NotReady && w.askAgain(ctx, r) {
-		r, err = readiness.Judge(ctx, in, choice)
+		r, err = judge.Release(ctx, in, choice)
 	}
 	if err != nil {
 		return nil, true, err

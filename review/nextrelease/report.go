@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
@@ -30,7 +31,7 @@ var reasons = map[readiness.State]string{readiness.Ready: UpdateReady, readiness
 // A verdict is the finding of one round about the release that is marked.
 type verdict struct {
 	marked string
-	choice readiness.Choice
+	choice target.Release
 	// readiness is nil if the release could not be judged, for a reason.
 	readiness *readiness.Readiness
 	reason    string
@@ -89,7 +90,7 @@ func (v *verdict) report() watchloop.Report {
 }
 
 func (v *verdict) note() string {
-	marked := map[string]string{readiness.Desired: "chosen by spec.desiredUpdate", readiness.Recommended: "the newest that is recommended"}[v.marked]
+	marked := map[string]string{target.Desired: "chosen by spec.desiredUpdate", target.Recommended: "the newest that is recommended"}[v.marked]
 	title := strings.TrimSpace("Release "+text.Line(text.Cut(v.version(), maxNamedText))) + " (" + marked + ")"
 	switch s := v.state(); {
 	case v.readiness == nil:
@@ -150,8 +151,8 @@ func sentence(s string) string {
 
 // asked is the word by which the command release finds the release.
 func (v *verdict) asked() string {
-	if v.marked == readiness.Desired {
-		return readiness.Desired
+	if v.marked == target.Desired {
+		return target.Desired
 	}
-	return readiness.Next
+	return target.Next
 }

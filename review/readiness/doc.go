@@ -1,11 +1,10 @@
-// Package readiness says whether nodes could pull a release of OpenShift that the cluster does not run yet: its
-// release image, each image of its payload, and whether CVO would accept it.
+// Package readiness is the answer to the question whether nodes could pull a release of OpenShift that the cluster does not
+// run yet: its release image, each image of its payload, and whether CVO would accept it.
 //
-//	choice, err := readiness.Find(version, "4.21.3")
-//	r, err := readiness.Judge(ctx, readiness.World{...}, choice)
+//	wanted, err := target.Find(version, "4.21.3")
+//	r, err := judge.Release(ctx, judge.World{...}, wanted)
 //	fmt.Print(r.Answer())
 //
-// Images are judged by the engine that reviews changes (policy.NewPulls), as if they ran already: by the
-// configuration in force, and by that which the release brings, as it may require signatures that today's does
-// not. An undetermined fact makes the verdict UNKNOWN, never READY.
+// It asks nothing: package judge below it fills it in, and rests on it; package target says which release is meant, and both
+// rest on that. An undetermined fact makes the verdict UNKNOWN, never READY.
 package readiness

@@ -2,7 +2,6 @@ package readiness
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -28,11 +27,14 @@ func (r *Readiness) Wants(cluster rollout.Cluster) []pins.Want {
 
 func mayHaveControlPlane(cluster rollout.Cluster, pool rollout.Pool) bool {
 	return pool.Name == "master" || len(pool.Nodes) == 0 || slices.ContainsFunc(cluster.Nodes, func(n *corev1.Node) bool {
-		return isControlPlane(n) && slices.ContainsFunc(pool.Nodes, func(of rollout.Node) bool { return of.Name == n.Name })
+		return IsControlPlane(n) && slices.ContainsFunc(pool.Nodes, func(of rollout.Node) bool { return of.Name == n.Name })
 	})
 }
 
-func digestOf(ref string) string {
-	_, digest, _ := strings.Cut(ref, "@")
-	return digest
+// ControlPlaneLabels are those of the nodes of the control plane.
+var ControlPlaneLabels = []string{"node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"}
+
+// IsControlPlane reports whether a node is one of them.
+func IsControlPlane(n *corev1.Node) bool {
+	return slices.ContainsFunc(ControlPlaneLabels, func(label string) bool { _, has := n.Labels[label]; return has })
 }

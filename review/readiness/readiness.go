@@ -8,6 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // A State says whether something is ready. The zero value is Unknown, and greater is better known.
@@ -27,11 +28,10 @@ func (s State) String() string { return [...]string{"UNKNOWN", "NOT READY", "REA
 
 // A Readiness says whether the nodes of a cluster could pull a release.
 type Readiness struct {
-	Choice Choice
-	// asked is what --release may be given for the same release.
-	asked string
-	// flags are World.Flags.
-	flags string
+	Choice target.Release
+	// Asked is what --release may be given for the same release, and ClusterFlags are those by which a command was told of
+	// the cluster, for the commands that it prints: " --from dump.yaml".
+	Asked, ClusterFlags string
 	// Image is the release image by digest, and Version that of its metadata; "" where it could not be
 	// read.
 	Image, Version string
@@ -72,7 +72,8 @@ type Image struct {
 	// Pools are those whose nodes take it as their system's image; none for other images.
 	Pools []string
 
-	judged bool // by a plan
+	// Planned is set once a plan has judged it.
+	Planned bool
 }
 
 // Title is how an image is called in lists.
@@ -81,6 +82,15 @@ func (i Image) Title() string {
 		return "(release image)"
 	}
 	return i.Name
+}
+
+// A Signature is the release image's GPG signature.
+type Signature struct {
+	State  State
+	Reason string
+	Detail []string
+	// Remedy is what to do about it; "" if nothing is known to help.
+	Remedy string
 }
 
 // A Problem is a fault of the release as a whole.

@@ -94,6 +94,9 @@ func (i *Image) onlySource() bool {
 	return i.State == NotReady && denials > 0
 }
 
+// maxPools is how many pools are named.
+const maxPools = 8
+
 // maxTold is how many images are told about in full.
 const maxTold = 20
 
@@ -159,7 +162,7 @@ func (i *Image) reason() string {
 	if len(i.Findings) > 0 {
 		reason := text.Line(i.Findings[0].Reason)
 		if len(i.Pools) > 0 {
-			reason += " (for the nodes of " + text.Names(i.Pools, maxNamed) + ")"
+			reason += " (for the nodes of " + text.Names(i.Pools, maxPools) + ")"
 		}
 		return reason
 	}
@@ -217,7 +220,7 @@ func (r *Readiness) Copies() []policy.Copy {
 
 // asks are the flags that ask for the same again.
 func (r *Readiness) asks() string {
-	return "--release " + r.asked + r.flags
+	return "--release " + r.Asked + r.ClusterFlags
 }
 
 // remedy is the command that copies all that is missing, "" if nothing can be copied.

@@ -8,6 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // TestOnlySource: what nodes get from the source alone is not ready, and is not said to be lost; Markdown has what the table has.
@@ -18,7 +19,7 @@ func TestOnlySource(t *testing.T) {
 		Detail: []string{at + ": answers 404"}, OnlySource: true,
 		Copy: &policy.Copy{Image: policy.Image{Ref: ref}, From: []mirrors.Location{{Ref: ref}}, To: mirrors.Location{Ref: at}},
 	}
-	r := &Readiness{Version: "4.21.3", asked: "4.21.3", Choice: Choice{Version: "4.21.3"}, Judged: review.Judged{Judgement: policy.Judgement{Findings: []policy.Finding{f}}}}
+	r := &Readiness{Version: "4.21.3", Asked: "4.21.3", Choice: target.Release{Version: "4.21.3"}, Judged: review.Judged{Judgement: policy.Judgement{Findings: []policy.Finding{f}}}}
 	r.Images = []Image{{Image: release.Image{Name: "etcd", Ref: ref}, State: NotReady, Findings: []policy.Finding{f}}, {Image: release.Image{Name: "cli"}, State: Ready}}
 	r.Notes = []string{"@team `x` <b>\n*"}
 	if got, want := r.Summary(), "2 of 2 images can be pulled by all nodes that need them (1 only from the source, which mirrors are to stand in for)."; got != want || r.Count(NotReady) != 1 {

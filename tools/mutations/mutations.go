@@ -100,5 +100,5 @@ var mutations = []mutation{
 	{"a plan moves no tag", "review/copyplan/standing.go", "case s.Moves, !mirrors.ByDigest(s.To.Ref) && there.Presence", "case s.Moves, false && there.Presence", "./test/writes", "TestNoWriteBreaks"},
 	{"a plan leaves signatures of the house", "review/copyplan/standing.go", "there.Presence == policy.Present && there.Digest == found.Digest:", "there.Presence == policy.Present:", "./test/writes", "TestNoWriteBreaks"},
 	// 12: two commands say the same
-	{"a release is judged in every namespace with a policy", "policy/resolution.go", "case c.AnyNamespace:", "case false:", "./review/readiness", "TestCommandsAgree"},
+	{"a release is judged in every namespace with a policy", "policy/resolution.go", "case c.AnyNamespace:", "case false:", "./review/readiness/judge", "TestCommandsAgree"},
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
-	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 	"github.com/mirrorset-guard/mirrorset-guard/review/whatif"
 )
 
@@ -113,11 +114,11 @@ func (o *mirrorOptions) coming(ctx context.Context, w *environment.World, review
 	if o.release == "" {
 		return review.Coming{}, nil
 	}
-	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, o.release)
+	choice, err := target.Find(w.Cluster.RolloutObjects().Version, o.release)
 	if err != nil {
 		return review.Coming{}, err
 	}
-	return readiness.Coming(ctx, readiness.World{Cluster: w.Cluster, Reviewer: reviewer, Carrier: w.Registries.Client}, choice)
+	return judge.Coming(ctx, judge.World{Cluster: w.Cluster, Reviewer: reviewer, Carrier: w.Registries.Client}, choice)
 }
 
 // deleteList reads a file or, where there is none of that name, takes the arguments as references.

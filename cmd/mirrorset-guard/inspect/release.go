@@ -13,6 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // releaseOptions are the choices of the command release.
@@ -84,9 +86,9 @@ func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked str
 // A candidateRelease is a release with the world in which it is judged.
 type candidateRelease struct {
 	world  *environment.World
-	judged readiness.World
+	judged judge.World
 	asked  string
-	choice readiness.Choice
+	choice target.Release
 }
 
 // openRelease opens the world and finds the release there. The world is to be closed.
@@ -96,8 +98,8 @@ func openRelease(ctx context.Context, streams cli.Streams, flags *cli.ReviewFlag
 		return nil, err
 	}
 	w := opened.World
-	judged := readiness.World{Cluster: w.Cluster, Reviewer: &opened.Reviewer, Carrier: w.Registries.Client, Flags: flags.Again()}
-	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, asked)
+	judged := judge.World{Cluster: w.Cluster, Reviewer: &opened.Reviewer, Carrier: w.Registries.Client, Flags: flags.Again()}
+	choice, err := target.Find(w.Cluster.RolloutObjects().Version, asked)
 	if err != nil {
 		w.Close()
 		return nil, cli.AboutRelease(asked, err)
@@ -106,7 +108,7 @@ func openRelease(ctx context.Context, streams cli.Streams, flags *cli.ReviewFlag
 }
 
 func (c *candidateRelease) judge(ctx context.Context) (*readiness.Readiness, error) {
-	r, err := readiness.Judge(ctx, c.judged, c.choice)
+	r, err := judge.Release(ctx, c.judged, c.choice)
 	if err != nil {
 		return nil, cli.AboutRelease(c.asked, err)
 	}

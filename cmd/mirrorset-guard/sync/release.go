@@ -6,17 +6,19 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // releaseOf judges a release, as the command release does.
 func (s *syncing) releaseOf() (func(context.Context) (judged, error), error) {
-	choice, err := readiness.Find(s.world.Cluster.RolloutObjects().Version, s.release)
+	choice, err := target.Find(s.world.Cluster.RolloutObjects().Version, s.release)
 	if err != nil {
 		return nil, cli.AboutRelease(s.release, err)
 	}
 	return func(ctx context.Context) (judged, error) {
-		w := readiness.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Carrier: s.world.Registries.Client, Flags: s.Again()}
-		r, err := readiness.Judge(ctx, w, choice)
+		w := judge.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Carrier: s.world.Registries.Client, Flags: s.Again()}
+		r, err := judge.Release(ctx, w, choice)
 		if err != nil {
 			return judged{}, cli.AboutRelease(s.release, err)
 		}

@@ -1,4 +1,6 @@
-package readiness
+// Package target decides which release a cluster is to be updated to: the one that a person names, that is marked in
+// ClusterVersion, or that it offers. It rests on texts and on how references are read, and judges no release.
+package target
 
 import (
 	"errors"
@@ -21,8 +23,8 @@ const (
 	Desired = "desired"
 )
 
-// A Choice is the release that somebody asked about.
-type Choice struct {
+// A Release is the release that somebody asked about.
+type Release struct {
 	// Version is "" where only a reference was given.
 	Version string
 	// Image is the release image, by digest or by tag.
@@ -35,9 +37,9 @@ type Choice struct {
 	Forced bool
 }
 
-// asked returns what Find finds the same release by: the version, unless v offers another image under it than the one of
+// Asked returns what Find finds the same release by: the version, unless v offers another image under it than the one of
 // c, as where somebody has asked CVO for an image of the house's own, or it is none: it is printed in commands, which a shell runs.
-func (c Choice) asked(v *configv1.ClusterVersion) string {
+func (c Release) Asked(v *configv1.ClusterVersion) string {
 	switch {
 	case !versionText.MatchString(c.Version):
 		return c.Image
@@ -55,19 +57,19 @@ var ErrNoVersion = errors.New("there is no ClusterVersion: clusters without one 
 
 // Find finds the release that v offers under the name asked: a version, Next, Desired, or the reference of a
 // release image.
-func Find(v *configv1.ClusterVersion, asked string) (Choice, error) {
+func Find(v *configv1.ClusterVersion, asked string) (Release, error) {
 	if v == nil {
-		return Choice{}, ErrNoVersion
+		return Release{}, ErrNoVersion
 	}
 	c, err := find(v, asked)
 	if err != nil {
-		return Choice{}, err
+		return Release{}, err
 	}
 	if c.Image == "" {
-		return Choice{}, fmt.Errorf("ClusterVersion names no image for %s; give the reference of the release image", text.Line(c.Version))
+		return Release{}, fmt.Errorf("ClusterVersion names no image for %s; give the reference of the release image", text.Line(c.Version))
 	}
 	if _, _, ok := mirrors.Canonical(c.Image); !ok {
-		return Choice{}, fmt.Errorf("the image that ClusterVersion names for it, %q, is no reference", text.Cut(c.Image, maxShown))
+		return Release{}, fmt.Errorf("the image that ClusterVersion names for it, %q, is no reference", text.Cut(c.Image, maxShown))
 	}
 	return c, nil
 }
@@ -77,7 +79,7 @@ const maxShown = 200
 
 var versionText = regexp.MustCompile(`^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$`)
 
-func find(v *configv1.ClusterVersion, asked string) (Choice, error) {
+func find(v *configv1.ClusterVersion, asked string) (Release, error) {
 	switch {
 	case asked == Next:
 		return next(v)
@@ -91,7 +93,7 @@ func find(v *configv1.ClusterVersion, asked string) (Choice, error) {
 }
 
 // next chooses the newest version that is recommended.
-func next(v *configv1.ClusterVersion) (Choice, error) {
+func next(v *configv1.ClusterVersion) (Release, error) {
 	var newest *configv1.Release
 	for i := range v.Status.AvailableUpdates {
 		r := &v.Status.AvailableUpdates[i]
@@ -100,19 +102,19 @@ func next(v *configv1.ClusterVersion) (Choice, error) {
 		}
 	}
 	if newest == nil {
-		return Choice{}, fmt.Errorf("ClusterVersion offers no recommended update%s", others(v))
+		return Release{}, fmt.Errorf("ClusterVersion offers no recommended update%s", others(v))
 	}
 	names := convert.Each(v.Status.AvailableUpdates, func(r configv1.Release) string { return r.Version })
 	why := "the only update that ClusterVersion recommends"
 	if len(names) > 1 {
 		slices.SortFunc(names, compareVersions)
-		why = fmt.Sprintf("the newest of the %d updates that ClusterVersion recommends (%s)", len(names), text.Names(names, maxNamed))
+		why = fmt.Sprintf("the newest of the %d updates that ClusterVersion recommends (%s)", len(names), text.Names(names, MaxNamed))
 	}
-	return Choice{Version: newest.Version, Image: newest.Image, Why: why}, nil
+	return Release{Version: newest.Version, Image: newest.Image, Why: why}, nil
 }
 
-// maxNamed is how many versions are named.
-const maxNamed = 8
+// MaxNamed is how many versions are named.
+const MaxNamed = 8
 
 func isNewer(a, b string) bool { return compareVersions(a, b) > 0 }
 
@@ -145,7 +147,7 @@ func others(v *configv1.ClusterVersion) string {
 	}
 	if len(versions) > 0 {
 		slices.SortFunc(versions, compareVersions)
-		return "; it offers " + text.Names(versions, maxNamed)
+		return "; it offers " + text.Names(versions, MaxNamed)
 	}
 	for _, c := range v.Status.Conditions {
 		if c.Type == configv1.RetrievedUpdates && c.Status != configv1.ConditionTrue {
@@ -156,13 +158,13 @@ func others(v *configv1.ClusterVersion) string {
 }
 
 // desired is the update that somebody has asked CVO for.
-func desired(v *configv1.ClusterVersion) (Choice, error) {
+func desired(v *configv1.ClusterVersion) (Release, error) {
 	d := v.Spec.DesiredUpdate
 	switch {
 	case d == nil || d.Version == "" && d.Image == "":
-		return Choice{}, errors.New("spec.desiredUpdate of ClusterVersion names no release: no update was chosen")
+		return Release{}, errors.New("spec.desiredUpdate of ClusterVersion names no release: no update was chosen")
 	case d.Image != "":
-		c := Choice{Version: d.Version, Image: d.Image, Why: "spec.desiredUpdate of ClusterVersion", Forced: d.Force}
+		c := Release{Version: d.Version, Image: d.Image, Why: "spec.desiredUpdate of ClusterVersion", Forced: d.Force}
 		c.Risks = risksOf(v, func(r configv1.Release) bool { return r.Image == d.Image })
 		return c, nil
 	default:
@@ -173,23 +175,23 @@ func desired(v *configv1.ClusterVersion) (Choice, error) {
 }
 
 // offered looks for a version among those that CVO would find.
-func offered(v *configv1.ClusterVersion, wanted string) (Choice, error) {
+func offered(v *configv1.ClusterVersion, wanted string) (Release, error) {
 	is := func(r configv1.Release) bool { return r.Version == wanted }
 	if i := slices.IndexFunc(v.Status.AvailableUpdates, is); i >= 0 {
-		return Choice{Version: wanted, Image: v.Status.AvailableUpdates[i].Image, Why: "recommended by ClusterVersion (availableUpdates)"}, nil
+		return Release{Version: wanted, Image: v.Status.AvailableUpdates[i].Image, Why: "recommended by ClusterVersion (availableUpdates)"}, nil
 	}
 	for _, u := range v.Status.ConditionalUpdates {
 		if is(u.Release) {
-			return Choice{Version: wanted, Image: u.Release.Image, Why: "offered by ClusterVersion with conditions (conditionalUpdates)", Risks: risksOf(v, is)}, nil
+			return Release{Version: wanted, Image: u.Release.Image, Why: "offered by ClusterVersion with conditions (conditionalUpdates)", Risks: risksOf(v, is)}, nil
 		}
 	}
 	if d := v.Spec.DesiredUpdate; d != nil && d.Version == wanted && d.Image != "" {
-		return Choice{Version: wanted, Image: d.Image, Why: "spec.desiredUpdate of ClusterVersion", Forced: d.Force}, nil
+		return Release{Version: wanted, Image: d.Image, Why: "spec.desiredUpdate of ClusterVersion", Forced: d.Force}, nil
 	}
 	if is(v.Status.Desired) {
-		return Choice{Version: wanted, Image: v.Status.Desired.Image, Why: "what the cluster runs, or is being updated to (status.desired)"}, nil
+		return Release{Version: wanted, Image: v.Status.Desired.Image, Why: "what the cluster runs, or is being updated to (status.desired)"}, nil
 	}
-	return Choice{}, fmt.Errorf("ClusterVersion does not offer this version%s", others(v))
+	return Release{}, fmt.Errorf("ClusterVersion does not offer this version%s", others(v))
 }
 
 // risksOf returns the risks of a release that is offered with conditions only.
@@ -210,11 +212,11 @@ func risksOf(v *configv1.ClusterVersion, is func(configv1.Release) bool) []strin
 }
 
 // given takes the reference of a release image.
-func given(v *configv1.ClusterVersion, ref string) (Choice, error) {
+func given(v *configv1.ClusterVersion, ref string) (Release, error) {
 	if _, _, ok := mirrors.Canonical(ref); !ok || !strings.Contains(ref, "/") {
-		return Choice{}, fmt.Errorf("want a version such as 4.21.3, %s, %s, or the reference of a release image", Next, Desired)
+		return Release{}, fmt.Errorf("want a version such as 4.21.3, %s, %s, or the reference of a release image", Next, Desired)
 	}
-	c := Choice{Image: ref, Why: "given by reference"}
+	c := Release{Image: ref, Why: "given by reference"}
 	c.Risks = risksOf(v, func(r configv1.Release) bool { return r.Image == ref })
 	if d := v.Spec.DesiredUpdate; d != nil && d.Image == ref {
 		c.Forced = d.Force
@@ -231,9 +233,9 @@ func releasesOf(v *configv1.ClusterVersion) []configv1.Release {
 	return releases
 }
 
-// alsoOffered returns the reference under which v offers the release image with a digest, "" if it is ref
+// AlsoOffered returns the reference under which v offers the release image with a digest, "" if it is ref
 // itself or none.
-func alsoOffered(v *configv1.ClusterVersion, ref string) string {
+func AlsoOffered(v *configv1.ClusterVersion, ref string) string {
 	for _, r := range releasesOf(v) {
 		if isSameDigest(r.Image, ref) && r.Image != ref {
 			return r.Image

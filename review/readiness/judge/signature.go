@@ -1,4 +1,4 @@
-package readiness
+package judge
 
 import (
 	"bytes"
@@ -18,16 +18,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
-
-// A Signature is the release image's GPG signature.
-type Signature struct {
-	State  State
-	Reason string
-	Detail []string
-	// Remedy is what to do about it; "" if nothing is known to help.
-	Remedy string
-}
 
 // verificationKey begins the names of keyrings in ConfigMap objects.VerificationName (library-go, pkg/verify/configmap.go).
 const verificationKey = "verifier-public-key-"
@@ -35,13 +28,13 @@ const verificationKey = "verifier-public-key-"
 // signature says whether CVO would accept the release image: it wants a signature by each keyring of its ConfigMap,
 // from any ConfigMap with signatures, or from a store. Stores are not asked: nodes ask none, and one that this machine reaches need not be
 // one that CVO does.
-func (j *judging) signature(ref string) Signature {
+func (j *judging) signature(ref string) readiness.Signature {
 	_, digest, found := strings.Cut(ref, "@")
 	switch {
 	case !found:
-		return Signature{Reason: "the digest of the release image is not known"}
+		return readiness.Signature{Reason: "the digest of the release image is not known"}
 	case j.Choice.Forced:
-		return Signature{State: Ready, Reason: "spec.desiredUpdate.force is set: CVO does not verify the release"}
+		return readiness.Signature{State: readiness.Ready, Reason: "spec.desiredUpdate.force is set: CVO does not verify the release"}
 	}
 	entries := entriesFor(j.config.Signatures, digest)
 	keyrings, err := keyringsOf(j.config.Verification)
@@ -51,7 +44,7 @@ func (j *judging) signature(ref string) Signature {
 	v := verification{digest: digest, missing: keyrings}
 	for _, e := range entries {
 		if v.take(e.String(), e.data) {
-			return Signature{State: Ready, Reason: verifiedBy, Detail: v.by}
+			return readiness.Signature{State: readiness.Ready, Reason: verifiedBy, Detail: v.by}
 		}
 	}
 	return j.withoutSignature(v)
@@ -60,14 +53,14 @@ func (j *judging) signature(ref string) Signature {
 const verifiedBy = "signed, and verified with the keys of ConfigMap " + objects.ManagedNamespace + "/" + objects.VerificationName
 
 // withoutKeys says what follows if there is nothing to verify signatures with: they may be wrong all the same.
-func (j *judging) withoutKeys(entries []entry, digest string, why error) Signature {
-	var s Signature
+func (j *judging) withoutKeys(entries []entry, digest string, why error) readiness.Signature {
+	var s readiness.Signature
 	for _, e := range entries {
 		if content, err := contentOf(e.data, nil); err != nil || says(content, digest) != nil {
 			s.Detail = append(s.Detail, e.String()+": it is no signature of this release")
 			continue
 		}
-		return Signature{Reason: "there is a signature, and no key to verify it with", Detail: []string{e.String(), text.Line(why.Error())}}
+		return readiness.Signature{Reason: "there is a signature, and no key to verify it with", Detail: []string{e.String(), text.Line(why.Error())}}
 	}
 	s.Reason = noSignature(digest)
 	s.Detail = append(s.Detail, text.Line(why.Error()))
@@ -82,8 +75,8 @@ func noSignature(digest string) string {
 }
 
 // withoutSignature says what follows if no ConfigMap has signatures that CVO accepts: it goes on to stores.
-func (j *judging) withoutSignature(v verification) Signature {
-	s := Signature{Reason: noSignature(v.digest), Remedy: signatureRemedy}
+func (j *judging) withoutSignature(v verification) readiness.Signature {
+	s := readiness.Signature{Reason: noSignature(v.digest), Remedy: signatureRemedy}
 	if len(v.wrong) > 0 || len(v.by) > 0 {
 		s.Reason = "no ConfigMap has a signature of " + v.digest + " that CVO accepts"
 	}
@@ -95,13 +88,13 @@ func (j *judging) withoutSignature(v verification) Signature {
 	stores := j.stores()
 	switch named := j.through.Version; {
 	case len(stores) > 0:
-		s.Detail = append(s.Detail, "CVO would then ask "+text.Names(stores, maxNamed)+", which is not done from here")
+		s.Detail = append(s.Detail, "CVO would then ask "+text.Names(stores, target.MaxNamed)+", which is not done from here")
 		return s
 	case named != nil && named.Spec.SignatureStores != nil:
 		s.Detail = append(s.Detail, "spec.signatureStores of ClusterVersion is empty: CVO asks no store. Unset it, and CVO asks those of the release that runs")
 	}
 	if j.config.SignaturesUnread == "" {
-		s.State = NotReady
+		s.State = readiness.NotReady
 	}
 	return s
 }
@@ -112,7 +105,7 @@ const storeKey = "store-"
 // stores are those that CVO would ask: its own, unless ClusterVersion names others, or an empty list of them (cluster-version-operator,
 // pkg/customsignaturestore).
 func (j *judging) stores() []string {
-	shown := func(url string) string { return text.Line(text.Cut(text.WithoutCredentials(url), maxShown)) }
+	shown := func(url string) string { return text.Line(text.Cut(text.WithoutCredentials(url), maxQuoted)) }
 	if v := j.through.Version; v != nil && v.Spec.SignatureStores != nil {
 		return convert.Each(v.Spec.SignatureStores, func(s configv1.SignatureStore) string { return shown(s.URL) })
 	}
@@ -152,7 +145,7 @@ func (v *verification) take(at string, signature []byte) bool {
 	if len(missing) < len(v.missing) {
 		v.missing, v.by = missing, append(v.by, at)
 	} else {
-		v.wrong = append(v.wrong, at+": "+text.Line(text.Cut(wrong.Error(), maxShown)))
+		v.wrong = append(v.wrong, at+": "+text.Line(text.Cut(wrong.Error(), maxQuoted)))
 	}
 	return len(v.missing) == 0
 }
@@ -163,7 +156,7 @@ func (v *verification) explain() []string {
 	for _, at := range v.by {
 		lines = append(lines, at+": accepted, and CVO wants another, by another of its keys")
 	}
-	return text.First(lines, maxNamed, "signature")
+	return text.First(lines, target.MaxNamed, "signature")
 }
 
 // An entry is a signature in a ConfigMap.
@@ -173,7 +166,7 @@ type entry struct {
 }
 
 func (e entry) String() string {
-	return "ConfigMap " + e.in + ", " + text.Line(text.Cut(e.key, maxShown))
+	return "ConfigMap " + e.in + ", " + text.Line(text.Cut(e.key, maxQuoted))
 }
 
 // entriesFor returns the signatures of a digest: under sha256-HEX-N, in order (library-go,
@@ -224,6 +217,9 @@ func contentOf(signature []byte, keys openpgp.EntityList) (content []byte, err e
 	fips140.WithoutEnforcement(func() { content, err = readSigned(signature, keys) })
 	return content, err
 }
+
+// maxQuoted is how much is shown of what others have written.
+const maxQuoted = 200
 
 // maxSignature bounds a signature, as containers/image and CVO do (library-go, pkg/verify/store/sigstore).
 const maxSignature = 50 << 10

@@ -1,4 +1,4 @@
-package readiness
+package judge
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
 
 // TestApplied: which image policies a release brings depends on the cluster's feature set. Where that is not known, and some are for
@@ -38,7 +39,7 @@ func TestApplied(t *testing.T) {
 	} {
 		j := &judging{config: &objects.UpdateConfig{FeatureGate: tt.gate}}
 		got := j.applied(tt.payload)
-		if len(got.Policies) != tt.policies || (len(j.Problems) > 0) != tt.unknown || tt.unknown && j.State() != Unknown {
+		if len(got.Policies) != tt.policies || (len(j.Problems) > 0) != tt.unknown || tt.unknown && j.State() != readiness.Unknown {
 			t.Errorf("%s: %d policies, %+v", tt.reason, len(got.Policies), j.Problems)
 		}
 	}

@@ -1,4 +1,4 @@
-package readiness
+package judge
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
 
 // resolve sets Image. A tag is looked up along its own route, which may be another than that of digests.
@@ -37,8 +38,8 @@ func (j *judging) resolve(ctx context.Context) error {
 	return nil
 }
 
-func releaseImage(ref string) *Image {
-	return &Image{Image: release.Image{Name: "release", Ref: ref, Level: release.NoLevel}, IsRelease: true}
+func releaseImage(ref string) *readiness.Image {
+	return &readiness.Image{Image: release.Image{Name: "release", Ref: ref, Level: release.NoLevel}, IsRelease: true}
 }
 
 // A route is that of one image for a node of the control plane, with what its places answered.
@@ -48,7 +49,7 @@ type route struct {
 }
 
 // route plans the pull of an image, and looks its places up.
-func (j *judging) route(ctx context.Context, i *Image) route {
+func (j *judging) route(ctx context.Context, i *readiness.Image) route {
 	plan := j.Reviewer.PlanPulls(j.pulls, policy.NewImages(j.asImage(i)), mirrors.Edit{})
 	facts, _ := j.Reviewer.LookUp(ctx, plan.Lookups)
 	for k := range plan.Reroutes {
@@ -91,7 +92,7 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 	}
 	instance, platform, ok := instanceFor(fact, j.controlPlanePlatforms())
 	if !ok {
-		j.Problems = append(j.Problems, Problem{AboutImage, NotReady, "the release image has no part for the control plane", []string{at.Ref + " lacks " + text.Names(j.controlPlanePlatforms(), 3)}})
+		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutImage, readiness.NotReady, "the release image has no part for the control plane", []string{at.Ref + " lacks " + text.Names(j.controlPlanePlatforms(), 3)}})
 		return nil, nil
 	}
 	j.otherPlatforms(at, fact)
@@ -107,7 +108,7 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 	case err == nil:
 		return payload, nil
 	case isPassing(err) || ctx.Err() != nil:
-		j.Problems = append(j.Problems, Problem{AboutImage, Unknown, "the payload could not be read", []string{at.Ref + ": " + reasonOf(err)}})
+		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutImage, readiness.Unknown, "the payload could not be read", []string{at.Ref + ": " + reasonOf(err)}})
 		return nil, nil
 	default:
 		return nil, fmt.Errorf("%s: %s", at.Ref, reasonOf(err))
@@ -137,7 +138,7 @@ func (j *judging) otherPlatforms(at mirrors.Location, f *policy.Fact) {
 		return ok
 	})
 	if len(lacking) > 0 {
-		j.Problems = append(j.Problems, Problem{AboutImage, NotReady, "the release image has no part for some nodes of the control plane", []string{at.Ref + " lacks " + text.Names(lacking, 3)}})
+		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutImage, readiness.NotReady, "the release image has no part for some nodes of the control plane", []string{at.Ref + " lacks " + text.Names(lacking, 3)}})
 	}
 }
 

@@ -1,4 +1,4 @@
-package readiness_test
+package judge_test
 
 import (
 	"slices"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
@@ -55,13 +56,13 @@ func TestPlatformOfWorker(t *testing.T) {
 	stateOf := func(r *readiness.Readiness, name string) readiness.Image {
 		return r.Images[slices.IndexFunc(r.Images, func(i readiness.Image) bool { return i.Name == name })]
 	}
-	r := judge(t, node(s.with(t), "b", "linux/arm64"))
+	r := judgeOf(t, node(s.with(t), "b", "linux/arm64"))
 	for image, state := range map[string]readiness.State{name: ready, "release": ready, "cluster-version-operator": ready, "rhel-coreos": notReady} {
 		if got := stateOf(r, image); got.State != state {
 			t.Errorf("with both platforms, want %s: %+v", state, got)
 		}
 	}
-	if r := judge(t, node(s.with(t), "b", "windows/amd64")); r.State() != ready {
+	if r := judgeOf(t, node(s.with(t), "b", "windows/amd64")); r.State() != ready {
 		t.Errorf("with a node of Windows, which takes none of it:\n%s", r.Answer().String())
 	}
 	half, err := testregistries.IndexOf(name, "linux/amd64")
@@ -69,7 +70,7 @@ func TestPlatformOfWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Remake(t, testrelease.Archive(t, nil), s.digestOf(name), s.push(t, "release", half))
-	if got := stateOf(judge(t, node(s.with(t), "b", "linux/arm64")), name); got.State != notReady || got.Findings[0].Rule != policy.PlatformMissing || got.Findings[0].Reason != "nodes have the platform linux/arm64, and the image is not for it" {
+	if got := stateOf(judgeOf(t, node(s.with(t), "b", "linux/arm64")), name); got.State != notReady || got.Findings[0].Rule != policy.PlatformMissing || got.Findings[0].Reason != "nodes have the platform linux/arm64, and the image is not for it" {
 		t.Errorf("without linux/arm64: %+v", got)
 	}
 }
@@ -97,7 +98,7 @@ func TestPlatformOfControlPlane(t *testing.T) {
 			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: os, Architecture: architecture}}})
 		}
 		w := worldOf(t, tt.objects)
-		r, err := readiness.Judge(t.Context(), w, find(t, w, s.Releases+"@"+s.push(t, "release-images", index)))
+		r, err := judge.Release(t.Context(), w, find(t, w, s.Releases+"@"+s.push(t, "release-images", index)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package readiness_test
+package judge_test
 
 import (
 	"bytes"
@@ -17,6 +17,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
@@ -99,7 +101,7 @@ func TestJudge(t *testing.T) {
 		{"no keys", s.with(t, "name: release-verification", "name: another"), "", nil, unknown, []string{"GPG signature: UNKNOWN: there is a signature, and no key to verify it with", "ConfigMap openshift-config-managed/release-verification, which has the keys, was not found"}, ""},
 		{"keys under another name", s.with(t, "verifier-public-key-redhat", "another-key"), "", nil, unknown, []string{"ConfigMap openshift-config-managed/release-verification has no key"}, ""},
 		{"neither keys nor a signature", s.with(t, signature, "sha256-cccc-1: ", "name: release-verification", "name: another"), "", nil, unknown, []string{"GPG signature: UNKNOWN: no ConfigMap of "}, ""},
-		{"CVO is told not to verify", s.with(t, signature, "sha256-cccc-1: ", "channel: stable-4.20}", `channel: stable-4.20, desiredUpdate: {image: "`+s.Releases+"@"+s.Digest+`", force: true}}`), readiness.Desired, nil, ready, []string{"spec.desiredUpdate.force is set: CVO does not verify the release"}, ""},
+		{"CVO is told not to verify", s.with(t, signature, "sha256-cccc-1: ", "channel: stable-4.20}", `channel: stable-4.20, desiredUpdate: {image: "`+s.Releases+"@"+s.Digest+`", force: true}}`), target.Desired, nil, ready, []string{"spec.desiredUpdate.force is set: CVO does not verify the release"}, ""},
 		{"a store that was not asked", s.with(t, signature, "sha256-cccc-1: ", "verifier-public-key-redhat", "store-official: https://store.example.com/signatures\n  verifier-public-key-redhat"), "", nil, unknown, []string{"CVO would then ask https://store.example.com/signatures, which is not done from here"}, ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -109,7 +111,7 @@ func TestJudge(t *testing.T) {
 				tt.asked = testrelease.Version
 			}
 			var said string
-			r, err := readiness.Judge(t.Context(), w, find(t, w, tt.asked))
+			r, err := judge.Release(t.Context(), w, find(t, w, tt.asked))
 			state := failed
 			if err != nil {
 				said = err.Error()
@@ -166,7 +168,7 @@ func TestLacksOne(t *testing.T) {
 	images := campaign.Times(6, 190)
 	s := newStage(t, images)
 	objects := s.with(t)
-	if r := judge(t, objects); r.State() != ready || r.Count(ready) != images+1 {
+	if r := judgeOf(t, objects); r.State() != ready || r.Count(ready) != images+1 {
 		t.Fatal(r.Answer().String())
 	}
 	for _, asked := range s.Requests() {
@@ -176,7 +178,7 @@ func TestLacksOne(t *testing.T) {
 	}
 	for _, part := range s.Parts {
 		s.Without(part.Path)
-		r := judge(t, objects)
+		r := judgeOf(t, objects)
 		named := slices.ContainsFunc(r.Images, func(i readiness.Image) bool {
 			return i.Name == part.Name && i.State == notReady && len(i.Findings) > 0
 		})
@@ -218,7 +220,7 @@ func TestAsksNobodyElse(t *testing.T) {
 		hosts.Clear()
 		w := worldOf(t, s.with(t, s.Mirror, mirror, "NeverContactSource", "AllowContactingSource"))
 		w.Carrier.(*registry.Client).SetTrust(nil, nil, http.ProxyURL(to))
-		r, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version))
+		r, err := judge.Release(t.Context(), w, find(t, w, testrelease.Version))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +243,7 @@ func TestCopies(t *testing.T) {
 		}
 	}
 	s.Without(gone...)
-	r := judge(t, s.with(t))
+	r := judgeOf(t, s.with(t))
 	var got []string
 	for _, c := range r.Copies() {
 		got = append(got, names[c.Image.Ref])
@@ -264,7 +266,7 @@ func TestAltered(t *testing.T) {
 	s := newStage(t, 5)
 	s.Alter("/v2/"+s.PartOf("release", "layer").Path, "component-003", "component-004")
 	w := worldOf(t, s.with(t))
-	if r, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version)); err == nil || !strings.Contains(err.Error(), "error verifying sha256 checksum") {
+	if r, err := judge.Release(t.Context(), w, find(t, w, testrelease.Version)); err == nil || !strings.Contains(err.Error(), "error verifying sha256 checksum") {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
@@ -273,7 +275,7 @@ func TestAltered(t *testing.T) {
 func TestUnreadBelow(t *testing.T) {
 	s := newStage(t, 4)
 	s.Remake(t, []byte("no archive"))
-	r := judge(t, s.with(t))
+	r := judgeOf(t, s.with(t))
 	if said := r.Answer().String(); r.State() != unknown || !strings.Contains(said, "UNKNOWN: whether the release brings further image policies is not known\n- ") {
 		t.Errorf("got %s", said)
 	}
@@ -290,11 +292,11 @@ func TestElsewhere(t *testing.T) {
 	digest := s.digestOf("component-004")
 	s.Remake(t, testrelease.Archive(t, nil), s.Images+"@"+digest, s.Mirror+"/elsewhere/component@"+digest)
 	s.Without(s.PartOf("component-004", "image").Path[len("openshift/release"):])
-	if r := judge(t, s.with(t)); r.State() != notReady || !strings.Contains(r.Answer().String(), "1. component-004: "+s.Mirror+"/elsewhere/component@"+digest) {
+	if r := judgeOf(t, s.with(t)); r.State() != notReady || !strings.Contains(r.Answer().String(), "1. component-004: "+s.Mirror+"/elsewhere/component@"+digest) {
 		t.Errorf("where it lies, it is missing:\n%s", r.Answer().String())
 	}
 	s.Without(s.PartOf("component-004", "image").Path)
-	if r := judge(t, s.with(t)); r.State() != ready {
+	if r := judgeOf(t, s.with(t)); r.State() != ready {
 		t.Errorf("it is there:\n%s", r.Answer().String())
 	}
 	if slices.ContainsFunc(s.Requests(), func(r string) bool { return strings.HasSuffix(r, s.PartOf("component-004", "image").Path) }) {
@@ -314,7 +316,7 @@ func TestComing(t *testing.T) {
 	} {
 		s.Without(tt.gone)
 		w := worldOf(t, s.with(t))
-		c, err := readiness.Coming(t.Context(), w, find(t, w, testrelease.Version))
+		c, err := judge.Coming(t.Context(), w, find(t, w, testrelease.Version))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +339,7 @@ func TestWants(t *testing.T) {
 		{"one node is both", runs(`{node-role.kubernetes.io/worker: ""}}`+"\nstatus", `{node-role.kubernetes.io/worker: "", node-role.kubernetes.io/control-plane: ""}}`+"\nstatus"), 7, 7},
 	} {
 		w := worldOf(t, tt.objects)
-		r, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version))
+		r, err := judge.Release(t.Context(), w, find(t, w, testrelease.Version))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,9 @@
-package readiness
+// Package judge finds out whether nodes could pull a release, and says it as a readiness.Readiness.
+//
+// Images are judged by the engine that reviews changes (policy.NewPulls), as if they ran already: by the
+// configuration in force, and by that which the release brings, as it may require signatures that today's does
+// not.
+package judge
 
 import (
 	"cmp"
@@ -23,6 +28,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // A Cluster provides what a review of a change does not need to know.
@@ -47,9 +54,9 @@ type World struct {
 	Flags string
 }
 
-// Judge judges the release of choice. An error means that there is no verdict: the cluster could not be read, or
+// Release judges the release of choice. An error means that there is no verdict: the cluster could not be read, or
 // the image is no release image.
-func Judge(ctx context.Context, w World, choice Choice) (*Readiness, error) {
+func Release(ctx context.Context, w World, choice target.Release) (*readiness.Readiness, error) {
 	start := time.Now()
 	j, err := newJudging(ctx, w, choice)
 	if err != nil {
@@ -65,13 +72,13 @@ func Judge(ctx context.Context, w World, choice Choice) (*Readiness, error) {
 // A judging is a release that is being judged.
 type judging struct {
 	World
-	Readiness
+	readiness.Readiness
 	pulls   review.Pulls
 	config  *objects.UpdateConfig
 	through workloads.Objects
 }
 
-func newJudging(ctx context.Context, w World, choice Choice) (*judging, error) {
+func newJudging(ctx context.Context, w World, choice target.Release) (*judging, error) {
 	pulls, err := w.Reviewer.ReadPulls(ctx)
 	if err != nil {
 		return nil, err
@@ -80,7 +87,7 @@ func newJudging(ctx context.Context, w World, choice Choice) (*judging, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading what an update depends on: %w", err)
 	}
-	return &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: Readiness{Choice: choice, asked: choice.asked(w.Cluster.RolloutObjects().Version), flags: w.Flags}}, nil
+	return &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: readiness.Readiness{Choice: choice, Asked: choice.Asked(w.Cluster.RolloutObjects().Version), ClusterFlags: w.Flags}}, nil
 }
 
 func (j *judging) run(ctx context.Context) error {
@@ -105,8 +112,8 @@ func (j *judging) applied(payload *release.Payload) *release.Payload {
 		return &own
 	}
 	if own.Policies = payload.PoliciesFor(configv1.Default); len(own.Policies) < len(payload.Policies) {
-		j.Problems = append(j.Problems, Problem{
-			AboutImage, Unknown, "whether the release brings further image policies is not known",
+		j.Problems = append(j.Problems, readiness.Problem{
+			readiness.AboutImage, readiness.Unknown, "whether the release brings further image policies is not known",
 			[]string{text.Plural(len(payload.Policies)-len(own.Policies), "image policy", "image policies") + " in it for clusters with another feature set than the default one, and FeatureGate cluster was not read"},
 		})
 	}
@@ -116,7 +123,7 @@ func (j *judging) applied(payload *release.Payload) *release.Payload {
 // unreadBelow says that policies may be missing.
 func (j *judging) unreadBelow(err error) {
 	if err != nil {
-		j.Problems = append(j.Problems, Problem{AboutImage, Unknown, "whether the release brings further image policies is not known", []string{reasonOf(err)}})
+		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutImage, readiness.Unknown, "whether the release brings further image policies is not known", []string{reasonOf(err)}})
 	}
 }
 
@@ -154,7 +161,7 @@ func (j *judging) payload(ctx context.Context) (*release.Payload, error) {
 const judged = "openshift-cluster-version"
 
 // asImage returns an image as the inventory would have it if the release ran.
-func (j *judging) asImage(i *Image) policy.Image {
+func (j *judging) asImage(i *readiness.Image) policy.Image {
 	c := policy.Consumer{Kind: "Release", Namespace: judged, Name: cmp.Or(j.Version, j.Choice.Version, "next"), Container: i.Title(), Use: policy.NextRelease}
 	if i.IsRelease {
 		c.Placement = j.controlPlane()
@@ -163,15 +170,9 @@ func (j *judging) asImage(i *Image) policy.Image {
 	return policy.Image{Ref: i.Ref, Consumers: []policy.Consumer{c}}
 }
 
-// Labels of the nodes of the control plane.
-const (
-	masterLabel       = "node-role.kubernetes.io/master"
-	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
-)
-
 // controlPlane is the placement of CVO; nil if no node is known to be one of the control plane.
 func (j *judging) controlPlane() *policy.Placement {
-	for _, label := range []string{masterLabel, controlPlaneLabel} {
+	for _, label := range readiness.ControlPlaneLabels {
 		for _, n := range j.pulls.Nodes() {
 			if value, has := n.Labels[label]; has {
 				return &policy.Placement{NodeSelector: map[string]string{label: value}}
@@ -183,24 +184,18 @@ func (j *judging) controlPlane() *policy.Placement {
 
 // controlPlanePlatforms are the platforms of its nodes, or of all where none is known to be one.
 func (j *judging) controlPlanePlatforms() []string {
-	nodes := slices.DeleteFunc(slices.Clone(j.pulls.Nodes()), func(n *corev1.Node) bool { return !isControlPlane(n) })
+	nodes := slices.DeleteFunc(slices.Clone(j.pulls.Nodes()), func(n *corev1.Node) bool { return !readiness.IsControlPlane(n) })
 	if len(nodes) == 0 {
 		nodes = j.pulls.Nodes()
 	}
 	return policy.PlatformsOf(nodes)
 }
 
-func isControlPlane(n *corev1.Node) bool {
-	_, master := n.Labels[masterLabel]
-	_, plane := n.Labels[controlPlaneLabel]
-	return master || plane
-}
-
 // list enters the release image and those of its payload.
 func (j *judging) list(payload *release.Payload) {
 	j.Images = append(j.Images, *releaseImage(payload.Image))
 	for _, i := range payload.Images {
-		img := Image{Image: i}
+		img := readiness.Image{Image: i}
 		if i.OS {
 			img.Pools = convert.Each(j.through.Pools, (*mcfgv1.MachineConfigPool).GetName)
 		}
@@ -270,24 +265,24 @@ func (j *judging) problems(plans []policy.Plan) {
 		what = "a node does not say its platform (status.nodeInfo), so that it is not certain for which platforms images are pulled"
 	}
 	if what != "" {
-		j.Problems = append(j.Problems, Problem{
-			AboutConfiguration, Unknown, what, []string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
+		j.Problems = append(j.Problems, readiness.Problem{
+			readiness.AboutConfiguration, readiness.Unknown, what, []string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
 		})
 	}
 	for _, g := range plans[0].Gaps { // those about nodes do not depend on the release
 		if g.Kind == policy.NodeKind {
 			continue // as above
 		}
-		j.Problems = append(j.Problems, Problem{AboutConfiguration, Unknown, "it is not known by which configuration some nodes pull", []string{text.Line(g.Kind + " " + g.Detail)}})
+		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutConfiguration, readiness.Unknown, "it is not known by which configuration some nodes pull", []string{text.Line(g.Kind + " " + g.Detail)}})
 	}
 	for k, plan := range plans {
 		if plan.Rejected == nil || k > 0 && plans[0].Rejected != nil {
 			continue
 		}
 		reasons := convert.Each(plan.Rejected.Reasons, mirrors.Reason.String)
-		p := Problem{AboutConfiguration, NotReady, "MCO would reject the configuration once the release has brought its image policies, and would apply no change of mirrors from then on", reasons}
+		p := readiness.Problem{readiness.AboutConfiguration, readiness.NotReady, "MCO would reject the configuration once the release has brought its image policies, and would apply no change of mirrors from then on", reasons}
 		if k == 0 {
-			p = Problem{AboutConfiguration, Unknown, "MCO rejects the configuration in force, so that it is not certain what nodes have", reasons}
+			p = readiness.Problem{readiness.AboutConfiguration, readiness.Unknown, "MCO rejects the configuration in force, so that it is not certain what nodes have", reasons}
 		}
 		j.Problems = append(j.Problems, p)
 	}
@@ -304,8 +299,8 @@ func (j *judging) imports(payload *release.Payload) {
 		}
 	}
 	if len(refused) > 0 {
-		j.Problems = append(j.Problems, Problem{
-			AboutConfiguration, NotReady, fmt.Sprintf("allowedRegistriesForImport of Image cluster leaves out the registries of %s, by their sources, whatever the mirrors: CVO would wait for them", text.Count(len(refused), "ImageStream")),
+		j.Problems = append(j.Problems, readiness.Problem{
+			readiness.AboutConfiguration, readiness.NotReady, fmt.Sprintf("allowedRegistriesForImport of Image cluster leaves out the registries of %s, by their sources, whatever the mirrors: CVO would wait for them", text.Count(len(refused), "ImageStream")),
 			text.First(refused, maxImports, "ImageStream"),
 		})
 	}
@@ -315,7 +310,7 @@ func (j *judging) imports(payload *release.Payload) {
 const maxImports = 5
 
 func (j *judging) notes() {
-	if other := alsoOffered(j.through.Version, j.Image); other != "" && j.Image != "" {
+	if other := target.AlsoOffered(j.through.Version, j.Image); other != "" && j.Image != "" {
 		j.Notes = append(j.Notes, fmt.Sprintf("ClusterVersion offers this release as %s, which is what CVO would pull; it was judged as given", other))
 	}
 	if len(j.controlPlanePlatforms()) > 1 {

@@ -1,4 +1,4 @@
-package readiness_test
+package judge_test
 
 import (
 	"strings"
@@ -8,6 +8,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
 
@@ -38,14 +40,14 @@ func (s stage) with(t testing.TB, oldnew ...string) string {
 	return objects
 }
 
-// digestOf returns the digest of an image of the release.
+// DigestOf returns the digest of an image of the release.
 func (s stage) digestOf(name string) string {
 	path := s.PartOf(name, "image").Path
 	return path[strings.LastIndex(path, "/")+1:]
 }
 
 // worldOf opens the cluster of a dump.
-func worldOf(t testing.TB, objects string) readiness.World {
+func worldOf(t testing.TB, objects string) judge.World {
 	t.Helper()
 	dump, err := snapshot.ReadFrom(strings.NewReader(objects), "the dump")
 	if err != nil {
@@ -54,23 +56,23 @@ func worldOf(t testing.TB, objects string) readiness.World {
 	w := environment.FromDump(dump, environment.Options{Registry: registry.Options{AllowLoopback: true}})
 	t.Cleanup(w.Close)
 	reviewer := w.Reviewer()
-	return readiness.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Flags: " --from dump.yaml"}
+	return judge.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Flags: " --from dump.yaml"}
 }
 
-func find(t testing.TB, w readiness.World, asked string) readiness.Choice {
+func find(t testing.TB, w judge.World, asked string) target.Release {
 	t.Helper()
-	choice, err := readiness.Find(w.Cluster.RolloutObjects().Version, asked)
+	choice, err := target.Find(w.Cluster.RolloutObjects().Version, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return choice
 }
 
-// judge judges the release of the stage, for the cluster of a dump.
-func judge(t testing.TB, objects string) *readiness.Readiness {
+// judgeOf judges the release of the stage, for the cluster of a dump.
+func judgeOf(t testing.TB, objects string) *readiness.Readiness {
 	t.Helper()
 	w := worldOf(t, objects)
-	r, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version))
+	r, err := judge.Release(t.Context(), w, find(t, w, testrelease.Version))
 	if err != nil {
 		t.Fatal(err)
 	}

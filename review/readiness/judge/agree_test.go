@@ -1,4 +1,4 @@
-package readiness_test
+package judge_test
 
 import (
 	"encoding/base64"
@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
@@ -69,11 +70,11 @@ func (a agreeing) holds(t *testing.T, r *rand.Rand) readiness.State {
 		}
 	}
 	w := worldOf(t, objects+pods)
-	said, err := readiness.Judge(t.Context(), w, find(t, w, testrelease.Version))
+	said, err := judge.Release(t.Context(), w, find(t, w, testrelease.Version))
 	if err != nil {
 		t.Fatal(err)
 	}
-	coming, err := readiness.Coming(t.Context(), w, said.Choice)
+	coming, err := judge.Coming(t.Context(), w, said.Choice)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func pod(namespace, name, ref string) string {
 }
 
 // explain says what explain -n does of an image, before and after a change: whether nodes get it, and accept its signatures.
-func explain(t *testing.T, w readiness.World, before, after mirrors.Set, ref, namespace string) bool {
+func explain(t *testing.T, w judge.World, before, after mirrors.Set, ref, namespace string) bool {
 	e, err := review.NewExplainer(before, after)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package readiness
+package judge
 
 import (
 	"cmp"
@@ -9,11 +9,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // Coming returns what the cluster will pull when it is updated to the release of choice. It judges none of it. If the release
 // image, or the image policies that it brings, cannot be read, that is a gap.
-func Coming(ctx context.Context, w World, choice Choice) (review.Coming, error) {
+func Coming(ctx context.Context, w World, choice target.Release) (review.Coming, error) {
 	j, err := newJudging(ctx, w, choice)
 	if err != nil {
 		return review.Coming{}, err

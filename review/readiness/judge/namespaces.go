@@ -1,4 +1,4 @@
-package readiness
+package judge
 
 import (
 	"cmp"
@@ -12,6 +12,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // in returns what a plan says of pods of a namespace with an image policy of its own, "" for all others. The namespace of the release
@@ -46,22 +48,22 @@ func (j *judging) inNamespaces(ctx context.Context, plans []policy.Plan, facts p
 			for i := range j.Images {
 				img := &j.Images[i]
 				said, may := of[img.Ref]
-				if !may || img.State == NotReady {
+				if !may || img.State == readiness.NotReady {
 					continue
 				}
-				if said.state != Ready && today == nil {
+				if said.state != readiness.Ready && today == nil {
 					today = j.atWork(ctx)
 				}
-				if said.state != Ready && !today.runs[namespace][img.Name] {
+				if said.state != readiness.Ready && !today.runs[namespace][img.Name] {
 					doubts[img.Name] = said
 					continue
 				}
 				for k := range said.findings {
 					said.findings[k].Reason += ": in namespace " + namespace + ", where it runs today"
 				}
-				img.enter(said.state, said.findings)
+				enter(img, said.state, said.findings)
 				for _, r := range said.routes {
-					img.look(r, facts)
+					look(img, r, facts)
 				}
 			}
 		}
@@ -75,15 +77,15 @@ func (j *judging) doubt(namespace string, doubts map[string]judgement, today *at
 		return
 	}
 	names := slices.Sorted(maps.Keys(doubts))
-	detail := []string{text.Names(names, maxNamed)}
+	detail := []string{text.Names(names, target.MaxNamed)}
 	for _, f := range doubts[names[0]].findings {
 		detail = append(detail, slices.Concat([]string{names[0] + ": " + f.Reason}, f.Detail)...)
 	}
 	if today.unknown != "" {
 		detail = append(detail, "which of them run there today is not known: "+today.unknown)
 	}
-	j.Problems = append(j.Problems, Problem{
-		AboutConfiguration, Unknown,
+	j.Problems = append(j.Problems, readiness.Problem{
+		readiness.AboutConfiguration, readiness.Unknown,
 		fmt.Sprintf("nodes may refuse %s of the release in namespace %s, which has an image policy of its own, and whether they are to run there is not known", text.Count(len(names), "image"), namespace),
 		convert.Each(detail, text.Line),
 	})
@@ -108,7 +110,7 @@ func (j *judging) atWork(ctx context.Context) *atWork {
 			if c.Use != policy.Running && (c.Use != policy.Referenced || c.Placement == nil) { // settings name what runs elsewhere
 				continue
 			}
-			for _, name := range names[cmp.Or(digestOf(img.Ref), c.Digest)] {
+			for _, name := range names[cmp.Or(target.DigestOf(img.Ref), c.Digest)] {
 				if at.runs[c.Namespace] == nil {
 					at.runs[c.Namespace] = map[string]bool{}
 				}
@@ -123,7 +125,7 @@ func (j *judging) atWork(ctx context.Context) *atWork {
 func namesByDigest(p *release.Payload) map[string][]string {
 	names := map[string][]string{}
 	for _, i := range p.Images {
-		names[digestOf(i.Ref)] = append(names[digestOf(i.Ref)], i.Name)
+		names[target.DigestOf(i.Ref)] = append(names[target.DigestOf(i.Ref)], i.Name)
 	}
 	return names
 }
@@ -132,13 +134,13 @@ func namesByDigest(p *release.Payload) map[string][]string {
 func todaysPayload(ctx context.Context, w World) (*release.Payload, error) {
 	v := w.Cluster.RolloutObjects().Version
 	if v == nil {
-		return nil, ErrNoVersion
+		return nil, target.ErrNoVersion
 	}
-	now := running(v)
+	now := target.Running(v)
 	if len(v.Status.History) == 0 || now.Image == "" {
 		return nil, errors.New("an update is under way, or may be")
 	}
-	j, err := newJudging(ctx, w, Choice{Image: now.Image})
+	j, err := newJudging(ctx, w, target.Release{Image: now.Image})
 	if err != nil {
 		return nil, err
 	}

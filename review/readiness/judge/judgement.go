@@ -1,4 +1,4 @@
-package readiness
+package judge
 
 import (
 	"cmp"
@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
 
 // A judgement is the finding of a plan about one image.
 type judgement struct {
-	state    State
+	state    readiness.State
 	findings []policy.Finding
 	routes   []*policy.Reroute
 }
@@ -44,38 +45,38 @@ func (j *judging) judge(plan policy.Plan, facts policy.Facts) {
 		img := &j.Images[i]
 		said, planned := of[img.Ref]
 		if !planned {
-			said.state = NotReady
+			said.state = readiness.NotReady
 		}
-		img.enter(said.state, said.findings)
+		enter(img, said.state, said.findings)
 		for _, r := range said.routes {
-			img.look(r, facts)
-			img.fits(r, facts, nodes, controlPlane)
+			look(img, r, facts)
+			fits(img, r, facts, nodes, controlPlane)
 		}
 	}
 }
 
-func stateOf(result policy.Result) State {
+func stateOf(result policy.Result) readiness.State {
 	switch result {
 	case policy.ResultVerified:
-		return Ready
+		return readiness.Ready
 	case policy.ResultFails, policy.ResultFailsAlready:
-		return NotReady
+		return readiness.NotReady
 	default:
-		return Unknown
+		return readiness.Unknown
 	}
 }
 
 // enter adds what a further plan says of the image.
-func (i *Image) enter(s State, findings []policy.Finding) {
+func enter(i *readiness.Image, s readiness.State, findings []policy.Finding) {
 	switch {
-	case !i.judged:
+	case !i.Planned:
 		i.State = s
-	case s == NotReady || i.State == NotReady:
-		i.State = NotReady
+	case s == readiness.NotReady || i.State == readiness.NotReady:
+		i.State = readiness.NotReady
 	default:
 		i.State = min(i.State, s)
 	}
-	i.judged = true
+	i.Planned = true
 	for _, f := range findings {
 		same := slices.IndexFunc(i.Findings, func(known policy.Finding) bool { return known.Rule == f.Rule })
 		if same < 0 {
@@ -88,7 +89,7 @@ func (i *Image) enter(s State, findings []policy.Finding) {
 }
 
 // look notes where nodes would get the image, and its signatures there.
-func (i *Image) look(r *policy.Reroute, facts policy.Facts) {
+func look(i *readiness.Image, r *policy.Reroute, facts policy.Facts) {
 	at, _, ok := policy.Served(r.After, facts)
 	if !ok {
 		return
@@ -114,7 +115,7 @@ func (i *Image) look(r *policy.Reroute, facts policy.Facts) {
 
 // fits notes the platforms of nodes that an image of the payload is not for. A change is not to blame for what an image never
 // had (rule PlatformMissing); a release is, as its images run on all nodes unless it says that they run on the control plane.
-func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane []string) {
+func fits(i *readiness.Image, r *policy.Reroute, facts policy.Facts, nodes, controlPlane []string) {
 	at, fact, ok := policy.Served(r.After, facts)
 	if !ok || i.IsRelease {
 		return
@@ -129,7 +130,7 @@ func (i *Image) fits(r *policy.Reroute, facts policy.Facts, nodes, controlPlane 
 		return
 	}
 	platforms := strings.Join(lacks, ", ")
-	i.enter(NotReady, []policy.Finding{{
+	enter(i, readiness.NotReady, []policy.Finding{{
 		Rule: policy.PlatformMissing, Severity: policy.Deny, Image: r.Image,
 		Reason: "nodes have the platform " + platforms + ", and the image is not for it", Detail: []string{at.Ref + ": found; it is not for " + platforms},
 		Remedy: []string{"choose a release for all platforms of nodes (architecture: Multi)"},
