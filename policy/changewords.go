@@ -31,7 +31,11 @@ func (v Verdict) command(name string) string {
 
 // Answer returns the verdict as an answer with every finding, warnings included.
 func (v Verdict) Answer(subject string) *answer.Answer {
-	a := v.full(subject, v.Summary(subject), v.command("sync"))
+	title := "What to know"
+	if len(v.withSeverity(Deny)) > 0 {
+		title = "What will break, and for whom"
+	}
+	a := v.full(subject, v.Summary(subject), v.command("sync"), title)
 	a.Verdict, a.Tone = "Admitted", answer.Good
 	switch {
 	case !v.Allowed:
@@ -39,7 +43,7 @@ func (v Verdict) Answer(subject string) *answer.Answer {
 	case v.Waived():
 		a.Verdict, a.Tone = "Admitted only because of the mode", answer.Caution
 	case len(v.withSeverity(Warn)) > 0:
-		a.Verdict = "Admitted with warnings"
+		a.Verdict, a.Tone = "Admitted with warnings", answer.Caution
 	}
 	a.Add(v.blockedBy())
 	if atOnce := v.Counts.AtOnce(); atOnce != "" {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -98,14 +99,23 @@ func (i Image) Use() Use {
 
 // ConsumerNames names at most limit consumers of i, in their order: "Deployment shop/cart
 // (container app) and 2 more".
-func (i Image) ConsumerNames(limit int) string {
-	var names []string
-	for _, c := range i.Consumers {
-		if name := c.String(); !slices.Contains(names, name) {
-			names = append(names, name)
+func (i Image) ConsumerNames(limit int) string { return text.Names(i.users(), limit) }
+
+// users are the names of the consumers of i, each once.
+func (i Image) users() []string { return distinct(i.Consumers, Consumer.String) }
+
+// namespaces are those of the consumers of i.
+func (i Image) namespaces() []string {
+	return distinct(i.Consumers, func(c Consumer) string { return cmp.Or(c.Namespace, "cluster") })
+}
+
+func distinct(consumers []Consumer, name func(Consumer) string) (names []string) {
+	for _, c := range consumers {
+		if n := name(c); !slices.Contains(names, n) {
+			names = append(names, n)
 		}
 	}
-	return text.Names(names, limit)
+	return names
 }
 
 // String returns how messages name a consumer: "Deployment shop/cart (app)".

@@ -56,11 +56,12 @@ func (j Judgement) short(headline, sync string) *answer.Answer {
 	return a
 }
 
-// full returns an answer with all denials and warnings.
-func (j Judgement) full(subject, headline, sync string) *answer.Answer {
+// full returns an answer with all denials and warnings; in a page below a title, with remarks.
+func (j Judgement) full(subject, headline, sync, title string) *answer.Answer {
 	a := &answer.Answer{Subject: subject, Headline: headline}
 	denials := j.withSeverity(Deny)
-	a.Add(append(toldWithout(denials, manyCopies(denials)), Told(j.withSeverity(Warn))...))
+	a.Add(answer.Section{ID: "findings", Title: title}, append(toldWithout(denials, manyCopies(denials)), Told(j.withSeverity(Warn))...),
+		answer.Drawn{Blocks: func() []answer.Block { return []answer.Block{Told(j.withSeverity(Info))} }})
 	j.addRemedies(a, sync)
 	return a
 }
@@ -146,7 +147,7 @@ func only(findings []Finding, wanted func(*Finding) bool) []Finding {
 // Told returns f in the words in which answers tell it.
 func (f Finding) Told() answer.Finding {
 	told := answer.Finding{
-		Rule: f.Rule, Severity: f.Severity.String(), Tone: tones[f.Severity], Subject: f.Image.Ref, Users: f.Image.ConsumerNames(maxConsumers),
+		Rule: f.Rule, Severity: f.Severity.String(), Tone: tones[f.Severity], Subject: f.Image.Ref, Users: f.Image.users(), Namespaces: f.Image.namespaces(),
 		Reason: f.Reason, Detail: f.Detail, Remedy: f.Remedy,
 	}
 	if line := exemptLine(f); line != "" {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -9,10 +10,16 @@ import (
 
 // Answer returns the verdict as an answer with every finding, warnings included.
 func (v StandingVerdict) Answer(subject string) *answer.Answer {
-	a := v.full(subject, v.Summary(subject), "mirrorset-guard sync")
-	a.Verdict, a.Tone = "No faults", answer.Good
-	if v.HasFaults() {
+	a := v.full(subject, v.Summary(subject), "mirrorset-guard sync", "What is wrong")
+	switch {
+	case v.HasFaults() || v.fail() > 0:
 		a.Verdict, a.Tone = "Faults", answer.Bad
+	case v.Counts.Rerouted == 0:
+		a.Verdict = "Nothing to verify"
+	case v.Counts.Verified < v.Counts.Rerouted:
+		a.Verdict, a.Tone = "Not all determined", answer.Unknown
+	default:
+		a.Verdict, a.Tone = "No faults", answer.Good
 	}
 	return a
 }
@@ -44,15 +51,15 @@ func (v StandingVerdict) lost() string {
 	return outOf(len(lost), v.Counts.Rerouted) + " it reroutes could not be pulled safely"
 }
 
+// fail counts the images that are not there as nodes need them.
+func (v StandingVerdict) fail() int {
+	return len(slices.DeleteFunc(slices.Clone(v.Results), func(r Result) bool { return r != ResultFails && r != ResultFailsAlready }))
+}
+
 // served counts the images that nodes verifiably get, and the others by their faults.
 func (v StandingVerdict) served() string {
-	served, fail := v.verified(), 0
-	for _, r := range v.Results {
-		if r == ResultFails || r == ResultFailsAlready {
-			fail++
-		}
-	}
-	if fail > 0 {
+	served := v.verified()
+	if fail := v.fail(); fail > 0 {
 		served += ", " + text.Number(fail) + " not there as nodes need it"
 	}
 	if v.Counts.Unverified > 0 {

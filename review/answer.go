@@ -6,18 +6,33 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // AskedFromHere is what an answer rests on for which registries were asked by a command.
 const AskedFromHere = "Registries were asked from this machine; nodes may have other proxies, CAs and name servers."
 
-// Answer returns r for people, every finding in full.
+// Answer returns r for people, every finding in full, in a page with the steps of the simulated rollout.
 func (r Record) Answer() *answer.Answer {
+	a := r.answer()
+	a.Add(answer.Drawn{Blocks: r.Simulation})
+	return a
+}
+
+// AnswerWithSteps returns r for people with the steps of the simulated rollout.
+func (r Record) AnswerWithSteps() *answer.Answer {
+	a := r.answer()
+	a.Add(r.Simulation()...)
+	return a
+}
+
+func (r Record) answer() *answer.Answer {
 	a := r.Verdict.Answer(r.Subject)
 	a.Notes, a.Cases, a.Took = r.Notes, r.cases, r.Took
 	if unused := r.Plan.UnusedNote(); unused != "" {
 		a.Notes = append(slices.Clone(r.Notes), unused)
 	}
+	a.Add(answer.Drawn{Blocks: func() []answer.Block { return page.Review(r.Document()) }}, aboutRollout)
 	if r.Forecast != nil {
 		forecast := answer.Paragraph{answer.Labelled(answer.Strong, "Forecast:", "it "+r.Forecast.String()+".")}
 		if unknown := r.Forecast.Unknown; len(unknown) > 0 {
@@ -26,8 +41,11 @@ func (r Record) Answer() *answer.Answer {
 		a.Add(forecast)
 	}
 	r.Judged().addBasis(a)
+	a.Add(aboutRollout, answer.Drawn{Blocks: func() []answer.Block { return page.Forecast(forecastDocument(r.Forecast)) }})
 	return a
 }
+
+var aboutRollout = answer.Section{ID: "rollout", Title: "The rollout"}
 
 // cases yields a case for the configuration as a whole, for the rollout if there is a forecast of it, and for each rerouted
 // image. What the mode admits does not fail.

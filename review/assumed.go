@@ -42,7 +42,7 @@ func (j Judged) assumedLines() []string {
 
 // addBasis says what an answer rests on.
 func (j Judged) addBasis(a *answer.Answer) {
-	a.Add(answer.List{Title: "Assumed, not found:", Items: answer.Bullets(j.assumedLines()), Folded: true})
+	a.Add(answer.List{ID: "assumed", Title: "Assumed, not found:", Items: answer.Bullets(j.assumedLines()), Folded: true})
 	if looked := j.Judgement.Counts.Looked(); looked != "" {
 		a.Basis = append(a.Basis, looked)
 	}

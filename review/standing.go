@@ -8,6 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // A Standing is a verification of the configuration in force, with everything it rested on.
@@ -51,6 +52,7 @@ func (s Standing) Document() v1alpha1.Review {
 func (s Standing) Answer() *answer.Answer {
 	a := s.Verdict.Answer(inForce)
 	a.Notes, a.Took = s.Notes, s.Took
+	a.Add(answer.Drawn{Blocks: func() []answer.Block { return page.Standing(s.Document()) }})
 	s.Judged().addBasis(a)
 	return a
 }

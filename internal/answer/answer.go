@@ -1,5 +1,5 @@
 // Package answer has the answers to people's questions as values, and one renderer for each format in which people and
-// pipelines read them: text, Markdown and JUnit's XML. JSON is not among them: its types are published, in api/v1alpha1.
+// pipelines read them: text, Markdown, HTML and JUnit's XML. JSON is not among them: its types are published, in api/v1alpha1.
 //
 //	a := answer.Answer{Tone: answer.Bad, Verdict: "Refused", Subject: "ImageTagMirrorSet apps", Headline: "ImageTagMirrorSet apps is refused."}
 //	a.Add(answer.Findings(found), answer.List{Title: "Not checked:", Items: answer.Bullets(unchecked)})
@@ -24,8 +24,10 @@ type Answer struct {
 	Tone    Tone
 	// Subject names what it is about.
 	Subject string
-	// Headline is the answer in a sentence; "" where verdict and subject say it.
+	// Headline is the answer in a sentence; "" where verdict and subject say it. Untold is set where a text goes without it, and
+	// without a verdict, as its blocks say it all.
 	Headline string
+	Untold   bool
 	// Lead are lines that go with the headline.
 	Lead   []Line
 	Blocks []Block
@@ -43,7 +45,8 @@ func (a *Answer) Add(blocks ...Block) { a.Blocks = append(a.Blocks, blocks...) }
 // A Tone is the meaning of a text beside its words. Where there are colours, it has one.
 type Tone int
 
-// The tones. Strong is that of titles, and Hint that of what to do.
+// The tones. Strong is that of titles, and Hint that of what to do. Unknown is for what could not be determined. The others are those of
+// pictures: what waits, what is not allowed, and what is over.
 const (
 	Plain Tone = iota
 	Good
@@ -51,6 +54,10 @@ const (
 	Bad
 	Hint
 	Strong
+	Unknown
+	Idle
+	Blocked
+	Past
 )
 
 // A Span is text in one tone.
@@ -59,6 +66,9 @@ type Span struct {
 	Tone Tone
 	// Code is set for what people copy, such as a command or a reference: it is neither wrapped nor cut.
 	Code bool
+	// Link is where a page has more of it, and Bar a bar that a page draws behind it.
+	Link string
+	Bar  []Share
 }
 
 // A Line is one line of text.
@@ -87,10 +97,11 @@ func (l Line) String() string {
 	return s
 }
 
-// A Block is a part of an answer: Paragraph, List, Table, Findings or Verbatim.
+// A Block is a part of an answer: Paragraph, List, Table, Findings or Verbatim; or what only a page shows.
 type Block interface {
 	text(w *textWriter)
 	markdown(w *markdownWriter)
+	html(w *pageWriter)
 }
 
 // A Paragraph is a few lines in a row.
@@ -110,6 +121,8 @@ func Stated(label string, tone Tone, reason string, details []string) Paragraph 
 
 // A List is a title with lines below it.
 type List struct {
+	// ID names the section that the list is in a page; "" if it is a part of one.
+	ID    string
 	Title string // with its colon
 	Tone  Tone   // of the title; Strong if it is Plain
 	Items []Item
@@ -160,8 +173,12 @@ func marked(mark string, lines []string) []Item {
 
 // A Table is rows below a head. Cells that are missing are empty.
 type Table struct {
-	Head []string
-	Rows [][]Line
+	// Title is its caption in a page, where ID names it, and Anchor, with a number, each row.
+	Title, ID, Anchor string
+	// Folded is set for one that a page shows on demand.
+	Folded bool
+	Head   []string
+	Rows   [][]Line
 }
 
 // Row returns a row of cells in the plain tone.
@@ -182,8 +199,9 @@ type Finding struct {
 	// Severity is in a word, and Tone what it means: Bad for what is refused.
 	Severity string
 	Tone     Tone
-	// Subject is the image that it is about, "" for the configuration as a whole, and Users what uses the image.
-	Subject, Users string
+	// Subject is the image that it is about, "" for the configuration as a whole, and Users what uses the image, in Namespaces.
+	Subject           string
+	Users, Namespaces []string
 	// Reason is short, and Detail what was found.
 	Reason string
 	Detail []string

@@ -22,7 +22,7 @@ func sample() *Answer {
 	}
 	a.Add(Findings{
 		{
-			Rule: "ImageMissing", Severity: "deny", Tone: Bad, Subject: "quay.io/shop/cart:v1", Users: "Deployment shop/cart (app)",
+			Rule: "ImageMissing", Severity: "deny", Tone: Bad, Subject: "quay.io/shop/cart:v1", Users: []string{"Deployment shop/cart (app)"},
 			Reason: "no mirror has the image", Detail: []string{"mirror.example.com/shop/cart:v1: 404"}, Remedy: []string{"skopeo copy a b"},
 		},
 		{Rule: "NoEffect", Severity: "warn", Tone: Caution, Reason: "the entry changes nothing: " + hostile, Detail: []string{"```", hostile}},

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,7 +23,7 @@ func (a *Answer) Text(look Look) string {
 	if headline == "" && a.Verdict != "" {
 		headline = a.Verdict + ": " + a.Subject
 	}
-	if headline != "" {
+	if headline != "" && !a.Untold {
 		w.line("", Line{{Text: headline, Tone: a.Tone}}, Strong)
 	}
 	for _, line := range a.Lead {
@@ -52,7 +53,7 @@ type textWriter struct {
 }
 
 // The colours, as every terminal has them (ECMA-48, 8.3.117).
-var colours = map[Tone]string{Good: "32", Caution: "33", Bad: "31", Hint: "36"}
+var colours = map[Tone]string{Good: "32", Caution: "33", Bad: "31", Hint: "36", Unknown: "33"}
 
 // span returns a span as it is shown. With Strong, it is bold as well.
 func (w *textWriter) span(s Span, strength Tone) string {
@@ -211,8 +212,8 @@ func (w *textWriter) rows(rows [][]Line) {
 	}
 }
 
-// manyFindings are as many as fit on a screen, and need no summary.
-const manyFindings = 10
+// manyFindings are as many as fit on a screen, and need no summary. maxUsers is how many users of an image are named.
+const manyFindings, maxUsers = 10, 3
 
 // text writes what is refused, and then warnings.
 func (fs Findings) text(w *textWriter) {
@@ -238,18 +239,36 @@ func (fs Findings) text(w *textWriter) {
 
 // summary counts findings by rule, the most severe first.
 func (fs Findings) summary() (rows [][]Line) {
-	counts := map[[2]string]int{}
-	for _, f := range fs {
-		counts[[2]string{f.Severity, f.Rule}]++
-	}
-	for _, f := range fs {
-		key := [2]string{f.Severity, f.Rule}
-		if n := counts[key]; n > 0 {
-			rows = append(rows, Row("", f.Severity, f.Rule, text.Number(n)))
-			delete(counts, key)
-		}
+	for _, g := range fs.groups(func(f *Finding) string { return f.Severity + "\n" + f.Rule }) {
+		rows = append(rows, Row("", fs[g.first].Severity, fs[g.first].Rule, text.Number(g.n)))
 	}
 	return rows
+}
+
+// A group is n findings that are alike, by the index of the first, with the first of the namespaces that they are about.
+type group struct {
+	first, n   int
+	namespaces []string
+}
+
+// groups returns findings by what makes them alike, in the order of the first of each group.
+func (fs Findings) groups(key func(*Finding) string) (all []group) {
+	at := map[string]int{}
+	for i := range fs {
+		k := key(&fs[i])
+		if _, known := at[k]; !known {
+			at[k] = len(all)
+			all = append(all, group{first: i})
+		}
+		g := &all[at[k]]
+		g.n++
+		for _, ns := range fs[i].Namespaces {
+			if len(g.namespaces) < maxKinds && !slices.Contains(g.namespaces, ns) {
+				g.namespaces = append(g.namespaces, ns)
+			}
+		}
+	}
+	return all
 }
 
 func (f *Finding) subject() string {
@@ -262,8 +281,8 @@ func (f *Finding) subject() string {
 // lines are a finding in full, below its subject.
 func (f *Finding) lines() []Line {
 	var lines []Line
-	if f.Users != "" {
-		lines = append(lines, Say("used by "+f.Users))
+	if len(f.Users) > 0 {
+		lines = append(lines, Say("used by "+text.Names(f.Users, maxUsers)))
 	}
 	if f.Reason != "" {
 		lines = append(lines, Line{{Text: f.Rule, Tone: f.Tone}, {Text: ": " + f.Reason}})

@@ -15,6 +15,7 @@ package nextrelease
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -83,6 +85,7 @@ type Watcher struct {
 	setting Setting
 	leads   bool                  // Run runs
 	doc     *v1alpha1.NextRelease // nil if nothing was judged yet
+	told    []answer.Block        // what people are told of doc.Review
 }
 
 // New returns a Watcher that is off. It is an error if its metrics are registered already.
@@ -117,6 +120,29 @@ func (w *Watcher) Document() *v1alpha1.NextRelease {
 	}
 }
 
+// Blocks are what a page says of the next release; none if that is not judged.
+func (w *Watcher) Blocks() []answer.Block {
+	doc := w.Document()
+	if doc == nil {
+		return nil
+	}
+	blocks := []answer.Block{answer.Section{ID: "release", Title: "The next release", Note: strings.ToLower(doc.Verdict)}}
+	switch {
+	case doc.Review != nil:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		blocks = append(blocks, w.told...)
+	case doc.Marked != "":
+		blocks = append(blocks, answer.Paragraphf("Release %s (%s) could not be judged: %s.", doc.Version, doc.Marked, doc.Reason))
+	default:
+		blocks = append(blocks, answer.Paragraphf("No release is judged: %s.", doc.Reason))
+	}
+	if doc.Judged != nil {
+		blocks = append(blocks, answer.Paragraphf("Judged at %s.", answer.Moment(*doc.Judged)))
+	}
+	return blocks
+}
+
 func (w *Watcher) current() Setting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,11 +155,11 @@ func (w *Watcher) lead(does bool) {
 	w.leads = does
 }
 
-// publish makes doc the Document.
-func (w *Watcher) publish(doc *v1alpha1.NextRelease) {
+// publish makes doc the Document, of which people are told so.
+func (w *Watcher) publish(doc *v1alpha1.NextRelease, told ...answer.Block) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.doc = doc
+	w.doc, w.told = doc, told
 }
 
 // Topic is the topic under which the Store keeps the facts of the next release.
@@ -195,7 +221,7 @@ func (w *Watcher) round(ctx context.Context, s Setting, l *ledger) (settled bool
 	}
 	l.enter(found, settled)
 	w.metrics.found(found, l.trial.Rounds(UpdateNotReady), now)
-	w.publish(doc)
+	w.publish(doc, found.blocks()...)
 	return settled, w.options.Outlet.Pass(ctx, l.news)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -102,6 +103,26 @@ func (v *verdict) note() string {
 	default:
 		return fmt.Sprintf("%s is not known to be ready: %s %s", title, v.readiness.Summary(), v.named(s))
 	}
+}
+
+// blocks are the answer about the release as a part of a page, and how to ask for all of it.
+func (v *verdict) blocks() (blocks []answer.Block) {
+	if v.readiness == nil {
+		return nil
+	}
+	a := v.readiness.Answer()
+	blocks = append(blocks, answer.Paragraph{{{Text: a.Verdict, Tone: a.Tone}, {Text: ": " + a.Subject}}}, answer.Paragraph(a.Lead))
+	for _, b := range a.Blocks {
+		switch b := b.(type) {
+		case answer.Section, answer.Drawn:
+		case answer.List:
+			b.ID = ""
+			blocks = append(blocks, b)
+		default:
+			blocks = append(blocks, b)
+		}
+	}
+	return append(blocks, answer.Paragraph{answer.Code("mirrorset-guard release " + v.asked() + " -o html=release.html")})
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -14,21 +15,24 @@ const (
 	// manyImages is a number of images from which on their rows have short digests, and no more than
 	// the registry of the place that serves them.
 	manyImages = 1000
-	// imagesID is the section with the list of images, which has what room the others leave.
-	imagesID = "images"
+	// maxNamed is how many namespaces or rules of an image are named in its row.
+	maxNamed = 3
 	// maxNamespaces is how many namespaces have a bar.
 	maxNamespaces = 200
 )
 
-// A result is the result of an image for people, with its kind; figure says it of several images. The worst comes first.
-type result struct{ name, word, figure, kind string }
+// A result is the result of an image for people, with its tone; figure says it of several images. The worst comes first.
+type result struct {
+	name, word, figure string
+	tone               answer.Tone
+}
 
 var results = []result{
-	{"fails", "fails", "fail", "bad"},
-	{"unverified", "not determined", "not determined", "unknown"},
-	{"assumed", "assumed", "assumed", "unknown"},
-	{"fails already", "fails already", "fail already", "warn"},
-	{"verified", "verified", "verified", "good"},
+	{"fails", "fails", "fail", answer.Bad},
+	{"unverified", "not determined", "not determined", answer.Unknown},
+	{"assumed", "assumed", "assumed", answer.Unknown},
+	{"fails already", "fails already", "fail already", answer.Caution},
+	{"verified", "verified", "verified", answer.Good},
 }
 
 // An image is one whose route changes.
@@ -61,7 +65,7 @@ func imagesOf(doc *v1alpha1.Review) []image {
 		at := slices.IndexFunc(r.After.Sources, func(s v1alpha1.Source) bool { return stateOf(&s) == stateFound })
 		if at >= 0 && r.Result != "fails" && r.Result != "fails already" {
 			s := &r.After.Sources[at]
-			img.served, img.signature = s.Reference, signatureText(s.Signatures, s.Required != nil)
+			img.served, img.signature = s.Reference, Signature(s.Signatures, s.Required != nil)
 		}
 		all = append(all, img)
 	}
@@ -69,9 +73,9 @@ func imagesOf(doc *v1alpha1.Review) []image {
 	return all
 }
 
-// signatureText sums up the signatures at the place that serves an image: one that is not accepted
+// Signature sums up the signatures at the place that serves an image: one that is not accepted
 // counts for all. Signatures that were not looked up are only said to be required.
-func signatureText(signatures []v1alpha1.Signature, required bool) string {
+func Signature(signatures []v1alpha1.Signature, required bool) string {
 	state := ""
 	for _, sig := range signatures {
 		if state == "" || sig.State != "accepted" {
@@ -99,28 +103,27 @@ func namespacesOf(consumers []v1alpha1.Consumer) []string {
 }
 
 // imageTable returns a table of images, which are what says, the worst first.
-func imageTable(images []image, what string) part {
+func imageTable(images []image, what string) answer.Table {
 	brief := len(images) > manyImages
-	caption := "All " + text.Count(len(images), "image") + " " + what + ", the worst first"
+	t := answer.Table{ID: "image-rows", Title: "All " + text.Count(len(images), "image") + " " + what + ", the worst first", Head: []string{"Result", "Image", "Comes from", "Rules", "Namespaces"}}
 	if brief {
-		caption += "; digests are cut, and of the place that serves it only the registry is shown"
+		t.Title += "; digests are cut, and of the place that serves it only the registry is shown"
 	}
-	heads := []string{"Result", "Image", "Comes from", "Rules", "Namespaces"}
 	signed := slices.ContainsFunc(images, func(i image) bool { return i.signature != "" })
 	if signed {
-		heads = append(heads, "Signature")
+		t.Head = append(t.Head, "Signature")
 	}
-	rows := make([]row, len(images))
 	for i := range images {
 		img := &images[i]
 		ref, from := shownRefs(img.ref, img.served, brief)
-		rows[i] = cells(results[img.result].word, ref, from, text.Names(img.rules, maxNamed), text.Names(img.namespaces, maxNamed))
-		rows[i].Cells[0].Kind = results[img.result].kind
+		row := answer.Row(results[img.result].word, ref, from, text.Names(img.rules, maxNamed), text.Names(img.namespaces, maxNamed))
+		row[0][0].Tone = results[img.result].tone
 		if signed {
-			rows[i].Cells = append(rows[i].Cells, cell{Text: img.signature})
+			row = append(row, answer.Say(img.signature))
 		}
+		t.Rows = append(t.Rows, row)
 	}
-	return tableOf(table{ID: "image-rows", Caption: caption}, rows, heads...)
+	return t
 }
 
 // shownRefs returns an image, and the place that serves it, as a row shows them.
@@ -141,7 +144,7 @@ func countsOf(images []image) []int {
 }
 
 // namespaceTable counts the images of each namespace by their results, those with the most failures first.
-func namespaceTable(images []image) (_ part, namespaces int) {
+func namespaceTable(images []image) (_ answer.Table, namespaces int) {
 	counts := map[string][]int{}
 	for i := range images {
 		for _, ns := range images[i].namespaces {
@@ -153,27 +156,25 @@ func namespaceTable(images []image) (_ part, namespaces int) {
 	}
 	names := slices.Sorted(maps.Keys(counts))
 	slices.SortStableFunc(names, func(a, b string) int { return slices.Compare(counts[b], counts[a]) })
-	heads, kinds := []string{"Namespace"}, make([]string, len(results))
+	t := answer.Table{Title: "Images by namespace and result", Head: []string{"Namespace"}}
 	all := countsOf(images)
 	for i, r := range results {
-		if kinds[i] = r.kind; all[i] > 0 {
-			heads = append(heads, text.Capital(r.figure))
+		if all[i] > 0 {
+			t.Head = append(t.Head, text.Capital(r.figure))
 		}
 	}
-	var rows []row
+	t.Head = append(t.Head, "Share")
 	for _, name := range names[:min(len(names), maxNamespaces)] {
-		r := cells(name)
+		row, share := answer.Row(name), answer.Span{}
 		for i, n := range counts[name] {
-			if all[i] > 0 {
-				r.Cells = append(r.Cells, numberCell(n))
+			if share.Bar = append(share.Bar, answer.Share{N: n, Tone: results[i].tone}); all[i] > 0 {
+				row = append(row, answer.Say(text.Number(n)))
 			}
 		}
-		r.Cells = append(r.Cells, cell{Bars: bars(counts[name], kinds...)})
-		rows = append(rows, r)
+		t.Rows = append(t.Rows, append(row, answer.Line{share}))
 	}
-	caption := "Images by namespace and result"
-	if more := len(names) - len(rows); more > 0 {
-		caption += "; " + text.Count(more, "more namespace") + " with fewer failures are left out"
+	if more := len(names) - len(t.Rows); more > 0 {
+		t.Title += "; " + text.Count(more, "more namespace") + " with fewer failures are left out"
 	}
-	return tableOf(table{Caption: caption}, rows, append(heads, "Share")...), len(names)
+	return t, len(names)
 }

@@ -1,4 +1,4 @@
-package page
+package page_test
 
 import (
 	"crypto/sha256"
@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-func sampleContext() Context {
-	return Context{Time: noon.Add(40 * time.Second), Cluster: "https://api.prod.example.com:6443", Requester: "jane (platform-admins)", Version: "v1.2.3", Whole: "mirrorset-guard check -o json"}
+func about() answer.Page {
+	return answer.Page{Exit: "1: would be denied", Time: noon.Add(40 * time.Second), Cluster: "https://api.prod.example.com:6443", Requester: "jane (platform-admins)", Version: "v1.2.3", Whole: "mirrorset-guard check -o json"}
 }
 
 func fact(presence, detail string) *v1alpha1.Fact {
@@ -40,6 +42,29 @@ func consumer(kind, namespace, name, container string) v1alpha1.Consumer {
 
 func digest(n int) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte{byte(n), byte(n >> 8), byte(n >> 16)}))
+}
+
+// answerOf returns a document as the answer that was made of the same review.
+func answerOf(doc v1alpha1.Review, drawn func(v1alpha1.Review) []answer.Block) *answer.Answer {
+	a := &answer.Answer{Verdict: "Denied", Tone: answer.Bad, Subject: doc.Subject, Headline: doc.Summary, Notes: doc.Notes, Basis: []string{"Registries were asked from here."}}
+	if doc.Allowed {
+		a.Verdict, a.Tone = "Admitted", answer.Good
+	}
+	a.Add(answer.Section{ID: "findings", Title: "What will break, and for whom"}, page.Findings(doc.Findings), answer.Drawn{Blocks: func() []answer.Block { return drawn(doc) }})
+	if doc.Forecast != nil {
+		a.Add(answer.Section{ID: "rollout", Title: "The rollout"}, answer.Paragraphf("Forecast: it %s.", doc.Forecast.Summary), answer.Drawn{Blocks: func() []answer.Block { return page.Forecast(doc.Forecast) }})
+		steps := answer.List{Title: "Step by step, at worst:"}
+		if s := doc.Forecast.Simulation; s != nil {
+			for i, step := range s.Steps {
+				steps.Items = append(steps.Items, answer.Item{Mark: fmt.Sprintf("%3d.", i+1), Line: answer.Say(step.Text)})
+			}
+			for _, stall := range s.Stalls {
+				steps.Items = append(steps.Items, answer.Item{Line: answer.Labelled(answer.Bad, "Stalled:", stall.Text)})
+			}
+		}
+		a.Add(steps)
+	}
+	return a
 }
 
 // sampleReview has something in each section: routers that lose their image, a mirror that does not

@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // Title names the release: "Release 4.21.3 (quay.io/...@sha256:...)".
@@ -30,19 +31,20 @@ func (r *Readiness) Answer() *answer.Answer {
 		Verdict: r.State().String(), Tone: tones[r.State()], Subject: r.Title(), Notes: r.Notes, Basis: []string{review.AskedFromHere}, Took: r.Took,
 		Lead: []answer.Line{answer.Say(r.found()), answer.Say(r.Summary())}, Cases: r.cases,
 	}
+	a.Add(answer.Drawn{Blocks: r.drawn}, answer.Section{ID: "findings", Title: "What is wrong"})
 	r.addImages(a)
-	a.Add(r.Signature.block())
+	a.Add(answer.Section{ID: "whole", Title: "The release as a whole"}, r.Signature.block())
 	for _, p := range r.Problems {
 		a.Add(p.block())
 	}
 	if title, commands := r.remedies(); len(commands) > 0 {
-		a.Add(answer.List{Title: title + ":", Items: answer.Commands(commands)})
+		a.Add(answer.List{ID: "remedy", Title: title + ":", Items: answer.Commands(commands)})
 	}
-	a.Add(answer.List{Title: "Not checked:", Items: answer.Bullets(r.unchecked())})
+	a.Add(answer.List{ID: "unchecked", Title: "Not checked:", Items: answer.Bullets(r.unchecked())})
 	return a
 }
 
-var tones = [...]answer.Tone{Unknown: answer.Caution, NotReady: answer.Bad, Ready: answer.Good}
+var tones = [...]answer.Tone{Unknown: answer.Unknown, NotReady: answer.Bad, Ready: answer.Good}
 
 func (r *Readiness) found() string {
 	found := "Found: " + r.Choice.Why + "."
@@ -124,6 +126,43 @@ func (r *Readiness) addImages(a *answer.Answer) {
 		}
 	}
 	a.Add(answer.List{Title: "Warnings:", Tone: answer.Caution, Items: answer.Bullets(text.First(warnings, maxTold, "warning"))})
+}
+
+// maxDrawn is how many images have a cell and a row: no release has as many.
+const maxDrawn = 1000
+
+// drawn are the images in numbers, as a grid and as a table: of too many, the worst.
+func (r *Readiness) drawn() []answer.Block {
+	figures := answer.Figures{{Number: text.Number(len(r.Images)), Label: "images of the release"}}
+	for _, s := range []State{NotReady, Unknown, Ready} {
+		if n := r.Count(s); n > 0 {
+			figures = append(figures, answer.Figure{Number: text.Number(n), Label: strings.ToLower(s.String()), Tone: tones[s], Link: "#images"})
+		}
+	}
+	worst, title := r.Images, "All "+text.Count(len(r.Images), "image")
+	if left := len(worst) - maxDrawn; left > 0 {
+		rank := [...]int{NotReady: 0, Unknown: 1, Ready: 2}
+		worst = slices.SortedStableFunc(slices.Values(worst), func(a, b Image) int { return cmp.Compare(rank[a.State], rank[b.State]) })[:maxDrawn]
+		title = fmt.Sprintf("The worst %s of %s; %s more are left out", text.Number(maxDrawn), text.Count(len(r.Images), "image"), text.Number(left))
+	}
+	grid := answer.Grid{Anchor: "image"}
+	table := answer.Table{ID: "image-rows", Anchor: "image", Title: title + ", in the order in which an update needs them", Head: []string{"Result", "Name", "Run level", "Image", "Comes from", "Why", "Signature"}}
+	for i := range worst {
+		img := &worst[i]
+		cell, why := answer.Cell{Name: img.Title(), Word: strings.ToLower(img.State.String()), Tone: tones[img.State]}, ""
+		if img.State != Ready || len(img.Findings) > 0 {
+			why = img.reason()
+		}
+		if img.State == Ready && why != "" {
+			cell.Word, cell.Tone = cell.Word+", with a warning", answer.Caution
+		}
+		grid.Cells = append(grid.Cells, cell)
+		row := answer.Row(cell.Word, cell.Name, img.level(), img.Ref, text.ShortDigest(img.At), why, page.Signature(img.document().Signatures, img.Required))
+		row[0][0].Tone = cell.Tone
+		table.Rows = append(table.Rows, row)
+	}
+	return []answer.Block{figures, answer.Section{ID: "grid", Title: "The images as a grid"}, answer.Paragraphf("In the order in which an update needs them. Each leads to its row."), grid,
+		answer.Section{ID: "images", Title: "Images", Note: text.Count(len(r.Images), "image"), Last: true}, table}
 }
 
 // told returns the findings of i, without remedies where it is to be copied: there is one remedy for all of these.

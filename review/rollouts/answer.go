@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
+	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 const (
@@ -26,7 +27,9 @@ const (
 
 // StatusAnswer returns a status for people, as of now.
 func StatusAnswer(s status.Status, now time.Time) *answer.Answer {
-	a := &answer.Answer{Subject: "the rollout", Notes: s.Notes}
+	a := &answer.Answer{Subject: "the rollout", Notes: s.Notes, Untold: true}
+	a.Verdict, a.Tone, a.Headline = headline(s.Pools)
+	a.Add(answer.Section{ID: "pools", Title: "Rollouts"})
 	addOperator(a, s.Operator, now)
 	table := answer.Table{Head: []string{"POOL", "STATE", "MACHINES", "UPDATED", "READY", "UNAVAILABLE", "DEGRADED", "LEFT", "CONFIG"}}
 	for _, p := range s.Pools {
@@ -36,11 +39,12 @@ func StatusAnswer(s status.Status, now time.Time) *answer.Answer {
 		}
 		row := answer.Row(p.Name, string(p.State), fmt.Sprint(p.Machines), fmt.Sprint(p.Updated), fmt.Sprint(p.Ready), fmt.Sprint(p.Unavailable), fmt.Sprint(p.Degraded), left, OrNone(p.Target))
 		row[1][0].Tone = poolTones[p.State]
+		row[3][0].Bar = []answer.Share{{N: p.Degraded, Tone: answer.Bad}, {N: max(0, p.Machines-p.Updated-p.Degraded), Tone: answer.Idle}, {N: p.Updated, Tone: answer.Good}}
 		table.Rows = append(table.Rows, row)
 	}
 	a.Add(table)
 	for i := range s.Pools {
-		a.Add(answer.List{Title: "Pool " + s.Pools[i].Name, Items: answer.Indented(s.Pools[i].Lines())})
+		a.Add(answer.List{Title: "Pool " + s.Pools[i].Name, Items: answer.Indented(s.Pools[i].Lines())}, nodes(&s.Pools[i]))
 	}
 	for i := range s.Pools {
 		addNodes(a, &s.Pools[i], now)
@@ -55,6 +59,39 @@ func StatusAnswer(s status.Status, now time.Time) *answer.Answer {
 		a.Basis = []string{"This is the status as of now. To wait for the end: mirrorset-guard rollout watch"}
 	}
 	return a
+}
+
+// headline says how far the rollouts are: verdict, tone and sentence.
+func headline(pools []status.Pool) (string, answer.Tone, string) {
+	machines, updated, degraded := 0, 0, 0
+	for _, p := range pools {
+		machines, updated, degraded = machines+p.Machines, updated+p.Updated, degraded+p.Degraded
+	}
+	sentence := fmt.Sprintf("%s of %s have the configuration that they are to have", text.Number(updated), text.Count(machines, "node"))
+	switch {
+	case len(pools) == 0:
+		return "Not known", answer.Unknown, "No pool could be read."
+	case degraded > 0:
+		return "Degraded", answer.Bad, sentence + fmt.Sprintf("; %s degraded.", text.Plural(degraded, "is", "are"))
+	case updated < machines:
+		return "Under way", answer.Caution, sentence + "."
+	default:
+		return "Updated", answer.Good, sentence + "."
+	}
+}
+
+// nodes draws the nodes of a pool that are not done.
+func nodes(p *status.Pool) answer.Grid {
+	return answer.Grid{Title: "Nodes of pool " + p.Name + " that are not done", Most: page.MaxNodes, Cells: convert.Each(p.Left, func(n status.Node) answer.Cell {
+		c := answer.Cell{Name: n.Name, Word: strings.TrimSuffix(string(n.State)+": "+n.Reason, ": "), Tone: answer.Caution}
+		switch {
+		case n.Report.State == "Degraded" || n.Report.State == "Unreconcilable":
+			c.Tone = answer.Bad
+		case n.Current == n.Desired:
+			c.Tone = answer.Idle
+		}
+		return c
+	})}
 }
 
 var poolTones = map[status.PoolState]answer.Tone{status.PoolDegraded: answer.Bad, status.PoolUpdating: answer.Caution, status.PoolUpdated: answer.Good}
@@ -101,20 +138,22 @@ func addNodes(a *answer.Answer, p *status.Pool, now time.Time) {
 
 // DiagnosisAnswer returns a diagnosis for people.
 func DiagnosisAnswer(d causes.Diagnosis) *answer.Answer {
-	a := &answer.Answer{Subject: "the rollout", Notes: d.Notes}
+	a := &answer.Answer{Subject: "the rollout", Notes: d.Notes, Verdict: "All is well", Tone: answer.Good, Headline: "Nothing is held up."}
 	switch {
-	case len(d.HoldUps) == 0 && len(d.Unknown) == 0:
-		a.Tone, a.Headline = answer.Good, "Nothing is held up."
-	case len(d.HoldUps) == 0:
-		a.Headline = "Nothing that could be read is held up."
+	case len(d.HoldUps) > 0:
+		a.Verdict, a.Tone, a.Untold = "Held up", answer.Bad, true
+		a.Headline = fmt.Sprintf("%s nodes or pools up.", text.Plural(len(d.HoldUps), "cause holds", "causes hold"))
+	case len(d.Unknown) > 0:
+		a.Verdict, a.Tone, a.Headline = "Not determined", answer.Unknown, "Nothing that could be read is held up."
 	}
+	a.Add(answer.Section{ID: "causes", Title: "What is held up, and why"})
 	for i := range d.HoldUps[:min(len(d.HoldUps), maxHoldUps)] {
 		a.Add(heldUp(&d.HoldUps[i]))
 	}
 	if more := len(d.HoldUps) - maxHoldUps; more > 0 {
 		a.Add(answer.Paragraphf("There are %s, which -o json has.", text.Plural(more, "more finding", "more findings")))
 	}
-	a.Add(answer.List{Title: "Not known:", Items: answer.Bullets(d.Unknown)})
+	a.Add(answer.List{ID: "unknown", Title: "Not known:", Items: answer.Bullets(d.Unknown)})
 	return a
 }
 

@@ -8,9 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
 )
 
@@ -79,21 +77,17 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	if err := o.addNotes(ctx, c, &record); err != nil {
 		return err
 	}
+	said, about := record.Answer, o.World.Page("mirrorset-guard check -o json")
+	if o.simulate {
+		said = record.AnswerWithSteps
+	}
+	about.Requester, about.Exit = cli.RequesterText(c.By), "0: would be admitted"
+	if !record.Verdict.Allowed {
+		about.Exit = "1: would be denied"
+	}
 	err = cli.Print(ctx, streams, targets, cli.Answer{
-		Answer: func() *answer.Answer {
-			a := record.Answer()
-			if o.simulate {
-				a.Add(record.Simulation()...)
-			}
-			return a
-		},
-		Document: func() any { return record.Document() },
+		Answer: said, Page: about, Document: func() any { return record.Document() },
 		Formats: map[string]func(io.Writer) error{
-			"html": func(w io.Writer) error {
-				about := o.World.PageContext("mirrorset-guard check -o json")
-				about.Requester = cli.RequesterText(c.By)
-				return page.WriteReview(w, record.Document(), about)
-			},
 			"narrowed": func(w io.Writer) error { return printNarrowed(ctx, w, c, record) },
 			"sarif":    func(w io.Writer) error { return sarif.Write(w, record, c.Change, cli.Version) },
 		},

@@ -23,7 +23,7 @@ func TestPages(t *testing.T) {
 		t.Fatalf("exit code %d, %v\n%s", code, err, stderr)
 	}
 	sentence, _, _ := strings.Cut(stdout, "\n")
-	for _, want := range []string{"<!DOCTYPE html>", ">Refused: ", "<h1>" + sentence + "</h1>", "RejectedByMCO", "<dd>jane</dd>", "dump.yaml</dd>", "<dd>1: would be denied</dd>"} {
+	for _, want := range []string{"<!DOCTYPE html>", ">Denied: ", "<h1>" + sentence + "</h1>", "RejectedByMCO", "<dd>jane</dd>", "dump.yaml</dd>", "<dd>1: would be denied</dd>"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("check: %q is not in\n%s", want, data)
 		}

@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
-	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
@@ -73,11 +71,9 @@ func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked str
 	if err != nil {
 		return err
 	}
-	about := o.World.PageContext("mirrorset-guard release " + asked + o.Again() + " -o json")
-	err = cli.Print(ctx, streams, targets, cli.Answer{Answer: r.Answer, Document: func() any { return r.Document() }, Formats: map[string]func(io.Writer) error{
-		"html": func(w io.Writer) error { return page.WriteRelease(w, r.Document(), about) },
-	}})
-	if err != nil {
+	about := o.World.Page("mirrorset-guard release " + asked + o.Again() + " -o json")
+	about.Exit = [...]string{readiness.Unknown: "2: not all could be determined", readiness.NotReady: "1: not ready", readiness.Ready: "0: ready"}[r.State()]
+	if err := cli.Print(ctx, streams, targets, cli.Answer{Answer: r.Answer, Page: about, Document: func() any { return r.Document() }}); err != nil {
 		return err
 	}
 	return stateError(r, r.State())

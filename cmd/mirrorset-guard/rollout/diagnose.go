@@ -1,10 +1,10 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +12,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/review/diagnosis"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
-	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 )
 
@@ -62,21 +61,16 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, target
 			r.Command = s.Program.In(r.Command)
 		}
 	}
-	err = cli.Print(ctx, s, targets, cli.Answer{
-		Answer:   func() *answer.Answer { return rollouts.DiagnosisAnswer(d) },
-		Document: func() any { return rollouts.DiagnosisDocument(d) },
-		Formats: map[string]func(io.Writer) error{"html": func(w io.Writer) error {
-			return page.WriteDiagnosis(w, rollouts.DiagnosisDocument(d), cli.PageContext(o.world.from, &o.world.cluster, "mirrorset-guard rollout diagnose -o json"))
-		}},
-	})
+	about := cli.PageOf(o.world.from, &o.world.cluster, "mirrorset-guard rollout diagnose -o json")
 	switch {
-	case err != nil:
-		return err
 	case len(d.HoldUps) > 0:
-		return cli.ErrDenied
+		about.Exit, err = "1: something is held up", cli.ErrDenied
 	case len(d.Unknown) > 0:
-		return errors.New("not determined whether something is held up")
+		about.Exit, err = "2: not determined", errors.New("not determined whether something is held up")
 	default:
-		return nil
+		about.Exit = "0: nothing is held up"
 	}
+	return cmp.Or(cli.Print(ctx, s, targets, cli.Answer{
+		Answer: func() *answer.Answer { return rollouts.DiagnosisAnswer(d) }, Page: about, Document: func() any { return rollouts.DiagnosisDocument(d) },
+	}), err)
 }

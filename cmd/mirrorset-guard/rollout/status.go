@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -11,7 +10,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
-	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 )
 
@@ -69,9 +67,7 @@ func (o *rolloutOptions) runStatus(ctx context.Context, s cli.Streams, targets [
 	found.Notes = append(found.Notes, view.Problems...)
 	return cli.Print(ctx, s, targets, cli.Answer{
 		Answer:   func() *answer.Answer { return rollouts.StatusAnswer(found, view.Now) },
+		Page:     cli.PageOf(o.world.from, &o.world.cluster, "mirrorset-guard rollout status -o json"),
 		Document: func() any { return rollouts.StatusDocument(found) },
-		Formats: map[string]func(io.Writer) error{"html": func(w io.Writer) error {
-			return page.WriteRolloutStatus(w, rollouts.StatusDocument(found), cli.PageContext(o.world.from, &o.world.cluster, "mirrorset-guard rollout status -o json"))
-		}},
 	})
 }

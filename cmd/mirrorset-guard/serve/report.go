@@ -1,8 +1,8 @@
 package serve
 
 import (
-	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
@@ -36,16 +36,16 @@ const (
 type reporter struct {
 	look      func(context.Context) (review.Standing, error)
 	progress  func(context.Context, time.Time) (status.Input, error)
-	release   func() *v1alpha1.NextRelease
+	release   func() []answer.Block
 	decisions *decisions
-	about     page.Context
+	about     answer.Page
 	log       logr.Logger
 
 	readers atomic.Int32
 	turn    chan struct{} // holds one value, which the maker of the page takes out
 	// The holder of the turn may use these.
 	made time.Time
-	page []byte
+	page string
 }
 
 // newReporter returns the reporter of g, whose parts must exist once it is asked.
@@ -53,9 +53,9 @@ func (g *guard) newReporter(cluster string) *reporter {
 	r := &reporter{
 		look:      func(ctx context.Context) (review.Standing, error) { return g.standing.Look(ctx) },
 		progress:  rollouts.NewReader(g.cluster).Input,
-		release:   g.nextRelease,
+		release:   g.updates.Blocks,
 		decisions: &g.decisions,
-		about:     page.Context{Cluster: cluster, Version: cli.Version},
+		about:     answer.Page{Cluster: cluster, Version: cli.Version},
 		log:       g.log.WithName("report"),
 		turn:      make(chan struct{}, 1),
 	}
@@ -89,33 +89,35 @@ func (r *reporter) serveDecision(w http.ResponseWriter, uid string) {
 		http.Error(w, "this replica has no such decision among its last ones; the audit log has all", http.StatusNotFound)
 		return
 	}
-	var b bytes.Buffer
-	if err := page.WriteDecision(&b, d, r.about); err != nil {
+	about, a := r.about, page.Decision(d)
+	about.Time, about.Requester = d.Time, page.Asker(d.User)
+	html, err := a.HTML(about)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	writePage(w, b.Bytes())
+	writePage(w, html)
 }
 
-func writePage(w http.ResponseWriter, data []byte) {
+func writePage(w http.ResponseWriter, html string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", page.SecurityPolicy())
+	h.Set("Content-Security-Policy", answer.SecurityPolicy())
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
-	_, _ = w.Write(data) // the client may have gone
+	_, _ = io.WriteString(w, html) // the client may have gone
 }
 
 // current returns a page that is not older than reportLifetime.
-func (r *reporter) current(ctx context.Context) ([]byte, error) {
+func (r *reporter) current(ctx context.Context) (string, error) {
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return "", ctx.Err()
 	case <-r.turn:
 	}
 	defer func() { r.turn <- struct{}{} }()
-	if r.page != nil && time.Since(r.made) < reportLifetime {
+	if r.page != "" && time.Since(r.made) < reportLifetime {
 		return r.page, nil
 	}
 	// The page is for those who wait as well: it is made although this client may go.
@@ -124,30 +126,29 @@ func (r *reporter) current(ctx context.Context) ([]byte, error) {
 	data, err := r.make(ctx)
 	if err != nil {
 		r.log.Error(err, "Could not make the page")
-		return nil, err
+		return "", err
 	}
 	r.page, r.made = data, time.Now()
 	return data, nil
 }
 
-func (r *reporter) make(ctx context.Context) ([]byte, error) {
+func (r *reporter) make(ctx context.Context) (string, error) {
 	record, err := r.look(ctx)
 	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	doc := page.Report{Standing: record.Document(), Release: r.release(), Decisions: r.decisions.latest()}
-	if in, err := r.progress(ctx, now); err == nil {
-		progress := rollouts.StatusDocument(status.Of(in))
-		doc.Rollout = &progress
-	} else {
-		doc.Standing.Notes = append(doc.Standing.Notes, "the rollouts are not known: "+err.Error())
+		return "", err
 	}
 	about := r.about
-	about.Time = now
-	var b bytes.Buffer
-	err = page.WriteReport(&b, doc, about)
-	return b.Bytes(), err
+	about.Time = time.Now()
+	a := record.Answer()
+	a.Basis[len(a.Basis)-1] = "Registries were asked from the guard's pod; nodes may have other proxies, CAs and name servers."
+	a.Add(r.release()...)
+	if in, err := r.progress(ctx, about.Time); err == nil {
+		a.Add(rollouts.StatusAnswer(status.Of(in), about.Time).Blocks...)
+	} else {
+		a.Notes = append(a.Notes, "the rollouts are not known: "+err.Error())
+	}
+	a.Add(page.Decisions(r.decisions.latest())...)
+	return a.HTML(about)
 }
 
 // decisions are the last decisions of this replica. The zero value is ready for use.

@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
@@ -29,7 +29,7 @@ func newTestReporter(look func(context.Context) (review.Standing, error)) *repor
 		progress: func(context.Context, time.Time) (status.Input, error) {
 			return status.Input{}, errors.New("no pools here")
 		},
-		release:   func() *v1alpha1.NextRelease { return nil },
+		release:   func() []answer.Block { return nil },
 		decisions: &decisions{}, log: logr.Discard(), turn: make(chan struct{}, 1),
 	}
 	r.turn <- struct{}{}

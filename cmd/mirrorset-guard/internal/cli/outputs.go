@@ -71,8 +71,10 @@ func (o *Outputs) Targets() ([]Target, error) {
 
 // An Answer holds the result of a command in each format that its user may choose.
 type Answer struct {
-	// Answer returns it for people and pipelines: as text (table), Markdown and JUnit's XML.
+	// Answer returns it for people and pipelines: as text (table), Markdown, a page (html) and JUnit's XML.
 	Answer func() *answer.Answer
+	// Page is what a page says beside it.
+	Page answer.Page
 	// Document returns it as JSON and YAML.
 	Document func() any
 	// Formats write it in formats that only this command has.
@@ -100,6 +102,8 @@ func (t *Target) print(w io.Writer, program Program, a Answer) error {
 		printed = program.In(a.Answer().Text(LookOf(w)))
 	case "markdown":
 		printed = a.Answer().Markdown()
+	case "html":
+		printed, err = a.Answer().HTML(a.Page)
 	case "junit":
 		printed, err = a.Answer().JUnit()
 	default:

@@ -4,18 +4,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
-// PageContext returns what a page says of the world and of whole, the command that prints all of it.
-func (w *WorldFlags) PageContext(whole string) page.Context {
-	return PageContext(w.From, &w.cluster, whole)
-}
+// Page returns what a page says of the world and of whole, the command that prints all of it.
+func (w *WorldFlags) Page(whole string) answer.Page { return PageOf(w.From, &w.cluster, whole) }
 
-// PageContext returns what a page says of a dump, or of a cluster without one.
-func PageContext(from string, cluster *ClusterFlags, whole string) page.Context {
-	c := page.Context{Time: time.Now(), Cluster: from, Version: Version, Whole: whole}
+// PageOf returns what a page says of a dump, or of a cluster without one.
+func PageOf(from string, cluster *ClusterFlags, whole string) answer.Page {
+	c := answer.Page{Time: time.Now(), Cluster: from, Version: Version, Whole: whole}
 	switch {
 	case from == "-":
 		c.Cluster = "a dump on standard input"
