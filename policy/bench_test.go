@@ -96,14 +96,6 @@ func BenchmarkNarrowChange(b *testing.B) {
 				newPlan(c, known, Settings{}).Decide(facts)
 			}
 		})
-		b.Run(fmt.Sprintf("sources=%d/every-image", sources), func(b *testing.B) {
-			for b.Loop() {
-				p := ChangePlan{Plan: Plan{Total: known.Images.Len(), site: siteOf(&known)}, Added: added(c)}
-				p.Reroutes, p.Malformed = c.reroutes(c.resolve(known.InForce, false), &known, nil, &p.settings, known.Images.All())
-				p.setDepths()
-				p.Decide(facts)
-			}
-		})
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *nodeSite) runOnWindows(consumers []Consumer) bool {
 
 // RunOnWindows reports whether there are pods among consumers that of nodes only those with Windows may run.
 func RunOnWindows(consumers []Consumer, nodes []*corev1.Node) bool {
-	return siteOf(&Cluster{Nodes: nodes}).runOnWindows(consumers)
+	return siteOf(nodes, nil, nil).runOnWindows(consumers)
 }
 
 func (s *nodeSite) hasWindows() bool { return s != nil && slices.ContainsFunc(s.platforms, isWindows) }

@@ -316,23 +316,31 @@ func TestForecastPartial(t *testing.T) {
 
 // TestPulls: what the facts of a review say about the routes of a node.
 func TestPulls(t *testing.T) {
-	before := set(itms("old", "quay.io/shop", never, "old.local/shop"))
-	edit := mirrors.Put(itms("old", "quay.io/shop", never, "m.local/shop"))
+	const image, old, mirror = "quay.io/shop/cart:v1", "old.local/shop/cart:v1", "m.local/shop/cart:v1"
+	to := func(location configv1.ImageMirror) mirrors.Set {
+		o := &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+		o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: "quay.io/shop", Mirrors: []configv1.ImageMirror{location}, MirrorSourcePolicy: configv1.NeverContactSource}}
+		return mirrors.Set{Objects: []mirrors.Object{o}}
+	}
 	for _, tt := range []struct {
 		name          string
-		facts         Facts
+		facts         map[string]Presence
 		before, after rollout.Pull
 	}{
-		{"nobody looked", Facts{}, rollout.PullUnknown, rollout.PullUnknown},
-		{"both have it", facts("old.local/shop/cart:v1 present", atMirror+" present"), rollout.PullWorks, rollout.PullWorks},
-		{"the new one lacks it", facts(atMirror + " absent"), rollout.PullUnknown, rollout.PullFails},
-		{"the new one is out of reach", facts(atMirror + " unreachable"), rollout.PullUnknown, rollout.PullUnknown},
-		{"the old one has lost it", facts("old.local/shop/cart:v1 absent", atMirror+" present"), rollout.PullFails, rollout.PullWorks},
-		{"the old one is out of reach", facts("old.local/shop/cart:v1 unreachable", atMirror+" present"), rollout.PullUnknown, rollout.PullWorks},
+		{"nobody looked", nil, rollout.PullUnknown, rollout.PullUnknown},
+		{"both have it", map[string]Presence{old: Present, mirror: Present}, rollout.PullWorks, rollout.PullWorks},
+		{"the new one lacks it", map[string]Presence{mirror: Absent}, rollout.PullUnknown, rollout.PullFails},
+		{"the new one is out of reach", map[string]Presence{mirror: Unreachable}, rollout.PullUnknown, rollout.PullUnknown},
+		{"the old one has lost it", map[string]Presence{old: Absent, mirror: Present}, rollout.PullFails, rollout.PullWorks},
+		{"the old one is out of reach", map[string]Presence{old: Unreachable, mirror: Present}, rollout.PullUnknown, rollout.PullWorks},
 	} {
-		p := shallower(newPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(Image{Ref: atSource})}, Settings{}))
-		pulls := p.pulls(tt.facts)
-		if was, is := pulls.pull(" "+atSource, "shop", "worker", false), pulls.pull(atSource, "shop", "worker", true); was != tt.before || is != tt.after {
+		p := NewOutline(Change{to("old.local/shop"), to("m.local/shop")}, Cluster{Images: NewImages(Image{Ref: image})}, Settings{}).Plan()
+		facts := Facts{}
+		for _, l := range p.Locations() {
+			facts[l] = &Fact{Presence: tt.facts[l.Ref], AsNodes: true}
+		}
+		pulls := p.pulls(facts)
+		if was, is := pulls.pull(" "+image, "shop", "worker", false), pulls.pull(image, "shop", "worker", true); was != tt.before || is != tt.after {
 			t.Errorf("%s: got %v and %v, want %v and %v", tt.name, was, is, tt.before, tt.after)
 		}
 	}

@@ -51,7 +51,7 @@ func TestUsersCountAlone(t *testing.T) {
 	for _, set := range []map[string]Severity{nil, {"ImageMissing": Deny, "ImageMissing@protected": Deny}} {
 		s := Settings{Namespaces: []NamespaceSeverity{{"dev", Warn}}, Severities: set}
 		for _, consumers := range [][]Consumer{{guess}, {lenient}, {past}, {guess, lenient}, {past, lenient}, {past, guess}, {past, guess, lenient}} {
-			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: tag, Consumers: consumers}}
+			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: "quay.io/x:1", Consumers: consumers}}
 			if got := s.severity(f, false); got != Warn {
 				t.Errorf("%v with %v: %s", consumers, set, got)
 			}

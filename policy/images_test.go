@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -20,7 +21,7 @@ func TestImagesTouched(t *testing.T) {
 	var index ImageIndex
 	all := map[string]Image{}
 	for range 2000 {
-		ref := hosts[rng.IntN(len(hosts))] + paths[rng.IntN(len(paths))] + []string{"", ":v1", ":v2", "@" + digestOf("1")}[rng.IntN(4)]
+		ref := hosts[rng.IntN(len(hosts))] + paths[rng.IntN(len(paths))] + []string{"", ":v1", ":v2", "@sha256:" + strings.Repeat("1", 64)}[rng.IntN(4)]
 		switch rng.IntN(10) {
 		case 0:
 			ref = fmt.Sprintf("short-%d", rng.IntN(20))
@@ -125,8 +126,6 @@ func TestImagesDoNotChange(t *testing.T) {
 	}
 }
 
-func digestOf(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
-
 // TestPlanLooksAtWhatMayBeRerouted holds the plan to comparing every image, for random
 // configurations.
 func TestPlanLooksAtWhatMayBeRerouted(t *testing.T) {
@@ -157,14 +156,14 @@ func planned(t *testing.T, rng *rand.Rand) (rerouted, spared int) {
 	var list []Image
 	for _, host := range []string{"quay.io", "quay.io:443", "a.local", "docker.io", "index.docker.io", "x.example.com", ""} {
 		for _, path := range []string{"app", "x/app", "x/y/app", "library/app", "NOT/parsable"} {
-			list = append(list, Image{strings.TrimPrefix(host+"/"+path, "/") + []string{"", ":v1", "@" + digestOf("1")}[rng.IntN(3)], running})
+			list = append(list, Image{strings.TrimPrefix(host+"/"+path, "/") + []string{"", ":v1", "@sha256:" + strings.Repeat("1", 64)}[rng.IntN(3)], nil})
 		}
 	}
 	known := Cluster{Images: NewImages(list...)}
 	if rng.IntN(2) == 0 {
 		known.InForce = mirrors.NewTables(c.Before)
 	}
-	got := newPlan(c, known, Settings{})
+	got := NewOutline(c, known, Settings{}).Plan()
 	r := c.resolve(mirrors.NewTables(c.Before), false)
 	if r.after == nil {
 		return 0, 0
@@ -180,8 +179,8 @@ func planned(t *testing.T, rng *rand.Rand) (rerouted, spared int) {
 			want = append(want, fmt.Sprintf("%s: %v -> %v", img.Ref, from, to))
 		}
 	}
-	for _, reroute := range shallower(got).Reroutes {
-		have = append(have, fmt.Sprintf("%s: %v -> %v", reroute.Image.Ref, reroute.Before, reroute.After))
+	for _, reroute := range got.Reroutes {
+		have = append(have, fmt.Sprintf("%s: %v -> %v", reroute.Image.Ref, atDepth(reroute.Before, mirrors.DepthExists), atDepth(reroute.After, mirrors.DepthExists)))
 	}
 	slices.Sort(want)
 	slices.Sort(have)
@@ -214,8 +213,12 @@ func randomChange(rng *rand.Rand) Change {
 			source += below()
 		}
 		to := configv1.ImageMirror([]string{"a.local", "b.local", "quay.io/x"}[rng.IntN(3)] + below())
-		kind := []func(string, string, configv1.MirrorSourcePolicy, ...configv1.ImageMirror) mirrors.Object{itms, idms}[rng.IntN(2)]
-		return kind(name, source, []configv1.MirrorSourcePolicy{allow, never}[rng.IntN(2)], to)
+		policy := []configv1.MirrorSourcePolicy{configv1.AllowContactingSource, configv1.NeverContactSource}[rng.IntN(2)]
+		meta := metav1.ObjectMeta{Name: name}
+		if rng.IntN(2) == 0 {
+			return &configv1.ImageTagMirrorSet{ObjectMeta: meta, Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{{Source: source, Mirrors: []configv1.ImageMirror{to}, MirrorSourcePolicy: policy}}}}
+		}
+		return &configv1.ImageDigestMirrorSet{ObjectMeta: meta, Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: []configv1.ImageDigestMirrors{{Source: source, Mirrors: []configv1.ImageMirror{to}, MirrorSourcePolicy: policy}}}}
 	}
 	var s mirrors.Set
 	for k := range rng.IntN(6) {

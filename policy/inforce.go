@@ -11,7 +11,7 @@ import (
 
 // newInForce returns the plan of set, the configuration in force, with the routes of all nodes and no Reroutes yet.
 func newInForce(set mirrors.Set, known *Cluster, s Settings) Plan {
-	p := Plan{Total: known.Images.Len(), settings: s.forNoChange(), known: known, site: siteOf(known)}
+	p := Plan{Total: known.Images.Len(), settings: s.forNoChange(), known: known, site: known.site()}
 	var unread []Gap
 	p.routes, p.Rejected, unread = routesInForce(set, known)
 	p.Gaps = slices.Concat(known.Gaps, known.unreadConfigs(), unread)

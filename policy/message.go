@@ -15,7 +15,6 @@ import (
 // (k8s.io/apiserver/pkg/endpoints/filters/warning.go).
 const (
 	maxDetailed   = 3   // findings in full
-	maxConsumers  = 3   // consumers named for an image
 	maxPlaces     = 10  // lines about places of a route
 	maxGroups     = 6   // lines of counts
 	maxWarning    = 120 // runes of one warning

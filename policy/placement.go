@@ -69,18 +69,19 @@ type nodeSite struct {
 	known map[*Placement][]string
 }
 
-func siteOf(known *Cluster) *nodeSite {
-	platforms := PlatformsOf(known.Nodes)
+// siteOf returns the site of nodes, with gaps beside them and with Cluster.PodsListed.
+func siteOf(nodes []*corev1.Node, gaps []Gap, podsListed func(string) bool) *nodeSite {
+	platforms := PlatformsOf(nodes)
 	lacks := func(kind string) bool {
-		return slices.ContainsFunc(known.Gaps, func(g Gap) bool { return g.Kind == kind })
+		return slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == kind })
 	}
-	listed := known.PodsListed
+	listed := podsListed
 	if listed == nil || lacks("Pod") {
 		listed = func(string) bool { return false }
 	}
 	return &nodeSite{
-		nodes: known.Nodes, platforms: platforms, podsListed: listed,
-		unknown: lacks(NodeKind) || len(known.Nodes) > 0 && platforms == nil,
+		nodes: nodes, platforms: platforms, podsListed: listed,
+		unknown: lacks(NodeKind) || len(nodes) > 0 && platforms == nil,
 	}
 }
 

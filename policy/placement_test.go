@@ -12,8 +12,18 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
+func nodesFor(platforms ...string) []*corev1.Node {
+	nodes := make([]*corev1.Node, len(platforms))
+	for i, p := range platforms {
+		os, arch, _ := strings.Cut(p, "/")
+		nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: arch, Labels: map[string]string{corev1.LabelOSStable: os, corev1.LabelArchStable: arch}}}
+		nodes[i].Status.NodeInfo.OperatingSystem, nodes[i].Status.NodeInfo.Architecture = os, arch
+	}
+	return nodes
+}
+
 func TestPlacement(t *testing.T) {
-	nodes := nodesOf([]string{"linux/amd64", "linux/arm64", "windows/amd64"})
+	nodes := nodesFor("linux/amd64", "linux/arm64", "windows/amd64")
 	nodes[0].Labels["disk"], nodes[1].Labels["disk"], nodes[1].Labels["zone"] = "ssd", "ssd", "b"
 	nodes[2].Name, nodes[2].Spec.Taints = "win", []corev1.Taint{{Key: WindowsTaint, Value: "Windows", Effect: corev1.TaintEffectNoSchedule}}
 	affinity := func(terms ...corev1.NodeSelectorTerm) *corev1.NodeSelector {
@@ -48,7 +58,7 @@ func TestPlacement(t *testing.T) {
 		{"a node does not say", append([]*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "b"}}}}, nodes...), &Placement{NodeSelector: map[string]string{"zone": "b"}}, all},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, site := "", siteOf(&Cluster{Nodes: tc.nodes})
+			got, site := "", siteOf(tc.nodes, nil, nil)
 			for _, p := range []string{"linux/amd64", "linux/arm64", "linux/arm64/v8", "windows/amd64"} {
 				if site.mayRunOn([]Consumer{{Use: History}, {Placement: tc.p}}, p) {
 					got += " " + p
@@ -63,7 +73,7 @@ func TestPlacement(t *testing.T) {
 
 // TestUnnamedPlatforms: what a part of an index does not say keeps no pod from it.
 func TestUnnamedPlatforms(t *testing.T) {
-	site := siteOf(&Cluster{Nodes: nodesOf(twoPlatforms)})
+	site := siteOf(nodesFor("linux/amd64", "linux/arm64"), nil, nil)
 	pinned := []Consumer{{Placement: &Placement{NodeSelector: map[string]string{corev1.LabelArchStable: "amd64"}}}}
 	for _, p := range []string{"an unnamed platform", "", "linux", "linux/", "/amd64", "unknown/unknown", "linux/unknown"} {
 		if !site.mayRunOn(pinned, p) {
@@ -75,7 +85,7 @@ func TestUnnamedPlatforms(t *testing.T) {
 // TestManyPlacements: whoever makes pods with ever other selectors does not have the guard go through
 // all nodes for each, and does not have fewer platforms count.
 func TestManyPlacements(t *testing.T) {
-	site := siteOf(&Cluster{Nodes: nodesOf(twoPlatforms)})
+	site := siteOf(nodesFor("linux/amd64", "linux/arm64"), nil, nil)
 	for i := range 2 * maxPlacements {
 		p := &Placement{NodeSelector: map[string]string{corev1.LabelArchStable: "amd64", "x": fmt.Sprint(i)}}
 		if !site.fits(p, "linux/amd64") || site.fits(p, "linux/arm64") {

@@ -50,6 +50,8 @@ type Cluster struct {
 	pins map[string]bool
 }
 
+func (c *Cluster) site() *nodeSite { return siteOf(c.Nodes, c.Gaps, c.PodsListed) }
+
 // A Plan holds the routes that images take, and the settings by which they are judged. Images of a release have
 // no more (NewPulls); see ChangePlan, StandingPlan and DeletionPlan for the others.
 type Plan struct {
@@ -135,7 +137,7 @@ func (o Outline) Touched(most int) (n int) {
 func (o Outline) Plan() ChangePlan {
 	c, known, s := o.change, o.known, o.settings
 	p := ChangePlan{
-		Plan:   Plan{Total: known.Images.Len(), Gaps: known.Gaps, settings: s, known: &known, site: siteOf(&known)},
+		Plan:   Plan{Total: known.Images.Len(), Gaps: known.Gaps, settings: s, known: &known, site: known.site()},
 		change: c, Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
 	p.site.insecure, p.site.never = c.After.Registries.InsecureRegistries, neverContact(c.After)

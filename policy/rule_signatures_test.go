@@ -333,8 +333,9 @@ func TestIdlePolicies(t *testing.T) {
 			images = append(images, Image{ref, []Consumer{{Kind: "Deployment", Namespace: []string{"shop", "bank"}[rng.IntN(2)], Name: "cart", Container: "app"}}})
 		}
 		p := shallow(Change{before, after}, images, Settings{})
-		was, is := p.routes[0].before, p.routes[0].after
-		if was == nil || is == nil {
+		was, errWas := mirrors.Resolve(before)
+		is, errIs := mirrors.Resolve(after)
+		if errWas != nil || errIs != nil {
 			continue
 		}
 		more := false

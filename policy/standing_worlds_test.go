@@ -71,10 +71,10 @@ func (w *sharedWorld) find(l mirrors.Location) *Fact {
 }
 
 // judge returns the severity of each finding about an image, by image and rule, and what is to be copied, to which place.
-func (w *sharedWorld) judge(p interface{ core() Plan }) (found map[string]Severity, copies []string, facts Facts) {
+func (w *sharedWorld) judge(p any) (found map[string]Severity, copies []string, facts Facts) {
 	p = shallower(p)
 	facts = Facts{}
-	for _, l := range p.core().Locations() { // all, as more known may make a verdict milder
+	for _, l := range planOf(p).Locations() { // all, as more known may make a verdict milder
 		facts[l] = w.find(l)
 	}
 	var v Judgement
@@ -226,7 +226,7 @@ func TestManySpellings(t *testing.T) {
 			respelled.Objects = append(respelled.Objects, kind(o.GetName(), e.Source, e.Policy, to...))
 		}
 		want, wantCopies, _ := w.judge(w.fromNothing(w.set))
-		for _, plan := range []interface{ core() Plan }{w.fromNothing(respelled), NewStanding(respelled, w.cluster(), Settings{})} {
+		for _, plan := range []any{w.fromNothing(respelled), NewStanding(respelled, w.cluster(), Settings{})} {
 			if got, copies, _ := w.judge(plan); !maps.Equal(got, want) || !slices.Equal(copies, wantCopies) {
 				t.Errorf("seed %d: got %v %q, want %v %q\n%s%v", seed, got, copies, want, wantCopies, &w, respelled.Entries())
 			}

@@ -20,7 +20,7 @@ func TestHelp(t *testing.T) {
 		NeverAsked: "an address", Redirecting: "redirects to", PlainHTTP: "lists m.local without its port: list m.local:5000",
 		UnknownAuthority: "key m.local..5000", BadCertificate: "valid now", BadHandshake: "TLS 1.2", NoEntry: "add credentials for m.local:5000",
 		EmptyEntry: `give the entry "m.local:5000"`, BrokenEntry: `repair the entry "m.local:5000"`,
-		RefusedEntry: `add an entry "m.local:5000/t" to ` + pullSecret + `, beside "m.local:5000"`, HelperEntry: "credential helper",
+		RefusedEntry: `add an entry "m.local:5000/t" to Secret openshift-config/pull-secret, beside "m.local:5000"`, HelperEntry: "credential helper",
 	}
 	for cause := Silent; cause <= HelperEntry; cause++ {
 		f := &Fact{Presence: Unreachable, AsNodes: true, Trouble: &Trouble{Cause: cause, Entry: "m.local:5000"}}
@@ -38,6 +38,9 @@ func TestHelp(t *testing.T) {
 			t.Errorf("cause %d: %s, want %q", cause, remedy, words[cause])
 		}
 	}
+}
+
+func TestLongerEntry(t *testing.T) {
 	for entry, want := range map[string]string{"a.io": "a.io/b", "a.io/b": "a.io/b/c", "a.io/b/c": "", "https://a.io/v1/": "a.io/b"} {
 		if got := longerEntry("a.io/b/c", entry); got != want {
 			t.Errorf("beside %s: got %q, want %q", entry, got, want)

@@ -164,3 +164,6 @@ func (c Counts) Looked() string {
 func (j Judgement) withSeverity(s Severity) []Finding {
 	return only(j.Findings, func(f *Finding) bool { return f.Severity == s })
 }
+
+// maxConsumers is how many consumers are named for an image.
+const maxConsumers = 3
