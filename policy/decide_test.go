@@ -169,13 +169,13 @@ func TestLookups(t *testing.T) {
 // nobody has looked at is not admitted.
 func TestUnknownNeverAdmits(t *testing.T) {
 	f := func(neverContact, byDigest bool) bool {
-		policy, image := allow, "quay.io/x:1"
+		contact, image := allow, "quay.io/x:1"
 		if neverContact {
-			policy = never
+			contact = never
 		}
-		object := itms("a", "quay.io", policy, "m.local")
+		object := itms("a", "quay.io", contact, "m.local")
 		if byDigest {
-			image, object = "quay.io/x"+digestA, idms("a", "quay.io", policy, "m.local")
+			image, object = "quay.io/x"+digestA, idms("a", "quay.io", contact, "m.local")
 		}
 		return !shallow(Change{set(), set(object)}, []Image{{Ref: image}}, Settings{}).Decide(nil).Allowed
 	}

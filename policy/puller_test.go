@@ -168,8 +168,8 @@ func TestUnnamed(t *testing.T) {
 	release := Image{"quay.io/release@y", []Consumer{gathering}}
 	onlyTools := release
 	onlyTools.Consumers = []Consumer{{Kind: "ImageStream", Namespace: "openshift", Name: "tools", Container: gathering.Container, Use: History}}
-	to := func(policy configv1.MirrorSourcePolicy) Change {
-		return Change{Before: set(), After: set(itms("a", "registry.redhat.io", policy, "m.local"))}
+	to := func(contact configv1.MirrorSourcePolicy) Change {
+		return Change{Before: set(), After: set(itms("a", "registry.redhat.io", contact, "m.local"))}
 	}
 	blocked := Change{Before: set(), After: set()}
 	blocked.After.Registries.BlockedRegistries = []string{"registry.redhat.io"}

@@ -37,7 +37,7 @@ func mostImportant(asked []mirrors.Location) []mirrors.Location {
 
 // judge decides plan by the facts. What Registries remember counts if it was learned since, or until it decides.
 func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.ChangePlan, since time.Time) Record {
-	facts, asked := r.lookUp(ctx, registries, plan.Lookups, renewal{plan.Decisive, since})
+	facts, asked := r.lookUp(ctx, registries, plan.Lookups, renewal{func(facts policy.Facts) []mirrors.Location { return plan.Decisive(facts) }, since})
 	record := Record{Plan: plan, Facts: facts, Asked: mostImportant(asked), Notes: r.notes()}
 	if r.Told > 0 {
 		record.Verdict = plan.DecideInBrief(facts, r.Told)

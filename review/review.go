@@ -158,14 +158,14 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	}
 	defer done()
 	planning := time.Now()
-	plan := outline.Plan()
+	planned := outline.Plan()
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
-	record := r.judge(looking, slots.yielding(trust.registries), plan, start.Add(-r.MissesFor))
+	record := r.judge(looking, slots.yielding(trust.registries), planned, start.Add(-r.MissesFor))
 	if r.MissesFor > 0 && record.Verdict.Allowed { // a miss of a while ago may deny, and proves nothing for a change
-		record = r.judge(looking, slots.yielding(trust.registries), plan, start)
+		record = r.judge(looking, slots.yielding(trust.registries), planned, start)
 	}
-	record.Notes = slices.Concat(record.Notes, trust.notes, plan.OrderNotes(), plan.ElsewhereNotes())
+	record.Notes = slices.Concat(record.Notes, trust.notes, planned.OrderNotes(), planned.ElsewhereNotes())
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)

@@ -24,7 +24,7 @@ import (
 const (
 	schema = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 	home   = "https://github.com/mirrorset-guard/mirrorset-guard"
-	rules  = home + "/blob/main/docs/rules.md#"
+	about  = home + "/blob/main/docs/rules.md#"
 
 	// maxResults is as many as GitHub shows of a run; it refuses 25,000.
 	maxResults = 5000
@@ -68,7 +68,7 @@ func ruleList() []descriptor {
 		t := policy.TextOf(id)
 		help := fmt.Sprintf("%s.\n\nSeverity: %s. Settings may weaken it: severities in the configuration file.", text.Capital(t.Says), t.Severity)
 		all = append(all, descriptor{
-			ID: id, Name: id, Short: message{text.Capital(t.Says) + "."}, Help: message{help}, HelpURI: rules + strings.ToLower(id),
+			ID: id, Name: id, Short: message{text.Capital(t.Says) + "."}, Help: message{help}, HelpURI: about + strings.ToLower(id),
 			Default: configuration{defaultLevel(t.Severity)},
 		})
 	}

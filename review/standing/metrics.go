@@ -98,16 +98,16 @@ func (m *metrics) reaches(registries map[string]bool) {
 // found counts findings and images. Every rule has a series, so that an alert on one
 // has something to compare.
 func (m *metrics) found(v policy.StandingVerdict, standings []policy.Standing) {
-	rules := map[string]int{}
+	found := map[string]int{}
 	for _, id := range policy.RuleIDs() {
-		rules[id] = 0
+		found[id] = 0
 	}
 	for _, f := range v.Findings {
 		if f.Severity > policy.Info {
-			rules[f.Rule]++
+			found[f.Rule]++
 		}
 	}
-	for rule, n := range rules {
+	for rule, n := range found {
 		m.findings.WithLabelValues(rule).Set(float64(n))
 	}
 	states := map[policy.Outcome]int{}
