@@ -51,12 +51,19 @@ func facts(lines ...string) Facts {
 	return f
 }
 
-func (j Judgement) judged() Judgement { return j }
-
 // summary lists the findings of a verdict of any kind as "severity Rule".
-func summary(v interface{ judged() Judgement }) string {
+func summary(v any) string {
+	var j Judgement
+	switch v := v.(type) {
+	case Verdict:
+		j = v.Judgement
+	case StandingVerdict:
+		j = v.Judgement
+	default:
+		j = v.(Judgement)
+	}
 	var parts []string
-	for _, f := range v.judged().Findings {
+	for _, f := range j.Findings {
 		parts = append(parts, f.Severity.String()+" "+f.Rule)
 	}
 	return strings.Join(parts, ", ")
