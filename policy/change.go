@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,13 +15,13 @@ type Change struct {
 	Before, After mirrors.Set
 }
 
-// at returns c as the nodes of a pool see it.
-func (c Change) at(pool string) Change { return Change{c.Before.At(pool), c.After.At(pool)} }
+// At returns c as the nodes of a pool see it.
+func (c Change) At(pool string) Change { return Change{c.Before.At(pool), c.After.At(pool)} }
 
-// added returns the entries after c that were not there before. Most objects are the very
+// Added returns the entries after c that were not there before. Most objects are the very
 // same ones after a change, and have none.
-func added(c Change) []mirrors.Entry {
-	altered := mirrors.Set{Objects: without(c.After.Objects, c.Before.Objects)}.Entries()
+func Added(c Change) []mirrors.Entry {
+	altered := mirrors.Set{Objects: Without(c.After.Objects, c.Before.Objects)}.Entries()
 	if len(altered) == 0 {
 		return nil
 	}
@@ -37,8 +38,8 @@ func added(c Change) []mirrors.Entry {
 	return slices.DeleteFunc(altered, func(e mirrors.Entry) bool { return before[entryKey(e)] })
 }
 
-// without returns those of objects that are not among others.
-func without(objects, others []mirrors.Object) []mirrors.Object {
+// Without returns those of objects that are not among others.
+func Without(objects, others []mirrors.Object) []mirrors.Object {
 	known := make(map[mirrors.Object]bool, len(others))
 	for _, o := range others {
 		known[o] = true
@@ -46,16 +47,16 @@ func without(objects, others []mirrors.Object) []mirrors.Object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o mirrors.Object) bool { return known[o] })
 }
 
-// onlyDeletes reports whether c takes objects away, and alters none.
-func (c Change) onlyDeletes() bool {
+// OnlyDeletes reports whether c takes objects away, and alters none.
+func (c Change) OnlyDeletes() bool {
 	less := func(of, than mirrors.Set) int {
-		return len(without(of.Objects, than.Objects)) + len(differing(of.Policies, than.Policies)) + len(differing(of.Pinned, than.Pinned))
+		return len(Without(of.Objects, than.Objects)) + len(Differing(of.Policies, than.Policies)) + len(Differing(of.Pinned, than.Pinned))
 	}
-	return c.keepsLists() && c.keepsFiles() && less(c.After, c.Before) == 0 && less(c.Before, c.After) > 0
+	return c.KeepsLists() && c.KeepsFiles() && less(c.After, c.Before) == 0 && less(c.Before, c.After) > 0
 }
 
-// onlyShrinks reports whether c only removes entries, or mirrors from entries.
-func (c Change) onlyShrinks() bool {
+// OnlyShrinks reports whether c only removes entries, or mirrors from entries.
+func (c Change) OnlyShrinks() bool {
 	before := map[string][][]string{}
 	for _, e := range c.Before.Entries() {
 		// Each is compared with each, hence a limit. Entries beyond it can still be removed
@@ -64,7 +65,7 @@ func (c Change) onlyShrinks() bool {
 			before[key] = append(before[key], e.Mirrors)
 		}
 	}
-	return c.keepsLists() && c.keepsFiles() && !slices.ContainsFunc(added(c), func(e mirrors.Entry) bool {
+	return c.KeepsLists() && c.KeepsFiles() && !slices.ContainsFunc(Added(c), func(e mirrors.Entry) bool {
 		return !slices.ContainsFunc(before[entryIdentity(e)], func(was []string) bool { return mirrors.IsPart(e.Mirrors, was) })
 	})
 }
@@ -79,8 +80,8 @@ func entryKey(e mirrors.Entry) string {
 	return strings.Join(append([]string{entryIdentity(e)}, e.Mirrors...), " ")
 }
 
-// keepsLists reports whether c leaves the registry lists as they are.
-func (c Change) keepsLists() bool {
+// KeepsLists reports whether c leaves the registry lists as they are.
+func (c Change) KeepsLists() bool {
 	lists := func(s mirrors.Set) []string {
 		r := s.Registries
 		return slices.Concat(r.InsecureRegistries, []string{""}, r.BlockedRegistries, []string{""},
@@ -89,8 +90,8 @@ func (c Change) keepsLists() bool {
 	return slices.Equal(lists(c.Before), lists(c.After))
 }
 
-// keepsFiles reports whether c leaves the files of MachineConfigs as they are.
-func (c Change) keepsFiles() bool {
+// KeepsFiles reports whether c leaves the files of MachineConfigs as they are.
+func (c Change) KeepsFiles() bool {
 	return mirrors.Set{Files: c.Before.Files}.Equal(mirrors.Set{Files: c.After.Files})
 }
 
@@ -98,7 +99,7 @@ func (c Change) keepsFiles() bool {
 // false where that is not known, as MCO rejects a configuration.
 func (c Change) KeepsRoutes() bool {
 	for _, variant := range c.Before.Variants(c.After) {
-		on := c.at(variant.Set.Pool)
+		on := c.At(variant.Set.Pool)
 		before, errBefore := mirrors.Resolve(on.Before)
 		after, errAfter := mirrors.Resolve(on.After)
 		if errBefore != nil || errAfter != nil {
@@ -111,9 +112,9 @@ func (c Change) KeepsRoutes() bool {
 	return true
 }
 
-// neverContact returns, by source, the objects that block it for nodes. An entry
+// NeverContact returns, by source, the objects that block it for nodes. An entry
 // without a real mirror is dropped by the generator, its policy with it.
-func neverContact(s mirrors.Set) map[string][]string {
+func NeverContact(s mirrors.Set) map[string][]string {
 	never := map[string][]string{}
 	for _, e := range s.Entries() {
 		if e.Policy == configv1.NeverContactSource && e.HasMirror() {
@@ -123,17 +124,17 @@ func neverContact(s mirrors.Set) map[string][]string {
 	return never
 }
 
-// changedMirrorSets returns the mirror sets that c changes, as they are before it and as they
+// ChangedMirrorSets returns the mirror sets that c changes, as they are before it and as they
 // are after it, and whether it changes something else too.
-func (c Change) changedMirrorSets() (changed []mirrors.Object, others bool) {
-	changed = append(differing(c.Before.Objects, c.After.Objects), differing(c.After.Objects, c.Before.Objects)...)
-	others = !c.keepsLists() || !c.keepsFiles() || c.Before.TrustedCA != c.After.TrustedCA || !slices.Equal(c.Before.ImportFrom, c.After.ImportFrom) || c.changesPins() ||
-		len(differing(c.Before.Policies, c.After.Policies))+len(differing(c.After.Policies, c.Before.Policies)) > 0
+func (c Change) ChangedMirrorSets() (changed []mirrors.Object, others bool) {
+	changed = append(Differing(c.Before.Objects, c.After.Objects), Differing(c.After.Objects, c.Before.Objects)...)
+	others = !c.KeepsLists() || !c.KeepsFiles() || c.Before.TrustedCA != c.After.TrustedCA || !slices.Equal(c.Before.ImportFrom, c.After.ImportFrom) || c.ChangesPins() ||
+		len(Differing(c.Before.Policies, c.After.Policies))+len(Differing(c.After.Policies, c.Before.Policies)) > 0
 	return changed, others
 }
 
-// differing returns the objects that others lacks or has with other contents.
-func differing(objects, others []mirrors.Object) []mirrors.Object {
+// Differing returns the objects that others lacks or has with other contents.
+func Differing(objects, others []mirrors.Object) []mirrors.Object {
 	byName := make(map[string]mirrors.Object, len(others))
 	for _, o := range others {
 		byName[mirrors.NameOf(o)] = o
@@ -144,9 +145,9 @@ func differing(objects, others []mirrors.Object) []mirrors.Object {
 	})
 }
 
-// onlyPins reports whether c alters PinnedImageSets and nothing else.
-func (c Change) onlyPins() bool {
-	if !c.changesPins() {
+// OnlyPins reports whether c alters PinnedImageSets and nothing else.
+func (c Change) OnlyPins() bool {
+	if !c.ChangesPins() {
 		return false
 	}
 	before := c.Before
@@ -154,7 +155,57 @@ func (c Change) onlyPins() bool {
 	return before.Equal(c.After)
 }
 
-// changesPins reports whether c alters PinnedImageSets.
-func (c Change) changesPins() bool {
-	return len(differing(c.After.Pinned, c.Before.Pinned))+len(differing(c.Before.Pinned, c.After.Pinned)) > 0
+// ChangesPins reports whether c alters PinnedImageSets.
+func (c Change) ChangesPins() bool {
+	return len(Differing(c.After.Pinned, c.Before.Pinned))+len(Differing(c.Before.Pinned, c.After.Pinned)) > 0
+}
+
+// ChangedCAs returns the registries for which c changes the CAs that nodes trust.
+func (c Change) ChangedCAs() map[string]bool {
+	changed := map[string]bool{}
+	for host, pem := range c.Before.CAs {
+		if now, ok := c.After.CAs[host]; !ok || now != pem {
+			changed[host] = true
+		}
+	}
+	for host := range c.After.CAs {
+		if _, ok := c.Before.CAs[host]; !ok {
+			changed[host] = true
+		}
+	}
+	return changed
+}
+
+// Retrusted returns the registries whose images have to be judged by the new CAs; none where
+// those are not known, which is denied by a rule of its own (unknownCAs).
+func (c Change) Retrusted() map[string]bool {
+	if len(UnknownCAsOf(c)) > 0 {
+		return nil
+	}
+	return c.ChangedCAs()
+}
+
+// WithProposedTrust returns r with its places at one of hosts marked, and whether there are
+// any. At insecure places certificates do not matter.
+func WithProposedTrust(r mirrors.Route, hosts map[string]bool) (mirrors.Route, bool) {
+	concerned := func(s mirrors.PullSource) bool { return s.Tried() && !s.Insecure && hosts[s.Host()] }
+	if !slices.ContainsFunc(r.Sources, concerned) {
+		return r, false
+	}
+	r.Sources = slices.Clone(r.Sources) // routes share them
+	for i, s := range r.Sources {
+		r.Sources[i].ProposedTrust = concerned(s)
+	}
+	return r, true
+}
+
+// UnknownCAsOf says why the CAs before or after c are not known, if c alters them.
+func UnknownCAsOf(c Change) []string {
+	unknown := map[string]bool{}
+	for _, s := range []mirrors.Set{c.Before, c.After} {
+		if s.CAsUnknown != "" && c.Before.TrustedCA != c.After.TrustedCA {
+			unknown[s.CAsUnknown] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(unknown))
 }

@@ -3,11 +3,12 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
 // A Copy is an image that the mirrors of its new route do not serve as nodes need it: what to copy,
@@ -97,7 +98,7 @@ func (j Judgement) Copies() []Copy {
 	for i := range j.Findings {
 		f := &j.Findings[i]
 		c := f.Copy
-		if c == nil || f.Severity == Info && (f.Rule != ImportFails || !onlyHistory(f.Image)) {
+		if c == nil || f.Severity == Info && (f.Rule != ImportFails || !OnlyHistory(f.Image)) {
 			continue
 		}
 		to := mirrors.OneSpelling(c.To.Ref)
@@ -118,7 +119,7 @@ func (c *Copy) merge(other *Copy) {
 	c.Moves = c.Moves || other.Moves
 	c.Partial = c.Partial || other.Partial
 	for _, s := range other.Readers.At(c.To.Ref) {
-		c.Readers = c.Readers.with(&s)
+		c.Readers = c.Readers.With(&s)
 	}
 	c.OnlyAttachments = c.OnlyAttachments && other.OnlyAttachments
 	for _, a := range other.Attachments {
@@ -128,139 +129,6 @@ func (c *Copy) merge(other *Copy) {
 	}
 }
 
-// ownPlace is what to do instead of a copy that would replace another image.
-const ownPlace = "give each source a mirror, or a path at the mirror, of its own"
-
-// copyToMirror returns the copy of the image to where a node looks first.
-func (a *assessment) copyToMirror() *Copy {
-	if a.brief {
-		return nil
-	}
-	targets := slices.DeleteFunc(a.newRoute.mirrors(), func(at place) bool { return at.fact.Presence == Denied })
-	if len(targets) == 0 {
-		targets = a.newRoute.open()
-	}
-	if len(targets) == 0 {
-		return nil
-	}
-	c := a.copyTo(targets[0].Location)
-	switch credentials := a.mirrorsDeny(); {
-	case credentials == "":
-	case c.Obstacle == "":
-		c.Denied, c.Obstacle = true, credentials
-	default: // which a copy does not remove, whether the mirror has the image or not
-		c.Obstacle += "; and " + credentials
-	}
-	return c
-}
-
-// copyTo returns the copy of the image to a place, with its obstacles: nodes may look for another image
-// there, too, and would get the copy.
-func (a *assessment) copyTo(to mirrors.Location) *Copy {
-	if a.brief {
-		return nil
-	}
-	c := &Copy{Image: a.settings.sortConsumers(a.Image), Rank: a.settings.Rank(a.Image), To: to.Bare(), ToSource: !a.isMirror(to), Cache: a.settings.isCache(to.Ref)}
-	c.From, c.Digest, c.Found = a.origins(to)
-	c.Partial = a.isPartial(to)
-	c.Readers = a.readers
-	for k := range a.After.Sources {
-		if s := &a.After.Sources[k]; mirrors.SamePlace(s.Ref, to.Ref) && s.WantsSignatures() {
-			c.Readers = c.Readers.with(s)
-		}
-	}
-	met := slices.IndexFunc(a.rarely().meetings, func(met meeting) bool { return mirrors.SamePlace(met.at.Ref, to.Ref) })
-	switch same := !c.Cache && mirrors.SamePlace(c.From[0].Ref, to.Ref); {
-	case met >= 0:
-		c.Obstacle = fmt.Sprintf("%s: at %s nodes look for %s, too", ownPlace, to.Ref, text.Names(convert.Each(a.rarely().meetings[met].others, func(i Image) string { return i.Ref }), maxConsumers))
-	case same && a.brought:
-		c.Obstacle = "mirror it: the change itself has nodes pull it from " + to.Ref
-	case same:
-		c.Obstacle = "put the image back where it was: " + to.Ref
-	default:
-		c.Obstacle = c.unlooked()
-	}
-	if a.holdsAnother(to, c.Digest) {
-		c.moves()
-	}
-	return c
-}
-
-// isPartial reports whether a place on the new route is known to lack a part of what it serves: of the image, or of signatures.
-func (a *assessment) isPartial(l mirrors.Location) bool {
-	return slices.ContainsFunc(a.newRoute.open(), func(at place) bool {
-		return mirrors.SamePlace(at.Ref, l.Ref) && (at.fact.Presence == Incomplete || len(at.fact.Missing) > 0 ||
-			slices.ContainsFunc(at.signatures, func(s signatureState) bool { return a.found.At(s.at).Presence == Incomplete }))
-	})
-}
-
-// holdsAnother reports whether a place on the new route is a tag that is known to name another manifest than digest.
-func (a *assessment) holdsAnother(l mirrors.Location, digest string) bool {
-	return digest != "" && !mirrors.ByDigest(l.Ref) && slices.ContainsFunc(a.newRoute.open(), func(at place) bool {
-		return mirrors.SamePlace(at.Ref, l.Ref) && at.fact.Presence == Present && at.fact.Digest != "" && at.fact.Digest != digest
-	})
-}
-
-// isMirror reports whether a place on the new route is a mirror.
-func (a *assessment) isMirror(l mirrors.Location) bool {
-	return slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror && s.Location == l })
-}
-
-// origins returns the places other than but that hold the image, or the source if no such place is
-// known, and the digest that the first of them has.
-func (a *assessment) origins(but mirrors.Location) (from []mirrors.Location, digest string, found bool) {
-	for _, whole := range []bool{true, false} {
-		for _, at := range slices.Concat(a.oldRoute.open(), a.newRoute.open()) {
-			l, f := at.Bare(), at.fact
-			if f.Presence != Present || mirrors.SamePlace(at.Ref, but.Ref) || f.isWhole() != whole || slices.Contains(from, l) || len(from) > 0 && f.Digest != digest {
-				continue
-			}
-			from, digest = append(from, l), f.Digest
-		}
-	}
-	switch n := len(a.After.Sources); {
-	case len(from) > 0:
-		return from, digest, true
-	case n > 0:
-		return []mirrors.Location{a.After.Sources[n-1].Bare()}, "", false // containers/image puts the source last
-	default:
-		return []mirrors.Location{{Ref: a.Image.Ref}}, "", false
-	}
-}
-
-// copySignatures returns the copy of the signatures of each instance to at from where nodes accept
-// them, with what else is to be done.
-func (a *assessment) copySignatures(at place) *Copy {
-	if a.brief {
-		return nil
-	}
-	c := a.copyTo(at.Location)
-	c.OnlyAttachments, c.Digest, c.Moves = true, at.fact.Digest, false
-	if c.Obstacle = c.unlooked(); c.Obstacle == "" && c.Cache {
-		c.Obstacle = c.seeUpstream("it has no other signatures than those")
-	}
-	if c.Obstacle != "" {
-		return c
-	}
-	for _, s := range at.signatures {
-		if s.presence == Present {
-			continue
-		}
-		from, ok := a.signedElsewhere(at, s.Instance)
-		switch {
-		case ok:
-			c.Attachments = append(c.Attachments, AttachmentCopy{from.Bare(), s.at.Bare()})
-			continue
-		case s.unreadable && at.Trust == nil:
-			c.Obstacle = "remove what " + at.Host() + " serves under " + s.at.Ref
-		default:
-			c.Obstacle = fmt.Sprintf("sign it for nodes, under the tag %s, or mirror it with a tool that copies such signatures (oc-mirror v2 does since 4.21)", tagOf(s.at))
-		}
-		break
-	}
-	return c
-}
-
 // isCopied reports whether a copy is what helps against f.
 func (f *Finding) isCopied() bool { return f.Copy != nil && f.Copy.Obstacle == "" }
 
@@ -268,8 +136,8 @@ func (f *Finding) isCopied() bool { return f.Copy != nil && f.Copy.Obstacle == "
 // there are more, one command is shorter.
 const maxCopyCommands = 3
 
-// manyCopies reports whether denials are for so much that is to be copied that one command is shorter.
-func manyCopies(denials []Finding) bool {
+// ManyCopies reports whether denials are for so much that is to be copied that one command is shorter.
+func ManyCopies(denials []Finding) bool {
 	copied := map[string]bool{}
 	for i := range denials {
 		if f := &denials[i]; f.isCopied() {
@@ -279,10 +147,159 @@ func manyCopies(denials []Finding) bool {
 	return len(copied) > maxCopyCommands
 }
 
-// withoutCopy returns f without the commands that copy its image.
-func (f Finding) withoutCopy() Finding {
+// WithoutCopy returns f without the commands that copy its image.
+func (f Finding) WithoutCopy() Finding {
 	if f.isCopied() {
 		f.Remedy = f.Remedy[len(f.Copy.Commands()):]
 	}
 	return f
+}
+
+// PullCommand returns the command that pulls all of an image once, and keeps none of it.
+func PullCommand(from mirrors.Location) string {
+	flags := "--all"
+	if from.Insecure {
+		flags += " --src-tls-verify=false"
+	}
+	return fmt.Sprintf(`skopeo copy %s docker://%s "dir:$(mktemp -d)"`, flags, from.Ref)
+}
+
+// throughCache returns what has a cache get c. It was asked already, as nodes ask it, so that what it lacks is not for it to give.
+func (c *Copy) throughCache() []string {
+	return []string{c.SeeUpstream("it has only what it gets there"), "then pull it once through the cache: " + PullCommand(c.To)}
+}
+
+// SeeUpstream says what to do about the upstream of a cache, and why.
+func (c *Copy) SeeUpstream(why string) string {
+	return fmt.Sprintf("see to the upstream of the pull-through cache %s, or to its credentials there: %s", c.To.Host(), why)
+}
+
+// MovesTag notes that To has another image under the tag.
+func (c *Copy) MovesTag() {
+	if c.Moves = true; c.Cache && c.Obstacle == "" {
+		c.Obstacle = c.SeeUpstream("the tag names another image there")
+	}
+}
+
+// Readers are the ways in which nodes look for signatures of what they pull, by the reference of the place in one spelling, each
+// way once. The pods of one namespace may be held to signatures, and those of another not, or an image by one name, and not by
+// another: the former meet copies for the latter, too.
+type Readers map[string][]mirrors.PullSource
+
+// At returns those of a place, however it is spelled.
+func (r Readers) At(ref string) []mirrors.PullSource { return r[mirrors.OneSpelling(ref)] }
+
+// Add adds the ways on a route.
+func (r Readers) Add(route *mirrors.Route) {
+	for k := range route.Sources {
+		if s := &route.Sources[k]; s.Tried() && s.WantsSignatures() && !r.have(s) {
+			at := mirrors.OneSpelling(s.Ref)
+			r[at] = append(r[at], *s)
+		}
+	}
+}
+
+func (r Readers) have(s *mirrors.PullSource) bool {
+	return slices.ContainsFunc(r.At(s.Ref), func(other mirrors.PullSource) bool {
+		return s.Attachments == other.Attachments && s.Trust.IsMetBy(other.Trust) && other.Trust.IsMetBy(s.Trust)
+	})
+}
+
+// With returns r with a way that it may lack.
+func (r Readers) With(s *mirrors.PullSource) Readers {
+	if r.have(s) {
+		return r
+	}
+	more := Readers{}
+	maps.Copy(more, r)
+	at := mirrors.OneSpelling(s.Ref)
+	more[at] = append(slices.Clip(more[at]), *s)
+	return more
+}
+
+// Signed reports whether nodes require signatures of the image, for any of the pods that pull from To: without them, a copy is
+// worse than none, as nodes stop there.
+func (c *Copy) Signed() bool {
+	return slices.ContainsFunc(c.Readers.At(c.To.Ref), func(s mirrors.PullSource) bool { return s.Trust != nil })
+}
+
+// Unlooked says what to do first where nodes require signatures of images at To and look for none there; "" if they do not.
+func (c *Copy) Unlooked() string {
+	for _, s := range c.Readers.At(c.To.Ref) {
+		if s.Trust != nil && !s.Attachments {
+			return "let nodes look for signatures there: use-sigstore-attachments for " + Repository(c.To.Ref) + " in registries.d"
+		}
+	}
+	return ""
+}
+
+// A Look is one for signatures that nodes take once they have found a manifest at a place.
+type Look struct {
+	Instance Instance
+	by       mirrors.PullSource
+}
+
+// Looks returns those that nodes will take at To once the manifest with a digest is there: pulled by the reference of To, by that digest, or,
+// of an index, by those of its parts. Runs are the manifests that they run of it.
+func (c *Copy) Looks(digest string, runs []Instance, parts []string) (looks []Look) {
+	repository := Repository(c.To.Ref)
+	add := func(ref string, runs []Instance) {
+		for _, by := range c.Readers.At(ref) {
+			for _, instance := range runs {
+				looks = append(looks, Look{instance, by})
+			}
+		}
+	}
+	add(c.To.Ref, runs)
+	if whole := repository + "@" + digest; whole != c.To.Ref {
+		add(whole, runs)
+	}
+	for _, part := range parts {
+		add(repository+"@"+part, []Instance{{Digest: part}})
+	}
+	return looks
+}
+
+// At returns the tag that nodes ask for.
+func (l *Look) At() mirrors.Location {
+	at, _ := l.by.Location.Bare().Signatures(l.Instance.Digest)
+	return at
+}
+
+// Requires reports whether they run the image only with a signature.
+func (l *Look) Requires() bool { return l.by.Trust != nil }
+
+// Stops says why nodes would stop at a mirror that has the image, given the signatures found there and those that a copy brings,
+// Absent for none; "" if they would not. Existing signatures stay, unless they are to be replaced.
+func (l *Look) Stops(there, brought *Fact, replaces bool) string {
+	tag := TagOf(l.At())
+	readable := there.Presence == Present || there.Presence == Mismatch || there.Presence == Incomplete
+	switch {
+	case !l.by.Attachments:
+		return "nodes require a signature of it and, by registries.d, look for none there"
+	case there.Presence == Absent, readable && replaces && brought.Presence == Present:
+		return l.refuses(brought, "nodes would stop at the mirror for its signatures under the tag "+tag, true)
+	case there.Presence == Present:
+		return l.refuses(there, "nodes would stop at the mirror for what it has under the tag "+tag, there.Digest != "" && there.Digest == brought.Digest)
+	default:
+		return fmt.Sprintf("nodes would stop at the mirror, as they could not read its signatures under the tag %s: %s", tag, Describe(there))
+	}
+}
+
+// refuses says why nodes do not accept signatures, in words that begin with what; "" if they do, or if that cannot be judged and nodes find
+// the same where the image comes from.
+func (l *Look) refuses(f *Fact, what string, same bool) string {
+	switch {
+	case l.by.Trust == nil:
+		return ""
+	case f.Presence == Absent:
+		return what + ": there is none"
+	case f.Presence != Present:
+		return what + ": " + Describe(f)
+	}
+	judgement := f.Signatures.Judge(l.by.Trust.Requirements, signing.Image{Reference: l.by.Trust.Reference, Digest: l.Instance.Digest})
+	if judgement.Outcome == signing.Accepted || judgement.Outcome == signing.Undecided && same {
+		return ""
+	}
+	return what + ": " + text.Line(judgement.Reason)
 }

@@ -34,10 +34,10 @@ type Exemption struct {
 	// Users and Groups say who makes the change: one of either list is enough. A trailing *
 	// matches any ending. They count only in Settings that For has returned.
 	Users, Groups []string
-	// sources, of an exemption for mirror sets, are those that only such sets have after the
+	// Sources, of an exemption for mirror sets, are those that only such sets have after the
 	// change: it covers images that they decide about, and not what others do once an exempt set
 	// is gone. nil for an exemption that is not restricted so.
-	sources map[ruled]bool
+	Sources map[Ruled]bool
 	// loosens is set, in addition, where the change takes a source from an exempt set.
 	loosens bool
 	// Protected extends the exemption to images of protected namespaces, to those of
@@ -77,8 +77,8 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
 }
 
-// forChange returns s with the exemptions that hold for c.
-func (s Settings) forChange(c Change) Settings {
+// ForChange returns s with the exemptions that hold for c.
+func (s Settings) ForChange(c Change) Settings {
 	var exemptions []Exemption
 	for _, e := range s.Exemptions {
 		if !e.isPersonal() && e.holdsForChange(c) {
@@ -89,10 +89,10 @@ func (s Settings) forChange(c Change) Settings {
 	return s
 }
 
-// A ruled is a source, for pulls by digest or by tag.
-type ruled struct {
-	source  string
-	digests bool
+// A Ruled is a source, for pulls by digest or by tag.
+type Ruled struct {
+	Source  string
+	Digests bool
 }
 
 // within returns e with what it covers of c.
@@ -100,16 +100,16 @@ func (e Exemption) within(c Change) Exemption {
 	if len(e.MirrorSets) == 0 {
 		return e
 	}
-	e.sources = map[ruled]bool{}
+	e.Sources = map[Ruled]bool{}
 	for _, after := range c.After.Entries() {
 		ofTags := mirrors.KindOf(after.Object) == mirrors.TagMirrorSetGVK.Kind
 		for _, digests := range []bool{!ofTags, ofTags} {
 			if digests == ofTags && after.Policy != configv1.NeverContactSource {
 				continue // of the other pull type, an entry decides only that it is blocked
 			}
-			key := ruled{after.Source, digests}
-			covered, known := e.sources[key]
-			e.sources[key] = (covered || !known) && e.holdsForObject(after.Object)
+			key := Ruled{after.Source, digests}
+			covered, known := e.Sources[key]
+			e.Sources[key] = (covered || !known) && e.holdsForObject(after.Object)
 		}
 	}
 	for _, before := range c.Before.Entries() {
@@ -120,33 +120,27 @@ func (e Exemption) within(c Change) Exemption {
 	return e
 }
 
-// forReroute returns s with the exemptions that cover what the new route of an image does.
-func (s Settings) forReroute(r *Reroute) Settings {
-	return s.without(func(e Exemption) bool {
-		return e.sources != nil && !e.sources[ruled{r.After.Entry, mirrors.ByDigest(r.Image.Ref)}]
-	})
+// ForWhole returns s with the exemptions that cover a change as a whole.
+func (s Settings) ForWhole() Settings {
+	return s.Without(func(e Exemption) bool { return e.loosens })
 }
 
-// forWhole returns s with the exemptions that cover a change as a whole.
-func (s Settings) forWhole() Settings {
-	return s.without(func(e Exemption) bool { return e.loosens })
-}
-
-func (s Settings) without(uncovered func(Exemption) bool) Settings {
+// Without returns s without the exemptions for which uncovered holds.
+func (s Settings) Without(uncovered func(Exemption) bool) Settings {
 	if slices.ContainsFunc(s.Exemptions, uncovered) {
 		s.Exemptions = slices.DeleteFunc(slices.Clone(s.Exemptions), uncovered)
 	}
 	return s
 }
 
-// forNoChange returns s with the exemptions that depend on no change.
-func (s Settings) forNoChange() Settings { return s.forChange(Change{}) }
+// ForNoChange returns s with the exemptions that depend on no change.
+func (s Settings) ForNoChange() Settings { return s.ForChange(Change{}) }
 
 func (e Exemption) holdsForChange(c Change) bool {
 	if len(e.MirrorSets) == 0 {
 		return true
 	}
-	changed, others := c.changedMirrorSets()
+	changed, others := c.ChangedMirrorSets()
 	return !others && len(changed) > 0 && !slices.ContainsFunc(changed, func(o mirrors.Object) bool { return !e.holdsForObject(o) })
 }
 
@@ -154,9 +148,9 @@ func (e Exemption) holdsForObject(o mirrors.Object) bool {
 	return matchesAny(e.MirrorSets, o.GetName())
 }
 
-// settle returns f with the severity that the settings give it. Unseen is set for a finding
+// Settle returns f with the severity that the settings give it. Unseen is set for a finding
 // that stands for unknown images, which may be protected.
-func (s Settings) settle(f Finding, unseen bool) Finding {
+func (s Settings) Settle(f Finding, unseen bool) Finding {
 	f.Severity = s.severity(f, unseen)
 	if f.Severity != Deny {
 		return f
@@ -206,7 +200,7 @@ func named(name string) []string {
 // exemptionFor returns the name of the first exemption that covers a consumer of an image; ""
 // if there is none.
 func (s Settings) exemptionFor(ref string, c Consumer) string {
-	vital := s.isProtectedNamespace(c.Namespace)
+	vital := s.IsProtectedNamespace(c.Namespace)
 	return s.exemption(func(e Exemption) bool {
 		return (e.Protected || !vital) &&
 			(len(e.Namespaces) == 0 || c.Namespace != "" && matchesAny(e.Namespaces, c.Namespace)) &&

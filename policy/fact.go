@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -55,13 +56,13 @@ func (p Presence) String() string {
 	}[p]
 }
 
-// endsPull reports whether a node that meets p stops there, whether or not it gets the image.
-func (p Presence) endsPull() bool {
+// EndsPull reports whether a node that meets p stops there, whether or not it gets the image.
+func (p Presence) EndsPull() bool {
 	return p == Present || p >= Mismatch
 }
 
-// isUndetermined reports whether the location may have the image: it has not said so, and not that it has none.
-func (f *Fact) isUndetermined() bool {
+// IsUndetermined reports whether the location may have the image: it has not said so, and not that it has none.
+func (f *Fact) IsUndetermined() bool {
 	return f.Presence == Unknown || f.Presence == Unreachable || f.Presence == Inconclusive
 }
 
@@ -116,7 +117,7 @@ type Fact struct {
 	Time time.Time
 	// Recalled is set for a miss (Absent) that an earlier lookup found, a minute or so ago.
 	// It is good enough to plan by, and does not prove that the old route fails; where a
-	// verdict depends on it, it is looked up again: see Plan.Decisive.
+	// verdict depends on it, it is looked up again: see rules.Decisive.
 	Recalled bool
 	// Trouble is why there is no usable answer, nil where nothing is known of that.
 	Trouble *Trouble
@@ -142,7 +143,7 @@ func (f *Fact) Runs() ([]Instance, bool) {
 	switch {
 	case f.Instances != nil:
 		return f.Instances, true
-	case f.MediaType != "" && !slices.Contains(indexTypes, f.MediaType) && strings.HasPrefix(f.Digest, "sha256:"):
+	case f.MediaType != "" && !slices.Contains(IndexTypes, f.MediaType) && strings.HasPrefix(f.Digest, "sha256:"):
 		return []Instance{{Digest: f.Digest}}, true
 	default:
 		return nil, false
@@ -159,7 +160,7 @@ func (f Facts) At(l mirrors.Location) *Fact {
 	if fact := f[l]; fact != nil {
 		return fact
 	}
-	return &notAsked
+	return &NotAsked
 }
 
 // HasUnknown reports whether something was asked for that is not known yet.
@@ -172,8 +173,8 @@ func (f Facts) HasUnknown() bool {
 	return false
 }
 
-// on returns the facts about the sources of a route, in their order.
-func (f Facts) on(r *mirrors.Route) []*Fact {
+// On returns the facts about the sources of a route, in their order.
+func (f Facts) On(r *mirrors.Route) []*Fact {
 	facts := make([]*Fact, len(r.Sources))
 	f.fill(facts, r)
 	return facts
@@ -188,24 +189,124 @@ func (f Facts) fill(facts []*Fact, r *mirrors.Route) {
 
 // Facts about which nothing was found.
 var (
-	notAsked           Fact
-	platformsNotAsked  = Fact{Presence: Inconclusive, Detail: "found; its platforms were not looked up in time"}
-	signaturesNotAsked = Fact{Presence: Inconclusive, Detail: "found; its signatures were not looked up in time"}
+	NotAsked           Fact
+	PlatformsNotAsked  = Fact{Presence: Inconclusive, Detail: "found; its platforms were not looked up in time"}
+	SignaturesNotAsked = Fact{Presence: Inconclusive, Detail: "found; its signatures were not looked up in time"}
 )
 
 // unread reports whether f is about an index whose children were not read.
 func (f *Fact) unread() bool {
-	return len(f.Children) == 0 && slices.Contains(indexTypes, f.MediaType)
+	return len(f.Children) == 0 && slices.Contains(IndexTypes, f.MediaType)
 }
 
-// indexTypes are the media types of lists of manifests.
-var indexTypes = []string{
+// IndexTypes are the media types of lists of manifests.
+var IndexTypes = []string{
 	"application/vnd.oci.image.index.v1+json",
 	"application/vnd.docker.distribution.manifest.list.v2+json",
 }
 
-// isWhole reports whether nodes of every platform get an image there, by f.
-func (f *Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
+// IsWhole reports whether nodes of every platform get an image there, by f.
+func (f *Fact) IsWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
 
-// isForAll is isWhole, and that it is known for which platforms nodes are.
-func (f *Fact) isForAll() bool { return f.isWhole() && !f.Guessed }
+// IsForAll is IsWhole, and that it is known for which platforms nodes are.
+func (f *Fact) IsForAll() bool { return f.IsWhole() && !f.Guessed }
+
+// Describe says what a fact means, in the words of its Detail if it has any.
+func Describe(f *Fact) string {
+	switch f.Presence {
+	case Present:
+		if f.Assumed != "" {
+			found := *f
+			found.Assumed = ""
+			return "assumed, as " + f.Assumed + "; there it was " + Describe(&found)
+		}
+		if len(f.Missing) > 0 {
+			found := "found, without its part for " + strings.Join(f.Missing, ", ")
+			if f.Detail != "" {
+				found += "; " + f.Detail
+			}
+			return found
+		}
+		return "found"
+	case Absent:
+		return cmp.Or(f.Detail, "not found")
+	case Denied:
+		return cmp.Or(f.Detail, "access denied")
+	case Unreachable:
+		return cmp.Or(f.Detail, "could not be reached")
+	case Mismatch:
+		return cmp.Or(f.Detail, "answers with something else")
+	case Incomplete:
+		return cmp.Or(f.Detail, "lacks some of its blobs")
+	default:
+		return cmp.Or(f.Detail, "not asked")
+	}
+}
+
+// NotAskedAsProposed returns the Fact about a Location with ProposedTrust that could not be
+// asked with the proposed CAs. Its answer with the CAs in force would prove nothing.
+func NotAskedAsProposed(now time.Time) Fact {
+	return Fact{
+		Presence: Unreachable,
+		Detail:   "was not asked with the proposed certificate authorities",
+		Time:     now,
+	}
+}
+
+// A Freshness says how old facts may be that are asked for. The zero value is for those whose time is not over, by their kinds.
+type Freshness struct {
+	// Recalled lets misses count that are no longer fresh, and signatures to which others may have been added, as
+	// Recalled. They are good enough to find out what else has to be looked up.
+	Recalled bool
+	// Since, unless zero, has what Recalled is about looked up again, if it was learned before: callers that ask
+	// at the same moment share one lookup, however long each of them has to wait for its turn.
+	Since time.Time
+}
+
+// HasDigest reports whether it is known which image f is about.
+func (f *Fact) HasDigest() bool { return f.Digest != "" && !f.unread() }
+
+// IsOneImage reports whether two places have the same, or one a part of what the other has.
+func IsOneImage(a, b *Fact) bool {
+	return a.Digest == b.Digest || slices.Contains(a.Children, b.Digest) || slices.Contains(b.Children, a.Digest)
+}
+
+// Stopped returns f with what its signatures make of it.
+func (f *Fact) Stopped(presence Presence, detail string) *Fact {
+	of := *f
+	of.Presence, of.Detail = presence, "found; "+detail
+	return &of
+}
+
+// TagOf returns the tag of a location by tag.
+func TagOf(l mirrors.Location) string { return l.Ref[strings.LastIndexByte(l.Ref, ':')+1:] }
+
+// Cause is the reason why a place gives no usable answer, told apart by the remedy.
+type Cause int8
+
+// The causes. Silent is that nothing is known of an answer.
+const (
+	Silent           Cause = iota
+	Overloaded             // it answers 429, or that it fails
+	Strange                // it answers as no registry does
+	Nameless               // the DNS does not know it
+	BehindProxy            // the proxy on the way cannot be used
+	NeverAsked             // its address means something only on the asking machine
+	Redirecting            // it redirects to a forbidden address
+	PlainHTTP              // it does not speak TLS
+	UnknownAuthority       // nodes do not trust what issued its certificate
+	BadCertificate         // its certificate is expired, for another name, or not to be verified
+	BadHandshake           // no version or cipher of TLS suits both
+	NoEntry                // the pull secret has no entry for it
+	EmptyEntry             // the entry has no credentials
+	BrokenEntry            // nodes cannot read the entry
+	RefusedEntry           // it refuses the credentials of the entry
+	HelperEntry            // a program of the nodes knows their credentials
+)
+
+// Trouble is the Cause of a Fact, with what it is about: the server, which need not be the registry itself, and the key of
+// the entry in the pull secret, "" for none.
+type Trouble struct {
+	Cause         Cause
+	Server, Entry string
+}

@@ -14,7 +14,7 @@ import (
 // lets a plan look only at those below a scope. They are immutable, and may be shared. The
 // zero value holds none.
 type Images struct {
-	ordered *btree.BTreeG[keyed] // nil if there are none
+	Ordered *btree.BTreeG[keyed] // nil if there are none
 	others  int                  // how many of them nodes are not all that pull
 }
 
@@ -59,10 +59,10 @@ func NewImages(images ...Image) Images {
 
 // Len returns the number of images.
 func (x Images) Len() int {
-	if x.ordered == nil {
+	if x.Ordered == nil {
 		return 0
 	}
-	return x.ordered.Len()
+	return x.Ordered.Len()
 }
 
 // HasOtherPullers reports whether something other than nodes pulls one of the images.
@@ -72,17 +72,17 @@ func (x Images) HasOtherPullers() bool { return x.others > 0 }
 // See ByReference for those that are to be shown.
 func (x Images) All() iter.Seq[Image] {
 	return func(yield func(Image) bool) {
-		if x.ordered != nil {
-			x.ordered.Scan(func(p keyed) bool { return yield(p.image) })
+		if x.Ordered != nil {
+			x.Ordered.Scan(func(p keyed) bool { return yield(p.image) })
 		}
 	}
 }
 
-// with returns x with one more image.
-func (x Images) with(img Image) Images {
+// With returns x with one more image.
+func (x Images) With(img Image) Images {
 	index := ImageIndex{others: x.others}
-	if x.ordered != nil {
-		index.ordered = x.ordered.Copy()
+	if x.Ordered != nil {
+		index.Ordered = x.Ordered.Copy()
 	}
 	index.Put(img)
 	return index.Images()
@@ -95,9 +95,9 @@ func (x Images) ByReference() []Image {
 	return images
 }
 
-// touched returns, each once, at least the images whose routes may differ between two tables
+// Touched returns, each once, at least the images whose routes may differ between two tables
 // that differ by d. References that no node can parse are always among them, as they have no key.
-func (x Images) touched(d mirrors.ChangedScopes) iter.Seq[Image] {
+func (x Images) Touched(d mirrors.ChangedScopes) iter.Seq[Image] {
 	if d.Everything {
 		return x.All()
 	}
@@ -177,8 +177,8 @@ func (x Images) in(s span, yield func(Image) bool) bool {
 }
 
 func (x Images) ascend(from string, yield func(keyed) bool) {
-	if x.ordered != nil {
-		x.ordered.Ascend(keyed{key: from}, yield)
+	if x.Ordered != nil {
+		x.Ordered.Ascend(keyed{key: from}, yield)
 	}
 }
 
@@ -186,47 +186,48 @@ func (x Images) ascend(from string, yield func(keyed) bool) {
 // number; Images takes a snapshot in constant time. The zero value is empty. It is not safe
 // for concurrent use; the Images that it has returned are.
 type ImageIndex struct {
-	ordered *btree.BTreeG[keyed]
+	Ordered *btree.BTreeG[keyed]
 	others  int
 }
 
 // Put adds img, or replaces the image with the same reference.
 func (x *ImageIndex) Put(img Image) {
-	if x.ordered == nil {
-		x.ordered = btree.NewBTreeGOptions(keyed.less, btree.Options{NoLocks: true})
+	if x.Ordered == nil {
+		x.Ordered = btree.NewBTreeGOptions(keyed.less, btree.Options{NoLocks: true})
 	}
 	k := withKey(img)
-	was, _ := x.ordered.Set(k)
-	x.others += b2i(k.other) - b2i(was.other)
+	was, _ := x.Ordered.Set(k)
+	x.others += Bit(k.other) - Bit(was.other)
 }
 
 // Delete removes the image with a reference, if there is one.
 func (x *ImageIndex) Delete(ref string) {
-	if x.ordered != nil {
-		was, _ := x.ordered.Delete(withKey(Image{Ref: ref}))
-		x.others -= b2i(was.other)
+	if x.Ordered != nil {
+		was, _ := x.Ordered.Delete(withKey(Image{Ref: ref}))
+		x.others -= Bit(was.other)
 	}
 }
 
 // Images returns the images as they are now.
 func (x *ImageIndex) Images() Images {
-	if x.ordered == nil {
+	if x.Ordered == nil {
 		return Images{}
 	}
-	return Images{x.ordered.Copy(), x.others}
+	return Images{x.Ordered.Copy(), x.others}
 }
 
-// find returns the image with a reference; one without consumers if there is none.
-func (x Images) find(ref string) Image {
-	if x.ordered != nil {
-		if found, ok := x.ordered.Get(withKey(Image{Ref: ref})); ok {
+// Find returns the image with a reference; one without consumers if there is none.
+func (x Images) Find(ref string) Image {
+	if x.Ordered != nil {
+		if found, ok := x.Ordered.Get(withKey(Image{Ref: ref})); ok {
 			return found.image
 		}
 	}
 	return Image{Ref: ref}
 }
 
-func b2i(b bool) int {
+// Bit returns 1 for true and 0 for false.
+func Bit(b bool) int {
 	if b {
 		return 1
 	}

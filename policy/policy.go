@@ -1,20 +1,21 @@
-// Package policy decides whether a change of the mirror configuration is safe.
+// Package policy has what all of its rooms speak of: images and their consumers, facts about places, changes,
+// settings with their exemptions and severities, findings and verdicts. It decides how severe a finding may be,
+// and nothing else.
 //
-// The package is pure: it reads no clock, opens no connection and writes no
-// log. A decision takes three steps, with the looking-up in the middle left to
-// the caller:
+// All rooms are pure: they read no clock, open no connection and write no log. A decision takes three steps,
+// with the looking-up in the middle left to the caller:
 //
-//	plan := policy.NewOutline(change, cluster, settings).Plan() // which images take a new route?
-//	facts := lookUp(ctx, plan.Lookups(facts))                   // what is really there? until nothing is left to look up
-//	verdict := plan.Decide(facts)                               // may this happen?
+//	planned := plan.NewOutline(change, cluster, settings).Plan() // which images take a new route?
+//	facts := lookUp(ctx, planned.Lookups(facts))                 // what is really there? until nothing is left to look up
+//	verdict := rules.Decide(planned, facts)                      // may this happen?
 //
 // What it does to the nodes, and whether the rollout gets through, is a fourth:
 //
-//	forecast := plan.Forecast(facts, by)
-//	verdict = plan.WithForecast(verdict, forecast)
+//	foretold := forecast.Of(planned, facts, by)
+//	verdict = rules.WithForecast(planned, verdict, foretold)
 //
-// The admission webhook, the command line and the standing verifier all make
-// these calls, so they cannot disagree.
+// The admission webhook, the command line and the standing verifier all make these calls, so they cannot
+// disagree. Arrows go down: rules, forecast, plan, evidence, and this package at the bottom, with words on it.
 //
 // What a change makes worse is denied. A fault proved to exist today, or to be no worse afterwards, is
 // reported, and never blocks a repair. An undetermined fact weakens nothing. Settings may exempt from

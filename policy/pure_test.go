@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -73,6 +74,12 @@ var pure = map[string]string{
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text":             "what a person reads, without what does not print",
 }
 
+// rooms are those of policy that each of them rests on.
+var rooms = map[string][]string{
+	".": nil, "words": {""}, "evidence": {""}, "plan": {"", "/evidence"}, "forecast": {"", "/evidence", "/plan"},
+	"rules": {"", "/evidence", "/plan", "/forecast"},
+}
+
 // forbidden are functions of allowed packages that reach for the world, with every
 // function whose name goes on from there (time.AfterFunc, fmt.Println).
 var forbidden = map[string][]string{
@@ -99,7 +106,7 @@ func TestPure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{".", "mirrors", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
+	for _, folder := range []string{".", "evidence", "plan", "rules", "forecast", "words", "mirrors", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
 		if sources[folder] == 0 {
 			t.Errorf("no source was found in folder %s", folder)
 		}
@@ -121,7 +128,13 @@ func checkPure(t *testing.T, file string) error {
 		if err != nil {
 			return err
 		}
-		if _, ok := pure[imported]; !ok {
+		room, isRoom := strings.CutPrefix(imported, "github.com/mirrorset-guard/mirrorset-guard/policy")
+		rests, inRoom := rooms[filepath.ToSlash(filepath.Dir(file))]
+		if _, isRoom = rooms[cmp.Or(strings.TrimPrefix(room, "/"), ".")]; isRoom && inRoom {
+			if !slices.Contains(rests, room) {
+				t.Errorf("%s imports %s, which is not below it", fset.Position(spec.Pos()), imported)
+			}
+		} else if _, ok := pure[imported]; !ok {
 			t.Errorf("%s imports %s; policy may import only types and pure functions", fset.Position(spec.Pos()), imported)
 		}
 		name := path.Base(imported)

@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Settings are the choices an administrator has. The zero value is the default.
 type Settings struct {
 	// Mode is the treatment of changes that are denied.
@@ -15,7 +17,7 @@ type Settings struct {
 	// for a migration during which the mirror is being filled.
 	AllowSourceFallback bool
 	// Blobs chooses the images whose config and layers are looked up, not only the manifest. See
-	// Outline.Plan and Location.Depth of package mirrors.
+	// plan.Outline.Plan and Location.Depth of package mirrors.
 	Blobs BlobScope
 	// Caches are patterns (ImagePattern) of images at pull-through caches: these have other remedies, but the same verdicts.
 	Caches []string
@@ -62,3 +64,25 @@ const (
 	// BlobsOfNone looks them up for no image.
 	BlobsOfNone
 )
+
+// IsCache reports whether a place is at a pull-through cache.
+func (s *Settings) IsCache(ref string) bool {
+	return slices.ContainsFunc(s.Caches, func(c string) bool { return ImagePattern(c).Matches(ref) })
+}
+
+// A Mode is the treatment of changes that the rules deny. The zero value refuses them.
+type Mode int
+
+const (
+	// ModeEnforce refuses the change.
+	ModeEnforce Mode = iota
+	// ModeWarn admits it, with warnings that say what would have been denied.
+	ModeWarn
+	// ModeAudit admits it in silence; only the records of the guard tell.
+	ModeAudit
+)
+
+// String implements fmt.Stringer.
+func (m Mode) String() string {
+	return [...]string{ModeEnforce: "enforce", ModeWarn: "warn", ModeAudit: "audit"}[m]
+}

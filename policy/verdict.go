@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -43,8 +44,8 @@ type Statement struct {
 	Objects []string
 }
 
-// statementOf returns what the entry e says.
-func statementOf(e mirrors.Entry) *Statement {
+// StatementOf returns what the entry e says.
+func StatementOf(e mirrors.Entry) *Statement {
 	return &Statement{e.Source, []string{mirrors.NameOf(e.Object)}}
 }
 
@@ -53,10 +54,10 @@ type Judgement struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
-	// Results has one for each rerouted image, in the order of Plan.Reroutes, where one image may have
+	// Results has one for each rerouted image, in the order of plan.Plan.Reroutes, where one image may have
 	// several next to each other.
 	Results []Result
-	// Partial is set if a part of the cluster is not known (Plan.Gaps, or platforms of nodes): not all may be verified.
+	// Partial is set if a part of the cluster is not known (plan.Plan.Gaps, or platforms of nodes): not all may be verified.
 	Partial bool
 }
 
@@ -92,7 +93,7 @@ type Verdict struct {
 type StandingVerdict struct{ Judgement }
 
 // HasFaults reports whether a change to this configuration would be denied.
-func (v StandingVerdict) HasFaults() bool { return len(v.withSeverity(Deny)) > 0 }
+func (v StandingVerdict) HasFaults() bool { return len(v.WithSeverity(Deny)) > 0 }
 
 // A Result says whether nodes get a rerouted image by its new route. The zero value is ResultUnverified.
 type Result uint8
@@ -160,10 +161,115 @@ func (c Counts) Looked() string {
 	}
 }
 
-// withSeverity returns the findings of one severity, in order. They must not be changed.
-func (j Judgement) withSeverity(s Severity) []Finding {
-	return only(j.Findings, func(f *Finding) bool { return f.Severity == s })
+// WithSeverity returns the findings of one severity, in order. They must not be changed.
+func (j Judgement) WithSeverity(s Severity) []Finding {
+	return Only(j.Findings, func(f *Finding) bool { return f.Severity == s })
 }
 
-// maxConsumers is how many consumers are named for an image.
-const maxConsumers = 3
+// MaxConsumers is how many consumers are named for an image.
+const MaxConsumers = 3
+
+// AtOnce says for how much the change takes effect as soon as it is stored, "" if for nothing.
+func (c Counts) AtOnce() string {
+	var what []string
+	if c.Tags > 0 {
+		what = append(what, text.Count(c.Tags, "tag")+" of ImageStreams")
+	}
+	if c.Builds > 0 {
+		what = append(what, text.Count(c.Builds, "build"))
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	take := "take"
+	if c.Tags+c.Builds == 1 {
+		take = "takes"
+	}
+	return fmt.Sprintf("%s %s another route as soon as it is stored, with no rollout", strings.Join(what, " and "), take)
+}
+
+// LeavesOpen reports whether an image that a place has is not verified on account of f: it is
+// refused, some nodes may not get it, or they may get another.
+func (f Finding) LeavesOpen() bool {
+	return f.Severity == Deny || f.Rule == PlatformMissing || f.Rule == SignatureUnreadable || f.Rule == AnotherImage
+}
+
+// Only returns the findings that are wanted. Usually these are all, or a few in a row, which are
+// not copied: there may be 100,000.
+func Only(findings []Finding, wanted func(*Finding) bool) []Finding {
+	first := 0
+	for first < len(findings) && !wanted(&findings[first]) {
+		first++
+	}
+	end := first
+	for end < len(findings) && wanted(&findings[end]) {
+		end++
+	}
+	found := findings[first:end:end]
+	for i := end; i < len(findings); i++ {
+		if wanted(&findings[i]) {
+			found = append(found, findings[i])
+		}
+	}
+	return found
+}
+
+// MovedCounts are the numbers of images of evicted pods that the change does not reroute: of all, of
+// those that nodes certainly cannot pull (Lost), of those that they may not be able to pull (Open), and
+// of those that a mirroring still to be done would copy (Assumed).
+type MovedCounts struct{ All, Lost, Open, Assumed int }
+
+// String continues a forecast, "" if there is nothing to add.
+func (c MovedCounts) String() string {
+	n, what := c.Lost, "cannot be pulled"
+	if n == 0 {
+		n, what = c.Open, "could not be verified"
+	}
+	switch {
+	case n == 0:
+		return ""
+	case c.All == 1:
+		return "; the other image that drains move " + what
+	default:
+		return fmt.Sprintf("; of %s that drains move, %s %s", text.Count(c.All, "other image"), text.Number(n), what)
+	}
+}
+
+// The ids of the rules. Settings.Severities, messages, metrics and documents use them, so
+// they never change.
+const (
+	RewriteError        = "RewriteError"
+	NoRoute             = "NoRoute"
+	MirrorHidden        = "MirrorHidden"
+	NotFullySynced      = "NotFullySynced"
+	ContentMismatch     = "ContentMismatch"
+	SignatureMissing    = "SignatureMissing"
+	SignatureRejected   = "SignatureRejected"
+	SignatureUnreadable = "SignatureUnreadable"
+	BlobsMissing        = "BlobsMissing"
+	ImageMissing        = "ImageMissing"
+	CredentialsMissing  = "CredentialsMissing"
+	Unverified          = "Unverified"
+	UnverifiedInFront   = "UnverifiedInFront"
+	PlatformMissing     = "PlatformMissing"
+	BlockLifted         = "BlockLifted"
+	AnotherImage        = "AnotherImage"
+	TagDrift            = "TagDrift"
+	RejectedByMCO       = "RejectedByMCO"
+	InventoryStale      = "InventoryStale"
+	MalformedReference  = "MalformedReference"
+	NoEffect            = "NoEffect"
+	BroadSource         = "BroadSource"
+	MirrorInCluster     = "MirrorInCluster"
+	RolloutStalls       = "RolloutStalls"
+	DrainLosesPod       = "DrainLosesPod"
+	DrainBlocked        = "DrainBlocked"
+	RolloutBusy         = "RolloutBusy"
+	PoolPaused          = "PoolPaused"
+	PinnedImageMissing  = "PinnedImageMissing"
+	BuildFails          = "BuildFails"
+	ImportFails         = "ImportFails"
+	PullThroughFails    = "PullThroughFails"
+	FollowedAtOnce      = "FollowedAtOnce"
+	RescueMissing       = "RescueMissing"
+)

@@ -5,7 +5,8 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
@@ -27,7 +28,7 @@ func (r Record) AnswerWithSteps() *answer.Answer {
 }
 
 func (r Record) answer() *answer.Answer {
-	a := r.Verdict.Answer(r.Subject)
+	a := words.Answer(r.Verdict, r.Subject)
 	a.Notes, a.Cases, a.Took = r.Notes, r.cases, r.Took
 	if unused := r.Plan.UnusedNote(); unused != "" {
 		a.Notes = append(slices.Clone(r.Notes), unused)
@@ -52,13 +53,13 @@ var aboutRollout = answer.Section{ID: "rollout", Title: "The rollout"}
 func (r Record) cases(yield func(answer.Case) bool) {
 	found := map[string]answer.Findings{}
 	var ofRollout answer.Findings
-	waived := r.Verdict.Waived()
+	waived := words.Waived(r.Verdict)
 	for _, f := range r.Verdict.Findings {
-		told := f.Told()
+		told := words.OfFinding(f)
 		if waived && told.Tone == answer.Bad {
 			told.Tone = answer.Caution
 		}
-		if policy.IsForecastRule(f.Rule) {
+		if forecast.IsRule(f.Rule) {
 			ofRollout = append(ofRollout, told)
 			continue
 		}

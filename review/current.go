@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review/renderedconfig"
@@ -34,14 +34,14 @@ func NewCurrent() *Current {
 
 // configsOf returns the rendered configs that nodes of through have. One that cannot be read in time
 // has no routes.
-func (c *Current) configsOf(ctx context.Context, source renderedconfig.Source, through *rollout.Cluster) []policy.CurrentConfig {
+func (c *Current) configsOf(ctx context.Context, source renderedconfig.Source, through *rollout.Cluster) []evidence.CurrentConfig {
 	all := through.CurrentConfigs()
 	if len(all) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, currentTime)
 	defer cancel()
-	current := make([]policy.CurrentConfig, len(all))
+	current := make([]evidence.CurrentConfig, len(all))
 	for i := range all {
 		current[i].CurrentConfig = all[i]
 	}

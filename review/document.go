@@ -6,13 +6,15 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
 // Document returns r as JSON.
 func (r Record) Document() v1alpha1.Review {
 	d := r.Judged().document(r.Subject, r.Notes, r.Took)
-	d.Allowed, d.Summary, d.Mode = r.Verdict.Allowed, r.Verdict.Summary(r.Subject), r.Verdict.Mode.String()
+	d.Allowed, d.Summary, d.Mode = r.Verdict.Allowed, words.Summary(r.Verdict, r.Subject), r.Verdict.Mode.String()
 	d.Message, d.Warnings, d.Waived = r.Denial(), append(d.Warnings, r.Warnings()...), r.Waived()
 	d.Forecast = forecastDocument(r.Forecast)
 	return d
@@ -87,7 +89,7 @@ func requiredDocument(trust *mirrors.Trust) *v1alpha1.Required {
 
 func signatureDocuments(place mirrors.PullSource, facts policy.Facts) []v1alpha1.Signature {
 	var all []v1alpha1.Signature
-	for _, s := range policy.SignaturesAt(place, facts) {
+	for _, s := range evidence.SignaturesAt(place, facts) {
 		all = append(all, v1alpha1.Signature{Platform: s.Platform, Digest: s.Digest, Reference: s.At.Ref, State: s.State, Detail: s.Detail})
 	}
 	return all

@@ -11,7 +11,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 )
 
 // An Explainer computes the routes of images before and after a change.
@@ -115,7 +117,7 @@ func (e *Explainer) Use(images policy.Images, nodes []*corev1.Node) {
 	for _, img := range images.ByReference() {
 		for _, i := range wanted[e.spelled(img.Ref)] {
 			e.Images[i].Consumers = append(e.Images[i].Consumers, img.Consumers...)
-			e.Images[i].OnWindows = e.Images[i].OnWindows || policy.RunOnWindows(img.Consumers, nodes)
+			e.Images[i].OnWindows = e.Images[i].OnWindows || plan.RunOnWindows(img.Consumers, nodes)
 		}
 	}
 }
@@ -169,7 +171,7 @@ func (e *Explainer) Lookups() []mirrors.Location {
 				continue
 			}
 			add(s.Location)
-			for _, l := range policy.SignatureLookups(s, e.Facts) {
+			for _, l := range evidence.SignatureLookups(s, e.Facts) {
 				add(l)
 			}
 		}

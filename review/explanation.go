@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -169,7 +170,7 @@ func (e *Explainer) remark(r mirrors.Resolution, step mirrors.Step) answer.Line 
 			line = append(line, answer.Span{Text: ": " + text.ShortDigests(f.Detail)})
 		}
 	}
-	for _, s := range policy.SignaturesAt(source, e.Facts) {
+	for _, s := range evidence.SignaturesAt(source, e.Facts) {
 		line = append(line, answer.Span{Text: "; " + signatureText(s)})
 	}
 	return line
@@ -186,7 +187,7 @@ func presenceTone(p policy.Presence) answer.Tone {
 	}
 }
 
-func signatureText(s policy.SignatureFinding) string {
+func signatureText(s evidence.SignatureFinding) string {
 	what := "signature"
 	if s.Platform != "" {
 		what += " for " + s.Platform

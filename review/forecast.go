@@ -3,13 +3,13 @@ package review
 import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
 // forecastDocument returns f as JSON, nil if there is none.
-func forecastDocument(f *policy.Forecast) *v1alpha1.Forecast {
+func forecastDocument(f *forecast.Forecast) *v1alpha1.Forecast {
 	if f == nil {
 		return nil
 	}

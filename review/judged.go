@@ -5,11 +5,12 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 )
 
 // A Judged holds the judgement on images with the plan and the facts that it rests on, whatever the question was.
 type Judged struct {
-	Plan      policy.Plan
+	Plan      plan.Plan
 	Facts     policy.Facts
 	Judgement policy.Judgement
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 )
 
 // Reviews that have started go first, and otherwise those that came first. One that cannot
@@ -114,8 +115,8 @@ type oneImage struct{ noRollout }
 
 func (oneImage) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (oneImage) Cluster(context.Context) (policy.Cluster, error) {
-	return policy.Cluster{Images: policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}})}, nil
+func (oneImage) Cluster(context.Context) (plan.Cluster, error) {
+	return plan.Cluster{Images: policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}})}, nil
 }
 
 // A review that waits for a registry lets others be decided. One that has no slot by its
@@ -270,8 +271,8 @@ type manyOf struct {
 	images policy.Images
 }
 
-func (m manyOf) Cluster(context.Context) (policy.Cluster, error) {
-	return policy.Cluster{Images: m.images}, nil
+func (m manyOf) Cluster(context.Context) (plan.Cluster, error) {
+	return plan.Cluster{Images: m.images}, nil
 }
 
 // TestWideReviews: of reviews of very many images one goes at a time, and of many as many as have together what one

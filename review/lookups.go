@@ -9,7 +9,10 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 )
 
 // A NextLookups function returns the locations still to be looked up, given the known facts:
@@ -36,13 +39,13 @@ func mostImportant(asked []mirrors.Location) []mirrors.Location {
 }
 
 // judge decides plan by the facts. What Registries remember counts if it was learned since, or until it decides.
-func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.ChangePlan, since time.Time) Record {
-	facts, asked := r.lookUp(ctx, registries, plan.Lookups, renewal{func(facts policy.Facts) []mirrors.Location { return plan.Decisive(facts) }, since})
+func (r *Reviewer) judge(ctx context.Context, registries Registries, plan plan.ChangePlan, since time.Time) Record {
+	facts, asked := r.lookUp(ctx, registries, plan.Lookups, renewal{func(facts policy.Facts) []mirrors.Location { return rules.Decisive(plan.Plan, facts) }, since})
 	record := Record{Plan: plan, Facts: facts, Asked: mostImportant(asked), Notes: r.notes()}
 	if r.Told > 0 {
-		record.Verdict = plan.DecideInBrief(facts, r.Told)
+		record.Verdict = rules.DecideInBrief(plan, facts, r.Told)
 	} else {
-		record.Verdict = plan.Decide(facts)
+		record.Verdict = rules.Decide(plan, facts)
 	}
 	return record
 }
@@ -64,7 +67,7 @@ const (
 )
 
 // AskAgain looks up images of a plan once more that look lost, the most important first.
-func (r *Reviewer) AskAgain(ctx context.Context, plan policy.Plan, doubtful []policy.Reroute) policy.Facts {
+func (r *Reviewer) AskAgain(ctx context.Context, plan plan.Plan, doubtful []evidence.Reroute) policy.Facts {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	plan.Reroutes = doubtful[:min(len(doubtful), maxAskedAgain)]

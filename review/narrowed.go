@@ -16,6 +16,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 )
 
 // Narrowed returns the mirror objects of the change with sources that cover what their mirrors hold and
@@ -34,7 +36,7 @@ func (r Record) Narrowed() (objects []mirrors.Object, ok bool) {
 			switch {
 			case mirrors.NameOf(e.Object) != name:
 			case r.isAdded(e):
-				entries = append(entries, policy.Narrow(r.Plan.Plan, r.Facts, e)...)
+				entries = append(entries, rules.Narrow(r.Plan.Plan, r.Facts, e)...)
 			default:
 				entries = append(entries, e)
 			}
@@ -55,7 +57,7 @@ func (r Record) isAdded(e mirrors.Entry) bool {
 func (r Record) twins() []mirrors.Object {
 	entries := map[string][]mirrors.Entry{}
 	var objects []mirrors.Object
-	for _, e := range policy.Unserved(r.Plan) {
+	for _, e := range plan.Unserved(r.Plan) {
 		twin := twinOf(e.Object)
 		name := mirrors.NameOf(twin)
 		if _, ok := entries[name]; !ok {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 )
 
 // A forgetful is Registries that hold nothing and remember so. What is asked for anew is
@@ -66,8 +67,8 @@ type user struct {
 	ref string
 }
 
-func (u user) Cluster(context.Context) (policy.Cluster, error) {
-	return policy.Cluster{Images: policy.NewImages(policy.Image{Ref: u.ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart"}}})}, nil
+func (u user) Cluster(context.Context) (plan.Cluster, error) {
+	return plan.Cluster{Images: policy.NewImages(policy.Image{Ref: u.ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart"}}})}, nil
 }
 
 // TestReviewAsksAgainWhereItDecides: misses of a minute ago are enough to see what there

@@ -18,7 +18,11 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review/renderedconfig"
 )
 
@@ -31,7 +35,7 @@ type Inventory interface {
 	// are set by the Reviewer. It waits for parts that are temporarily out of reach, for some seconds
 	// at most, less if ctx ends. Parts that still are, or that went out of reach meanwhile, are among
 	// the Gaps.
-	Cluster(context.Context) (policy.Cluster, error)
+	Cluster(context.Context) (plan.Cluster, error)
 	renderedconfig.Source // of what nodes have
 	NoteSource
 }
@@ -86,14 +90,14 @@ type Record struct {
 	// Read is when Change.Before was read, or shortly before. It holds nothing that was stored
 	// later.
 	Read  time.Time
-	Plan  policy.ChangePlan
+	Plan  plan.ChangePlan
 	Facts policy.Facts
 	// Asked are the locations that were looked up, the most important first, 50,000 at most: those to keep
 	// fresh where the same change may be reviewed again.
 	Asked   []mirrors.Location
 	Verdict policy.Verdict
 	// Forecast is what the change does to the nodes; nil if that is not known.
-	Forecast *policy.Forecast
+	Forecast *forecast.Forecast
 	// Notes are remarks on the sources of the answer, for people.
 	Notes []string
 	Took  time.Duration
@@ -115,7 +119,7 @@ type Reviewer struct {
 	// NoteSources are asked for notes beside Inventory and Registries.
 	NoteSources []NoteSource
 	// Told is the number of findings of a change, in order, that need Detail and Remedy, as more are
-	// not reported in full (policy.ChangePlan.DecideInBrief), and the record needs neither Plan nor Facts; 0 for all.
+	// not reported in full (rules.DecideInBrief), and the record needs neither Plan nor Facts; 0 for all.
 	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
@@ -126,7 +130,7 @@ type Reviewer struct {
 	// to compute them each time.
 	InForce *InForce
 	// Brought are images that the change under review brings beside its mirror objects
-	// (policy.Cluster.Bringing).
+	// (plan.Cluster.Bringing).
 	Brought []policy.Image
 	// Current keeps what nodes have from one review to the next; nil to read it each time.
 	Current *Current
@@ -151,7 +155,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
 	defer slots.release()
-	outline := policy.NewOutline(change, now.cluster, r.settings().For(by))
+	outline := plan.NewOutline(change, now.cluster, r.settings().For(by))
 	done, err := r.Limiter.widen(ctx, slots, outline.Touched(wideReview+1))
 	if err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews of many images: %w", err)
@@ -170,7 +174,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	r.forecast(ctx, &record, start, slots)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	if r.Told > 0 {
-		record.Plan, record.Facts = policy.ChangePlan{}, nil
+		record.Plan, record.Facts = plan.ChangePlan{}, nil
 	}
 	return record, nil
 }
@@ -191,21 +195,21 @@ type Coming struct {
 }
 
 // PlanDeletion returns the plan of deleting something at registries under the configuration in force, for a cluster
-// that will pull the images of coming: see policy.NewDeletion.
-func (r *Reviewer) PlanDeletion(ctx context.Context, coming Coming, concerned func(*mirrors.Route) bool) (policy.DeletionPlan, error) {
+// that will pull the images of coming: see plan.NewDeletion.
+func (r *Reviewer) PlanDeletion(ctx context.Context, coming Coming, concerned func(*mirrors.Route) bool) (plan.DeletionPlan, error) {
 	now, err := r.read(ctx)
 	if err != nil {
-		return policy.DeletionPlan{}, err
+		return plan.DeletionPlan{}, err
 	}
 	known := now.cluster.Bringing(coming.Images)
 	known.Gaps = slices.Concat(known.Gaps, coming.Gaps)
-	return policy.NewDeletion(now.set, coming.Policies.Apply(now.set), known, r.settings(), concerned), nil
+	return plan.NewDeletion(now.set, coming.Policies.Apply(now.set), known, r.settings(), concerned), nil
 }
 
 // Pulls are what has to be known of a cluster to judge images that its nodes are to pull one day.
 type Pulls struct {
 	set     mirrors.Set
-	cluster policy.Cluster
+	cluster plan.Cluster
 }
 
 // ReadPulls reads what PlanPulls needs.
@@ -225,8 +229,8 @@ func (p Pulls) Images() policy.Images { return p.cluster.Images }
 func (p Pulls) Set() mirrors.Set { return p.set }
 
 // PlanPulls returns the plan of pulling images as p has the cluster, once edit has been made: see
-// policy.NewPulls. Layers are looked up of all of them.
-func (r *Reviewer) PlanPulls(p Pulls, images policy.Images, edit mirrors.Edit) policy.Plan {
+// plan.NewPulls. Layers are looked up of all of them.
+func (r *Reviewer) PlanPulls(p Pulls, images policy.Images, edit mirrors.Edit) plan.Plan {
 	settings, known := r.settings(), p.cluster
 	settings.Blobs = policy.BlobsOfAll
 	known.Images = images
@@ -234,7 +238,7 @@ func (r *Reviewer) PlanPulls(p Pulls, images policy.Images, edit mirrors.Edit) p
 	if !set.Equal(p.set) {
 		known.InForce = nil
 	}
-	return policy.NewPulls(set, known, settings)
+	return plan.NewPulls(set, known, settings)
 }
 
 // Renew returns record, which is that of Review, as of now: it judges edit again unless the
@@ -276,18 +280,18 @@ const contendedForecast = 200 * time.Millisecond
 // looked up yet are looked up first, while there is time.
 func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time, slots slots) {
 	began := time.Now()
-	by := policy.Forecaster{Now: start, Stop: func() bool {
+	by := forecast.Forecaster{Now: start, Stop: func() bool {
 		return ctx.Err() != nil || slots.contended() && time.Since(began) > contendedForecast
 	}}
-	record.Forecast = record.Plan.Forecast(record.Facts, by)
+	record.Forecast = forecast.Of(record.Plan, record.Facts, by)
 	for record.Forecast != nil && r.lookUpMoved(ctx, record, slots) {
-		again := record.Plan.Forecast(record.Facts, by)
+		again := forecast.Of(record.Plan, record.Facts, by)
 		if again.Simulation.Partial && !record.Forecast.Simulation.Partial {
 			break // with less known, it saw no less harm
 		}
 		record.Forecast = again
 	}
-	record.Verdict = record.Plan.WithForecast(record.Verdict, record.Forecast)
+	record.Verdict = rules.WithForecast(record.Plan, record.Verdict, record.Forecast)
 }
 
 // lookUpMoved looks up what record.Forecast says, for no more than half of the time that is
@@ -317,7 +321,7 @@ func (r *Reviewer) lookUpMoved(ctx context.Context, record *Record, slots slots)
 // A state is the configuration in force, with what else is known about the cluster.
 type state struct {
 	set     mirrors.Set
-	cluster policy.Cluster
+	cluster plan.Cluster
 }
 
 func (r *Reviewer) read(ctx context.Context) (now state, err error) {
@@ -369,11 +373,11 @@ func (r *Reviewer) notes() []string {
 const maxForecast = 240
 
 // Denial returns the text that refuses the change, "" if it is admitted.
-func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
+func (r Record) Denial() string { return words.Message(r.Verdict, r.Subject) }
 
 // Waived says why mode enforce would refuse the change; "" if it would not, or if this is its
 // mode.
-func (r Record) Waived() string { return r.Verdict.WaivedMessage(r.Subject) }
+func (r Record) Waived() string { return words.WaivedMessage(r.Verdict, r.Subject) }
 
 // Warnings returns the warnings for the user who made the change, denied or not: short lines,
 // the most important first. There are none in mode audit.
@@ -381,7 +385,7 @@ func (r Record) Warnings() []string {
 	if r.Verdict.Mode == policy.ModeAudit {
 		return nil
 	}
-	warnings := r.Verdict.Warnings(r.Subject)
+	warnings := words.Warnings(r.Verdict, r.Subject)
 	if r.Verdict.Allowed && r.Forecast != nil && (r.Forecast.Reaches() || r.Forecast.Pins != "") {
 		warnings = append(warnings, text.Cut(text.Line("Forecast: "+r.Forecast.String()), maxForecast))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -22,8 +23,8 @@ type stalePods struct{ noRollout }
 
 func (stalePods) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (stalePods) Cluster(context.Context) (policy.Cluster, error) {
-	return policy.Cluster{Gaps: []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "out of reach for 5m0s: connection refused"}}}, nil
+func (stalePods) Cluster(context.Context) (plan.Cluster, error) {
+	return plan.Cluster{Gaps: []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "out of reach for 5m0s: connection refused"}}}, nil
 }
 
 // noRollout is the rest of an inventory that knows of no rollout, and has no notes.
@@ -63,13 +64,13 @@ type manyImages struct {
 
 func (manyImages) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (m manyImages) Cluster(context.Context) (policy.Cluster, error) {
+func (m manyImages) Cluster(context.Context) (plan.Cluster, error) {
 	images := make([]policy.Image, m.n)
 	for i := range images {
 		images[i].Ref = fmt.Sprintf("quay.io/shop/app-%d:v1", i)
 		images[i].Consumers = []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "app"}}
 	}
-	return policy.Cluster{Images: policy.NewImages(images...)}, nil
+	return plan.Cluster{Images: policy.NewImages(images...)}, nil
 }
 
 // Registries are asked for less of the time the more there is to decide afterwards.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
@@ -26,7 +26,7 @@ func TestSimulationNeverPromises(t *testing.T) {
 		"time was up":  {simulation.Result{Partial: true}, false},
 		"it may stall": {simulation.Result{Stalls: []simulation.Stall{{Node: "a", Pod: "shop/cart", Budgets: []string{"shop/cart"}, Why: "1 pod has to be ready"}}}, false},
 	} {
-		r := Record{Forecast: &policy.Forecast{Simulation: &tt.result}}
+		r := Record{Forecast: &forecast.Forecast{Simulation: &tt.result}}
 		if got := strings.Contains(told(r), "All nodes are updated."); got != tt.finishes {
 			t.Errorf("%s: the text says %t, want %t:\n%s", name, got, tt.finishes, told(r))
 		}
@@ -35,7 +35,7 @@ func TestSimulationNeverPromises(t *testing.T) {
 		}
 	}
 	unread := simulation.Result{Unknown: []string{"poddisruptionbudgets"}}
-	if forecastDocument(&policy.Forecast{Simulation: &unread}).Simulation.Finishes {
+	if forecastDocument(&forecast.Forecast{Simulation: &unread}).Simulation.Finishes {
 		t.Error("budgets could not be read, and it is said to finish")
 	}
 }
@@ -54,7 +54,7 @@ func TestSimulationDocument(t *testing.T) {
 		Waiting:   []string{"node w3 is not ready"},
 		Obstacles: []simulation.Obstacle{{Kind: simulation.CannotMove, Budgets: []string{"app/router"}, Pods: []string{"app/router-0"}, Nodes: []string{"w1"}, Why: "there is no other node", Help: "add one", Router: true}},
 	}
-	got, err := json.Marshal(forecastDocument(&policy.Forecast{Simulation: &result}).Simulation)
+	got, err := json.Marshal(forecastDocument(&forecast.Forecast{Simulation: &result}).Simulation)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
 
 // A Standing is a verification of the configuration in force, with everything it rested on.
 type Standing struct {
-	Plan    policy.StandingPlan
+	Plan    plan.StandingPlan
 	Facts   policy.Facts
 	Asked   []mirrors.Location // the most important first
 	Verdict policy.StandingVerdict
@@ -23,7 +26,7 @@ type Standing struct {
 }
 
 // Standing verifies the configuration in force by the rules for changes: see
-// policy.NewStanding. It is in no hurry (StandingPlan.Lookups).
+// plan.NewStanding. It is in no hurry (StandingPlan.Lookups).
 func (r *Reviewer) Standing(ctx context.Context) (Standing, error) {
 	start := time.Now()
 	now, err := r.read(ctx)
@@ -31,10 +34,10 @@ func (r *Reviewer) Standing(ctx context.Context) (Standing, error) {
 		return Standing{}, err
 	}
 	settings := r.settings()
-	plan := policy.NewStanding(now.set, now.cluster, settings)
+	plan := plan.NewStanding(now.set, now.cluster, settings)
 	facts, asked := r.LookUp(ctx, plan.Lookups)
 	return Standing{
-		Plan: plan, Facts: facts, Asked: mostImportant(asked), Verdict: plan.Decide(facts),
+		Plan: plan, Facts: facts, Asked: mostImportant(asked), Verdict: rules.DecideStanding(plan, facts),
 		Notes: append(r.notes(), plan.ElsewhereNotes()...), Took: time.Since(start), mode: settings.Mode,
 	}, nil
 }
@@ -44,13 +47,13 @@ const inForce = "The mirror configuration in force"
 // Document returns s as JSON. It is allowed unless it has faults; Message and Warnings are those of changes, and it has none.
 func (s Standing) Document() v1alpha1.Review {
 	d := s.Judged().document(inForce, s.Notes, s.Took)
-	d.Allowed, d.Summary, d.Mode = !s.Verdict.HasFaults(), s.Verdict.Summary(inForce), s.mode.String()
+	d.Allowed, d.Summary, d.Mode = !s.Verdict.HasFaults(), words.StandingSummary(s.Verdict, inForce), s.mode.String()
 	return d
 }
 
 // Answer returns s for people, every finding in full.
 func (s Standing) Answer() *answer.Answer {
-	a := s.Verdict.Answer(inForce)
+	a := words.StandingAnswer(s.Verdict, inForce)
 	a.Notes, a.Took = s.Notes, s.Took
 	a.Add(answer.Drawn{Blocks: func() []answer.Block { return page.Standing(s.Document()) }})
 	s.Judged().addBasis(a)

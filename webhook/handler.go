@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -178,7 +179,7 @@ func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overrid
 	switch {
 	case !rec.Verdict.Allowed:
 		a.verdict, a.message = denied, rec.Denial()
-	case rec.Verdict.Waived():
+	case words.Waived(rec.Verdict):
 		a.verdict, a.message = waived, rec.Waived()
 	}
 	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) && isKnown(ctx) {

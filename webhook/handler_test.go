@@ -29,6 +29,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -680,7 +681,7 @@ func quiet(t *testing.T) context.Context {
 
 // TestForecastIsAudited: what the change does to the nodes is in the audit log, shortened.
 func TestForecastIsAudited(t *testing.T) {
-	f := &policy.Forecast{Forecast: rollout.Forecast{Pools: []rollout.Pool{{Name: "gpu", Part: rollout.Paused}}}}
+	f := &forecast.Forecast{Forecast: rollout.Forecast{Pools: []rollout.Pool{{Name: "gpu", Part: rollout.Paused}}}}
 	d := answer{request: new(request), verdict: allowed, record: review.Record{Forecast: f}}
 	if got, want := d.response().AuditAnnotations["forecast"], "reaches no node; pool gpu is paused"; got != want {
 		t.Errorf("got %q, want %q", got, want)

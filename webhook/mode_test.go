@@ -13,6 +13,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -23,8 +24,8 @@ type lostCluster struct{}
 
 func (lostCluster) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (lostCluster) Cluster(context.Context) (policy.Cluster, error) {
-	return policy.Cluster{Images: policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{
+func (lostCluster) Cluster(context.Context) (plan.Cluster, error) {
+	return plan.Cluster{Images: policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{
 		{Kind: "Deployment", Namespace: "shop", Name: "cart", Use: policy.Running},
 	}})}, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
@@ -81,7 +82,7 @@ func (a answer) auditAnnotations() map[string]string {
 	v := a.record.Verdict
 	annotations["findings"] = strconv.Itoa(len(v.Findings))
 	annotations["rules"] = a.rules()
-	if names := v.Exemptions(); len(names) > 0 {
+	if names := words.Exemptions(v); len(names) > 0 {
 		annotations["exemptions"] = strings.Join(names, ",")
 	}
 	annotations["rerouted"] = strconv.Itoa(v.Counts.Rerouted)
@@ -129,7 +130,7 @@ func logAnswer(log logr.Logger, a answer, took time.Duration) {
 	if a.mode != policy.ModeEnforce {
 		log = log.WithValues("mode", a.mode.String())
 	}
-	if names := a.record.Verdict.Exemptions(); len(names) > 0 {
+	if names := words.Exemptions(a.record.Verdict); len(names) > 0 {
 		log = log.WithValues("exemptions", names)
 	}
 	if a.override != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -32,7 +33,7 @@ func (h *Handler) edits() *recent.Edits {
 }
 
 // isDenial reports whether the rules deny the change of r, whatever the mode.
-func isDenial(r review.Record) bool { return !r.Verdict.Allowed || r.Verdict.Waived() }
+func isDenial(r review.Record) bool { return !r.Verdict.Allowed || words.Waived(r.Verdict) }
 
 // A candidate is a change that is being decided on: alone, and then among the changes that were admitted and may not
 // be stored yet, here or by another replica (package recent).

@@ -26,6 +26,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -309,14 +310,14 @@ func (c *Inventory) Images(context.Context) (policy.Images, error) {
 
 // Cluster returns the state of the cluster for a review of a change, after waiting for sources
 // that fail. The error is that of Images.
-func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
+func (c *Inventory) Cluster(ctx context.Context) (plan.Cluster, error) {
 	known, err := imagesOf(ctx, c)
 	if err != nil {
-		return policy.Cluster{}, err
+		return plan.Cluster{}, err
 	}
 	through := c.Rollout()
 	if c.podsListed() {
-		known.PodsListed = policy.InEveryNamespace
+		known.PodsListed = plan.InEveryNamespace
 	}
 	known.Nodes, known.EndingNamespaces, known.Rollout = c.Nodes(), c.EndingNamespaces(), &through
 	known.RunsHere, known.ExposedUnread = objects.RunsHere(c.Exposed), c.ExposedUnread()
@@ -332,11 +333,11 @@ type imageSource interface {
 
 // imagesOf returns the images of a source with its gaps, in the order in which they have to be read: see
 // Gaps.
-func imagesOf(ctx context.Context, s imageSource) (policy.Cluster, error) {
+func imagesOf(ctx context.Context, s imageSource) (plan.Cluster, error) {
 	s.Await(ctx)
 	gaps := s.Gaps()
 	images, err := s.Images(ctx)
-	return policy.Cluster{Images: images, Gaps: gaps}, err
+	return plan.Cluster{Images: images, Gaps: gaps}, err
 }
 
 // Sources returns the status of every source, sorted by name.

@@ -19,7 +19,7 @@ import (
 // They are shared and must not be changed. The result is empty if they may not be read.
 func (c *Inventory) Nodes() []*corev1.Node { return objects.All[*corev1.Node](&c.kept) }
 
-// EndingNamespaces is as in policy.Cluster.
+// EndingNamespaces is as in plan.Cluster.
 func (c *Inventory) EndingNamespaces() map[string]bool {
 	return objects.EndingNamespaces(objects.All[*corev1.Namespace](&c.kept))
 }

@@ -97,7 +97,7 @@ func oneHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// RunsHere returns policy.Cluster.RunsHere by what all returns, which is called when first asked: most changes name no mirror, and there
+// RunsHere returns plan.Cluster.RunsHere by what all returns, which is called when first asked: most changes name no mirror, and there
 // may be many Routes.
 func RunsHere(all func() []Exposed) func(host string) string {
 	byHost := sync.OnceValue(func() map[string]string {

@@ -34,6 +34,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -160,13 +161,13 @@ func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 }
 
 // Cluster returns what a review of a change has to know of the cluster. The error is that of Images.
-func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
+func (s *Snapshot) Cluster(ctx context.Context) (plan.Cluster, error) {
 	images, err := s.Images(ctx)
 	if err != nil {
-		return policy.Cluster{}, err
+		return plan.Cluster{}, err
 	}
 	through := s.Rollout()
-	return policy.Cluster{
+	return plan.Cluster{
 		RunsHere: objects.RunsHere(s.Exposed), ExposedUnread: s.exposedUnread,
 		Images: images, Gaps: s.gaps, PodsListed: s.podsListed(images), Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
 	}, nil
@@ -184,7 +185,7 @@ func (s *Snapshot) ExposedUnread() []string { return s.exposedUnread }
 // the namespace, as it may be of a few.
 func (s *Snapshot) podsListed(images policy.Images) func(string) bool {
 	if s.written && !slices.Contains(s.unknown, workloads.Pods) {
-		return policy.InEveryNamespace
+		return plan.InEveryNamespace
 	}
 	of := map[string]bool{}
 	for img := range images.All() {
@@ -240,7 +241,7 @@ func (s *Snapshot) PinnedSetGVK(context.Context) (schema.GroupVersionKind, error
 
 var firstPinnedSets = version.MustParseSemantic("4.19.0-0")
 
-// EndingNamespaces is as in policy.Cluster.
+// EndingNamespaces is as in plan.Cluster.
 func (s *Snapshot) EndingNamespaces() map[string]bool {
 	return objects.EndingNamespaces(objects.All[*corev1.Namespace](&s.kept))
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -63,7 +64,7 @@ func Rest(d *auditv1alpha1.Decision, r review.Record) {
 	d.Rules = countRules(v.Findings)
 	d.Findings = convert.Each(v.Findings[:min(len(v.Findings), maxFindings)], findingOf)
 	d.FindingsOmitted = len(v.Findings) - len(d.Findings)
-	d.Exemptions = v.Exemptions()
+	d.Exemptions = words.Exemptions(v)
 	images := v1alpha1.Counts(v.Counts)
 	d.Images = &images
 	if r.Forecast != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -58,7 +59,7 @@ type Copy struct {
 // Make returns the copies for images that were judged: the missing ones, or all that they need. It
 // asks registries for the signatures at the places from which to copy, until ctx ends.
 func Make(ctx context.Context, r *review.Reviewer, of review.Judged, missing bool) Plan {
-	all, lacking := of.Plan.AllCopies(of.Judgement, of.Facts)
+	all, lacking := rules.AllCopies(of.Plan, of.Judgement, of.Facts)
 	var plan Plan
 	if missing {
 		all = all[:lacking]
@@ -66,7 +67,7 @@ func Make(ctx context.Context, r *review.Reviewer, of review.Judged, missing boo
 		for i := range all {
 			copied[all[i].Image.Ref] = true
 		}
-		for _, u := range of.Plan.Undetermined(of.Facts) {
+		for _, u := range rules.UndeterminedOf(of.Plan, of.Facts) {
 			if !copied[u.Image.Ref] {
 				plan.Unknown = append(plan.Unknown, u.Image.Ref)
 			}

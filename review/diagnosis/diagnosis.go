@@ -22,6 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -239,7 +240,7 @@ func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.F
 				open = append(open, place.Location)
 				continue
 			}
-			open = append(open, policy.SignatureLookups(place, facts)...)
+			open = append(open, evidence.SignatureLookups(place, facts)...)
 		}
 		if len(open) == 0 {
 			return facts
@@ -298,7 +299,7 @@ func answerOf(place mirrors.PullSource, facts policy.Facts) status.Answer {
 		words = "without " + strings.Join(lacks, ", ")
 	}
 	answer := status.Answer{Presence: f.Presence, Words: text.Line(words)}
-	for _, s := range policy.SignaturesAt(place, facts) {
+	for _, s := range evidence.SignaturesAt(place, facts) {
 		if s.At.Ref != "" {
 			answer.Signatures = append(answer.Signatures, status.SignatureAnswer{Digest: s.Digest, At: s.At.Ref, Accepted: s.State == "accepted"})
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
@@ -283,7 +284,7 @@ func (w *Watcher) askAgain(ctx context.Context, r *readiness.Readiness) bool {
 	for _, i := range r.Images {
 		missing[i.Ref] = missing[i.Ref] || i.State == readiness.NotReady
 	}
-	doubtful := slices.DeleteFunc(slices.Clone(r.Judged.Plan.Reroutes), func(r policy.Reroute) bool { return !missing[r.Image.Ref] })
+	doubtful := slices.DeleteFunc(slices.Clone(r.Judged.Plan.Reroutes), func(r evidence.Reroute) bool { return !missing[r.Image.Ref] })
 	if len(doubtful) == 0 {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
@@ -31,7 +32,7 @@ func manyReleased(n int, state readiness.State) *readiness.Readiness {
 			img.Ref = r.Image
 		}
 		if state == readiness.Ready {
-			img.At, img.Signatures = mirror+"@"+digest(i), []policy.SignatureFinding{{State: "accepted"}}
+			img.At, img.Signatures = mirror+"@"+digest(i), []evidence.SignatureFinding{{State: "accepted"}}
 		} else {
 			img.Findings = []policy.Finding{missingPart(state, &img, mirror)}
 		}

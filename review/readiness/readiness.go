@@ -6,6 +6,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
@@ -68,7 +69,7 @@ type Image struct {
 	// its own.
 	Required bool
 	// Signatures are those that nodes would look for at At, where Required is set.
-	Signatures []policy.SignatureFinding
+	Signatures []evidence.SignatureFinding
 	// Pools are those whose nodes take it as their system's image; none for other images.
 	Pools []string
 

@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/page"
 )
@@ -176,7 +177,7 @@ func (i *Image) told() answer.Findings {
 		if f.Copy != nil && f.Copy.Obstacle == "" {
 			f.Remedy = nil
 		}
-		found[k] = f.Told()
+		found[k] = words.OfFinding(f)
 		found[k].Subject = subject
 	}
 	return found
@@ -312,7 +313,7 @@ func (r *Readiness) cases(yield func(answer.Case) bool) {
 	for k := range r.Images {
 		i := &r.Images[k]
 		c := caseOf("image", i.Title()+" "+i.Ref, i.State, i.reason())
-		c.Lines, c.Findings = nil, policy.Told(i.Findings)
+		c.Lines, c.Findings = nil, words.Told(i.Findings)
 		all = append(all, c)
 	}
 	for _, c := range all {

@@ -18,6 +18,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -45,7 +47,7 @@ func Write(w io.Writer, r review.Record, c Change, version string) error {
 		Properties: properties{Subject: text.Line(r.Subject), Allowed: r.Verdict.Allowed},
 	}
 	for _, f := range findings[:min(len(findings), maxResults)] {
-		out.Results = append(out.Results, resultOf(f, r.Verdict.Waived(), in.locationsOf(f)))
+		out.Results = append(out.Results, resultOf(f, words.Waived(r.Verdict), in.locationsOf(f)))
 	}
 	notes := r.Notes
 	if more := len(findings) - maxResults; more > 0 {
@@ -64,8 +66,8 @@ func Write(w io.Writer, r review.Record, c Change, version string) error {
 
 func ruleList() []descriptor {
 	var all []descriptor
-	for _, id := range policy.RuleIDs() {
-		t := policy.TextOf(id)
+	for _, id := range rules.IDs() {
+		t := rules.TextOf(id)
 		help := fmt.Sprintf("%s.\n\nSeverity: %s. Settings may weaken it: severities in the configuration file.", text.Capital(t.Says), t.Severity)
 		all = append(all, descriptor{
 			ID: id, Name: id, Short: message{text.Capital(t.Says) + "."}, Help: message{help}, HelpURI: about + strings.ToLower(id),
@@ -126,7 +128,7 @@ func identityOf(f policy.Finding) string {
 
 // messageOf says what is wrong, with what, and what to do.
 func messageOf(f policy.Finding) string {
-	told := f.Told()
+	told := words.OfFinding(f)
 	first := strings.TrimPrefix(told.Subject+": "+told.Reason, ": ")
 	told.Reason = "" // which comes first
 	return plain(text.Line(first) + ".\n" + told.String())

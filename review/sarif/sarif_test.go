@@ -19,7 +19,9 @@ import (
 	"github.com/xeipuuv/gojsonschema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
 )
@@ -48,8 +50,8 @@ func changeOf(namesAndTexts ...string) *changefile.Reader {
 	return r
 }
 
-func reroute(ref, entry string) policy.Reroute {
-	return policy.Reroute{Image: policy.Image{Ref: ref}, After: mirrors.Route{Entry: entry}}
+func reroute(ref, entry string) evidence.Reroute {
+	return evidence.Reroute{Image: policy.Image{Ref: ref}, After: mirrors.Route{Entry: entry}}
 }
 
 func imageFinding(rule, ref string) policy.Finding {
@@ -122,7 +124,7 @@ func TestPlaces(t *testing.T) {
 	pinned := "quay.io/shop/cart@sha256:" + strings.Repeat("a", 64)
 	c := changeOf("a/tags.yaml", "# tags\n---\n"+tagSet, "b c/digests.yaml", digestSet)
 	r := review.Record{Subject: "The change of 2 objects"}
-	r.Plan.Reroutes = []policy.Reroute{reroute("quay.io/shop/cart:v1", "quay.io/shop"), reroute(pinned, "quay.io/shop"), reroute("quay.io/else:v1", "quay.io/else")}
+	r.Plan.Reroutes = []evidence.Reroute{reroute("quay.io/shop/cart:v1", "quay.io/shop"), reroute(pinned, "quay.io/shop"), reroute("quay.io/else:v1", "quay.io/else")}
 	r.Verdict.Findings = []policy.Finding{
 		imageFinding(policy.ImageMissing, "quay.io/shop/cart:v1"),
 		imageFinding(policy.ImageMissing, pinned),
@@ -163,7 +165,7 @@ func TestMessage(t *testing.T) {
 	if got := run.Invocation[0].Notifications[0].Message.Text; got != `asked without \[credentials\]` {
 		t.Errorf("note: %s", got)
 	}
-	if got := len(run.Tool.Driver.Rules); got != len(policy.RuleIDs()) {
+	if got := len(run.Tool.Driver.Rules); got != len(rules.IDs()) {
 		t.Errorf("%d rules", got)
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
 
@@ -24,7 +25,7 @@ type account struct {
 }
 
 type entry struct {
-	policy.Standing
+	rules.Standing
 	rank int // lower is more important
 	lost watchloop.Trial[bool]
 }
@@ -34,7 +35,7 @@ func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
 // record records what a round has found, the most important first. Objects that are gone, and
 // images that no object sends anywhere any more, are forgotten without a report: nothing was
 // lost or recovered.
-func (l *ledger) record(standings []policy.Standing) {
+func (l *ledger) record(standings []rules.Standing) {
 	before := l.accounts
 	l.accounts = map[string]*account{}
 	for rank, s := range standings {
@@ -58,7 +59,7 @@ func (l *ledger) account(o mirrors.Object) *account {
 	return a
 }
 
-func (a *account) record(s policy.Standing, rank int, before *account) {
+func (a *account) record(s rules.Standing, rank int, before *account) {
 	var e entry
 	if before != nil {
 		if old, ok := before.entries[s.Image.Ref]; ok {
@@ -66,9 +67,9 @@ func (a *account) record(s policy.Standing, rank int, before *account) {
 		}
 	}
 	e.rank = rank
-	if s.Outcome != policy.Unsure { // which is no news
+	if s.Outcome != evidence.Unsure { // which is no news
 		e.Standing = s
-		e.lost.Find(s.Outcome == policy.Fails)
+		e.lost.Find(s.Outcome == evidence.Fails)
 	}
 	if e.lost.Reported || e.lost.Found {
 		a.entries[s.Image.Ref] = &e

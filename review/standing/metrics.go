@@ -8,6 +8,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 )
 
 // metrics describe the state of the configuration in force. No label holds anything that a user
@@ -97,9 +99,9 @@ func (m *metrics) reaches(registries map[string]bool) {
 
 // found counts findings and images. Every rule has a series, so that an alert on one
 // has something to compare.
-func (m *metrics) found(v policy.StandingVerdict, standings []policy.Standing) {
+func (m *metrics) found(v policy.StandingVerdict, standings []rules.Standing) {
 	found := map[string]int{}
-	for _, id := range policy.RuleIDs() {
+	for _, id := range rules.IDs() {
 		found[id] = 0
 	}
 	for _, f := range v.Findings {
@@ -110,11 +112,11 @@ func (m *metrics) found(v policy.StandingVerdict, standings []policy.Standing) {
 	for rule, n := range found {
 		m.findings.WithLabelValues(rule).Set(float64(n))
 	}
-	states := map[policy.Outcome]int{}
+	states := map[evidence.Outcome]int{}
 	for _, s := range standings {
 		states[s.Outcome]++
 	}
-	for outcome, state := range map[policy.Outcome]string{policy.Works: "held", policy.Fails: "lost", policy.Unsure: "unverified"} {
+	for outcome, state := range map[evidence.Outcome]string{evidence.Works: "held", evidence.Fails: "lost", evidence.Unsure: "unverified"} {
 		m.images.WithLabelValues(state).Set(float64(states[outcome]))
 	}
 }

@@ -25,7 +25,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 )
@@ -153,11 +155,11 @@ func (v *Verifier) Look(ctx context.Context) (review.Standing, error) {
 
 // askAgain returns the states of the images of r. Before that it looks up once more, as for a
 // review, those that look lost, and enters the facts into r.
-func (v *Verifier) askAgain(ctx context.Context, r *review.Standing) []policy.Standing {
-	standings := r.Plan.Standings(r.Facts)
-	var doubtful []policy.Reroute
+func (v *Verifier) askAgain(ctx context.Context, r *review.Standing) []rules.Standing {
+	standings := rules.Standings(r.Plan, r.Facts)
+	var doubtful []evidence.Reroute
 	for _, s := range standings {
-		if s.Outcome == policy.Fails {
+		if s.Outcome == evidence.Fails {
 			doubtful = append(doubtful, s.Reroute)
 		}
 	}
@@ -165,8 +167,8 @@ func (v *Verifier) askAgain(ctx context.Context, r *review.Standing) []policy.St
 		return standings
 	}
 	maps.Copy(r.Facts, v.asking.AskAgain(ctx, r.Plan.Plan, doubtful))
-	r.Verdict = r.Plan.Decide(r.Facts)
-	return r.Plan.Standings(r.Facts)
+	r.Verdict = rules.DecideStanding(r.Plan, r.Facts)
+	return rules.Standings(r.Plan, r.Facts)
 }
 
 // report reports what has changed.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
@@ -65,10 +66,10 @@ func (w *world) Mirrors(context.Context) (mirrors.Set, error) {
 	return w.set, w.broken
 }
 
-func (w *world) Cluster(context.Context) (policy.Cluster, error) {
+func (w *world) Cluster(context.Context) (plan.Cluster, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return policy.Cluster{Images: policy.NewImages(w.images...)}, nil
+	return plan.Cluster{Images: policy.NewImages(w.images...)}, nil
 }
 
 func (w *world) Rendered(context.Context, string) (*rollout.Rendered, error) {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -50,7 +51,7 @@ func newPartsWorld(t testing.TB, source configv1.MirrorSourcePolicy) partsWorld 
 	}
 	w.old = table("m.example.com:8443/old")
 	w.now = table("m.example.com:8443")
-	cluster.cluster.Current = []policy.CurrentConfig{{CurrentConfig: rollout.CurrentConfig{Name: "rendered-old", Pool: "paused", Lags: true}, Routes: w.old}}
+	cluster.cluster.Current = []evidence.CurrentConfig{{CurrentConfig: rollout.CurrentConfig{Name: "rendered-old", Pool: "paused", Lags: true}, Routes: w.old}}
 	for _, arch := range partsPlatforms {
 		node := &corev1.Node{}
 		node.Name, node.Status.NodeInfo.Architecture, node.Status.NodeInfo.OperatingSystem = arch, arch, "linux"

@@ -12,7 +12,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -76,7 +79,7 @@ func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList, coming rev
 	tomorrow := *r
 	tomorrow.Registries = review.RegistriesFunc(j.presence)
 	foreseen, _ := tomorrow.LookUp(ctx, plan.Lookups)
-	d.Findings = plan.Decide(j.real, foreseen, j.takes)
+	d.Findings = rules.DecideDeletion(plan, j.real, foreseen, j.takes)
 	d.Needed = j.needed()
 	j.tell(&d)
 	var alike [][2]string
@@ -95,13 +98,13 @@ func (l *DeleteList) concerns(route *mirrors.Route) bool {
 }
 
 // imagesOf returns the references of a plan, each once. Its reroutes are sorted by them.
-func imagesOf(p policy.Plan) []string {
-	return slices.Compact(convert.Each(p.Reroutes, func(r policy.Reroute) string { return r.Image.Ref }))
+func imagesOf(p plan.Plan) []string {
+	return slices.Compact(convert.Each(p.Reroutes, func(r evidence.Reroute) string { return r.Image.Ref }))
 }
 
 // elsewhere counts the items at repositories that no route of p leads to. It returns, sorted, those of their registries
 // whose names resemble that of another one that a route leads to, each with that one.
-func (l *DeleteList) elsewhere(p policy.Plan) (n int, alike [][2]string) {
+func (l *DeleteList) elsewhere(p plan.Plan) (n int, alike [][2]string) {
 	asked, registries, others := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range p.Reroutes {
 		for _, at := range p.Reroutes[i].After.Open() {
@@ -139,7 +142,7 @@ func isAlike(a, b string) bool {
 // A judgement is a list that is being judged.
 type judgement struct {
 	list       *DeleteList
-	plan       policy.DeletionPlan
+	plan       plan.DeletionPlan
 	registries review.Registries
 	// real are today's facts about the places.
 	real policy.Facts

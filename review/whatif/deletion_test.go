@@ -13,6 +13,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -119,7 +120,7 @@ func reviewerOf(t testing.TB, images, repositories int) *review.Reviewer {
 		}}},
 	}}}
 	return &review.Reviewer{
-		Inventory:  fixed{policy.Cluster{Images: policy.NewImages(all...)}, set},
+		Inventory:  fixed{plan.Cluster{Images: policy.NewImages(all...)}, set},
 		Registries: review.RegistriesFunc(holdsAll),
 	}
 }
@@ -136,13 +137,13 @@ func holdsAll(_ context.Context, locs []mirrors.Location) policy.Facts {
 
 // fixed is a cluster that does not change.
 type fixed struct {
-	cluster policy.Cluster
+	cluster plan.Cluster
 	set     mirrors.Set
 }
 
-func (f fixed) Mirrors(context.Context) (mirrors.Set, error)    { return f.set, nil }
-func (f fixed) Cluster(context.Context) (policy.Cluster, error) { return f.cluster, nil }
-func (f fixed) Notes() []string                                 { return nil }
+func (f fixed) Mirrors(context.Context) (mirrors.Set, error)  { return f.set, nil }
+func (f fixed) Cluster(context.Context) (plan.Cluster, error) { return f.cluster, nil }
+func (f fixed) Notes() []string                               { return nil }
 func (f fixed) Rendered(context.Context, string) (*rollout.Rendered, error) {
 	return nil, rollout.ErrGone
 }

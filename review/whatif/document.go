@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -68,7 +69,7 @@ func (d Deletion) Answer() *answer.Answer {
 	case len(d.Findings) > 0:
 		a.Verdict = "Breaks nothing, with warnings"
 	}
-	a.Add(policy.Told(d.Findings))
+	a.Add(words.Told(d.Findings))
 	if lines := d.others(); len(lines) > 0 {
 		a.Add(answer.List{Title: pulledAsWell + ":", Items: answer.Bullets(text.First(lines, maxReported, "place")), Folded: true})
 	}
@@ -110,7 +111,7 @@ func (d Deletion) others() (lines []string) {
 func (d Deletion) cases(yield func(answer.Case) bool) {
 	found, loses := map[string]answer.Findings{}, map[string][]string{}
 	for _, f := range d.Findings {
-		found[f.Image.Ref] = append(found[f.Image.Ref], f.Told())
+		found[f.Image.Ref] = append(found[f.Image.Ref], words.OfFinding(f))
 	}
 	for _, n := range d.Needed {
 		loses[n.Image.Ref] = append(loses[n.Image.Ref], fmt.Sprintf("%s: %s takes %s", n.Place.Ref, d.List.called(n.Item), n.Why))

@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -107,7 +108,7 @@ func (l *KeepList) keep(at map[string]*Kept, s *mirrors.PullSource, img policy.I
 
 // lookupsOfSignatures asks at the places whose signatures are to be kept: which instances they have names
 // the tags.
-func lookupsOfSignatures(p policy.Plan, below func(*mirrors.PullSource) bool) review.NextLookups {
+func lookupsOfSignatures(p plan.Plan, below func(*mirrors.PullSource) bool) review.NextLookups {
 	return func(facts policy.Facts) []mirrors.Location {
 		var locs []mirrors.Location
 		asked := map[mirrors.Location]bool{}

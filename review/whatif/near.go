@@ -8,12 +8,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // nearRepositories looks for what was meant by the repositories of a list or a mapping.
-func nearRepositories[V any](of map[string]V) *policy.NearMisses {
-	near := &policy.NearMisses{}
+func nearRepositories[V any](of map[string]V) *plan.NearMisses {
+	near := &plan.NearMisses{}
 	for _, repository := range slices.Sorted(maps.Keys(of)) {
 		near.Want(repository, false)
 	}
@@ -21,7 +22,7 @@ func nearRepositories[V any](of map[string]V) *policy.NearMisses {
 }
 
 // lookAtPlace looks at a place that nodes ask.
-func lookAtPlace(near *policy.NearMisses, l mirrors.Location) {
+func lookAtPlace(near *plan.NearMisses, l mirrors.Location) {
 	repository, _ := split(l)
 	near.Look(repository, func() bool { return true })
 }
@@ -30,7 +31,7 @@ func lookAtPlace(near *policy.NearMisses, l mirrors.Location) {
 const maxMeant = 3
 
 // meant returns what near has found for the repositories of a list or a mapping, "" for nothing.
-func meant[V any](near *policy.NearMisses, of map[string]V) string {
+func meant[V any](near *plan.NearMisses, of map[string]V) string {
 	var names []string
 	for _, repository := range slices.Sorted(maps.Keys(of)) {
 		for _, used := range near.Of(repository) {

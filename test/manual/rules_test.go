@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 	"github.com/mirrorset-guard/mirrorset-guard/test/scenarios"
 )
@@ -93,8 +94,8 @@ func rulesPage(t *testing.T) string {
 	stories := storiesOf(t)
 	var b strings.Builder
 	b.WriteString(rulesIntroduction)
-	for _, id := range policy.RuleIDs() {
-		text, a := policy.TextOf(id), advices[id]
+	for _, id := range rules.IDs() {
+		text, a := rules.TextOf(id), advices[id]
 		if a.do == "" {
 			t.Errorf("%s: nothing says what to do", id)
 		}

@@ -12,7 +12,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -27,7 +31,7 @@ type told struct {
 	*Scenario
 	edit   mirrors.Edit
 	change policy.Change
-	known  policy.Cluster // without what a rollout goes through
+	known  plan.Cluster // without what a rollout goes through
 	dump   *snapshot.Snapshot
 }
 
@@ -45,17 +49,17 @@ func tell(t *testing.T, s *Scenario) *told {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
 	dump := s.dump(t)
-	return &told{s, edit, policy.Change{Before: set, After: after}, policy.Cluster{
-		Images: policy.NewImages(s.Images...), PodsListed: policy.InEveryNamespace, Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set), Current: currentIn(t, dump),
+	return &told{s, edit, policy.Change{Before: set, After: after}, plan.Cluster{
+		Images: policy.NewImages(s.Images...), PodsListed: plan.InEveryNamespace, Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set), Current: currentIn(t, dump),
 		RunsHere: objects.RunsHere(dump.Exposed),
 	}, dump}
 }
 
 // currentIn returns what nodes have, as far as the dump has it.
-func currentIn(t *testing.T, dump *snapshot.Snapshot) []policy.CurrentConfig {
-	var all []policy.CurrentConfig
+func currentIn(t *testing.T, dump *snapshot.Snapshot) []evidence.CurrentConfig {
+	var all []evidence.CurrentConfig
 	for _, c := range dump.Rollout().CurrentConfigs() {
-		current := policy.CurrentConfig{CurrentConfig: c}
+		current := evidence.CurrentConfig{CurrentConfig: c}
 		if config, err := dump.Rendered(t.Context(), c.Name); err == nil {
 			if current.Routes, err = config.Routes(); err != nil {
 				t.Fatal(err)
@@ -82,7 +86,7 @@ func decide(t *testing.T, scenario *Scenario) review.Record {
 	s := tell(t, scenario)
 	known, through := s.known, s.dump.Rollout()
 	known.Rollout = &through
-	plan := policy.NewOutline(s.change, known, s.Settings.For(s.As)).Plan()
+	plan := plan.NewOutline(s.change, known, s.Settings.For(s.As)).Plan()
 	facts := policy.Facts{}
 	lookUp := func(lookups []mirrors.Location) {
 		for _, l := range lookups {
@@ -94,7 +98,7 @@ func decide(t *testing.T, scenario *Scenario) review.Record {
 	}
 	record := review.Record{Subject: s.edit.Subject(), Plan: plan, Facts: facts, Notes: slices.Concat(plan.OrderNotes(), plan.ElsewhereNotes())}
 	for {
-		record.Forecast = plan.Forecast(facts, policy.Forecaster{Now: time.Now()})
+		record.Forecast = forecast.Of(plan, facts, forecast.Forecaster{Now: time.Now()})
 		if record.Forecast == nil || len(record.Forecast.Lookups(facts)) == 0 {
 			break
 		}
@@ -102,7 +106,7 @@ func decide(t *testing.T, scenario *Scenario) review.Record {
 			lookUp(lookups)
 		}
 	}
-	record.Verdict = plan.WithForecast(plan.Decide(facts), record.Forecast)
+	record.Verdict = rules.WithForecast(plan, rules.Decide(plan, facts), record.Forecast)
 	return record
 }
 

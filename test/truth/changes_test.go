@@ -15,13 +15,15 @@ import (
 	"sync"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/BurntSushi/toml"
 	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
@@ -433,8 +435,8 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 	if m.set != nil {
 		before, changed = m.set(before), m.set(changed)
 	}
-	known := policy.Cluster{Images: policy.NewImages(policy.Image{Ref: c.image, Consumers: users}), Nodes: c.machines()}
-	plan := policy.NewOutline(policy.Change{Before: before, After: changed}, known, policy.Settings{}).Plan()
+	known := plan.Cluster{Images: policy.NewImages(policy.Image{Ref: c.image, Consumers: users}), Nodes: c.machines()}
+	plan := plan.NewOutline(policy.Change{Before: before, After: changed}, known, policy.Settings{}).Plan()
 	var after []string
 	for _, i := range plan.Reroutes {
 		for _, l := range i.After.Open() {
@@ -459,7 +461,7 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 	if m.facts != nil {
 		m.facts(facts)
 	}
-	return plan.Decide(facts)
+	return rules.Decide(plan, facts)
 }
 
 // playChange has change i reviewed, pulls before and after it, and compares.
@@ -483,9 +485,9 @@ func (w *world) playChange(t *testing.T, i int, l *changeLedger) {
 	l.add(c, verdict, lost, mistaken)
 	switch {
 	case lost != "" && verdict.Allowed && !c.isExcused(verdict):
-		t.Errorf("admitted, though nodes of %s lose it\n%s\n%s", lost, verdict.Answer("The change"), c)
+		t.Errorf("admitted, though nodes of %s lose it\n%s\n%s", lost, words.Answer(verdict, "The change"), c)
 	case gained && !verdict.Allowed && c.isCalm() && !saysUnverified(verdict):
-		t.Errorf("denied, though every node gets it from a mirror\n%s\n%s", verdict.Answer("The change"), c)
+		t.Errorf("denied, though every node gets it from a mirror\n%s\n%s", words.Answer(verdict, "The change"), c)
 	}
 }
 

@@ -3,7 +3,7 @@ package truth
 import (
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 )
 
 // An exception is a difference between the guard and a runtime that has a reason
@@ -23,7 +23,7 @@ var exceptions = []exception{
 	{"a registry that limits the rate for longer is given up", missed(overrun)},
 	{"redirects to plain http are not followed", missed(movedAway)},
 	{"a token server without TLS is not asked", func(s *scenario, v verdict, got result) bool {
-		return s.tokenInClear(v, got) && v.outcome != policy.Fails
+		return s.tokenInClear(v, got) && v.outcome != evidence.Fails
 	}},
 	{"the pod's own pull secret", func(s *scenario, v verdict, got result) bool {
 		locked := func(name string) bool {

@@ -11,12 +11,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A verdict is what the guard says a pull will do.
 type verdict struct {
-	outcome policy.Outcome
+	outcome evidence.Outcome
 	// from is the place that nodes would take the image from, if the outcome is
 	// Works.
 	from mirrors.Location
@@ -63,11 +64,11 @@ func newGuardOf(w *world, s *scenario, platforms []string) *guard {
 func (g *guard) judge(ctx context.Context, r reading) verdict {
 	table, err := mirrors.ResolveUnchecked(r.set(g.scenario.set))
 	if err != nil {
-		return verdict{outcome: policy.Fails}
+		return verdict{outcome: evidence.Fails}
 	}
 	route, err := table.Route(g.scenario.image, "")
 	if err != nil {
-		return verdict{outcome: policy.Fails}
+		return verdict{outcome: evidence.Fails}
 	}
 	route.Sources = r.sources(route.Sources)
 	facts := policy.Facts{}
@@ -76,9 +77,9 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 		facts[l] = new(r.fact(*g.look(ctx, l)))
 		v.places = append(v.places, repositoryOf(l.Ref))
 	}
-	v.outcome = policy.Pull(route, facts)
+	v.outcome = evidence.Pull(route, facts)
 	if v.outcome.Found() {
-		place, fact, _ := policy.Served(route, facts)
+		place, fact, _ := evidence.Served(route, facts)
 		// A single image for another platform is pulled all the same; it does not run.
 		v.from, v.sparse = place, len(fact.Missing) > 0 || len(fact.Children) > 0 && len(fact.Lacks) > 0
 	}

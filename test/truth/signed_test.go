@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
@@ -430,9 +431,9 @@ func (w *world) playSigned(t *testing.T, i int, l *changeLedger) {
 	l.addGained(verdict, gained, mistaken)
 	switch {
 	case lost != "" && verdict.Allowed && !c.isExcused(verdict):
-		t.Errorf("admitted, though nodes of %s lose it\n%s\n%s", lost, verdict.Answer("The change"), c)
+		t.Errorf("admitted, though nodes of %s lose it\n%s\n%s", lost, words.Answer(verdict, "The change"), c)
 	case gained && !verdict.Allowed && !saysUnverified(verdict) && !c.isDeniedAtAMirror(verdict):
-		t.Errorf("denied, though every node gets it\n%s\n%s", verdict.Answer("The change"), c)
+		t.Errorf("denied, though every node gets it\n%s\n%s", words.Answer(verdict, "The change"), c)
 	}
 }
 

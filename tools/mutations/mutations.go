@@ -56,10 +56,10 @@ var mutations = []mutation{
 	{"no removal does without the list", "webhook/together.go", "return c.edits().Add(ctx, view, change)", "err := c.edits().Add(ctx, view, change)\n\tif c.request.isRemoval() {\n\t\treturn nil\n\t}\n\treturn err", "./webhook", "TestNoWayAroundTheLease"},
 	// 4: blind is not fine
 	{"a source with an error is blind at once", "inventory/follow/status.go", "return s.Stale || s.IsReadable() && s.Err != nil", "return s.Stale", "./inventory/cluster", "TestInventorySaysWhenAWatchIsBroken"},
-	{"what never ran has no secrets", "policy/evidence.go", "c.OwnPullSecret && r.neverRanIn(c.Namespace):", "false:", "./policy", "TestNeverRan"},
-	{"what has run keeps them", "policy/evidence.go", "&& c.Namespace == namespace && !c.NeverRan", "&& c.Namespace == namespace && false", "./policy", "TestNeverRan"},
+	{"what never ran has no secrets", "policy/evidence/evidence.go", "c.OwnPullSecret && r.neverRanIn(c.Namespace):", "false:", "./policy/rules", "TestNeverRan"},
+	{"what has run keeps them", "policy/evidence/evidence.go", "&& c.Namespace == namespace && !c.NeverRan", "&& c.Namespace == namespace && false", "./policy/rules", "TestNeverRan"},
 	{"what ended without its image never ran", "inventory/images/extract.go", "return ended.Reason != \"ContainerStatusUnknown\"", "return true", "./inventory/images", "TestNeverRan"},
-	{"it takes a list of all pods", "policy/placement.go", "podsListed: listed,", "podsListed: InEveryNamespace,", "./policy", "TestNeverRan"},
+	{"it takes a list of all pods", "policy/evidence/site.go", "podsListed: listed,", "podsListed: func(string) bool { return true },", "./policy/rules", "TestNeverRan"},
 	// 5: answers come before the deadline
 	{"time is kept for deciding and saying why", "review/review.go", "looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))", "looking, cancel := KeepBack(ctx, 0*time.Since(planning))", "./review", "TestTimeToDecide"},
 	{"no decision is waited for that comes late", "webhook/handler.go", "timer := time.NewTimer(grace)", "timer := time.NewTimer(time.Hour)", "./webhook", "TestLateDecision"},
@@ -86,8 +86,8 @@ var mutations = []mutation{
 	{"the service is compared", "inventory/serving/registration.go", "c.versions, c.client,", "c.versions,", "./inventory/serving", "TestRegistration"},
 	// 9: the same effect by other doors
 	{"changed files of MachineConfigs are reported", "inventory/cluster/unreviewed.go", "if !slices.EqualFunc(before[name], s.named(name), sameFile) {", "if false {", "./inventory/cluster", "TestFileSink"},
-	{"what meets in force is found", "policy/standing.go", "\tp.setMeetings()\n", "", "./policy", "TestStandingIsAChangeFromNothing"},
-	{"what lags behind is in force", "policy/inforce.go", "range known.Current {\n\t\ttable", "range known.Current[:0] {\n\t\ttable", "./policy", "TestStandingIsAChangeFromNothing"},
+	{"what meets in force is found", "policy/plan/standing.go", "\tp.setMeetings()\n", "", "./policy/rules", "TestStandingIsAChangeFromNothing"},
+	{"what lags behind is in force", "policy/plan/inforce.go", "range known.Current {\n\t\ttable", "range known.Current[:0] {\n\t\ttable", "./policy/rules", "TestStandingIsAChangeFromNothing"},
 	{"a registry has one name", "policy/mirrors/spelling.go", "strings.TrimSuffix(strings.ToLower(registry), \":443\")", "registry", "./policy", "TestManySpellings"},
 	{"what pools are to get is compared", "review/rollouts/target.go", "r.options.Differs(d)", "_ = d", "./review/rollouts", "TestFollowerComparesTargets"},
 	// 10: forbidden is not absent
@@ -100,5 +100,5 @@ var mutations = []mutation{
 	{"a plan moves no tag", "review/copyplan/standing.go", "case s.Moves, !mirrors.ByDigest(s.To.Ref) && there.Presence", "case s.Moves, false && there.Presence", "./test/writes", "TestNoWriteBreaks"},
 	{"a plan leaves signatures of the house", "review/copyplan/standing.go", "there.Presence == policy.Present && there.Digest == found.Digest:", "there.Presence == policy.Present:", "./test/writes", "TestNoWriteBreaks"},
 	// 12: two commands say the same
-	{"a release is judged in every namespace with a policy", "policy/resolution.go", "case c.AnyNamespace:", "case false:", "./review/readiness/judge", "TestCommandsAgree"},
+	{"a release is judged in every namespace with a policy", "policy/plan/resolution.go", "case c.AnyNamespace:", "case false:", "./review/readiness/judge", "TestCommandsAgree"},
 }

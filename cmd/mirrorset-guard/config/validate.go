@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 )
 
 // maxLifetime is that of facts; the comment on the field names it.
@@ -46,7 +47,7 @@ func twice[T any](path *field.Path, name string, list []T, key func(T) string) f
 func severityMistakes(severities map[string]v1alpha1.Severity) field.ErrorList {
 	var mistakes field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(severities)) {
-		if !policy.IsRule(strings.TrimSuffix(key, "@protected")) {
+		if !rules.IsRule(strings.TrimSuffix(key, "@protected")) {
 			mistakes = append(mistakes, field.Invalid(field.NewPath("severities").Key(key), field.OmitValueType{}, "no such rule: want RULE or RULE@protected"))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/sarif"
 )
@@ -100,7 +101,7 @@ func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 
 // addNotes adds to record the facts about the change beside the review.
 func (o *checkOptions) addNotes(ctx context.Context, c *candidate, record *review.Record) error {
-	record.Notes = slices.Concat(record.Notes, c.Notes, record.Change.OCMirrorNotes())
+	record.Notes = slices.Concat(record.Notes, c.Notes, plan.OCMirrorNotes(record.Change))
 	if counts := record.Verdict.Counts; c.mapping != nil && counts.Assumed+counts.MovedAssumed == 0 {
 		note := "nothing is assumed: no image is missing at a place to which " + o.assume + " copies it"
 		if meant := c.mapping.Meant(record); meant != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -63,7 +64,7 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 	all := images.ByReference()
 	selected := o.selection.Of(all)
 	if o.selection.Rescue {
-		for _, u := range images.Unnamed() {
+		for _, u := range plan.UnnamedIn(images) {
 			fmt.Fprintf(io.Err, "Note: nothing names %s, which %s. Where nodes look for it: mirrorset-guard explain %[1]s --probe\n", u.Ref, u.Starts)
 		}
 	}

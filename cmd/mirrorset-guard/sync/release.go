@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
@@ -27,7 +28,7 @@ func (s *syncing) releaseOf() (func(context.Context) (judged, error), error) {
 }
 
 func answerOf(r *readiness.Readiness) judged {
-	a := judged{copies: r.Copies(), open: r.Judged.Plan.Undetermined(r.Judged.Facts), grows: true, said: r.Answer, notes: r.Notes}
+	a := judged{copies: r.Copies(), open: rules.UndeterminedOf(r.Judged.Plan, r.Judged.Facts), grows: true, said: r.Answer, notes: r.Notes}
 	for i := range a.copies {
 		a.copies[i].Rank = i // the place in the order of an update, instead of that among what runs
 	}

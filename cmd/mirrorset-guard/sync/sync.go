@@ -19,6 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
@@ -148,7 +149,7 @@ type judged struct {
 	// copies are in the order in which they are to be made.
 	copies []policy.Copy
 	// open are the images that may have to be copied.
-	open []policy.Undetermined
+	open []rules.Undetermined
 	// grows is set if more may be found to be missing once copies are made: a release image has to be there to tell
 	// which images it names.
 	grows    bool
@@ -197,14 +198,14 @@ func (s *syncing) inForce(ctx context.Context) (judged, error) {
 }
 
 func answerBy(j review.Judged, said func() *answer.Answer, notes []string) judged {
-	return judged{copies: j.Judgement.Copies(), open: j.Plan.Undetermined(j.Facts), said: said, notes: notes}
+	return judged{copies: j.Judgement.Copies(), open: rules.UndeterminedOf(j.Plan, j.Facts), said: said, notes: notes}
 }
 
 // lacks reports whether mirrors lack what nodes need and the options ask for, or may lack it.
 func (s *syncing) lacks(a judged) bool {
 	wanted := func(c policy.Copy) bool { return !s.leavesOut(c.Image) && (c.Rule != policy.TagDrift || s.moveTags) }
 	return slices.ContainsFunc(a.copies, wanted) ||
-		slices.ContainsFunc(a.open, func(u policy.Undetermined) bool { return !s.leavesOut(u.Image) })
+		slices.ContainsFunc(a.open, func(u rules.Undetermined) bool { return !s.leavesOut(u.Image) })
 }
 
 // maxRounds bounds how often more is found to be missing: the release image first, then what it names.

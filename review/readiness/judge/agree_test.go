@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
@@ -160,9 +161,9 @@ func explain(t *testing.T, w judge.World, before, after mirrors.Set, ref, namesp
 
 // works reports whether nodes get an image by a route, and accept its signatures.
 func works(route mirrors.Route, facts policy.Facts) bool {
-	at, _, ok := policy.Served(route, facts)
+	at, _, ok := evidence.Served(route, facts)
 	return ok && !slices.ContainsFunc(route.Sources, func(s mirrors.PullSource) bool {
-		return s.Location == at && slices.ContainsFunc(policy.SignaturesAt(s, facts), func(f policy.SignatureFinding) bool { return f.State != "accepted" && f.State != "not required" })
+		return s.Location == at && slices.ContainsFunc(evidence.SignaturesAt(s, facts), func(f evidence.SignatureFinding) bool { return f.State != "accepted" && f.State != "not required" })
 	})
 }
 

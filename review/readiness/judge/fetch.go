@@ -17,6 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
@@ -44,8 +45,8 @@ func releaseImage(ref string) *readiness.Image {
 
 // A route is that of one image for a node of the control plane, with what its places answered.
 type route struct {
-	*policy.Reroute // nil if nodes have none
-	facts           policy.Facts
+	*evidence.Reroute // nil if nodes have none
+	facts             policy.Facts
 }
 
 // route plans the pull of an image, and looks its places up.
@@ -65,7 +66,7 @@ func (r route) served() (mirrors.Location, *policy.Fact, bool) {
 	if r.Reroute == nil {
 		return mirrors.Location{}, nil, false
 	}
-	return policy.Served(r.After, r.facts)
+	return evidence.Served(r.After, r.facts)
 }
 
 // whyNot says what the places answered.

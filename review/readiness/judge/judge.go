@@ -1,6 +1,6 @@
 // Package judge finds out whether nodes could pull a release, and says it as a readiness.Readiness.
 //
-// Images are judged by the engine that reviews changes (policy.NewPulls), as if they ran already: by the
+// Images are judged by the engine that reviews changes (plan.NewPulls), as if they ran already: by the
 // configuration in force, and by that which the release brings, as it may require signatures that today's does
 // not.
 package judge
@@ -27,6 +27,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
@@ -218,9 +220,9 @@ func policiesOf(payload *release.Payload) mirrors.Edit {
 }
 
 // plans plan the pulls of the images that were entered.
-func (j *judging) plans(payload *release.Payload) []policy.Plan {
+func (j *judging) plans(payload *release.Payload) []plan.Plan {
 	all := j.all()
-	plans := []policy.Plan{j.Reviewer.PlanPulls(j.pulls, all, mirrors.Edit{})}
+	plans := []plan.Plan{j.Reviewer.PlanPulls(j.pulls, all, mirrors.Edit{})}
 	if len(payload.Policies) > 0 {
 		plans = append(plans, j.Reviewer.PlanPulls(j.pulls, all, policiesOf(payload)))
 	}
@@ -232,7 +234,7 @@ func (j *judging) images(ctx context.Context, payload *release.Payload) {
 	plans := j.plans(payload)
 	facts, _ := j.Reviewer.LookUpParts(ctx, parts(plans))
 	for _, plan := range plans {
-		j.Judged = review.Judged{Plan: plan, Facts: facts, Judgement: plan.Judge(facts)} // that of the last plan stays
+		j.Judged = review.Judged{Plan: plan, Facts: facts, Judgement: rules.Judge(plan, facts)} // that of the last plan stays
 		j.judge(in("", plan), facts)
 	}
 	j.problems(plans)
@@ -245,7 +247,7 @@ func (j *judging) images(ctx context.Context, payload *release.Payload) {
 const partSize = limits.ProbesPerRegistry / 4
 
 // parts returns what the plans want to know.
-func parts(plans []policy.Plan) []review.NextLookups {
+func parts(plans []plan.Plan) []review.NextLookups {
 	var all []review.NextLookups
 	for _, p := range plans {
 		for _, next := range p.LookupParts(partSize) {
@@ -256,7 +258,7 @@ func parts(plans []policy.Plan) []review.NextLookups {
 }
 
 // problems notes what plans say of the configuration as a whole.
-func (j *judging) problems(plans []policy.Plan) {
+func (j *judging) problems(plans []plan.Plan) {
 	what := ""
 	switch {
 	case len(j.pulls.Nodes()) == 0:

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
 
@@ -13,13 +16,13 @@ import (
 type judgement struct {
 	state    readiness.State
 	findings []policy.Finding
-	routes   []*policy.Reroute
+	routes   []*evidence.Reroute
 }
 
 // judgements returns what a plan says, by image. There is none for what no node can make sense of.
-func judgements(plan policy.Plan, facts policy.Facts) map[string]judgement {
+func judgements(plan plan.Plan, facts policy.Facts) map[string]judgement {
 	of := map[string]judgement{}
-	verdict := plan.Judge(facts)
+	verdict := rules.Judge(plan, facts)
 	image := -1 // among the results
 	for i := range plan.Reroutes {
 		r := &plan.Reroutes[i]
@@ -38,7 +41,7 @@ func judgements(plan policy.Plan, facts policy.Facts) map[string]judgement {
 }
 
 // judge enters what a plan says of each image: an image keeps its worst state of all plans.
-func (j *judging) judge(plan policy.Plan, facts policy.Facts) {
+func (j *judging) judge(plan plan.Plan, facts policy.Facts) {
 	of := judgements(plan, facts)
 	nodes, controlPlane := policy.PlatformsOf(j.pulls.Nodes()), j.controlPlanePlatforms()
 	for i := range j.Images {
@@ -89,8 +92,8 @@ func enter(i *readiness.Image, s readiness.State, findings []policy.Finding) {
 }
 
 // look notes where nodes would get the image, and its signatures there.
-func look(i *readiness.Image, r *policy.Reroute, facts policy.Facts) {
-	at, _, ok := policy.Served(r.After, facts)
+func look(i *readiness.Image, r *evidence.Reroute, facts policy.Facts) {
+	at, _, ok := evidence.Served(r.After, facts)
 	if !ok {
 		return
 	}
@@ -103,8 +106,8 @@ func look(i *readiness.Image, r *policy.Reroute, facts policy.Facts) {
 			continue
 		}
 		i.Required = true
-		for _, f := range policy.SignaturesAt(*s, facts) {
-			if !slices.ContainsFunc(i.Signatures, func(known policy.SignatureFinding) bool {
+		for _, f := range evidence.SignaturesAt(*s, facts) {
+			if !slices.ContainsFunc(i.Signatures, func(known evidence.SignatureFinding) bool {
 				return known.At == f.At && known.Digest == f.Digest && known.State == f.State
 			}) {
 				i.Signatures = append(i.Signatures, f)
@@ -115,8 +118,8 @@ func look(i *readiness.Image, r *policy.Reroute, facts policy.Facts) {
 
 // fits notes the platforms of nodes that an image of the payload is not for. A change is not to blame for what an image never
 // had (rule PlatformMissing); a release is, as its images run on all nodes unless it says that they run on the control plane.
-func fits(i *readiness.Image, r *policy.Reroute, facts policy.Facts, nodes, controlPlane []string) {
-	at, fact, ok := policy.Served(r.After, facts)
+func fits(i *readiness.Image, r *evidence.Reroute, facts policy.Facts, nodes, controlPlane []string) {
+	at, fact, ok := evidence.Served(r.After, facts)
 	if !ok || i.IsRelease {
 		return
 	}

@@ -12,18 +12,20 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/target"
 )
 
 // in returns what a plan says of pods of a namespace with an image policy of its own, "" for all others. The namespace of the release
 // image is known.
-func in(namespace string, plan policy.Plan) policy.Plan {
-	plan.Reroutes = slices.DeleteFunc(slices.Clone(plan.Reroutes), func(r policy.Reroute) bool { return ownPolicyOf(&r) != namespace })
+func in(namespace string, plan plan.Plan) plan.Plan {
+	plan.Reroutes = slices.DeleteFunc(slices.Clone(plan.Reroutes), func(r evidence.Reroute) bool { return ownPolicyOf(&r) != namespace })
 	return plan
 }
 
-func ownPolicyOf(r *policy.Reroute) string {
+func ownPolicyOf(r *evidence.Reroute) string {
 	if slices.ContainsFunc(r.Image.Consumers, func(c policy.Consumer) bool { return c.AnyNamespace }) {
 		return r.Namespace
 	}
@@ -32,7 +34,7 @@ func ownPolicyOf(r *policy.Reroute) string {
 
 // inNamespaces enters what namespaces with image policies of their own would refuse. No release says in which namespace an image
 // runs: if today's runs there, the image is not ready; of the others it is not known whether they will run there.
-func (j *judging) inNamespaces(ctx context.Context, plans []policy.Plan, facts policy.Facts) {
+func (j *judging) inNamespaces(ctx context.Context, plans []plan.Plan, facts policy.Facts) {
 	namespaces := map[string]bool{}
 	for _, plan := range plans {
 		for i := range plan.Reroutes {

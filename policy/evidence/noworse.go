@@ -1,0 +1,74 @@
+package evidence
+
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// IsShort reports whether a route is of a short name.
+func IsShort(r mirrors.Route) bool {
+	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Candidate > 0 })
+}
+
+// reaches reports whether nodes that ask the places in now get the image in every case in
+// which they get it today from those in before. A place that may have it is reached in now if
+// nothing in front of it may end the pull: only places that have the image, that make nodes
+// move on, or that nodes pass today on their way there.
+func reaches(before, now []Place, has func(*policy.Fact) bool) bool {
+	var passed []mirrors.Location
+	for _, at := range before {
+		f := at.Fact
+		switch {
+		case f.Presence == policy.Absent && !f.Recalled:
+			continue
+		case f.Presence == policy.Unsigned, f.Presence == policy.Missigned:
+			return true // today no node comes any further
+		case !gets(at, passed, now, has):
+			return false
+		case f.Presence == policy.Present:
+			return true
+		}
+		passed = append(passed, at.Location)
+	}
+	return true
+}
+
+// gets reports whether nodes that ask the places in now get the image if from serves it and
+// the places they passed do not have it. The same place has to be asked for no more than today.
+func gets(from Place, passed []mirrors.Location, now []Place, has func(*policy.Fact) bool) bool {
+	for _, next := range now {
+		f := next.Fact
+		switch {
+		case next.Location == from.Location && next.AsksNoMore(*from.PullSource), has(f):
+			return true
+		case slices.Contains(passed, next.Location):
+		case f.Presence == policy.Denied, f.Presence == policy.Absent && !f.Recalled:
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// keepsAll is NoWorse for short names, where what ends the pull of one candidate does not
+// end that of the next: nodes ask every place that they ask today, in the same order, and
+// any other place that they ask before the last of those is known to have the image or to
+// make them move on.
+func (a *Case) keepsAll(today *WeighedRoute) bool {
+	kept := today.OpenPlaces()
+	for _, at := range a.NewRoute.OpenPlaces() {
+		if len(kept) == 0 {
+			return true
+		}
+		if at.Location == kept[0].Location && at.AsksNoMore(*kept[0].PullSource) {
+			kept = kept[1:]
+			continue
+		}
+		if p := at.Fact.Presence; p != policy.Present && p != policy.Absent && p != policy.Denied {
+			return false
+		}
+	}
+	return len(kept) == 0
+}

@@ -1,0 +1,43 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+)
+
+// DrainLosesPod: the drains of a change evict a pod whose image the change does not reroute,
+// and nodes cannot pull it any more: the pod does not start again, unless it
+// comes to a node that has the image. The drain does the harm, and the change causes the
+// drain; the standing verification reports the lost image as well. It is a
+// denial for protected images. Others are often gone for good without anyone having noticed, and
+// should not block the changes of others; if a rollout may stall for one, RolloutStalls denies.
+func drainLosesPod(_ plan.Plan, f *Forecast) []policy.Finding {
+	var findings []policy.Finding
+	for _, m := range f.moved {
+		if pullAfter(m.Case) != rollout.PullFails || f.stallsFor(m.by.Image) {
+			continue
+		}
+		finding := policy.Finding{
+			Severity: policy.Warn, Image: m.Settings.SortConsumers(m.Image), Moved: true,
+			Reason: fmt.Sprintf("a drain evicts %s of it, and nodes could not pull it again; the change leaves its route as it is", text.Count(m.by.Pods, "pod")),
+			Detail: append(m.Places(), "one is "+m.by.Pod),
+			Remedy: []string{"make it pullable before nodes are drained for the change, or for anything else"},
+		}
+		if m.Protected {
+			finding.Severity = policy.Deny
+		}
+		findings = append(findings, finding)
+	}
+	return findings
+}
+
+// stallsFor reports whether RolloutStalls has a finding about an image.
+func (f *Forecast) stallsFor(image string) bool {
+	return slices.ContainsFunc(f.Simulation.Stalls, func(s simulation.Stall) bool { return s.ByImage && s.Image == image })
+}

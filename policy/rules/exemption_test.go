@@ -1,0 +1,192 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
+)
+
+func TestImagePattern(t *testing.T) {
+	const d = "@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	for _, tt := range []struct {
+		pattern  policy.ImagePattern
+		yes, not []string
+	}{
+		{"*", []string{"quay.io/a:1", "nginx", "Not/Parsable"}, nil},
+		{"quay.io", []string{"quay.io/a", "quay.io/a/b:1", "quay.io:443/a", "quay.io/a" + d}, []string{"quay.io.evil.com/a", "xquay.io/a", "a"}},
+		{"quay.io/team", []string{"quay.io/team/a:1", "quay.io/team:1", "quay.io/team" + d}, []string{"quay.io/team2/a", "quay.io/teams:1"}},
+		{"quay.io/team/a:1", []string{"quay.io/team/a:1"}, []string{"quay.io/team/a:12", "quay.io/team/a", "quay.io/team/a:1" + d, "quay.io/team/a/b:1"}},
+		{"quay.io/team/a:latest", []string{"quay.io/team/a", "quay.io/team/a:latest"}, []string{"quay.io/team/a:1"}},
+		{policy.ImagePattern("quay.io/a" + d), []string{"quay.io/a" + d, "quay.io/a:1" + d}, []string{"quay.io/a", "quay.io/a:1"}},
+		{"docker.io/library/nginx", []string{"docker.io/nginx:1", "index.docker.io/nginx", "docker.io/library/nginx" + d}, []string{"nginx", "docker.io/team/nginx"}},
+		{"registry-1.docker.io/library", []string{"docker.io/nginx:1"}, []string{"docker.io/team/nginx:1"}},
+		{"Quay.io:443/a", []string{"quay.io/a/b:1", "quay.io:443/a"}, []string{"quay.io/ab", "quay.io:8443/a"}},
+		{"quay.io:443", []string{"quay.io/a"}, []string{"quay.io:8443/a"}},
+		{"index.docker.io", []string{"docker.io/nginx:1"}, []string{"quay.io/nginx"}},
+		{"docker.io/nginx:1", []string{"docker.io/library/nginx:1", "index.docker.io/nginx:1"}, []string{"docker.io/library/nginx:2"}},
+		{"*.example.com", []string{"a.example.com/x", "a.b.example.com:5000/x:1"}, []string{"example.com/x", "aexample.com/x", "quay.io/a.example.com"}},
+		{"example.com:5000/x", []string{"example.com:5000/x/y"}, []string{"example.com/x/y"}},
+	} {
+		if !tt.pattern.Valid() {
+			t.Errorf("%q is not valid", tt.pattern)
+		}
+		for _, ref := range tt.yes {
+			if !tt.pattern.Matches(ref) {
+				t.Errorf("%q does not match %s", tt.pattern, ref)
+			}
+		}
+		for _, ref := range tt.not {
+			if tt.pattern.Matches(ref) {
+				t.Errorf("%q matches %s", tt.pattern, ref)
+			}
+		}
+	}
+	for _, p := range []policy.ImagePattern{"", "nginx", "team/nginx", "quay.io/", "quay.io/a*", "quay.*", "*.", "*.x/y", "**", "quay.io/A", "quay.io/a:b:c", "quay.io/a@sha256:b", "https://quay.io/a", "quay.io a", "@x", "quay.io@x"} {
+		if p.Valid() {
+			t.Errorf("%q is valid", p)
+		}
+	}
+}
+
+// used returns consumers in namespaces.
+func used(namespaces ...string) []policy.Consumer {
+	var consumers []policy.Consumer
+	for _, ns := range namespaces {
+		consumers = append(consumers, policy.Consumer{Kind: "Deployment", Namespace: ns, Name: "d", Use: policy.Running})
+	}
+	return consumers
+}
+
+// TestExemptions: an exemption makes a warning of a denial where it certainly holds, and
+// nowhere else.
+func TestExemptions(t *testing.T) {
+	mirrored := func() mirrors.Object { return itms("a", "quay.io", allow, "m.local") }
+	lost := facts("m.local/x:1 absent", "quay.io/x:1 present")
+	blocked := set()
+	blocked.Registries.BlockedRegistries = []string{"other.io"}
+	for _, tt := range []struct {
+		reason     string
+		exemptions []policy.Exemption
+		consumers  []policy.Consumer
+		by         policy.Requester
+		before     mirrors.Set
+		after      []mirrors.Object
+		want       string // the names of the exemptions, "" for a denial
+	}{
+		{"of everything", []policy.Exemption{{Name: "all"}}, used("shop"), policy.Requester{}, set(), nil, "all"},
+		{"of another image", []policy.Exemption{{Name: "e", Images: []string{"quay.io/y"}}}, used("shop"), policy.Requester{}, set(), nil, ""},
+		{"of this image and another", []policy.Exemption{{Name: "e", Images: []string{"quay.io/y", "quay.io/x"}}}, used("shop"), policy.Requester{}, set(), nil, "e"},
+		{"the first one is named", []policy.Exemption{{Name: "no", Namespaces: []string{"x"}}, {Name: "one"}, {Name: "two"}}, used("shop"), policy.Requester{}, set(), nil, "one"},
+		{"of a namespace", []policy.Exemption{{Name: "e", Namespaces: []string{"sh*"}}}, used("shop"), policy.Requester{}, set(), nil, "e"},
+		{"of one namespace of two", []policy.Exemption{{Name: "e", Namespaces: []string{"shop"}}}, used("shop", "crm"), policy.Requester{}, set(), nil, ""},
+		{"of both, by two", []policy.Exemption{{Name: "e", Namespaces: []string{"shop"}}, {Name: "f", Namespaces: []string{"crm"}}}, used("shop", "crm"), policy.Requester{}, set(), nil, "e f"},
+		{"what would only warn needs none", []policy.Exemption{{Name: "e", Namespaces: []string{"shop"}}}, append(used("shop"), policy.Consumer{Namespace: "crm", Use: policy.History}), policy.Requester{}, set(), nil, "e"},
+		{"image and namespace, of which one holds", []policy.Exemption{{Name: "e", Images: []string{"quay.io/x"}, Namespaces: []string{"crm"}}}, used("shop"), policy.Requester{}, set(), nil, ""},
+		{"a protected namespace that is named, but not as one", []policy.Exemption{{Name: "e", Namespaces: []string{"openshift-ingress"}}}, used("openshift-ingress"), policy.Requester{}, set(), nil, ""},
+		{"a protected one that is", []policy.Exemption{{Name: "e", Namespaces: []string{"openshift-*"}, Protected: true}}, used("openshift-ingress"), policy.Requester{}, set(), nil, "e"},
+		{"a protected one beside another", []policy.Exemption{{Name: "e"}}, used("shop", "openshift-ingress"), policy.Requester{}, set(), nil, ""},
+		{"the cluster itself", []policy.Exemption{{Name: "e"}}, used(""), policy.Requester{}, set(), nil, ""},
+		{"no namespace matches it", []policy.Exemption{{Name: "e", Namespaces: []string{"*"}, Protected: true}}, used(""), policy.Requester{}, set(), nil, ""},
+		{"the cluster itself, said so", []policy.Exemption{{Name: "e", Protected: true}}, used(""), policy.Requester{}, set(), nil, "e"},
+		{"nobody is known to use it", []policy.Exemption{{Name: "e", Images: []string{"quay.io/x"}}}, nil, policy.Requester{}, set(), nil, ""},
+
+		{"a mirror set by its name", []policy.Exemption{{Name: "e", MirrorSets: []string{"a*"}}}, used("shop"), policy.Requester{}, set(), nil, "e"},
+		{"another mirror set", []policy.Exemption{{Name: "e", MirrorSets: []string{"b"}}}, used("shop"), policy.Requester{}, set(), nil, ""},
+		{"two, of which one is exempt", []policy.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), policy.Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, ""},
+		{"two, and both are", []policy.Exemption{{Name: "e", MirrorSets: []string{"a", "b"}}}, used("shop"), policy.Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
+		{"one beside what stays", []policy.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), policy.Requester{}, set(itms("b", "other.io", allow, "m.local")), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
+		{"the registry lists too", []policy.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), policy.Requester{}, blocked, nil, ""},
+
+		{"a user", []policy.Exemption{{Name: "e", Users: []string{"eve", "ann"}}}, used("shop"), policy.Requester{User: "ann"}, set(), nil, "e"},
+		{"another user", []policy.Exemption{{Name: "e", Users: []string{"eve"}}}, used("shop"), policy.Requester{User: "ann"}, set(), nil, ""},
+		{"nobody knows who", []policy.Exemption{{Name: "e", Users: []string{"*"}}}, used("shop"), policy.Requester{}, set(), nil, ""},
+		{"a group", []policy.Exemption{{Name: "e", Users: []string{"eve"}, Groups: []string{"op*"}}}, used("shop"), policy.Requester{User: "ann", Groups: []string{"x", "ops"}}, set(), nil, "e"},
+		{"a user for another image", []policy.Exemption{{Name: "e", Users: []string{"ann"}, Images: []string{"quay.io/y"}}}, used("shop"), policy.Requester{User: "ann"}, set(), nil, ""},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			after := tt.after
+			if after == nil {
+				after = []mirrors.Object{mirrored()}
+			}
+			settings := policy.Settings{Exemptions: tt.exemptions}.For(tt.by)
+			v := Decide(shallow(policy.Change{Before: tt.before, After: set(after...)}, []policy.Image{{Ref: tag, Consumers: tt.consumers}}, settings), lost)
+			want := "warn NotFullySynced"
+			if tt.want == "" {
+				want = "deny NotFullySynced"
+			}
+			got := strings.Join(words.Exemptions(v), " ")
+			if first, _, _ := strings.Cut(summary(v), ","); !strings.Contains(first, want[:4]) || got != tt.want {
+				t.Errorf("%s by %q, want %s by %q", summary(v), got, want[:4], tt.want)
+			}
+		})
+	}
+}
+
+// TestExemptionOfWhatIsGone: an exemption covers what the exempt object does, not what counts once it is
+// gone.
+func TestExemptionOfWhatIsGone(t *testing.T) {
+	wide, own := itms("wide", "quay.io", never, "m.local"), itms("own", "quay.io/x", allow, "n.local/x")
+	exempt := policy.Settings{Exemptions: []policy.Exemption{{Name: "e", MirrorSets: []string{"own"}, Protected: true}}}
+	lost := facts("m.local/x:1 absent", "n.local/x:1 absent", "quay.io/x:1 present")
+	for _, tc := range []struct {
+		name   string
+		change policy.Change
+		want   string
+	}{
+		{"what it does", policy.Change{Before: set(), After: set(itms("own", "quay.io/x", never, "m.local/x"))}, "warn NotFullySynced"},
+		{"its deletion has a wider one count", policy.Change{Before: set(wide, own), After: set(wide)}, "deny NotFullySynced"},
+		{"its entry goes", policy.Change{Before: set(wide, own), After: set(wide, itms("own", "quay.io/y", allow, "n.local/y"))}, "deny NotFullySynced"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := Decide(shallow(tc.change, []policy.Image{{Ref: tag, Consumers: used("shop")}}, exempt), lost)
+			if first, _, _ := strings.Cut(summary(v), ","); first != tc.want {
+				t.Errorf("got %s, want %s", summary(v), tc.want)
+			}
+		})
+	}
+	gaps := []policy.Gap{{Source: "pods", Kind: "Pod"}}
+	stale := func(c policy.Change) string {
+		return summary(Decide(newPlan(c, plan.Cluster{Gaps: gaps}, exempt), nil))
+	}
+	if got := stale(policy.Change{Before: set(wide, own), After: set(wide)}); !strings.Contains(got, "deny InventoryStale") {
+		t.Errorf("images that nobody knows, of a deletion: %s", got)
+	}
+	if got := stale(policy.Change{Before: set(), After: set(itms("own", "quay.io/x", never, "m.local/x"))}); !strings.Contains(got, "warn InventoryStale") {
+		t.Errorf("images that nobody knows, of what it does: %s", got)
+	}
+}
+
+// TestExemptionsAreForWhoIsKnown: without For, no exemption of a user holds, and none holds for
+// the standing verification that depends on a change.
+func TestExemptionsAreForWhoIsKnown(t *testing.T) {
+	personal := policy.Settings{Exemptions: []policy.Exemption{{Name: "e", Users: []string{"*"}}}}
+	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
+	lost := facts("m.local/x:1 absent", "quay.io/x:1 present")
+	if v := Decide(shallow(change, []policy.Image{{Ref: tag, Consumers: running}}, personal), lost); v.Allowed {
+		t.Error("admitted for nobody")
+	}
+	if left := (policy.Settings{Exemptions: []policy.Exemption{{Name: "a", MirrorSets: []string{"*"}}, {Name: "b"}}}).ForNoChange().Exemptions; len(left) != 1 || left[0].Name != "b" {
+		t.Errorf("left %v", left)
+	}
+}
+
+// TestExemptionsOfTheWhole: what stops MCO harms the whole cluster.
+func TestExemptionsOfTheWhole(t *testing.T) {
+	good, bad := idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")
+	ok := facts("m.local/x:1 present", "quay.io/x:1 present")
+	exempt := func(e policy.Exemption) policy.Settings {
+		e.Name = "e"
+		return policy.Settings{Exemptions: []policy.Exemption{e}}
+	}
+	testDecisions(t, []decision{
+		{"without a word about it", set(good), set(good, bad), tag, ok, exempt(policy.Exemption{}), "deny RejectedByMCO"},
+		{"of images", set(good), set(good, bad), tag, ok, exempt(policy.Exemption{Protected: true, Images: []string{"*"}}), "deny RejectedByMCO"},
+		{"of namespaces", set(good), set(good, bad), tag, ok, exempt(policy.Exemption{Protected: true, Namespaces: []string{"*"}}), "deny RejectedByMCO"},
+		{"of the mirror set, in so many words", set(good), set(good, bad), tag, ok, exempt(policy.Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO"},
+		{"it goes on to say what would come of it", set(good), set(good, bad), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), exempt(policy.Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO, warn NotFullySynced"},
+	})
+}

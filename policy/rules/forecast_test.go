@@ -1,0 +1,317 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+)
+
+// workers returns a cluster of n nodes in pool worker. Each of the first two runs a pod of
+// image that is pulled each time it starts and shares no node with another; a budget wants
+// one of them.
+func workers(n int, image string) *rollout.Cluster {
+	c := &rollout.Cluster{
+		Pools: []*mcfgv1.MachineConfigPool{{
+			ObjectMeta: metav1.ObjectMeta{Name: "worker"},
+			Spec: mcfgv1.MachineConfigPoolSpec{
+				MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{mcfgv1.MachineConfigRoleLabelKey: "worker"}},
+				NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"worker": ""}},
+			},
+		}},
+		Budgets: []*policyv1.PodDisruptionBudget{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MinAvailable: &intstr.IntOrString{IntVal: 1}, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}},
+			},
+			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1, CurrentHealthy: 2, DesiredHealthy: 1, ExpectedPods: 2},
+		}},
+	}
+	spec := &rollout.PodSpec{
+		Labels:     map[string]string{"app": "cart"},
+		Containers: []rollout.Container{{Name: "cart", Image: image, Pull: corev1.PullAlways}},
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}}, TopologyKey: corev1.LabelHostname,
+		}}}},
+	}
+	const prefix = "machineconfiguration.openshift.io/"
+	for i := range n {
+		name := fmt.Sprintf("worker-%d", i+1)
+		c.Nodes = append(c.Nodes, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{"worker": "", corev1.LabelHostname: name},
+				CreationTimestamp: metav1.Unix(int64(i), 0),
+				Annotations:       map[string]string{prefix + "currentConfig": "rendered-1", prefix + "desiredConfig": "rendered-1", prefix + "state": "Done"},
+			},
+			Status: corev1.NodeStatus{
+				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+				Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("250")},
+			},
+		})
+		if i < 2 {
+			c.Pods = append(c.Pods, rollout.Pod{
+				Namespace: "shop", Name: fmt.Sprintf("cart-%d", i+1), Node: name, Spec: spec, Started: true, Ready: true,
+				Owner: rollout.Owner{Kind: "ReplicaSet", Name: "cart"},
+			})
+		}
+	}
+	return c
+}
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// foretell returns the forecast of a change by which images of quay.io/shop come from a
+// mirror, for tags or for digests, and the verdict with it.
+func foretell(through *rollout.Cluster, before mirrors.Set, edit mirrors.Edit, found policy.Facts, s policy.Settings) (*forecast.Forecast, policy.Verdict) {
+	cart := policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: policy.Running}}}
+	p := shallower(newPlan(policy.Change{Before: before, After: edit.Apply(before)}, plan.Cluster{Images: policy.NewImages(cart), Rollout: through}, s))
+	f := forecast.Of(p, found, forecast.Forecaster{Now: noon})
+	return f, WithForecast(p, Decide(p, found), f)
+}
+
+const (
+	atMirror = "m.local/shop/cart:v1"
+	atSource = "quay.io/shop/cart:v1"
+)
+
+func tagsFromMirror() mirrors.Edit {
+	return mirrors.Put(itms("shop", "quay.io/shop", never, "m.local/shop"))
+}
+
+// TestForecast: what is said of the nodes, and what of the images.
+func TestForecast(t *testing.T) {
+	everywhere := facts(atMirror+" present", atSource+" present")
+	busy := workers(3, atSource)
+	busy.Pools[0].Status = mcfgv1.MachineConfigPoolStatus{MachineCount: 3, Conditions: []mcfgv1.MachineConfigPoolCondition{{Type: mcfgv1.MachineConfigPoolDegraded, Status: corev1.ConditionTrue, Message: "content mismatch"}}}
+	paused := workers(3, atSource)
+	paused.Pools[0].Spec.Paused = true
+	full := workers(3, atSource)
+	full.Budgets[0].Spec.MinAvailable.IntVal, full.Budgets[0].Status.DisruptionsAllowed = 2, 0
+	pinned := func(budgets ...*policyv1.PodDisruptionBudget) *rollout.Cluster {
+		c := workers(3, atSource)
+		spec := *c.Pods[0].Spec
+		spec.NodeSelector = map[string]string{corev1.LabelHostname: c.Pods[0].Node}
+		c.Pods[0].Spec, c.Budgets = &spec, budgets
+		return c
+	}
+	unread := workers(3, atSource)
+	unread.Unknown = []string{"pods"}
+	hosted := workers(3, atSource)
+	hosted.Topology = configv1.ExternalTopologyMode
+	warn := policy.Settings{Namespaces: []policy.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}}
+	for _, tt := range []struct {
+		name     string
+		through  *rollout.Cluster
+		before   mirrors.Set
+		edit     mirrors.Edit
+		facts    policy.Facts
+		settings policy.Settings
+		line     string
+		want     string // of summary
+	}{
+		{"tags drain", workers(3, atSource), set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
+		{"digests do not", workers(3, atSource), set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), everywhere, policy.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute", "warn NoEffect"},
+		{"the mirror lacks it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny NotFullySynced, deny RolloutStalls"},
+		{"a namespace may not hold up changes, but a stall is not its own affair", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
+		{"unless the settings say so", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), policy.Settings{Namespaces: warn.Namespaces, Severities: map[string]policy.Severity{policy.RolloutStalls: policy.Warn}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn NotFullySynced, warn RolloutStalls"},
+		{"nobody knows whether the mirror has it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" unreachable", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
+		{"the way out of a stall", workers(3, atSource), set(itms("shop", "quay.io/shop", never, "m.local/shop")), mirrors.Delete(itms("shop", "quay.io/shop", never, "m.local/shop")), facts(atMirror+" absent", atSource+" present"), policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutStalls"},
+		{"a budget without room", full, set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
+		{"which is a denial if somebody wants it", full, set(), tagsFromMirror(), everywhere, policy.Settings{Severities: map[string]policy.Severity{policy.DrainBlocked: policy.Deny}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny DrainBlocked"},
+		{"a pod that fits one node only is evicted all the same", pinned(), set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
+		{"unless a budget holds it", pinned(full.Budgets...), set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
+		{"a degraded pool", busy, set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutBusy"},
+		{"a paused pool", paused, set(), tagsFromMirror(), facts(atMirror + " present"), policy.Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
+		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were not simulated: pods or nodes could not be read", ""},
+		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, policy.Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
+		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, policy.Settings{}, "none", ""},
+		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, policy.Settings{}, "none", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, v := foretell(tt.through, tt.before, tt.edit, tt.facts, tt.settings)
+			line := "none"
+			if f != nil {
+				line = f.String()
+			}
+			if line != tt.line {
+				t.Errorf("got %q, want %q", line, tt.line)
+			}
+			if got := summary(v); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestForecastReaches: who installs the guard on a hosted cluster hears that its nodes are not
+// covered; a change that reaches no node is not worth a line.
+func TestForecastReaches(t *testing.T) {
+	hosted := workers(3, atSource)
+	hosted.Topology = configv1.ExternalTopologyMode
+	found := facts(atMirror+" present", atSource+" present")
+	for name, tt := range map[string]struct {
+		through *rollout.Cluster
+		before  mirrors.Set
+		want    bool
+	}{
+		"drained nodes":        {workers(3, atSource), set(), true},
+		"a hosted cluster":     {hosted, set(), true},
+		"no file that differs": {workers(3, atSource), tagsFromMirror().Apply(set()), false},
+	} {
+		if f, _ := foretell(tt.through, tt.before, tagsFromMirror(), found, policy.Settings{}); f.Reaches() != tt.want {
+			t.Errorf("%s: got %t, want %t: %s", name, f.Reaches(), tt.want, f)
+		}
+	}
+}
+
+// TestForecastUnknown: what could not be read is named where the forecast may be another one with it.
+func TestForecastUnknown(t *testing.T) {
+	all := []string{"clusteroperators", "machineconfigpools", "machineconfigurations", "poddisruptionbudgets", "pods"}
+	paused := workers(3, atSource)
+	paused.Pools[0].Spec.Paused = true
+	for _, tt := range []struct {
+		name    string
+		through *rollout.Cluster
+		edit    mirrors.Edit
+		want    []string
+	}{
+		{"nodes are drained", workers(3, atSource), tagsFromMirror(), all},
+		{"or will be", paused, tagsFromMirror(), all},
+		{"nodes are not drained", workers(3, atSource), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), all[:3]},
+		{"no file differs", workers(3, atSource), mirrors.Edit{}, all[1:2]},
+	} {
+		tt.through.Unknown = all
+		if f, _ := foretell(tt.through, set(), tt.edit, policy.Facts{}, policy.Settings{}); !slices.Equal(f.Unknown, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, f.Unknown, tt.want)
+		}
+	}
+}
+
+// TestForecastRecent: other mirror objects that were changed a moment ago are named, unless
+// no node is drained for this one.
+func TestForecastRecent(t *testing.T) {
+	old := itms("old", "quay.io/old", never, "m.local/old").(*configv1.ImageTagMirrorSet)
+	old.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+	edited := itms("edited", "quay.io/edited", never, "m.local/edited").(*configv1.ImageTagMirrorSet)
+	edited.CreationTimestamp = old.CreationTimestamp
+	edited.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: noon.Add(-20 * time.Minute)}}}
+	created := idms("created", "quay.io/created", never, "m.local/created").(*configv1.ImageDigestMirrorSet)
+	created.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
+	found := facts(atMirror+" present", atSource+" present")
+
+	f, _ := foretell(workers(3, atSource), set(old, edited, created), tagsFromMirror(), found, policy.Settings{})
+	if want := []string{"ImageDigestMirrorSet created", "ImageTagMirrorSet edited"}; !slices.Equal(f.Recent, want) {
+		t.Errorf("got %q, want %q", f.Recent, want)
+	}
+	f, _ = foretell(workers(3, atSource), set(old, created), mirrors.Put(idms("shop", "quay.io/shop", never, "m.local/shop")), found, policy.Settings{})
+	if len(f.Recent) > 0 {
+		t.Errorf("nothing is drained, and yet: %q", f)
+	}
+}
+
+// TestForecastLookups: the mirror has everything, and so nobody has looked at the source; but
+// the first pod that is evicted can only go to a node that still asks the source.
+func TestForecastLookups(t *testing.T) {
+	f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), policy.Settings{})
+	known := facts(atMirror + " present")
+	if got := f.Lookups(known); len(got) != 1 || got[0].Ref != atSource {
+		t.Errorf("got %v, want the source", got)
+	}
+	if got := summary(v); got != "warn RolloutStalls" {
+		t.Errorf("nobody has looked, and yet: %s", got)
+	}
+	for answer, want := range map[string]string{
+		"present": "", "absent": "warn RolloutStalls", "unreachable": "warn RolloutStalls", "unknown": "warn RolloutStalls",
+	} {
+		known := facts(atMirror+" present", atSource+" "+answer)
+		f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), known, policy.Settings{})
+		if got := f.Lookups(known); len(got) > 0 {
+			t.Errorf("%s: it would be asked again: %v", answer, got)
+		}
+		if got := summary(v); got != want {
+			t.Errorf("%s: got %q, want %q", answer, got, want)
+		}
+	}
+}
+
+// TestMovedImages: what a change leaves on its route has to be pulled all the same once nodes
+// are drained.
+func TestMovedImages(t *testing.T) {
+	const other = "quay.io/other:v1"
+	protect := policy.Settings{Protected: []string{"shop"}}
+	with := func(secrets ...string) []policy.Consumer {
+		return []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: policy.Running, OwnPullSecret: len(secrets) > 0}}
+	}
+	single := func() *rollout.Cluster { // no budget
+		c := workers(3, other)
+		c.Budgets = nil
+		return c
+	}
+	for _, tt := range []struct {
+		name      string
+		through   *rollout.Cluster
+		consumers []policy.Consumer
+		fact      string
+		settings  policy.Settings
+		want      string
+	}{
+		{"it is there", workers(3, other), with(), "present", policy.Settings{}, ""},
+		{"its registry has lost it", workers(3, other), with(), "absent", policy.Settings{}, "deny RolloutStalls"},
+		{"its registry does not answer", workers(3, other), with(), "unreachable", policy.Settings{}, "deny RolloutStalls"},
+		{"nobody has looked", workers(3, other), with(), "", policy.Settings{}, "deny RolloutStalls"},
+		{"its registry lets only the pods in", workers(3, other), with("a"), "denied", policy.Settings{}, "warn RolloutStalls"},
+		{"or hides it from others", workers(3, other), with("a"), "absent", policy.Settings{}, "warn RolloutStalls"},
+		{"but not if it is protected", workers(3, other), with("a"), "denied", protect, "deny RolloutStalls"},
+		{"nor if it does not answer", workers(3, other), with("a"), "unreachable", policy.Settings{}, "deny RolloutStalls"},
+		{"without a budget, a tenant's loss holds nobody up", single(), with(), "absent", policy.Settings{}, "warn DrainLosesPod"},
+		{"a router's does", single(), with(), "absent", protect, "deny DrainLosesPod"},
+		{"what is not known does not", single(), with(), "unreachable", protect, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			known := policy.Facts{}
+			if tt.fact != "" {
+				known = facts(other+" "+tt.fact, atMirror+" present", atSource+" present")
+				deep := mirrors.Location{Ref: other, Depth: mirrors.DepthBlobs} // of protected images
+				known[deep] = known.At(mirrors.Location{Ref: other})
+			}
+			edit := tagsFromMirror()
+			p := shallower(newPlan(policy.Change{Before: set(), After: edit.Apply(set())}, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: other, Consumers: tt.consumers}), Rollout: tt.through}, tt.settings))
+			f := forecast.Of(p, known, forecast.Forecaster{Now: noon})
+			if got := summary(WithForecast(p, Decide(p, known), f)); got != tt.want {
+				t.Errorf("got %q, want %q: %s", got, tt.want, f)
+			}
+			if asks := f.Lookups(known); len(asks) != policy.Bit(tt.fact == "") {
+				t.Errorf("it asks for %v", asks)
+			}
+			if f.Moved.All != 1 {
+				t.Errorf("%+v", f.Moved)
+			}
+		})
+	}
+}
+
+// TestForecastPartial: nothing is concluded from a simulation that was given up.
+func TestForecastPartial(t *testing.T) {
+	f, _ := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), policy.Settings{})
+	f.Simulation = &simulation.Result{Partial: true}
+	partial := f.String()
+	f.Simulation = &simulation.Result{}
+	if whole := f.String(); whole == partial {
+		t.Errorf("got %q, as of one that was not", whole)
+	}
+}

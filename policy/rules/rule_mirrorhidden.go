@@ -1,0 +1,45 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// MirrorHidden: a narrower entry takes a wider mirror away. Only the entry with
+// the longest prefix counts for an image, whichever kind of object made it, and
+// an entry with mirrors of its own inherits none. So an ITMS for quay.io/team/app
+// takes the digest mirror of an IDMS for quay.io/team away from that repository.
+//
+// It denies where the image is then not (or not verifiably) on its route, and
+// warns where it still is.
+func mirrorHidden(a *evidence.Case) (policy.Finding, bool) {
+	if !a.Hidden || a.After.Err != nil {
+		return policy.Finding{}, false
+	}
+	lost := lostMirrors(a)
+	if len(lost) == 0 {
+		return policy.Finding{}, false
+	}
+	f := policy.Finding{
+		Severity: policy.Warn,
+		Reason:   fmt.Sprintf("the narrower source %s takes away its mirror from %s", a.After.Entry, a.Before.Entry),
+		Detail:   append([]string{"loses " + text.ShortDigest(lost[0].Ref) + ": " + policy.Describe(a.Found.At(lost[0]))}, a.Places()...),
+		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
+			a.After.Entry, policy.KindFor(a.Image.Ref), a.Before.Entry, policy.PullType(a.Image.Ref))},
+	}
+	if !a.OutcomeAfter.Found() {
+		f.Severity = a.UnlessBroken()
+	}
+	return f, true
+}
+
+// lostMirrors returns the mirrors that the new route no longer has.
+func lostMirrors(a *evidence.Case) []mirrors.Location {
+	kept := a.After.Mirrors()
+	return slices.DeleteFunc(a.Before.Mirrors(), func(l mirrors.Location) bool { return slices.Contains(kept, l) })
+}

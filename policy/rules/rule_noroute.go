@@ -1,0 +1,41 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
+)
+
+// NoRoute: every place on the new route is blocked, so nothing is asked at all. The usual
+// cause: NeverContactSource on any entry of a source blocks the source for tags and for
+// digests, while the mirrors of an ITMS serve only tags and those of an IDMS only digests. So
+// one kind cuts off the other kind's pulls.
+//
+// An image that the signature policy of the nodes refuses is as good as blocked: MCO writes
+// allowedRegistries and blockedRegistries of image.config there as well.
+func noRoute(a *evidence.Case) (policy.Finding, bool) {
+	if a.After.Refused != "" {
+		return policy.Finding{
+			Severity: a.UnlessBroken(),
+			Reason:   "nodes would refuse it wherever it comes from: " + a.After.Refused,
+			Remedy:   []string{"add its registry to allowedRegistries, or remove it from blockedRegistries"},
+		}, true
+	}
+	if a.After.Err != nil || a.NewRoute.IsOpen() {
+		return policy.Finding{}, false
+	}
+	f := policy.Finding{
+		Severity: a.UnlessBroken(),
+		Reason:   "every place on its new route is blocked",
+		Detail:   a.Places(),
+		Remedy:   []string{"let nodes contact the source, or a mirror of it"},
+	}
+	if never := a.Never(); len(never) > 0 && !a.HasMirror() {
+		f.Reason = fmt.Sprintf("NeverContactSource blocks pulls by %s too, and they have no mirror there", policy.PullType(a.Image.Ref))
+		f.Remedy = []string{fmt.Sprintf("use AllowContactingSource in %s, or give %s mirrors in %s first",
+			strings.Join(never, " and "), a.After.Entry, policy.KindFor(a.Image.Ref))}
+	}
+	return f, true
+}
