@@ -97,21 +97,21 @@ func (r *Reviewer) ReviewNarrowed(ctx context.Context, of Record, by policy.Requ
 func WriteNarrowed(w io.Writer, of, reviewed Record) error {
 	objects, ok := of.Narrowed()
 	if !ok {
-		_, err := fmt.Fprintln(w, "# The change adds no entry that could be narrowed.")
+		_, err := io.WriteString(w, text.Comment("The change adds no entry that could be narrowed."))
 		return err
 	}
 	if reviewed.Verdict.Allowed {
 		for _, line := range reviewed.Warnings()[min(1, len(reviewed.Warnings())):] {
-			fmt.Fprintf(w, "# Warning: %s\n", text.Line(line))
+			fmt.Fprint(w, text.Comment("Warning: %s", line))
 		}
 	} else {
-		fmt.Fprintln(w, "# Even so it would be refused, and stands in comments:")
+		fmt.Fprint(w, text.Comment("Even so it would be refused, and stands in comments:"))
 		for line := range strings.Lines(reviewed.Denial()) {
-			fmt.Fprintf(w, "# %s\n", text.Line(strings.TrimRight(line, "\n")))
+			fmt.Fprint(w, text.Comment("%s", line))
 		}
 	}
 	for _, line := range reviewed.Judged().assumedLines() {
-		fmt.Fprintf(w, "# Assumed, not found: %s\n", line)
+		fmt.Fprint(w, text.Comment("Assumed, not found: %s", line))
 	}
 	for _, o := range objects {
 		if err := writeNarrowedObject(w, o, reviewed.Verdict.Allowed); err != nil {
@@ -129,7 +129,7 @@ func hasEntries(o mirrors.Object) bool {
 func writeNarrowedObject(w io.Writer, o mirrors.Object, admitted bool) error {
 	fmt.Fprintln(w, "---")
 	if !hasEntries(o) {
-		_, err := fmt.Fprintf(w, "# %s: no source would do, as its mirrors hold no image that it serves.\n", text.Line(mirrors.NameOf(o)))
+		_, err := io.WriteString(w, text.Comment("%s: no source would do, as its mirrors hold no image that it serves.", mirrors.NameOf(o)))
 		return err
 	}
 	data, err := yaml.Marshal(manifestOf(o))

@@ -42,6 +42,11 @@ func isPlain(s string) bool {
 	return true
 }
 
+// Comment returns a line that tools do not read in YAML, in a script of a shell, and in a file for a tool that mirrors.
+func Comment(format string, args ...any) string {
+	return "# " + Line(fmt.Sprintf(format, args...)) + "\n"
+}
+
 // Lines returns s without what does not print. Line feeds and tabs stay; other white space
 // becomes a space (a carriage return would hide what stands before it).
 func Lines(s string) string {

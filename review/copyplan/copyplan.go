@@ -159,26 +159,21 @@ func (p *Plan) Write(w io.Writer, format string) error {
 	return b.Flush()
 }
 
-// comment writes lines that tools do not read.
-func comment(b *bufio.Writer, format string, args ...any) {
-	fmt.Fprintf(b, "# %s\n", text.Line(fmt.Sprintf(format, args...)))
-}
-
 // writeRemarks says what a plan does not hold, of a format that pulls through caches or does not.
 func (p *Plan) writeRemarks(b *bufio.Writer, pulls bool) {
 	if !pulls {
 		for _, c := range p.Pulls {
-			comment(b, "Not copied: %s: pull it once through the cache: %s", c.Image.Ref, policy.PullCommand(c.To))
+			fmt.Fprint(b, text.Comment("Not copied: %s: pull it once through the cache: %s", c.Image.Ref, policy.PullCommand(c.To)))
 		}
 	}
 	for _, n := range p.Notes {
-		comment(b, "Note: %s", n)
+		fmt.Fprint(b, text.Comment("Note: %s", n))
 	}
 	for _, o := range p.Obstacles {
-		comment(b, "Not copied: %s", o)
+		fmt.Fprint(b, text.Comment("Not copied: %s", o))
 	}
 	for _, u := range p.Unknown {
-		comment(b, "Not determined: %s", u)
+		fmt.Fprint(b, text.Comment("Not determined: %s", u))
 	}
 }
 
@@ -205,7 +200,7 @@ func (p *Plan) writeMapping(b *bufio.Writer) {
 	if from, to := p.insecure(); from || to {
 		insecure = "--insecure=true "
 	}
-	comment(b, "%s. Run: oc image mirror %s--keep-manifest-list=true --filter-by-os='.*' -f FILE", p.summary(), insecure)
+	fmt.Fprint(b, text.Comment("%s. Run: oc image mirror %s--keep-manifest-list=true --filter-by-os='.*' -f FILE", p.summary(), insecure))
 	p.writeRemarks(b, false)
 	written := map[string]bool{}
 	write := func(from, to string) {

@@ -2,6 +2,7 @@ package copyplan
 
 import (
 	"bufio"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -87,15 +88,15 @@ func (p *Plan) writeImageSet(b *bufio.Writer) {
 		insecure += " --dest-tls-verify=false"
 	}
 	if destination == "" {
-		comment(b, "%s. There is nothing for oc mirror to do", p.summary())
+		fmt.Fprint(b, text.Comment("%s. There is nothing for oc mirror to do", p.summary()))
 	} else {
-		comment(b, "%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE%s docker://%s", p.summary(), insecure, destination)
+		fmt.Fprint(b, text.Comment("%s. Run: oc mirror --v2 -c FILE --workspace file://WORKSPACE%s docker://%s", p.summary(), insecure, destination))
 	}
 	p.sayImageSet(b, release, unknown, elsewhere)
 	p.writeRemarks(b, false)
 	data, err := yaml.Marshal(set)
 	if err != nil { // of strings
-		comment(b, "%v", err)
+		fmt.Fprint(b, text.Comment("%v", err))
 		return
 	}
 	b.Write(data) //nolint:errcheck // Flush reports it
@@ -112,16 +113,16 @@ func targetOf(c Copy, destination string) string {
 
 // sayImageSet says what the configuration cannot express.
 func (p *Plan) sayImageSet(b *bufio.Writer, release int, unknown bool, elsewhere []string) {
-	comment(b, "oc-mirror copies signatures since 4.21; before, take the signatures from plan -o mapping or -o sh.")
-	comment(b, "targetRepo needs an oc-mirror that knows it: an older one puts these images where nodes do not look.")
+	fmt.Fprint(b, text.Comment("oc-mirror copies signatures since 4.21; before, take the signatures from plan -o mapping or -o sh."))
+	fmt.Fprint(b, text.Comment("targetRepo needs an oc-mirror that knows it: an older one puts these images where nodes do not look."))
 	if release > 0 {
-		comment(b, "%s of release %s by platform: all of that release is copied.", text.Plural(release, "image is that", "images are those"), p.Release.Version)
+		fmt.Fprint(b, text.Comment("%s of release %s by platform: all of that release is copied.", text.Plural(release, "image is that", "images are those"), p.Release.Version))
 	}
 	if unknown {
-		comment(b, "Not expressed: release %s by platform, as it is not known for which architecture it is: its images are additional ones.", p.Release.Version)
+		fmt.Fprint(b, text.Comment("Not expressed: release %s by platform, as it is not known for which architecture it is: its images are additional ones.", p.Release.Version))
 	}
 	for _, ref := range elsewhere {
-		comment(b, "Not expressed: %s", ref)
+		fmt.Fprint(b, text.Comment("Not expressed: %s", ref))
 	}
 }
 

@@ -222,7 +222,7 @@ func (p Pins) Edit() mirrors.Edit {
 func (p Pins) Write(w io.Writer, record review.Record) error {
 	sizes := sizesIn(record)
 	for _, line := range p.Left {
-		if _, err := fmt.Fprintf(w, "# Incomplete: %s\n", text.Line(line)); err != nil {
+		if _, err := io.WriteString(w, text.Comment("Incomplete: %s", line)); err != nil {
 			return err
 		}
 	}
@@ -231,7 +231,7 @@ func (p Pins) Write(w io.Writer, record review.Record) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "---\n# Pool %s: %s\n%s", text.Line(p.pool[set.Name]), takes(set, sizes), data); err != nil {
+		if _, err := fmt.Fprintf(w, "---\n%s%s", text.Comment("Pool %s: %s", p.pool[set.Name], takes(set, sizes)), data); err != nil {
 			return err
 		}
 	}

@@ -157,9 +157,9 @@ func (k Kept) use() policy.Use {
 // unknowns.
 func (l KeepList) Lines() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What nodes of this cluster may ask for below %s: %s, indexes with their parts.\n", text.Line(l.Scope), text.Count(len(l.Kept), "reference"))
+	b.WriteString(text.Comment("What nodes of this cluster may ask for below %s: %s, indexes with their parts.", l.Scope, text.Count(len(l.Kept), "reference")))
 	for _, u := range l.Unknown {
-		fmt.Fprintf(&b, "# Not known: %s\n", text.Line(u))
+		b.WriteString(text.Comment("Not known: %s", u))
 	}
 	for _, k := range l.Kept {
 		fmt.Fprintln(&b, text.Line(k.Reference))
