@@ -48,11 +48,13 @@ type Page struct {
 	Whole string
 }
 
-//go:embed assets
-var assets embed.FS
-
 var (
-	style, script = asset("style.css"), asset("script.js")
+	//go:embed assets/*.html
+	assets embed.FS
+	//go:embed assets/style.css
+	style string
+	//go:embed assets/script.js
+	script string
 	// pagePolicy allows the page's own style and script: nothing is fetched, sent or framed.
 	pagePolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hashOf(style), hashOf(script))
 	templates  = template.Must(template.New("").Funcs(template.FuncMap{
@@ -67,14 +69,6 @@ var (
 		Bad: {"bad", "✕"}, Caution: {"warn", "!"}, Good: {"good", "✓"}, Unknown: {"unknown", "?"}, Blocked: {"blocked", "⊘"}, Idle: {"note", "·"}, Past: {"left", "·"},
 	}
 )
-
-func asset(name string) string {
-	data, err := assets.ReadFile("assets/" + name)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return string(data)
-}
 
 // hashOf names an inline style or script in a Content-Security-Policy.
 func hashOf(s string) string {
@@ -196,17 +190,8 @@ func (a *Answer) sections() (all []*section, about []Named) {
 			current.blocks = append(current.blocks, b)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *section) int {
-		switch {
-		case a.Last == b.Last:
-			return 0
-		case b.Last:
-			return -1
-		default:
-			return 1
-		}
-	})
-	return all, about
+	last := slices.DeleteFunc(slices.Clone(all), func(s *section) bool { return !s.Last })
+	return append(slices.DeleteFunc(all, func(s *section) bool { return s.Last }), last...), about
 }
 
 // drawn returns blocks with those that are made for a page.
