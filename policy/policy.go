@@ -1,6 +1,5 @@
-// Package policy has what all of its rooms speak of: images and their consumers, facts about places, changes,
-// settings with their exemptions and severities, findings and verdicts. It decides how severe a finding may be,
-// and nothing else.
+// Package policy has what its rooms speak of: images and consumers, facts about places, changes, settings,
+// findings and verdicts. It decides how severe a finding may be, and imports none of them.
 //
 // All rooms are pure: they read no clock, open no connection and write no log. A decision takes three steps,
 // with the looking-up in the middle left to the caller:

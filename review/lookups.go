@@ -16,7 +16,7 @@ import (
 )
 
 // A NextLookups function returns the locations still to be looked up, given the known facts:
-// Lookups or Decisive of a plan of package policy.
+// Lookups of a plan, or rules.Decisive.
 type NextLookups func(policy.Facts) []mirrors.Location
 
 // A renewal is the second look at misses that were remembered, before they deny a change. The zero value

@@ -73,7 +73,7 @@ func pullFor(o evidence.Outcome) rollout.Pull {
 	}
 }
 
-// assess returns the assessment of an image for pods of a namespace on the nodes of a pool; nil if
+// assess returns the case of an image for pods of a namespace on the nodes of a pool; nil if
 // no node can parse the reference.
 func (p *pullOutcomes) assess(image, namespace, pool string) *evidence.Case {
 	ref := strings.TrimSpace(image)
@@ -92,7 +92,7 @@ func (p *pullOutcomes) assess(image, namespace, pool string) *evidence.Case {
 	return a
 }
 
-// reroutedAs returns the assessment of what the change reroutes, nil for what it does not.
+// reroutedAs returns the case of what the change reroutes, nil for what it does not.
 func (p *pullOutcomes) reroutedAs(key pullOf) *evidence.Case {
 	for _, a := range p.rerouted[key.ref] {
 		if a.Namespace == key.namespace && (len(a.Pools) == 0 || slices.Contains(a.Pools, key.pool)) {
@@ -102,7 +102,7 @@ func (p *pullOutcomes) reroutedAs(key pullOf) *evidence.Case {
 	return nil
 }
 
-// settled returns the assessment of what the change leaves on its route.
+// settled returns the case of what the change leaves on its route.
 func (p *pullOutcomes) settled(key pullOf, namespace string, routes *plan.PoolRoutes) *evidence.Case {
 	route, err := routes.After.Route(key.ref, key.namespace)
 	if err != nil {
@@ -137,7 +137,7 @@ func (p *pullOutcomes) lookups(q *evidence.Lookups, a *evidence.Case) {
 	q.AskSignatures(a.Reroute, &a.Before, true)
 }
 
-// assessedAs returns the assessments so far of an image, whatever the pods and nodes, in an
+// assessedAs returns the cases so far of an image, whatever the pods and nodes, in an
 // order of their own.
 func (p *pullOutcomes) assessedAs(image string) []*evidence.Case {
 	ref := strings.TrimSpace(image)
@@ -154,7 +154,7 @@ func (p *pullOutcomes) assessedAs(image string) []*evidence.Case {
 	return found
 }
 
-// worst returns the assessment for which the rollout stalls: of those of the image that a pod
+// worst returns the case for which the rollout stalls: of those of the image that a pod
 // of the stall may have to pull, the worst; nil if there is none.
 func (p *pullOutcomes) worst(stall simulation.Stall) *evidence.Case {
 	var worst *evidence.Case
