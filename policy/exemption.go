@@ -7,6 +7,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // An Exemption turns denials into warnings. All of its conditions must hold, each list by one of its
@@ -266,7 +267,7 @@ func (p ImagePattern) Matches(ref string) bool {
 		return strings.HasSuffix(host, suffix)
 	}
 	scope := string(p)
-	if !mirrors.IsVersioned(scope) {
+	if !policyfile.IsVersioned(scope) {
 		return mirrors.IsBelow(name, scope) || strings.HasPrefix(mirrors.OneSpelling(name)+"/", mirrors.OneSpelling(scope)+"/")
 	}
 	wantName, wantVersion, ok := mirrors.Canonical(scope)

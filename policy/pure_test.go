@@ -60,6 +60,7 @@ var pure = map[string]string{
 	"github.com/containers/image/v5/pkg/sysregistriesv2":                   "rewrites references by the runtime's own code",
 	"github.com/mirrorset-guard/mirrorset-guard/policy":                    "its presence, for package status",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors":            "",
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile": "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing":            "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout":            "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation": "",
@@ -106,7 +107,7 @@ func TestPure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{".", "evidence", "plan", "rules", "forecast", "words", "mirrors", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
+	for _, folder := range []string{".", "evidence", "plan", "rules", "forecast", "words", "mirrors", "mirrors/policyfile", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
 		if sources[folder] == 0 {
 			t.Errorf("no source was found in folder %s", folder)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
@@ -76,7 +77,7 @@ func RouteDocument(route mirrors.Route, facts policy.Facts) v1alpha1.Route {
 	return r
 }
 
-func requiredDocument(trust *mirrors.Trust) *v1alpha1.Required {
+func requiredDocument(trust *policyfile.Trust) *v1alpha1.Required {
 	if trust == nil {
 		return nil
 	}

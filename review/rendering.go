@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // Render renders the configuration before and after a change. A rejection of the one before by MCO is
@@ -60,7 +61,7 @@ func renderedFiles(before, after *mirrors.Set) ([]v1alpha1.RenderedFile, error) 
 			return nil, err
 		}
 		for path, contents := range files {
-			if !mirrors.IsPolicyFile(path) {
+			if !policyfile.IsPolicyFile(path) {
 				continue
 			}
 			if byPath[path] == nil {

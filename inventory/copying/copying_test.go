@@ -33,6 +33,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -1094,7 +1095,7 @@ func TestStopsNobody(t *testing.T) {
 			for _, key := range row.policies {
 				reader := mirrors.PullSource{Location: c.To, Mirror: true, Attachments: row.setup != "unlooked"}
 				if key != "" {
-					reader.Trust = &mirrors.Trust{Reference: c.From[0].Ref, Requirements: signing.NewRequirements(signing.Requirement{Type: signing.SigstoreSigned, KeyData: key.PEM()})}
+					reader.Trust = &policyfile.Trust{Reference: c.From[0].Ref, Requirements: signing.NewRequirements(signing.Requirement{Type: signing.SigstoreSigned, KeyData: key.PEM()})}
 				}
 				at := mirrors.OneSpelling(c.To.Ref)
 				c.Readers[at] = append(c.Readers[at], reader)

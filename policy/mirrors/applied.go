@@ -7,17 +7,18 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // GeneratedRegistries is the MachineConfig that MCO makes of a Set for the pool worker
 // (pkg/controller/container-runtime-config/helpers.go). All pools get the same files.
 const GeneratedRegistries = "99-worker-generated-registries"
 
-// The files in it that say where nodes pull from.
+// The files in it that say where nodes pull from; what they require is in package policyfile.
 const (
 	RegistriesConfPath = "/etc/containers/registries.conf"
 	SearchDropInPath   = "/etc/containers/registries.conf.d/01-image-searchRegistries.conf"
-	PolicyJSONPath     = "/etc/containers/policy.json"
 )
 
 // Applied holds what MCO last wrote for the nodes.
@@ -28,7 +29,7 @@ type Applied struct {
 }
 
 // IsAppliedFile reports whether an Applied holds the file at path.
-func IsAppliedFile(file string) bool { return IsRegistriesFile(file) || IsPolicyFile(file) }
+func IsAppliedFile(file string) bool { return IsRegistriesFile(file) || policyfile.IsPolicyFile(file) }
 
 // ResolveApplied computes the routes of nodes that have the files of s.Applied, and s.Files
 // beside them. The error says which of the former cannot be read, by nodes either, or that
@@ -52,18 +53,10 @@ func ResolveApplied(s Set) (*Table, error) {
 		return nil, fmt.Errorf("%s: %w", RegistriesConfPath, err)
 	}
 	for file, contents := range files {
-		if err := checkPolicyFile(file, contents); err != nil {
+		if err := policyfile.Check(file, contents); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	conf, made := s.withFiles(conf)
-	return &Table{conf: conf, index: newIndex(conf.Registries), trust: s.withPolicyFiles(newTrustPolicy(), files), makers: made}, nil
-}
-
-func checkPolicyFile(file string, contents []byte) error {
-	if _, ofNamespace := policyNamespace(file); len(contents) > 0 && (ofNamespace || file == PolicyJSONPath) {
-		_, err := readPolicy(contents)
-		return err
-	}
-	return nil
+	return &Table{conf: conf, index: newIndex(conf.Registries), trust: s.withPolicyFiles(policyfile.NewPolicy(), files), makers: made}, nil
 }

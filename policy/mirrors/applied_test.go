@@ -8,6 +8,8 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // A file that MCO wrote says of every image what the objects say that it was made of.
@@ -64,7 +66,7 @@ func TestAppliedPolicy(t *testing.T) {
 		{"all requirements have to be met", `{"default": [{"type": "sigstoreSigned"}, {"type": "reject"}]}`, "quay.io/x:1", "does not name its registry"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			table, err := ResolveApplied(Set{Applied: &Applied{Files: map[string][]byte{PolicyJSONPath: []byte(tt.file)}}})
+			table, err := ResolveApplied(Set{Applied: &Applied{Files: map[string][]byte{policyfile.PolicyJSONPath: []byte(tt.file)}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +90,7 @@ func TestAppliedThatNodesCannotRead(t *testing.T) {
 		{"no TOML", Applied{Files: map[string][]byte{RegistriesConfPath: []byte("[")}}, RegistriesConfPath + ": "},
 		{"an entry with a scheme", Applied{Files: map[string][]byte{RegistriesConfPath: []byte("[[registry]]\nlocation = \"https://quay.io\"")}}, RegistriesConfPath + `: location "https://quay.io" has a URI scheme`},
 		{"no TOML in the drop-in", Applied{Files: map[string][]byte{SearchDropInPath: []byte("[")}}, SearchDropInPath + ": "},
-		{"no JSON", Applied{Files: map[string][]byte{PolicyJSONPath: []byte("{")}}, PolicyJSONPath + ": "},
+		{"no JSON", Applied{Files: map[string][]byte{policyfile.PolicyJSONPath: []byte("{")}}, policyfile.PolicyJSONPath + ": "},
 	} {
 		_, err := ResolveApplied(Set{Applied: &tt.applied})
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {

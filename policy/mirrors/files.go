@@ -9,6 +9,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // The pools that every cluster has. All others take the files of worker, and their own.
@@ -118,13 +120,13 @@ func (s Set) generates(file string) bool {
 		return len(s.Objects)+len(r.InsecureRegistries)+len(r.BlockedRegistries) > 0
 	case SearchDropInPath:
 		return len(r.ContainerRuntimeSearchRegistries) > 0
-	case PolicyJSONPath:
+	case policyfile.PolicyJSONPath:
 		lists := newPolicyLists(s, s.blockedRegistries())
 		return len(s.Policies)+len(lists.allowed)+len(lists.blocked) > 0
-	case AttachmentsPath:
+	case policyfile.AttachmentsPath:
 		return len(s.Policies) > 0
 	default:
-		namespace, _ := policyNamespace(file)
+		namespace, _ := policyfile.Namespace(file)
 		return slices.ContainsFunc(s.Policies, func(o Object) bool { return namespace != "" && o.GetNamespace() == namespace })
 	}
 }
@@ -180,7 +182,7 @@ func (f File) Unreadable() error {
 		_, err := parseFile(f.Contents)
 		return err
 	}
-	return checkPolicyFile(f.Path, f.Contents)
+	return policyfile.Check(f.Path, f.Contents)
 }
 
 func parseFile(text []byte) (conf sysregistriesv2.V2RegistriesConf, err error) {

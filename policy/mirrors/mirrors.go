@@ -24,6 +24,8 @@ package mirrors
 import (
 	"slices"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // A Location is one place an image may be pulled from. It is comparable, and the
@@ -82,7 +84,7 @@ type PullSource struct {
 	BlockedBy string
 	// Trust is what nodes require of the signatures; nil for nothing. It is the same for all
 	// sources of a candidate.
-	Trust *Trust
+	Trust *policyfile.Trust
 	// Candidate counts the references that a short name may stand for, from 0. Each
 	// is a pull of its own: the end of one is not that of the next.
 	Candidate int
@@ -124,7 +126,7 @@ func (s PullSource) WantsSignatures() bool { return s.Attachments || s.Trust != 
 // same reports whether a node does the same at both, whatever entry says so.
 func (s PullSource) same(other PullSource) bool {
 	return s.Location == other.Location && s.Mirror == other.Mirror && s.Blocked == other.Blocked && s.Refused == other.Refused &&
-		s.Attachments == other.Attachments && s.Trust.same(other.Trust)
+		s.Attachments == other.Attachments && s.Trust.Same(other.Trust)
 }
 
 // A Route is the way of a node to pull one reference.

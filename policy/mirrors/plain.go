@@ -103,7 +103,7 @@ func isPlainWord(s string) bool {
 // and where nodes cannot read what says where to look for signatures.
 func (t *Table) plainRoute(ref plainRef, namespace string) (Route, bool) {
 	reg := t.index.find(ref.name)
-	if reg != nil && (strings.HasPrefix(reg.Prefix, "*") || reg.MirrorByDigestOnly) || t.trust.attachments.broken != "" {
+	if reg != nil && (strings.HasPrefix(reg.Prefix, "*") || reg.MirrorByDigestOnly) || t.trust.Attachments.Broken != "" {
 		return Route{}, false
 	}
 	route := Route{}
@@ -116,15 +116,15 @@ func (t *Table) plainRoute(ref plainRef, namespace string) (Route, bool) {
 		}
 		route.Sources, route.Entry = sources, reg.Prefix
 	}
-	if t.trust.isEmpty() {
+	if t.trust.IsEmpty() {
 		return route, true
 	}
 	rule := t.ruleFor(ref.name, ref.full, namespace)
-	route.Refused = rule.refused
+	route.Refused = rule.Refused
 	for k := range route.Sources {
 		s := &route.Sources[k]
 		name := s.Ref[:len(s.Ref)-len(ref.version())]
-		s.Refused, s.Trust, s.Attachments = rule.refused != "", rule.trust, t.trust.attachments.find(name, ref.version())
+		s.Refused, s.Trust, s.Attachments = rule.Refused != "", rule.Trust, t.trust.Attachments.Find(name, ref.version())
 	}
 	return route, true
 }

@@ -6,11 +6,13 @@ import (
 
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // TestPolicyDifferences compares objects with the files that MCO made of others.
 func TestPolicyDifferences(t *testing.T) {
-	const all = otherImages
+	const all = "all other images"
 	lists := func(allowed, blocked []string) Object {
 		return image(configv1.RegistrySources{AllowedRegistries: allowed, BlockedRegistries: blocked})
 	}
@@ -24,18 +26,18 @@ func TestPolicyDifferences(t *testing.T) {
 		{"nothing anywhere", Set{}, Set{}, nil},
 		{"the same list", put(Set{}, refuses), put(Set{}, refuses), nil},
 		{"allowed since", put(Set{}, lists(list("quay.io", "*.example.com"), nil)), Set{}, []Difference{
-			{PolicyJSONPath, "*.example.com", "accepted", ""},
-			{PolicyJSONPath, all, "refused", "accepted"},
-			{PolicyJSONPath, "quay.io", "accepted", ""},
+			{policyfile.PolicyJSONPath, "*.example.com", "accepted", ""},
+			{policyfile.PolicyJSONPath, all, "refused", "accepted"},
+			{policyfile.PolicyJSONPath, "quay.io", "accepted", ""},
 		}},
-		{"no longer blocked", Set{}, put(Set{}, refuses), []Difference{{PolicyJSONPath, "quay.io/bad", "", "refused"}}},
+		{"no longer blocked", Set{}, put(Set{}, refuses), []Difference{{policyfile.PolicyJSONPath, "quay.io/bad", "", "refused"}}},
 		{"a policy of the cluster", put(Set{}, clusterPolicy("signed", "quay.io/team")), Set{}, []Difference{
-			{PolicyJSONPath, "quay.io/team", "signatures required", ""},
-			{AttachmentsPath, "quay.io/team", "signatures are looked for", ""},
+			{policyfile.PolicyJSONPath, "quay.io/team", "signatures required", ""},
+			{policyfile.AttachmentsPath, "quay.io/team", "signatures are looked for", ""},
 		}},
 		{"of a namespace", put(Set{}, imagePolicy("shop", "signed", "quay.io/team")), Set{}, []Difference{
-			{AttachmentsPath, "quay.io/team", "signatures are looked for", ""},
-			{namespacePolicyPath("shop"), "quay.io/team", "signatures required", ""},
+			{policyfile.AttachmentsPath, "quay.io/team", "signatures are looked for", ""},
+			{"/etc/crio/policies/shop.json", "quay.io/team", "signatures required", ""},
 		}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -60,7 +62,7 @@ func TestPolicyDifferences(t *testing.T) {
 
 // TestOtherSignatures: which keys are required is a difference, though the words are the same.
 func TestOtherSignatures(t *testing.T) {
-	files := map[string][]byte{PolicyJSONPath: []byte(`{"default":[{"type":"insecureAcceptAnything"}],"transports":{"docker":{"quay.io/team":[{"type":"signedBy","keyType":"GPGKeys","keyPath":"/etc/pki/key"}]}}}`)}
+	files := map[string][]byte{policyfile.PolicyJSONPath: []byte(`{"default":[{"type":"insecureAcceptAnything"}],"transports":{"docker":{"quay.io/team":[{"type":"signedBy","keyType":"GPGKeys","keyPath":"/etc/pki/key"}]}}}`)}
 	nodes, err := ResolveApplied(Set{Applied: &Applied{Files: files}})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +71,7 @@ func TestOtherSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Difference{PolicyJSONPath, "quay.io/team", "signatures required", "other signatures required"}
+	want := Difference{policyfile.PolicyJSONPath, "quay.io/team", "signatures required", "other signatures required"}
 	if got := PolicyDifferences(objects, nodes); !slices.Contains(got, want) {
 		t.Errorf("got %+v, want %+v among them", got, want)
 	}
@@ -90,11 +92,11 @@ func TestMayBeSpared(t *testing.T) {
 		want   bool
 	}{
 		{"which image it is, is not known", blocked, missing, true},
-		{"what is in policy.json depends on it too", blocked, Difference{File: PolicyJSONPath, Scope: "quay.io", Objects: "refused"}, true},
+		{"what is in policy.json depends on it too", blocked, Difference{File: policyfile.PolicyJSONPath, Scope: "quay.io", Objects: "refused"}, true},
 		{"it is known", known, missing, false},
 		{"not listed", blocked, Difference{Scope: "docker.io", Objects: "blocked"}, false},
 		{"blocked on the node too", blocked, Difference{Scope: "quay.io", Objects: "blocked", MachineConfig: "blocked, insecure"}, false},
-		{"nothing is listed", Set{}, Difference{File: PolicyJSONPath, Scope: "quay.io", Objects: "refused"}, false},
+		{"nothing is listed", Set{}, Difference{File: policyfile.PolicyJSONPath, Scope: "quay.io", Objects: "refused"}, false},
 	} {
 		if got := tt.set.MayBeSpared(tt.d); got != tt.want {
 			t.Errorf("%s: got %v", tt.reason, got)

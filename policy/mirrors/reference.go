@@ -1,6 +1,10 @@
 package mirrors
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
+)
 
 // ByDigest reports whether nodes pull ref by its digest. A tag beside it is dropped, and an
 // "@" stands nowhere else in a reference.
@@ -24,16 +28,10 @@ func RepositoryOf(ref string) string {
 
 // repositoryOf returns a scope without the tag or digest that policy.json may name.
 func repositoryOf(scope string) string {
-	if IsVersioned(scope) {
+	if policyfile.IsVersioned(scope) {
 		return RepositoryOf(scope)
 	}
 	return scope
-}
-
-// IsVersioned reports whether a scope names one image by its tag or digest. A colon in the host stands before a port.
-func IsVersioned(scope string) bool {
-	_, path, _ := strings.Cut(scope, "/")
-	return strings.ContainsAny(path, ":@")
 }
 
 // IsBelow reports whether scope covers ref, both as written: ref goes on where a part of its

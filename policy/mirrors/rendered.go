@@ -8,28 +8,14 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // The files that nodes have where MCO generates none, byte by byte
 // (templates/worker/01-worker-container-runtime/_base/files in MCO; those of other roles
 // are the same).
-const (
-	baseRegistriesConf = "unqualified-search-registries = ['registry.access.redhat.com', 'docker.io']\n"
-	basePolicyJSON     = `{
-    "default": [
-        {
-            "type": "insecureAcceptAnything"
-        }
-    ],
-    "transports":
-        {
-            "docker-daemon":
-                {
-                    "": [{"type":"insecureAcceptAnything"}]
-                }
-        }
-}`
-)
+const baseRegistriesConf = "unqualified-search-registries = ['registry.access.redhat.com', 'docker.io']\n"
 
 // Rendered returns the files of the rendered config for the nodes of s.Pool that s decides
 // on, by path, as MCO writes them (registriesConfigIgnition in its container-runtime-config
@@ -55,18 +41,18 @@ func Rendered(s Set) (map[string][]byte, error) {
 	if search := s.Registries.ContainerRuntimeSearchRegistries; search != nil {
 		files[SearchDropInPath] = encodeConf(sysregistriesv2.V2RegistriesConf{UnqualifiedSearchRegistries: search})
 	}
-	policies, _ := newPolicyFiles(s, newPolicyLists(s, blocked))
+	policies, _ := s.policyFiles(newPolicyLists(s, blocked))
 	if len(s.Policies) > 0 {
 		conf, err := generate(s, blocked)
 		if err == nil {
 			err = normalize(&conf)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("generating %s: %w", AttachmentsPath, err)
+			return nil, fmt.Errorf("generating %s: %w", policyfile.AttachmentsPath, err)
 		}
-		policies.attached = s.attachedScopes(conf)
+		policies.Attached = s.attachedScopes(conf)
 	}
-	maps.Copy(files, policies.files())
+	maps.Copy(files, policies.ByPath())
 	s.layOver(files)
 	return files, nil
 }
@@ -81,7 +67,7 @@ func RenderedApplied(s Set) map[string][]byte {
 }
 
 func baseFiles() map[string][]byte {
-	return map[string][]byte{RegistriesConfPath: []byte(baseRegistriesConf), PolicyJSONPath: []byte(basePolicyJSON)}
+	return map[string][]byte{RegistriesConfPath: []byte(baseRegistriesConf), policyfile.PolicyJSONPath: []byte(policyfile.BaseJSON)}
 }
 
 // layOver puts what other MachineConfigs bring to the pool beside the files and over them.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // TestRendered: which files a set decides on, and which it leaves to MCO's templates.
@@ -23,13 +25,13 @@ func TestRendered(t *testing.T) {
 		{"an entry that comes to nothing is another file all the same", put(Set{}, idms("a", "quay.io", "")), RegistriesConfPath},
 		{"insecure registries", lists(configv1.RegistrySources{InsecureRegistries: []string{"a.io"}}), RegistriesConfPath},
 		{"none of them, but said", lists(configv1.RegistrySources{InsecureRegistries: []string{}}), RegistriesConfPath},
-		{"blocked registries", lists(configv1.RegistrySources{BlockedRegistries: []string{"a.io"}}), PolicyJSONPath + " " + RegistriesConfPath},
-		{"allowed registries", lists(configv1.RegistrySources{AllowedRegistries: []string{"a.io"}}), PolicyJSONPath},
+		{"blocked registries", lists(configv1.RegistrySources{BlockedRegistries: []string{"a.io"}}), policyfile.PolicyJSONPath + " " + RegistriesConfPath},
+		{"allowed registries", lists(configv1.RegistrySources{AllowedRegistries: []string{"a.io"}}), policyfile.PolicyJSONPath},
 		{"search registries", lists(configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"a.io"}}), SearchDropInPath},
 		{"with a mirror they are not in registries.conf", put(lists(configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"a.io"}}), idms("a", "quay.io", "", "m.local")), RegistriesConfPath + " " + SearchDropInPath},
-		{"a policy of the cluster", put(Set{}, clusterPolicy("c", "a.io")), PolicyJSONPath + " " + AttachmentsPath},
-		{"a policy of a namespace", put(Set{}, imagePolicy("shop", "n", "a.io")), AttachmentsPath + " /etc/crio/policies/shop.json"},
-		{"one inside that of the cluster is skipped", put(Set{}, clusterPolicy("c", "a.io"), imagePolicy("shop", "n", "a.io/x")), PolicyJSONPath + " " + AttachmentsPath},
+		{"a policy of the cluster", put(Set{}, clusterPolicy("c", "a.io")), policyfile.PolicyJSONPath + " " + policyfile.AttachmentsPath},
+		{"a policy of a namespace", put(Set{}, imagePolicy("shop", "n", "a.io")), policyfile.AttachmentsPath + " /etc/crio/policies/shop.json"},
+		{"one inside that of the cluster is skipped", put(Set{}, clusterPolicy("c", "a.io"), imagePolicy("shop", "n", "a.io/x")), policyfile.PolicyJSONPath + " " + policyfile.AttachmentsPath},
 		{"a blocked registry that is spared for the payload", Set{Payload: "quay.io/ocp/release@sha256:" + strings.Repeat("0", 64), Registries: configv1.RegistrySources{BlockedRegistries: []string{"quay.io"}}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +83,7 @@ additional-layer-store-auth-helper = ""
     pull-from-mirror = "tag-only"
 `,
 		SearchDropInPath: "unqualified-search-registries = [\"a.io\"]\nshort-name-mode = \"\"\nadditional-layer-store-auth-helper = \"\"\n",
-		PolicyJSONPath: `{
+		policyfile.PolicyJSONPath: `{
   "default": [
     {
       "type": "insecureAcceptAnything"
@@ -143,7 +145,7 @@ func TestRenderedDemands(t *testing.T) {
 		return string(files[path])
 	}
 	const ofShop = "/etc/crio/policies/shop.json"
-	a, b := file(PolicyJSONPath, demanding(clusterPolicy("c", "a.io"), "a@b.c")), file(PolicyJSONPath, demanding(clusterPolicy("c", "a.io"), "x@b.c"))
+	a, b := file(policyfile.PolicyJSONPath, demanding(clusterPolicy("c", "a.io"), "a@b.c")), file(policyfile.PolicyJSONPath, demanding(clusterPolicy("c", "a.io"), "x@b.c"))
 	if a == b || strings.Count(a, "insecureAcceptAnything") != 3 { // b.io twice, and the daemon
 		t.Errorf("got\n%s\nand\n%s", a, b)
 	}
@@ -151,7 +153,7 @@ func TestRenderedDemands(t *testing.T) {
 	if a == b || a == "" || !strings.Contains(a, `"a.io": [`) { // the lists hold in namespaces too
 		t.Errorf("got\n%s\nand\n%s", a, b)
 	}
-	if one, two := demanding(clusterPolicy("c", "a.io"), "a@b.c"), demanding(clusterPolicy("d", "a.io"), "x@b.c"); file(PolicyJSONPath, one, two) != file(PolicyJSONPath, two, one) {
+	if one, two := demanding(clusterPolicy("c", "a.io"), "a@b.c"), demanding(clusterPolicy("d", "a.io"), "x@b.c"); file(policyfile.PolicyJSONPath, one, two) != file(policyfile.PolicyJSONPath, two, one) {
 		t.Error("the order of objects counts")
 	}
 }
@@ -190,7 +192,7 @@ func TestRenderedFiles(t *testing.T) {
 func TestRenderedApplied(t *testing.T) {
 	s := Set{Applied: &Applied{Files: map[string][]byte{RegistriesConfPath: []byte("applied")}}}
 	files := RenderedApplied(s)
-	if string(files[RegistriesConfPath]) != "applied" || string(files[PolicyJSONPath]) != basePolicyJSON || len(files) != 2 {
+	if string(files[RegistriesConfPath]) != "applied" || string(files[policyfile.PolicyJSONPath]) != policyfile.BaseJSON || len(files) != 2 {
 		t.Errorf("got %q", files)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	_ "crypto/sha256" // reference.Parse knows only the digest algorithms that are linked in
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // A Table holds the routes of one Set. It is safe for concurrent use.
 type Table struct {
 	conf   sysregistriesv2.V2RegistriesConf
 	index  index
-	trust  *trustPolicy
+	trust  *policyfile.Policy
 	makers makers
 	// besideNodes is set where the puller does not look whether a mirror is blocked, and asks the source also if the
 	// name at a mirror cannot be computed.
@@ -64,8 +65,8 @@ type built struct {
 	generated sysregistriesv2.V2RegistriesConf
 
 	lists    policyLists
-	policies policyFiles
-	trust    *trustPolicy
+	policies policyfile.Files
+	trust    *policyfile.Policy
 	// encoded is the length of registries.conf as MCO would write it; or a bound of it, if
 	// that is small enough.
 	encoded int
@@ -86,15 +87,15 @@ func build(s Set) *built {
 	b.conf, b.reasons = generateAll(s, blocked)
 	encoded := b.conf // what MCO writes is not normalised
 	b.reasons = append(b.reasons, normalizeAll(&b.conf)...)
-	policies, rejected := newPolicyFiles(s, b.lists)
+	policies, rejected := s.policyFiles(b.lists)
 	b.policies, b.reasons = policies, append(b.reasons, rejected...)
-	b.policies.attached = s.attachedScopes(b.conf)
+	b.policies.Attached = s.attachedScopes(b.conf)
 	if b.encoded = encodedBound(encoded); encodedSize(s, b) > MaxEncoded {
 		b.encoded = len(encodeConf(encoded))
 	}
 	b.generated = b.conf
 	b.conf, b.makers = s.withFiles(b.conf)
-	b.trust = s.withPolicyFiles(b.policies.trust(), b.policies.files())
+	b.trust = s.withPolicyFiles(b.policies.Policy(), b.policies.ByPath())
 	return b
 }
 
@@ -200,8 +201,8 @@ func (t *Table) route(refs []reference.Named, namespace string) Route {
 			route.Entry = entry
 		}
 		rule := t.ruleFor(ref.Name(), ref.String(), namespace)
-		if rule.refused != "" {
-			route.Refused = rule.refused // unless another candidate is allowed
+		if rule.Refused != "" {
+			route.Refused = rule.Refused // unless another candidate is allowed
 		} else {
 			allowed = true
 		}
@@ -211,8 +212,8 @@ func (t *Table) route(refs []reference.Named, namespace string) Route {
 		}
 		for k := range sources {
 			s := &sources[k]
-			s.Candidate, s.Refused, s.Trust = i, rule.refused != "", rule.trust
-			s.Attachments = t.trust.attachments.find(cutRepository(s.Ref))
+			s.Candidate, s.Refused, s.Trust = i, rule.Refused != "", rule.Trust
+			s.Attachments = t.trust.Attachments.Find(cutRepository(s.Ref))
 		}
 		if len(refs) == 1 {
 			route.Sources = sources
@@ -226,7 +227,7 @@ func (t *Table) route(refs []reference.Named, namespace string) Route {
 	if allowed {
 		route.Refused = ""
 	}
-	if broken := t.trust.attachments.broken; broken != "" {
+	if broken := t.trust.Attachments.Broken; broken != "" {
 		return Route{Entry: route.Entry, Err: &UnreadableError{broken}}
 	}
 	return route
@@ -241,22 +242,22 @@ func (e *UnreadableError) Error() string { return e.why }
 
 // ruleFor returns what policy.json says of a reference, given its repository, its full form
 // and the namespace of the pod.
-func (t *Table) ruleFor(name, ref, namespace string) scopeRule {
-	rule := t.trust.in(namespace).find(name, ref[len(name):])
-	if rule.trust != nil {
-		trust := *rule.trust
+func (t *Table) ruleFor(name, ref, namespace string) policyfile.Rule {
+	rule := t.trust.In(namespace).Find(name, ref[len(name):])
+	if rule.Trust != nil {
+		trust := *rule.Trust
 		trust.Reference = ref
-		rule.trust = &trust
+		rule.Trust = &trust
 	}
 	return rule
 }
 
 // Requirement returns what nodes require of the signatures of a reference that Candidates returned, for a pod of a namespace,
 // nil for nothing, and why they refuse to run it, "" if they may.
-func (t *Table) Requirement(ref, namespace string) (required *Trust, refused string) {
+func (t *Table) Requirement(ref, namespace string) (required *policyfile.Trust, refused string) {
 	name, _ := cutRepository(ref)
 	rule := t.ruleFor(name, ref, namespace)
-	return rule.trust, rule.refused
+	return rule.Trust, rule.Refused
 }
 
 // cutRepository splits a reference that nodes ask for into its repository and its version.
@@ -306,7 +307,7 @@ func unlessEqual(before, after Route) (Route, Route, bool, error) {
 
 // leavesAlone reports whether nothing in t is about a repository.
 func (t *Table) leavesAlone(name string) bool {
-	return t.index.find(name) == nil && t.trust.leavesAlone(name)
+	return t.index.find(name) == nil && t.trust.LeavesAlone(name)
 }
 
 // sources returns the places a node tries for ref, and the scope that covers it.

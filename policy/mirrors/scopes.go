@@ -29,13 +29,15 @@ type ChangedScopes struct {
 // these places. So the scopes are those of differing entries, of entries with a place that such an
 // entry covers, and of differing policies.
 func CompareScopes(from, to *Table) ChangedScopes {
-	policies, everything := from.trust.differingScopes(to.trust)
-	attached, everywhere := from.trust.attachments.differingScopes(&to.trust.attachments)
+	policies, everything := from.trust.DifferingScopes(to.trust)
+	attached, everywhere := from.trust.Attachments.DifferingScopes(&to.trust.Attachments)
 	if everything || everywhere {
 		return ChangedScopes{Everything: true}
 	}
 	changed := differingEntries(from.conf.Registries, to.conf.Registries)
-	maps.Copy(changed, attached)
+	for scope := range attached {
+		changed[repositoryOf(scope)] = true
+	}
 	scopes := maps.Clone(changed)
 	index := newScopes(changed)
 	for _, registries := range [][]sysregistriesv2.Registry{from.conf.Registries, to.conf.Registries} {
@@ -46,7 +48,7 @@ func CompareScopes(from, to *Table) ChangedScopes {
 		}
 	}
 	for _, scope := range policies {
-		scopes[scope] = true
+		scopes[repositoryOf(scope)] = true
 	}
 	return ChangedScopes{Scopes: slices.Sorted(maps.Keys(scopes))}
 }

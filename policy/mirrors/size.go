@@ -35,7 +35,7 @@ func tooLarge(s Set, b *built) []Reason {
 func encodedSize(s Set, b *built) int {
 	const overhead = 200 // path, mode and the head of the URL
 	sizes := []int{b.encoded, 64 * len(s.Registries.ContainerRuntimeSearchRegistries)}
-	for _, file := range b.policies.files() {
+	for _, file := range b.policies.ByPath() {
 		sizes = append(sizes, len(file))
 	}
 	total := 0

@@ -8,6 +8,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // TestTablesAreThoseOfResolve holds what is kept to what is worked out anew, for random sets.
@@ -41,7 +43,7 @@ func TestSetEqual(t *testing.T) {
 		return Set{
 			Objects: []Object{tags}, Policies: []Object{policy}, Pinned: []Object{&mcfgv1.PinnedImageSet{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}}}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"a"}},
 			Payload: "p", ImportFrom: []configv1.RegistryLocation{{DomainName: "quay.io"}}, TrustedCA: "ca", CAs: map[string]string{"h": "pem"}, CAsUnknown: "u",
-			Applied: &Applied{Files: map[string][]byte{RegistriesConfPath: []byte("r"), SearchDropInPath: []byte("s"), PolicyJSONPath: []byte("p")}},
+			Applied: &Applied{Files: map[string][]byte{RegistriesConfPath: []byte("r"), SearchDropInPath: []byte("s"), policyfile.PolicyJSONPath: []byte("p")}},
 			Files:   []File{{MachineConfig: "mc", Role: "worker", Path: "/p", Contents: []byte("c")}}, Pool: "worker",
 		}
 	}
@@ -67,7 +69,7 @@ func TestSetEqual(t *testing.T) {
 		},
 		"a scope":         func(s *Set) { s.Policies[0].(*configv1.ClusterImagePolicy).Spec.Scopes = []configv1.ImageScope{"x"} },
 		"a list":          func(s *Set) { s.Registries.BlockedRegistries[0] = "b" },
-		"what is written": func(s *Set) { s.Applied.Files[PolicyJSONPath] = []byte("q") },
+		"what is written": func(s *Set) { s.Applied.Files[policyfile.PolicyJSONPath] = []byte("q") },
 		"a file":          func(s *Set) { s.Files[0].Contents = []byte("d") },
 		"a role":          func(s *Set) { s.Files[0].Role = "master" },
 		"a certificate":   func(s *Set) { s.CAs["h"] = "other" },

@@ -8,10 +8,11 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 const (
-	policyJSON = mirrors.PolicyJSONPath
+	policyJSON = policyfile.PolicyJSONPath
 	searchConf = mirrors.SearchDropInPath
 	registries = mirrors.RegistriesConfPath
 	pullSecret = "/var/lib/kubelet/config.json"

@@ -6,6 +6,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // DefaultPolicies returns what MCO does unless told otherwise (defaultClusterPolicies in its
@@ -26,7 +27,7 @@ func DefaultPolicies() operatorv1.NodeDisruptionPolicyClusterStatus {
 		Files: []operatorv1.NodeDisruptionPolicyStatusFile{
 			policy("/var/lib/kubelet/config.json", none), // the global pull secret
 			policy("/etc/machine-config-daemon/no-reboot/containers-gpg.pub", reloadCRIO),
-			policy(mirrors.PolicyJSONPath, reloadCRIO),
+			policy(policyfile.PolicyJSONPath, reloadCRIO),
 			policy(mirrors.RegistriesConfPath, action{Type: operatorv1.SpecialStatusAction}),
 			policy("/etc/containers/registries.d", reloadCRIO),
 			policy("/etc/crio/policies", reloadCRIO),

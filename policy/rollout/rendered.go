@@ -11,6 +11,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // Rendered is a MachineConfig that MCO rendered for a pool: all that a node has of it.
@@ -142,7 +143,7 @@ func tableOf(files Files) (*mirrors.Table, error) {
 	set := mirrors.Set{Applied: &mirrors.Applied{Files: map[string][]byte{}}}
 	for file, contents := range files {
 		switch {
-		case file == mirrors.RegistriesConfPath || file == mirrors.SearchDropInPath || mirrors.IsPolicyFile(file):
+		case file == mirrors.RegistriesConfPath || file == mirrors.SearchDropInPath || policyfile.IsPolicyFile(file):
 			set.Applied.Files[file] = contents
 		case mirrors.IsRegistriesFile(file):
 			set.Files = append(set.Files, mirrors.File{Role: workerPool, Path: file, Contents: contents})

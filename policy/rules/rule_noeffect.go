@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 )
 
@@ -274,7 +275,7 @@ func policyScopesOver(ref string) []string {
 
 // unversioned returns a scope without a tag or digest.
 func unversioned(scope string) string {
-	if mirrors.IsVersioned(scope) {
+	if policyfile.IsVersioned(scope) {
 		return mirrors.RepositoryOf(scope)
 	}
 	return scope

@@ -6,6 +6,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // RewriteError: the new route cannot be computed, because the reference rewritten for a mirror
@@ -22,7 +23,7 @@ func rewriteError(a *evidence.Case) (policy.Finding, bool) {
 			Severity: a.UnlessBroken(),
 			Reason:   "nodes could not determine where to look for signatures, and could pull no image any more",
 			Detail:   []string{unreadable.Error()},
-			Remedy:   []string{"configure it in only one file of registries.d; MCO writes " + mirrors.AttachmentsPath + " for image policies"},
+			Remedy:   []string{"configure it in only one file of registries.d; MCO writes " + policyfile.AttachmentsPath + " for image policies"},
 		}, true
 	}
 	if a.After.Entry == "" {

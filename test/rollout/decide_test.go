@@ -14,6 +14,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/oracle"
 )
@@ -185,7 +186,7 @@ func compareObjects(t *testing.T, seed int, sets rollout.Step, files step) {
 func withBase(files map[string][]byte) map[string][]byte {
 	all := map[string][]byte{
 		mirrors.RegistriesConfPath: []byte("unqualified-search-registries = ['registry.access.redhat.com', 'docker.io']\n"),
-		mirrors.PolicyJSONPath: []byte(`{
+		policyfile.PolicyJSONPath: []byte(`{
     "default": [
         {
             "type": "insecureAcceptAnything"
@@ -247,7 +248,7 @@ func (r random) step() step {
 }
 
 func (r random) file() string {
-	return pick(r, mirrors.PolicyJSONPath, mirrors.SearchDropInPath, "/etc/containers/registries.d/sigstore-registries.yaml", "/etc/crio/policies/team.json",
+	return pick(r, policyfile.PolicyJSONPath, mirrors.SearchDropInPath, "/etc/containers/registries.d/sigstore-registries.yaml", "/etc/crio/policies/team.json",
 		"/etc/crio/policies", "/etc/crio/policies.json", rollout.UserCABundlePath, "/etc/machine-config-daemon/no-reboot/containers-gpg.pub",
 		"/var/lib/kubelet/config.json", "/etc/containers/storage.conf", "/etc/containers/registries.conf.d/", "/etc//containers/registries.d/x", "/etc/motd")
 }

@@ -8,6 +8,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/oracle"
 )
@@ -110,7 +111,7 @@ func TestActions(t *testing.T) {
 	o := oracle.New(t)
 	const (
 		conf     = mirrors.RegistriesConfPath
-		policy   = mirrors.PolicyJSONPath
+		policy   = policyfile.PolicyJSONPath
 		bundle   = rollout.UserCABundlePath
 		unlisted = "/etc/motd"
 	)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
@@ -196,7 +197,7 @@ func written(table *mirrors.Table, set mirrors.Set) *mirrors.Applied {
 	if err != nil {
 		return nil
 	}
-	return &mirrors.Applied{Files: map[string][]byte{mirrors.RegistriesConfPath: conf.Bytes(), mirrors.PolicyJSONPath: policy}}
+	return &mirrors.Applied{Files: map[string][]byte{mirrors.RegistriesConfPath: conf.Bytes(), policyfile.PolicyJSONPath: policy}}
 }
 
 // had returns what nodes do before c.

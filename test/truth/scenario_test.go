@@ -13,6 +13,7 @@ import (
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // A scenario is one pull: of an image, with a configuration, from hosts. Except for the
@@ -217,12 +218,12 @@ func (s *scenario) write() error {
 	if err != nil {
 		return err
 	}
-	s.policy, s.attachments = files[mirrors.PolicyJSONPath], map[string][]byte{}
+	s.policy, s.attachments = files[policyfile.PolicyJSONPath], map[string][]byte{}
 	if own, ok := files["/etc/crio/policies/"+s.namespace+".json"]; ok {
 		s.policy = own
 	}
 	for file, contents := range files {
-		if path.Dir(file) == path.Dir(mirrors.AttachmentsPath) {
+		if path.Dir(file) == path.Dir(policyfile.AttachmentsPath) {
 			s.attachments[path.Base(file)] = contents
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
@@ -410,7 +411,7 @@ func (c *signedChange) dropIn(g gen) mirrors.File {
 	if g.chance(20) {
 		text = "default-docker:\n  use-sigstore-attachments: true\n"
 	}
-	return mirrors.File{MachineConfig: "99-worker-house", Role: "worker", Path: path.Dir(mirrors.AttachmentsPath) + "/house.yaml", Contents: []byte(text)}
+	return mirrors.File{MachineConfig: "99-worker-house", Role: "worker", Path: path.Dir(policyfile.AttachmentsPath) + "/house.yaml", Contents: []byte(text)}
 }
 
 // playSigned has change i reviewed, pulls before and after it, and compares.
@@ -519,7 +520,7 @@ func signedMisjudgements() []misjudgement {
 		})},
 		{name: "signatures are looked for at every place", set: func(s mirrors.Set) mirrors.Set {
 			s.Files = append(slices.Clone(s.Files), mirrors.File{
-				MachineConfig: "99-worker-x", Role: "worker", Path: mirrors.AttachmentsPath, Contents: []byte("default-docker:\n  use-sigstore-attachments: true\n"),
+				MachineConfig: "99-worker-x", Role: "worker", Path: policyfile.AttachmentsPath, Contents: []byte("default-docker:\n  use-sigstore-attachments: true\n"),
 			})
 			return s
 		}},

@@ -42,7 +42,7 @@ func (d *diagnosis) pool(p *status.Pool) {
 }
 
 // deleted is about a pool whose deletion does not end. Its nodes have to leave it first: its
-// Rendered configs go with it, and without those no node can be updated to another config.
+// rendered configs go with it, and without those no node can be updated to another config.
 func (d *diagnosis) deleted(p *status.Pool) {
 	object := d.Cluster.Pool(p.Name)
 	keeps := "something keeps it"

@@ -18,6 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
@@ -59,8 +60,8 @@ func deadlock(change func(*status.Input), words ...string) status.Input {
 func signed(atMirror policy.Presence, signedAt string) func(*status.Input) {
 	return func(in *status.Input) {
 		files := in.Rendered["2"].Files
-		files[mirrors.PolicyJSONPath] = []byte(`{"default":[{"type":"insecureAcceptAnything"}],"transports":{"docker":{"quay.io/shop":[{"type":"sigstoreSigned","keyData":"a2V5"}]}}}`)
-		files[mirrors.AttachmentsPath] = []byte("docker:\n  quay.io/shop:\n    use-sigstore-attachments: true\n  mirror.example.com/shop:\n    use-sigstore-attachments: true\n")
+		files[policyfile.PolicyJSONPath] = []byte(`{"default":[{"type":"insecureAcceptAnything"}],"transports":{"docker":{"quay.io/shop":[{"type":"sigstoreSigned","keyData":"a2V5"}]}}}`)
+		files[policyfile.AttachmentsPath] = []byte("docker:\n  quay.io/shop:\n    use-sigstore-attachments: true\n  mirror.example.com/shop:\n    use-sigstore-attachments: true\n")
 		for i := range in.Cluster.Pods {
 			in.Cluster.Pods[i].Detail = "Source image rejected: A signature was required, but no signature exists"
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
@@ -51,7 +52,7 @@ func asked(in status.Input) mirrors.Set {
 	}
 	set := pools.TagSet("")
 	for path, contents := range in.Rendered["2"].Files {
-		if mirrors.IsPolicyFile(path) { // which a MachineConfig brings
+		if policyfile.IsPolicyFile(path) { // which a MachineConfig brings
 			set.Files = append(set.Files, mirrors.File{MachineConfig: "50-signatures", Role: "worker", Path: path, Contents: contents})
 		}
 	}

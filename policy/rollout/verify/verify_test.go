@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
@@ -44,7 +45,7 @@ func TestVerify(t *testing.T) {
 		pool.Status.Configuration.Name = "2"
 		in := Input{Input: input(pool, nodes...), Mirrors: pools.TagSet("")}
 		allows := pools.Rendered("3", pools.Shop)
-		allows.Files[mirrors.PolicyJSONPath] = []byte(`{"default":[{"type":"reject"}],"transports":{"docker":{"quay.io":[{"type":"insecureAcceptAnything"}]}}}`)
+		allows.Files[policyfile.PolicyJSONPath] = []byte(`{"default":[{"type":"reject"}],"transports":{"docker":{"quay.io":[{"type":"insecureAcceptAnything"}]}}}`)
 		in.Rendered["3"] = allows
 		return in
 	}

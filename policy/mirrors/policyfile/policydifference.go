@@ -1,25 +1,20 @@
-package mirrors
+package policyfile
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 )
 
-// PolicyDifferences compares what mirror objects and what the files that nodes were given say
-// of images that may run: policy.json, those of namespaces with an ImagePolicy, and
-// registries.d. They are sorted by file and scope.
-func PolicyDifferences(objects, machineConfig *Table) []Difference {
-	was, is := objects.trust, machineConfig.trust
-	all := ruleDifferences(PolicyJSONPath, &was.cluster, &is.cluster)
-	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(objects.OwnPolicies(), machineConfig.OwnPolicies())))) {
-		all = append(all, ruleDifferences(namespacePolicyPath(namespace), was.in(namespace), is.in(namespace))...)
+// A Difference describes one entry in which two policies differ, in words: "" where one has none. AttachmentsPath stands for
+// all files of its folder.
+type Difference struct{ File, Scope, Objects, MachineConfig string }
+
+// Differences compares what mirror objects make with what nodes were given.
+func Differences(objects, machineConfig *Policy) []Difference {
+	all := ruleDifferences(PolicyJSONPath, &objects.cluster, &machineConfig.cluster)
+	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(objects.OwnNamespaces(), machineConfig.OwnNamespaces())))) {
+		all = append(all, ruleDifferences(namespacePolicyPath(namespace), objects.In(namespace), machineConfig.In(namespace))...)
 	}
-	all = append(all, attachmentDifferences(&was.attachments, &is.attachments)...)
-	slices.SortStableFunc(all, func(a, b Difference) int {
-		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Scope, b.Scope))
-	})
-	return all
+	return append(all, attachmentDifferences(&objects.Attachments, &machineConfig.Attachments)...)
 }
 
 // otherImages stands for those that no scope covers.
@@ -27,7 +22,7 @@ const otherImages = "all other images"
 
 func ruleDifferences(file string, objects, machineConfig *scopeRules) []Difference {
 	var all []Difference
-	add := func(scope string, was, is *scopeRule) {
+	add := func(scope string, was, is *Rule) {
 		if was != nil && is != nil && was.same(*is) {
 			return
 		}
@@ -42,13 +37,13 @@ func ruleDifferences(file string, objects, machineConfig *scopeRules) []Differen
 	return all
 }
 
-func (r *scopeRule) inWords() string {
+func (r *Rule) inWords() string {
 	switch {
 	case r == nil:
 		return ""
-	case r.refused != "":
+	case r.Refused != "":
 		return "refused"
-	case r.trust != nil:
+	case r.Trust != nil:
 		return "signatures required"
 	default:
 		return "accepted"
@@ -64,8 +59,8 @@ func attachmentDifferences(objects, machineConfig *attachments) []Difference {
 	}
 	add(otherImages, &objects.rest, &machineConfig.rest)
 	objects.each(&machineConfig.byScope, add)
-	if objects.broken != machineConfig.broken {
-		all = append(all, Difference{AttachmentsPath, "all images", objects.broken, machineConfig.broken})
+	if objects.Broken != machineConfig.Broken {
+		all = append(all, Difference{AttachmentsPath, "all images", objects.Broken, machineConfig.Broken})
 	}
 	return all
 }

@@ -1,4 +1,4 @@
-package mirrors
+package policyfile
 
 import "strings"
 
@@ -29,9 +29,9 @@ func (s *byScope[V]) put(scope string, value V) {
 	s.versioned = s.versioned || IsVersioned(scope)
 }
 
-// find returns the value for a reference, given its repository with the host, and its version
+// Find returns the value for a reference, given its repository with the host, and its version
 // (":v1", "@sha256:...").
-func (s *byScope[V]) find(name, version string) V {
+func (s *byScope[V]) Find(name, version string) V {
 	if s.versioned {
 		if v, ok := s.plain[name+version]; ok {
 			return v
@@ -77,12 +77,17 @@ func (s *byScope[V]) each(other *byScope[V], f func(scope string, mine, others *
 	}
 }
 
-// eachDiffering calls f for the scopes whose values differ, or that one of the two does not have; for the repository where
-// a scope is a tag or digest.
+// eachDiffering calls f for the scopes whose values differ, or that one of the two does not have.
 func (s *byScope[V]) eachDiffering(other *byScope[V], same func(V, V) bool, f func(scope string)) {
 	s.each(other, func(scope string, mine, others *V) {
 		if mine == nil || others == nil || !same(*mine, *others) {
-			f(repositoryOf(scope))
+			f(scope)
 		}
 	})
+}
+
+// IsVersioned reports whether a scope names one image by its tag or digest. A colon in the host stands before a port.
+func IsVersioned(scope string) bool {
+	_, path, _ := strings.Cut(scope, "/")
+	return strings.ContainsAny(path, ":@")
 }

@@ -1,6 +1,7 @@
-package mirrors
+package policyfile
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -35,8 +36,8 @@ func (t *Trust) Origin(most int) string {
 	return by + ", scope " + t.Scope
 }
 
-// same reports whether nodes require the same, even if other objects ask for it.
-func (t *Trust) same(other *Trust) bool {
+// Same reports whether nodes require the same, even if other objects ask for it.
+func (t *Trust) Same(other *Trust) bool {
 	if t == nil || other == nil {
 		return t == other
 	}
@@ -49,50 +50,51 @@ func (t *Trust) IsMetBy(other *Trust) bool {
 	return t == nil || other != nil && t.Reference == other.Reference && t.Requirements.IsMetBy(other.Requirements)
 }
 
-// A trustPolicy holds what nodes require of images: of all pods by policy.json, and of those in
+// A Policy holds what nodes require of images: of all pods by policy.json, and of those in
 // namespaces with an ImagePolicy by a file of their own (CRI-O's signature_policy_dir).
-type trustPolicy struct {
+type Policy struct {
 	cluster    scopeRules
 	namespaces map[string]*scopeRules
-	// attachments says where nodes look for signatures.
-	attachments attachments
+	// Attachments says where nodes look for signatures.
+	Attachments attachments
 }
 
-// A scopeRule is the word of policy.json on the images in a scope.
-type scopeRule struct {
-	// refused says why nodes do not run them; "" if they may.
-	refused string
-	// trust is what they require; nil for nothing. Its Reference is not set.
-	trust *Trust
+// A Rule is the word of policy.json on the images in a scope.
+type Rule struct {
+	// Refused says why nodes do not run them; "" if they may.
+	Refused string
+	// Trust is what they require; nil for nothing. Its Reference is not set.
+	Trust *Trust
 }
 
-func (r scopeRule) isEmpty() bool { return r.refused == "" && r.trust == nil }
+func (r Rule) isEmpty() bool { return r.Refused == "" && r.Trust == nil }
 
 // scopeRules are those of one policy.json.
-type scopeRules struct{ byScope[scopeRule] }
+type scopeRules struct{ byScope[Rule] }
 
-func (p *trustPolicy) isEmpty() bool {
-	return p.cluster.isEmpty() && len(p.namespaces) == 0 && p.attachments.isEmpty()
+// IsEmpty reports whether nodes require nothing, and look for no signatures.
+func (p *Policy) IsEmpty() bool {
+	return p.cluster.isEmpty() && len(p.namespaces) == 0 && p.Attachments.isEmpty()
 }
 
 func (r *scopeRules) isEmpty() bool {
 	return !r.hasScopes() && r.rest.isEmpty()
 }
 
-// in returns the rules for pods of a namespace; "" stands for all that have none of their own.
-func (p *trustPolicy) in(namespace string) *scopeRules {
+// In returns the rules for pods of a namespace; "" stands for all that have none of their own.
+func (p *Policy) In(namespace string) *scopeRules {
 	if own := p.namespaces[namespace]; own != nil {
 		return own
 	}
 	return &p.cluster
 }
 
-// leavesAlone reports whether nothing in p is about a repository or a place in it.
-func (p *trustPolicy) leavesAlone(name string) bool {
-	if p.isEmpty() {
+// LeavesAlone reports whether nothing in p is about a repository or a place in it.
+func (p *Policy) LeavesAlone(name string) bool {
+	if p.IsEmpty() {
 		return true
 	}
-	if p.attachments.mayCover(name) || !p.cluster.leavesAlone(name) {
+	if p.Attachments.mayCover(name) || !p.cluster.leavesAlone(name) {
 		return false
 	}
 	for _, own := range p.namespaces {
@@ -104,53 +106,43 @@ func (p *trustPolicy) leavesAlone(name string) bool {
 }
 
 func (r *scopeRules) leavesAlone(name string) bool {
-	return !r.versioned && r.find(name, "").isEmpty()
+	return !r.versioned && r.Find(name, "").isEmpty()
 }
 
-// OwnPolicies returns the namespaces, sorted, whose pods may pull an image under another
-// signature policy than others; none in most clusters.
-func (t *Table) OwnPolicies() []string {
-	namespaces := make([]string, 0, len(t.trust.namespaces))
-	for namespace := range t.trust.namespaces {
-		namespaces = append(namespaces, namespace)
-	}
-	slices.Sort(namespaces)
-	return namespaces
-}
+// OwnNamespaces returns the namespaces, sorted, whose pods have rules of their own.
+func (p *Policy) OwnNamespaces() []string { return slices.Sorted(maps.Keys(p.namespaces)) }
 
-// DiffersIn reports whether pods of a namespace may pull image under another signature policy
-// than those of namespaces without one of their own.
-func (t *Table) DiffersIn(namespace, image string) bool {
-	own := t.trust.namespaces[namespace]
+// DiffersIn reports whether pods of a namespace may have other rules than others for images in a repository, "" for one that is not known.
+func (p *Policy) DiffersIn(namespace, name string) bool {
+	own := p.namespaces[namespace]
 	if own == nil {
 		return false
 	}
-	name, ok := Repository(image)
-	if !ok || own.versioned || t.trust.cluster.versioned {
+	if name == "" || own.versioned || p.cluster.versioned {
 		return true
 	}
-	return !own.find(name, "").same(t.trust.cluster.find(name, ""))
+	return !own.Find(name, "").same(p.cluster.Find(name, ""))
 }
 
-func (r scopeRule) same(other scopeRule) bool {
-	return (r.refused == "") == (other.refused == "") && r.trust.same(other.trust)
+func (r Rule) same(other Rule) bool {
+	return (r.Refused == "") == (other.Refused == "") && r.Trust.Same(other.Trust)
 }
 
-// differingScopes returns the scopes on which two policies differ, and whether they differ on
+// DifferingScopes returns the scopes on which two policies differ, and whether they differ on
 // images that no scope covers.
-func (p *trustPolicy) differingScopes(other *trustPolicy) (scopes []string, everything bool) {
+func (p *Policy) DifferingScopes(other *Policy) (scopes []string, everything bool) {
 	namespaces := map[string]bool{"": true}
-	for _, of := range []*trustPolicy{p, other} {
+	for _, of := range []*Policy{p, other} {
 		for namespace := range of.namespaces {
 			namespaces[namespace] = true
 		}
 	}
 	for namespace := range namespaces {
-		a, b := p.in(namespace), other.in(namespace)
+		a, b := p.In(namespace), other.In(namespace)
 		if !a.rest.same(b.rest) {
 			return nil, true
 		}
-		a.eachDiffering(&b.byScope, scopeRule.same, func(scope string) { scopes = append(scopes, scope) })
+		a.eachDiffering(&b.byScope, Rule.same, func(scope string) { scopes = append(scopes, scope) })
 	}
 	return scopes, false
 }
