@@ -299,7 +299,7 @@ func (s *stage) testReaders(t *testing.T, g *guard) {
 		{"a parameter that is none", "/inventory?image=x", reader, http.StatusBadRequest, `"image": there is no such parameter; choose among namespace, registry, unused and rescue`},
 		{"a value that is none", "/inventory?unused=maybe", reader, http.StatusBadRequest, `unused="maybe": want true or false`},
 		{"metrics are behind it as well", "/metrics", reader, http.StatusOK, "\nmirrorset_guard_inventory_images 2\n"},
-		{"the report", "/report", reader, http.StatusOK, "<title>The mirror configuration in force</title>"},
+		{"the report", "/report", reader, http.StatusOK, ": The mirror configuration in force</title>"},
 		{"no such decision", "/report?change=x", reader, http.StatusNotFound, "no such decision"},
 		{"no role", "/report", stranger, http.StatusForbidden, ""},
 		{"the role in the guard's namespace", "/report", browser, http.StatusOK, "<title>The mirror configuration in force</title>"},
