@@ -120,12 +120,12 @@ truth: assets ## compare verdicts with pulls by real runtimes, 5000 of them (TRU
 
 # Stages mostly wait: four at once take little longer than one on two cores. The guard as it is
 # deployed has a package of its own, and is under load.
-rollout: assets rollout-assets ## compare forecasts with MCO's own code and with its controllers, on a sample of stages; drain the guard under load
-	@cd test/rollout && $(TEST) -count=1 -p 1 -parallel 4 ./...
+rollout: assets guards rollout-assets ## compare forecasts with MCO's own code and with its controllers, on a sample of stages; drain the guard under load
+	@cd test/rollout && $(GUARDS) $(TEST) -count=1 -p 1 -parallel 4 ./...
 
 # With the race detector, which compiles all that it needs once more.
-rollout-full: assets rollout-assets ## the same on all stages, one of them with 30 nodes and 300 pods, with ROLLOUT_PAIRS (100000) and ROLLOUT_SETS (3000) (half an hour)
-	@cd test/rollout && ROLLOUT_FULL=1 ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 $(TEST) -timeout 80m -race -count=1 -p 1 -parallel 4 ./...
+rollout-full: assets guards rollout-assets ## the same on all stages, one of them with 30 nodes and 300 pods, with ROLLOUT_PAIRS (100000) and ROLLOUT_SETS (3000) (half an hour)
+	@cd test/rollout && $(GUARDS) ROLLOUT_FULL=1 ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 $(TEST) -timeout 80m -race -count=1 -p 1 -parallel 4 ./...
 
 # What test/campaign makes longer. No race detector: memory and times are what is measured. BEFORE names the program
 # of an earlier version, to compare how long changes take.
