@@ -129,9 +129,9 @@ func checkPure(t *testing.T, file string) error {
 		if err != nil {
 			return err
 		}
-		room, isRoom := strings.CutPrefix(imported, "github.com/mirrorset-guard/mirrorset-guard/policy")
+		room := strings.TrimPrefix(imported, "github.com/mirrorset-guard/mirrorset-guard/policy")
 		rests, inRoom := rooms[filepath.ToSlash(filepath.Dir(file))]
-		if _, isRoom = rooms[cmp.Or(strings.TrimPrefix(room, "/"), ".")]; isRoom && inRoom {
+		if _, isRoom := rooms[cmp.Or(strings.TrimPrefix(room, "/"), ".")]; isRoom && inRoom {
 			if !slices.Contains(rests, room) {
 				t.Errorf("%s imports %s, which is not below it", fset.Position(spec.Pos()), imported)
 			}

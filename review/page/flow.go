@@ -33,8 +33,12 @@ const (
 )
 
 var states = [...]answer.Count{
-	{Word: "missing", Tone: answer.Bad}, {Word: "not determined", Tone: answer.Unknown}, {Word: "not asked", Tone: answer.Idle}, {Word: "blocked", Tone: answer.Blocked},
-	{Word: "found", Tone: answer.Good}, {Word: "no longer asked", Tone: answer.Past},
+	{Word: "missing", Tone: answer.Bad},
+	{Word: "not determined", Tone: answer.Unknown},
+	{Word: "not asked", Tone: answer.Idle},
+	{Word: "blocked", Tone: answer.Blocked},
+	{Word: "found", Tone: answer.Good},
+	{Word: "no longer asked", Tone: answer.Past},
 }
 
 // stateOf returns the state of a place.

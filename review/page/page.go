@@ -32,8 +32,10 @@ func draw(doc *v1alpha1.Review, label, flowTitle, imagesTitle, what string) []an
 	images := imagesOf(doc)
 	namespaces, n := namespaceTable(images)
 	blocks := []answer.Block{
-		answer.Named{Name: "Mode", Value: doc.Mode}, answer.Named{Name: "Inventory", Value: text.Count(doc.Images.Total, "image")},
-		answer.Named{Name: "Registries", Value: answered(doc.Rerouted)}, figures(doc, images, label),
+		answer.Named{Name: "Mode", Value: doc.Mode},
+		answer.Named{Name: "Inventory", Value: text.Count(doc.Images.Total, "image")},
+		answer.Named{Name: "Registries", Value: answered(doc.Rerouted)},
+		figures(doc, images, label),
 	}
 	if f := flow(doc.Rerouted); len(f.Edges) > 0 {
 		lead := "Sources on the left, the places that nodes ask for their images on the right, with the number of images and what was found there."

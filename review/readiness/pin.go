@@ -17,7 +17,7 @@ func (r *Readiness) Wants(cluster rollout.Cluster) []pins.Want {
 	for _, pool := range cluster.Members().Pools {
 		elsewhere := !mayHaveControlPlane(cluster, pool)
 		for _, i := range r.Images {
-			if !i.OS && !(i.ControlPlane && elsewhere) {
+			if !i.OS && (!i.ControlPlane || !elsewhere) {
 				wants = append(wants, pins.Want{Pool: pool.Name, Image: i.Ref, By: i.Title(), Vital: true})
 			}
 		}

@@ -162,8 +162,13 @@ func (r *Readiness) drawn() []answer.Block {
 		row[0][0].Tone = cell.Tone
 		table.Rows = append(table.Rows, row)
 	}
-	return []answer.Block{figures, answer.Section{ID: "grid", Title: "The images as a grid"}, answer.Paragraphf("In the order in which an update needs them. Each leads to its row."), grid,
-		answer.Section{ID: "images", Title: "Images", Note: text.Count(len(r.Images), "image"), Last: true}, table}
+	return []answer.Block{
+		figures,
+		answer.Section{ID: "grid", Title: "The images as a grid"},
+		answer.Paragraphf("In the order in which an update needs them. Each leads to its row."), grid,
+		answer.Section{ID: "images", Title: "Images", Note: text.Count(len(r.Images), "image"), Last: true},
+		table,
+	}
 }
 
 // told returns the findings of i, without remedies where it is to be copied: there is one remedy for all of these.

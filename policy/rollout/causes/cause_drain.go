@@ -34,7 +34,7 @@ func (d *diagnosis) draining(p *status.Pool, n *status.Node, why string) bool {
 	}
 	if !found {
 		for _, pod := range others[:min(len(others), maxEvictionsOfNode)] {
-			d.askEviction(status.PodName{pod.Namespace, pod.Name})
+			d.askEviction(status.PodName{Namespace: pod.Namespace, Name: pod.Name})
 		}
 	}
 	return d.notEnding(p, n) || found || d.stalled(p, n, others)
@@ -42,7 +42,7 @@ func (d *diagnosis) draining(p *status.Pool, n *status.Node, why string) bool {
 
 // refusal returns why a pod is not evicted: by the objects, and by what the API server answered.
 func (d *diagnosis) refusal(pod *rollout.Pod) (refusal, bool) {
-	name := status.PodName{pod.Namespace, pod.Name}
+	name := status.PodName{Namespace: pod.Namespace, Name: pod.Name}
 	r, refused := d.budgets.refuses(pod)
 	if refused {
 		d.askEviction(name)

@@ -109,7 +109,7 @@ func (d *diagnosis) stalled(p *status.Pool, n *status.Node, left []*rollout.Pod)
 	allowed := 0
 	for _, pod := range left {
 		names = append(names, pod.FullName())
-		if d.Evidence.Evictions[status.PodName{pod.Namespace, pod.Name}].Allowed {
+		if d.Evidence.Evictions[status.PodName{Namespace: pod.Namespace, Name: pod.Name}].Allowed {
 			allowed++
 		}
 	}

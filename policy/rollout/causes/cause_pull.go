@@ -93,11 +93,11 @@ func (d *diagnosis) copies(image string, mirror mirrors.Location, route status.P
 func (d *diagnosis) source(image string, route status.Path) status.PlaceAsked {
 	for _, s := range route.Sources {
 		if !s.Mirror {
-			return status.PlaceAsked{status.Place{s.Location, route.Namespace}, s}
+			return status.PlaceAsked{Place: status.Place{Location: s.Location, Namespace: route.Namespace}, Source: s}
 		}
 	}
 	location := mirrors.Location{Ref: image}
-	return status.PlaceAsked{status.Place{location, route.Namespace}, mirrors.PullSource{Location: location}}
+	return status.PlaceAsked{Place: status.Place{Location: location, Namespace: route.Namespace}, Source: mirrors.PullSource{Location: location}}
 }
 
 // isOf reports whether a reference has the name and the tag or digest of an image, whatever its registry
@@ -184,7 +184,7 @@ func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 		return nil
 	}
 	then, err := resolved.Route(image, p.Namespace)
-	if err != nil || d.pull(status.Path{then, ""}) == rollout.PullFails {
+	if err != nil || d.pull(status.Path{Route: then}) == rollout.PullFails {
 		return nil
 	}
 	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}

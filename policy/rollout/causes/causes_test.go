@@ -250,7 +250,7 @@ func TestCauses(t *testing.T) {
 		{"a kubelet that is away", input(pools.Worker("1"), pools.Node("a", "notready")), NodeNotReady, "its kubelet says: Kubelet", "ssh core@a sudo systemctl restart crio kubelet"},
 		{"a kubelet without a certificate", func() status.Input {
 			in := input(pools.Worker("1"), pools.Node("a", "notready"))
-			in.Evidence.Requests = []status.CertificateRequest{{"csr-x", "a"}, {"csr-y", "b"}}
+			in.Evidence.Requests = []status.CertificateRequest{{Name: "csr-x", Node: "a"}, {Name: "csr-y", Node: "b"}}
 			return in
 		}(), CertificatePending, "CertificateSigningRequest csr-x is not approved", "oc adm certificate approve csr-x"},
 		{"paused for too long", func() status.Input {

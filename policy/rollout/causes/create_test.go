@@ -15,7 +15,7 @@ func alone(refused string) status.Input {
 		in.Cluster.Pods = in.Cluster.Pods[:1]
 		byDeployment(in)
 		if refused != "" {
-			in.Evidence.Owners = map[status.OwnerName]status.Made{{"shop", rollout.Owner{Kind: "ReplicaSet", Name: "cart-5d"}}: {Wanted: 2, Made: 1, Refused: refused}}
+			in.Evidence.Owners = map[status.OwnerName]status.Made{{Namespace: "shop", Owner: rollout.Owner{Kind: "ReplicaSet", Name: "cart-5d"}}: {Wanted: 2, Made: 1, Refused: refused}}
 		}
 	})
 }

@@ -93,7 +93,7 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 	}
 	instance, platform, ok := instanceFor(fact, j.controlPlanePlatforms())
 	if !ok {
-		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutImage, readiness.NotReady, "the release image has no part for the control plane", []string{at.Ref + " lacks " + text.Names(j.controlPlanePlatforms(), 3)}})
+		j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutImage, State: readiness.NotReady, Reason: "the release image has no part for the control plane", Detail: []string{at.Ref + " lacks " + text.Names(j.controlPlanePlatforms(), 3)}})
 		return nil, nil
 	}
 	j.otherPlatforms(at, fact)
@@ -109,7 +109,7 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 	case err == nil:
 		return payload, nil
 	case isPassing(err) || ctx.Err() != nil:
-		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutImage, readiness.Unknown, "the payload could not be read", []string{at.Ref + ": " + reasonOf(err)}})
+		j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutImage, State: readiness.Unknown, Reason: "the payload could not be read", Detail: []string{at.Ref + ": " + reasonOf(err)}})
 		return nil, nil
 	default:
 		return nil, fmt.Errorf("%s: %s", at.Ref, reasonOf(err))
@@ -139,7 +139,7 @@ func (j *judging) otherPlatforms(at mirrors.Location, f *policy.Fact) {
 		return ok
 	})
 	if len(lacking) > 0 {
-		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutImage, readiness.NotReady, "the release image has no part for some nodes of the control plane", []string{at.Ref + " lacks " + text.Names(lacking, 3)}})
+		j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutImage, State: readiness.NotReady, Reason: "the release image has no part for some nodes of the control plane", Detail: []string{at.Ref + " lacks " + text.Names(lacking, 3)}})
 	}
 }
 

@@ -125,7 +125,7 @@ func (j *judging) applied(payload *release.Payload) *release.Payload {
 // unreadBelow says that policies may be missing.
 func (j *judging) unreadBelow(err error) {
 	if err != nil {
-		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutImage, readiness.Unknown, "whether the release brings further image policies is not known", []string{reasonOf(err)}})
+		j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutImage, State: readiness.Unknown, Reason: "whether the release brings further image policies is not known", Detail: []string{reasonOf(err)}})
 	}
 }
 
@@ -275,16 +275,16 @@ func (j *judging) problems(plans []plan.Plan) {
 		if g.Kind == policy.NodeKind {
 			continue // as above
 		}
-		j.Problems = append(j.Problems, readiness.Problem{readiness.AboutConfiguration, readiness.Unknown, "it is not known by which configuration some nodes pull", []string{text.Line(g.Kind + " " + g.Detail)}})
+		j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutConfiguration, State: readiness.Unknown, Reason: "it is not known by which configuration some nodes pull", Detail: []string{text.Line(g.Kind + " " + g.Detail)}})
 	}
 	for k, plan := range plans {
 		if plan.Rejected == nil || k > 0 && plans[0].Rejected != nil {
 			continue
 		}
 		reasons := convert.Each(plan.Rejected.Reasons, mirrors.Reason.String)
-		p := readiness.Problem{readiness.AboutConfiguration, readiness.NotReady, "MCO would reject the configuration once the release has brought its image policies, and would apply no change of mirrors from then on", reasons}
+		p := readiness.Problem{About: readiness.AboutConfiguration, State: readiness.NotReady, Reason: "MCO would reject the configuration once the release has brought its image policies, and would apply no change of mirrors from then on", Detail: reasons}
 		if k == 0 {
-			p = readiness.Problem{readiness.AboutConfiguration, readiness.Unknown, "MCO rejects the configuration in force, so that it is not certain what nodes have", reasons}
+			p = readiness.Problem{About: readiness.AboutConfiguration, State: readiness.Unknown, Reason: "MCO rejects the configuration in force, so that it is not certain what nodes have", Detail: reasons}
 		}
 		j.Problems = append(j.Problems, p)
 	}
