@@ -16,7 +16,7 @@ import (
 // notCreated explains a budget that waits for pods which their controller cannot make, as something
 // forbids them. It reports whether any are missing.
 func (d *diagnosis) notCreated(h *HoldUp, pod *rollout.Pod, r refusal) bool {
-	owner := status.OwnerName{pod.Namespace, pod.Owner}
+	owner := status.OwnerName{Namespace: pod.Namespace, Owner: pod.Owner}
 	d.askOwner(owner)
 	missing, wanted := d.missing(pod, r)
 	answer, asked := d.Evidence.Owners[owner]

@@ -194,11 +194,11 @@ func TestCauses(t *testing.T) {
 		}), BudgetNotObserved, "cannot compute the expected number of pods: jobs.batch does not", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":1}}'`},
 		{"the API server says by which budget", deadlock(func(in *status.Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 1, 2, 1)
-			in.Evidence.Evictions = map[status.PodName]status.Eviction{{"shop", "1"}: {Budgets: true, Words: "The disruption budget cart needs 1 healthy pods and has 1 currently"}}
+			in.Evidence.Evictions = map[status.PodName]status.Eviction{{Namespace: "shop", Name: "1"}: {Budgets: true, Words: "The disruption budget cart needs 1 healthy pods and has 1 currently"}}
 		}, failing), ImageNotPulled, "the API server says: The disruption budget cart needs 1", copyOf(source, mirror)},
 		{"the API server refuses for another reason", deadlock(func(in *status.Input) {
 			in.Cluster.Budgets = nil
-			in.Evidence.Evictions = map[status.PodName]status.Eviction{{"shop", "1"}: {Words: `admission webhook "vm.example.com" denied the request: it runs`}}
+			in.Evidence.Evictions = map[status.PodName]status.Eviction{{Namespace: "shop", Name: "1"}: {Words: `admission webhook "vm.example.com" denied the request: it runs`}}
 		}), EvictionRefused, `admission webhook "vm.example.com" denied`, "oc -n shop delete pod 1"},
 		{"a drain past the hour", deadlock(func(in *status.Input) {
 			in.Cluster.Nodes[0].Annotations[pools.Prefix+"state"], in.Cluster.Nodes[0].Annotations[pools.Prefix+"reason"] = "Degraded", "failed to drain node: a after 1 hour. Please see machine-config-controller logs for more information"
@@ -337,7 +337,7 @@ func wantLeftToOwner(t *testing.T, in status.Input) {
 func TestNoHoldUp(t *testing.T) {
 	for reason, in := range map[string]status.Input{
 		"the objects are behind": deadlock(func(in *status.Input) {
-			in.Evidence.Evictions = map[status.PodName]status.Eviction{{"shop", "1"}: {Allowed: true}}
+			in.Evidence.Evictions = map[status.PodName]status.Eviction{{Namespace: "shop", Name: "1"}: {Allowed: true}}
 		}, "failing=ImagePullBackOff"),
 		"a pod within its grace period": deadlock(func(in *status.Input) {
 			in.Now, in.Cluster.Budgets = pools.Noon, nil
@@ -402,7 +402,7 @@ func TestAsks(t *testing.T) {
 		}
 	}, "failing=ImagePullBackOff")
 	d := Diagnose(in, asked(in))
-	if len(d.Asks.Evictions) != maxEvictions || d.Asks.Evictions[0] != (status.PodName{"shop", "1"}) || d.Asks.Requests {
+	if len(d.Asks.Evictions) != maxEvictions || d.Asks.Evictions[0] != (status.PodName{Namespace: "shop", Name: "1"}) || d.Asks.Requests {
 		t.Errorf("got %+v", d.Asks)
 	}
 	var places []mirrors.Location

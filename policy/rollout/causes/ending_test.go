@@ -49,7 +49,7 @@ func TestStandstill(t *testing.T) {
 		{"a pod that a drain leaves", drained(at(61), func(p *rollout.Pod) { p.Static = true }), "no pod is left that it would evict", true},
 		{"a pod that the API server would evict", func() status.Input {
 			in := drained(at(61), func(*rollout.Pod) {})
-			in.Evidence.Evictions = map[status.PodName]status.Eviction{{"shop", "1"}: {Allowed: true}}
+			in.Evidence.Evictions = map[status.PodName]status.Eviction{{Namespace: "shop", Name: "1"}: {Allowed: true}}
 			return in
 		}(), "the API server would let them go: shop/1", true},
 	} {

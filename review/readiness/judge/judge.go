@@ -115,8 +115,8 @@ func (j *judging) applied(payload *release.Payload) *release.Payload {
 	}
 	if own.Policies = payload.PoliciesFor(configv1.Default); len(own.Policies) < len(payload.Policies) {
 		j.Problems = append(j.Problems, readiness.Problem{
-			readiness.AboutImage, readiness.Unknown, "whether the release brings further image policies is not known",
-			[]string{text.Plural(len(payload.Policies)-len(own.Policies), "image policy", "image policies") + " in it for clusters with another feature set than the default one, and FeatureGate cluster was not read"},
+			About: readiness.AboutImage, State: readiness.Unknown, Reason: "whether the release brings further image policies is not known",
+			Detail: []string{text.Plural(len(payload.Policies)-len(own.Policies), "image policy", "image policies") + " in it for clusters with another feature set than the default one, and FeatureGate cluster was not read"},
 		})
 	}
 	return &own
@@ -268,7 +268,7 @@ func (j *judging) problems(plans []plan.Plan) {
 	}
 	if what != "" {
 		j.Problems = append(j.Problems, readiness.Problem{
-			readiness.AboutConfiguration, readiness.Unknown, what, []string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
+			About: readiness.AboutConfiguration, State: readiness.Unknown, Reason: what, Detail: []string{"a dump needs the Nodes (oc get nodes -o yaml), and a live cluster the right to list them"},
 		})
 	}
 	for _, g := range plans[0].Gaps { // those about nodes do not depend on the release
@@ -302,8 +302,8 @@ func (j *judging) imports(payload *release.Payload) {
 	}
 	if len(refused) > 0 {
 		j.Problems = append(j.Problems, readiness.Problem{
-			readiness.AboutConfiguration, readiness.NotReady, fmt.Sprintf("allowedRegistriesForImport of Image cluster leaves out the registries of %s, by their sources, whatever the mirrors: CVO would wait for them", text.Count(len(refused), "ImageStream")),
-			text.First(refused, maxImports, "ImageStream"),
+			About: readiness.AboutConfiguration, State: readiness.NotReady, Reason: fmt.Sprintf("allowedRegistriesForImport of Image cluster leaves out the registries of %s, by their sources, whatever the mirrors: CVO would wait for them", text.Count(len(refused), "ImageStream")),
+			Detail: text.First(refused, maxImports, "ImageStream"),
 		})
 	}
 }

@@ -87,9 +87,9 @@ func (j *judging) doubt(namespace string, doubts map[string]judgement, today *at
 		detail = append(detail, "which of them run there today is not known: "+today.unknown)
 	}
 	j.Problems = append(j.Problems, readiness.Problem{
-		readiness.AboutConfiguration, readiness.Unknown,
-		fmt.Sprintf("nodes may refuse %s of the release in namespace %s, which has an image policy of its own, and whether they are to run there is not known", text.Count(len(names), "image"), namespace),
-		convert.Each(detail, text.Line),
+		About: readiness.AboutConfiguration, State: readiness.Unknown,
+		Reason: fmt.Sprintf("nodes may refuse %s of the release in namespace %s, which has an image policy of its own, and whether they are to run there is not known", text.Count(len(names), "image"), namespace),
+		Detail: convert.Each(detail, text.Line),
 	})
 }
 
