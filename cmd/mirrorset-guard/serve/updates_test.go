@@ -138,7 +138,7 @@ func TestUpdates(t *testing.T) {
 		t.Errorf("/inventory: %v\n%s", err, w.Body)
 	}
 	// Of an image that is being looked up again, the page says for a moment that it is not known.
-	for _, want := range []string{"The next release", "component-004 ", "release desired -o html=release.html"} {
+	for _, want := range []string{"The next release", ">component-004<", "release desired -o html=release.html"} {
 		eventually(t, "/report has "+want, func() bool { return strings.Contains(get(g.newReporter("here"), "/report").Body.String(), want) })
 	}
 	s.configure(t, nextrelease.Off)
