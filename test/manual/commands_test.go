@@ -27,6 +27,7 @@ var onlyOC = map[string][]string{
 	"adm must-gather":       nil,
 	"adm node-logs":         {"--role", "--path"},
 	"adm policy who-can":    nil,
+	"adm release mirror":    nil,
 	"adm upgrade recommend": {"--version", "--accept"},
 	"debug":                 nil,
 	"image mirror":          {"--keep-manifest-list", "--insecure", "-a", "-f"},
