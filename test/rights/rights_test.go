@@ -302,7 +302,7 @@ func (s *stage) testReaders(t *testing.T, g *guard) {
 		{"the report", "/report", reader, http.StatusOK, ": The mirror configuration in force</title>"},
 		{"no such decision", "/report?change=x", reader, http.StatusNotFound, "no such decision"},
 		{"no role", "/report", stranger, http.StatusForbidden, ""},
-		{"the role in the guard's namespace", "/report", browser, http.StatusOK, "<title>The mirror configuration in force</title>"},
+		{"the role in the guard's namespace", "/report", browser, http.StatusOK, ": The mirror configuration in force</title>"},
 		{"it opens the report alone", "/inventory", browser, http.StatusForbidden, ""},
 		{"it opens the report alone", "/metrics", browser, http.StatusForbidden, ""},
 		{"no token", "/report?change=x", "", http.StatusUnauthorized, ""},

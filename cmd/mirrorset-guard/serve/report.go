@@ -53,7 +53,7 @@ func (g *guard) newReporter(cluster string) *reporter {
 	r := &reporter{
 		look:      func(ctx context.Context) (review.Standing, error) { return g.standing.Look(ctx) },
 		progress:  rollouts.NewReader(g.cluster).Input,
-		release:   g.updates.Blocks,
+		release:   func() []answer.Block { return g.updates.Blocks() },
 		decisions: &g.decisions,
 		about:     answer.Page{Cluster: cluster, Version: cli.Version},
 		log:       g.log.WithName("report"),

@@ -19,6 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
@@ -171,4 +172,15 @@ func TestReportDecisions(t *testing.T) {
 	if w := get(r, "/report?change=uid-1"); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "uid-1") {
 		t.Errorf("%d\n%s", w.Code, w.Body)
 	}
+}
+
+// TestReporterBeforeItsParts: the port is served before the guard is put together.
+func TestReporterBeforeItsParts(t *testing.T) {
+	g := &guard{}
+	r := g.newReporter("here")
+	var err error
+	if g.updates, err = nextrelease.New(nextrelease.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	r.release()
 }
