@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
 )
 
 // Limits are what clients of a port may have of it.
@@ -56,7 +58,7 @@ func New(address string, h http.Handler, config *tls.Config, l Limits, log logr.
 	protocols.SetHTTP1(true)
 	server := &http.Server{
 		Addr:              address,
-		Handler:           arrived(h),
+		Handler:           arrived(answered(h, log)),
 		TLSConfig:         config,
 		Protocols:         protocols,
 		ReadHeaderTimeout: arrival,
@@ -78,6 +80,16 @@ func arrived(h http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a ResponseWriter without is a test's
 		}
 		h.ServeHTTP(w, r)
+	})
+}
+
+// answered logs a panic with its stack, and answers; net/http would end the connection, and say so at verbosity 1 only.
+func answered(h http.Handler, log logr.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := panics.Recovered(func() error { h.ServeHTTP(w, r); return nil }); err != nil {
+			log.Error(err, "A request ended in a panic", "stack", panics.StackOf(err))
+			http.Error(w, "an internal error, of which the log has more", http.StatusInternalServerError)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -130,5 +131,16 @@ func TestArrival(t *testing.T) {
 	<-gone
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPanic: it is logged with its stack, and answered without a word of it.
+func TestPanic(t *testing.T) {
+	var logged strings.Builder
+	p := New("", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret") }), nil, Limits{}, funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{}))
+	w := httptest.NewRecorder()
+	p.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secret") || !strings.Contains(logged.String(), "secret") || !strings.Contains(logged.String(), "TestPanic") {
+		t.Errorf("answered %d %s, logged %s", w.Code, w.Body, logged.String())
 	}
 }
