@@ -70,10 +70,9 @@ type state struct {
 	disk   string   // the config whose files it has
 	down   bool     // it reboots
 	images []string // what it has pulled
-	// pinned are images that it holds by PinnedImageSets, and told of the generations that its
-	// MachineConfigNode tells. As on a node with many images, its status does not name them.
+	// pinned are images that it holds by PinnedImageSets. As on a node with many images, its status does not name them.
 	pinned []string
-	told   map[string]int64
+	told   map[string]mcfgv1.MachineConfigNodeStatusPinnedImageSet // what its MachineConfigNode says, by set
 	faults
 }
 
@@ -99,7 +98,7 @@ func (s *Stage) AddNodes(ctx context.Context, registries *Registries, nodes ...N
 	}
 	for _, node := range nodes {
 		if node.Unmanaged {
-			n.nodes[node.Name] = &state{images: slices.Clone(node.Cached)}
+			n.nodes[node.Name] = &state{images: slices.Clone(node.Cached), told: map[string]mcfgv1.MachineConfigNodeStatusPinnedImageSet{}}
 			continue
 		}
 		pool := s.poolOf(node)
@@ -108,7 +107,7 @@ func (s *Stage) AddNodes(ctx context.Context, registries *Registries, nodes ...N
 			s.must(n.write(ctx, config))
 			configs = append(configs, config)
 		}
-		n.nodes[node.Name] = &state{pool: pool, disk: config, images: slices.Clone(node.Cached)}
+		n.nodes[node.Name] = &state{pool: pool, disk: config, images: slices.Clone(node.Cached), told: map[string]mcfgv1.MachineConfigNodeStatusPinnedImageSet{}}
 		s.must(n.annotate(ctx, node.Name, "currentConfig", config, "desiredConfig", config, "state", "Done", "reason", "",
 			"desiredDrain", "uncordon-"+config, "lastAppliedDrain", "uncordon-"+config))
 	}

@@ -37,55 +37,39 @@ func (n *Nodes) pin(ctx context.Context) error {
 	return nil
 }
 
+// pinOn has a node try the sets of its pool that it has not told of. It tells of all of them each time, as a pool may get one
+// after the other.
 func (n *Nodes) pinOn(ctx context.Context, node string, pool mcfgv1.MachineConfigPool, sets []mcfgv1.PinnedImageSet) error {
-	var news []mcfgv1.MachineConfigNodeStatusPinnedImageSet
-	failed := false
+	told := n.nodes[node].told
+	var all []mcfgv1.MachineConfigNodeStatusPinnedImageSet
+	news, failed := false, false
 	for _, ref := range pool.Spec.PinnedImageSets {
 		i := slices.IndexFunc(sets, func(s mcfgv1.PinnedImageSet) bool { return s.Name == ref.Name })
-		if i < 0 || n.hasTold(node, &sets[i]) {
+		if i < 0 {
 			continue
 		}
-		status := mcfgv1.MachineConfigNodeStatusPinnedImageSet{Name: ref.Name, DesiredGeneration: int32(sets[i].Generation)}
-		if err := n.pullSet(ctx, node, &sets[i]); err != nil {
-			failed = true
-			status.LastFailedGeneration, status.LastFailedGenerationError = status.DesiredGeneration, err.Error()
-		} else {
-			status.CurrentGeneration = status.DesiredGeneration
+		status := told[ref.Name]
+		if generation := int32(sets[i].Generation); status.DesiredGeneration != generation {
+			news, status = true, mcfgv1.MachineConfigNodeStatusPinnedImageSet{Name: ref.Name, DesiredGeneration: generation}
+			if err := n.pullSet(ctx, node, &sets[i]); err != nil {
+				status.LastFailedGeneration, status.LastFailedGenerationError = generation, err.Error()
+			} else {
+				status.CurrentGeneration = generation
+			}
 		}
-		news = append(news, status)
+		failed = failed || status.CurrentGeneration == 0
+		all = append(all, status)
 	}
-	if len(news) == 0 {
+	if !news {
 		return ctx.Err()
 	}
-	err := n.tell(ctx, node, pool, news, failed)
-	if err != nil {
-		n.forget(node, news)
+	if err := n.tell(ctx, node, pool, all, failed); err != nil {
+		return err // they are tried again
 	}
-	return err
-}
-
-// forget has a node try sets again whose state it could not tell.
-func (n *Nodes) forget(node string, sets []mcfgv1.MachineConfigNodeStatusPinnedImageSet) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, set := range sets {
-		delete(n.nodes[node].told, set.Name)
+	for _, status := range all {
+		told[status.Name] = status
 	}
-}
-
-// hasTold reports whether a node has tried a generation, and notes that it does.
-func (n *Nodes) hasTold(node string, set *mcfgv1.PinnedImageSet) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s := n.nodes[node]
-	if s.told[set.Name] == set.Generation {
-		return true
-	}
-	if s.told == nil {
-		s.told = map[string]int64{}
-	}
-	s.told[set.Name] = set.Generation
-	return false
+	return nil
 }
 
 // pullSet pulls what a node does not hold yet. The first image that fails fails the set.
