@@ -109,6 +109,11 @@ func (w *Watcher) Configure(s Setting) {
 func (w *Watcher) Document() *v1alpha1.NextRelease {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.document()
+}
+
+// document is Document for a holder of mu.
+func (w *Watcher) document() *v1alpha1.NextRelease {
 	switch {
 	case w.setting == Off:
 		return nil
@@ -123,16 +128,16 @@ func (w *Watcher) Document() *v1alpha1.NextRelease {
 
 // Blocks are what a page says of the next release; none if that is not judged.
 func (w *Watcher) Blocks() []answer.Block {
-	doc := w.Document()
+	w.mu.Lock()
+	doc, told := w.document(), w.told
+	w.mu.Unlock()
 	if doc == nil {
 		return nil
 	}
 	blocks := []answer.Block{answer.Section{ID: "release", Title: "The next release", Note: strings.ToLower(doc.Verdict)}}
 	switch {
 	case doc.Review != nil:
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		blocks = append(blocks, w.told...)
+		blocks = append(blocks, told...)
 	case doc.Marked != "":
 		blocks = append(blocks, answer.Paragraphf("Release %s (%s) could not be judged: %s.", doc.Version, doc.Marked, doc.Reason))
 	default:

@@ -14,6 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/pins"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
 )
 
 // pinOptions are the choices of the command pin.
@@ -127,13 +128,17 @@ func (o *pinOptions) ofRelease(ctx context.Context, streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
+	today, err := judge.Today(gathering, c.judged)
+	if err != nil {
+		fmt.Fprintln(streams.Err, "Note: every pool gets all images, as it is not known which of them today's release runs in which pool:", text.Line(err.Error()))
+	}
 	by, err := o.By.Requester()
 	if err != nil {
 		return err
 	}
 	return o.printSets(ctx, streams, *c.judged.Reviewer, by, through, func(wants []pins.Want) pins.Pins {
 		return pins.Make("release", gvk, wants, through.Pools)
-	}, append(wants, r.Wants(through)...))
+	}, append(wants, judge.Wants(r, through, today)...))
 }
 
 // rescueSet returns the rescue set, if it is to be pinned.

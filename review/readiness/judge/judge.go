@@ -174,7 +174,7 @@ func (j *judging) asImage(i *readiness.Image) policy.Image {
 
 // controlPlane is the placement of CVO; nil if no node is known to be one of the control plane.
 func (j *judging) controlPlane() *policy.Placement {
-	for _, label := range readiness.ControlPlaneLabels {
+	for _, label := range controlPlaneLabels {
 		for _, n := range j.pulls.Nodes() {
 			if value, has := n.Labels[label]; has {
 				return &policy.Placement{NodeSelector: map[string]string{label: value}}
@@ -186,7 +186,7 @@ func (j *judging) controlPlane() *policy.Placement {
 
 // controlPlanePlatforms are the platforms of its nodes, or of all where none is known to be one.
 func (j *judging) controlPlanePlatforms() []string {
-	nodes := slices.DeleteFunc(slices.Clone(j.pulls.Nodes()), func(n *corev1.Node) bool { return !readiness.IsControlPlane(n) })
+	nodes := slices.DeleteFunc(slices.Clone(j.pulls.Nodes()), func(n *corev1.Node) bool { return !isControlPlane(n) })
 	if len(nodes) == 0 {
 		nodes = j.pulls.Nodes()
 	}

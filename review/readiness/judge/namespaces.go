@@ -101,12 +101,12 @@ type atWork struct {
 
 func (j *judging) atWork(ctx context.Context) *atWork {
 	at := atWork{runs: map[string]map[string]bool{}}
-	payload, err := todaysPayload(ctx, j.World)
+	today, err := Today(ctx, j.World)
 	if err != nil {
 		at.unknown = err.Error()
 		return &at
 	}
-	names := namesByDigest(payload)
+	names := namesByDigest(today)
 	for img := range j.pulls.Images().All() {
 		for _, c := range img.Consumers {
 			if c.Use != policy.Running && (c.Use != policy.Referenced || c.Placement == nil) { // settings name what runs elsewhere
@@ -132,8 +132,8 @@ func namesByDigest(p *release.Payload) map[string][]string {
 	return names
 }
 
-// todaysPayload returns the release that the cluster runs, read from where its nodes would take it. The error says why it is not known.
-func todaysPayload(ctx context.Context, w World) (*release.Payload, error) {
+// Today returns the release that the cluster runs, read from where its nodes would take it. The error says why it is not known.
+func Today(ctx context.Context, w World) (*release.Payload, error) {
 	v := w.Cluster.RolloutObjects().Version
 	if v == nil {
 		return nil, target.ErrNoVersion

@@ -327,24 +327,40 @@ func TestComing(t *testing.T) {
 	}
 }
 
-// TestWants: pools of other nodes do without images that the release runs on the control plane alone. No pool is to hold the system of its nodes.
+// TestWants: pools of other nodes do without images that the release runs on the control plane alone, unless one of their nodes runs them today, or
+// that is not known. No pool is to hold the system of its nodes.
 func TestWants(t *testing.T) {
 	s := newStage(t, 8)
-	runs := func(oldnew ...string) string { return s.with(t, append([]string{"", masterPool}, oldnew...)...) }
+	pod := func(containers, node, name string) string {
+		return object("v1", "Pod", "namespace: openshift-a, name: "+name+"-"+node, "spec: {nodeName: "+node+", "+containers+": [{name: a, image: \""+s.Images+"@"+s.digestOf(name)+"\"}]}")
+	}
+	runs := func(oldnew ...string) string {
+		return s.with(t, append([]string{"sha256:" + strings.Repeat("a", 64), s.Digest, "", masterPool}, oldnew...)...)
+	}
+	worker := pod("containers", "b", "component-005")
 	for _, tt := range []struct {
 		reason, objects string
 		master, worker  int
+		why             string // today's release is not known
 	}{
-		{"workers run others", runs(), 7, 5},
-		{"one node is both", runs(`{node-role.kubernetes.io/worker: ""}}`+"\nstatus", `{node-role.kubernetes.io/worker: "", node-role.kubernetes.io/control-plane: ""}}`+"\nstatus"), 7, 7},
+		{"workers run others", runs("", pod("containers", "a", "component-006"), "", worker), 7, 5, ""},
+		{"a worker runs one of the control plane's", runs("", pod("containers", "b", "component-006"), "", worker), 7, 6, ""},
+		{"a pod of a worker begins with one of them", runs("", strings.Replace(pod("initContainers", "b", "component-006"), "]}", "], containers: []}", 1), "", worker), 7, 6, ""},
+		{"which pods run is not known", runs(), 7, 7, ""},
+		{"an update is under way", runs("state: Completed", "state: Partial", "", worker), 7, 7, "an update is under way, or may be"},
+		{"one node is both", runs(`{node-role.kubernetes.io/worker: ""}}`+"\nstatus", `{node-role.kubernetes.io/worker: "", node-role.kubernetes.io/control-plane: ""}}`+"\nstatus", "", worker), 7, 7, ""},
 	} {
 		w := worldOf(t, tt.objects)
 		r, err := judge.Release(t.Context(), w, find(t, w, testrelease.Version))
 		if err != nil {
 			t.Fatal(err)
 		}
+		today, err := judge.Today(t.Context(), w)
+		if (err != nil) != (tt.why != "") || err != nil && err.Error() != tt.why {
+			t.Errorf("%s: today's release: %v", tt.reason, err)
+		}
 		got := map[string]int{}
-		for _, want := range r.Wants(w.Cluster.RolloutObjects().Cluster()) {
+		for _, want := range judge.Wants(r, w.Cluster.RolloutObjects().Cluster(), today) {
 			got[want.Pool]++
 			if strings.HasPrefix(want.By, "rhel-coreos") {
 				t.Errorf("%s: %s is pinned, and nodes do not take it from there", tt.reason, want.By)
