@@ -16,7 +16,12 @@ import (
 func (r Record) Document() v1alpha1.Review {
 	d := r.Judged().document(r.Subject, r.Notes, r.Took)
 	d.Allowed, d.Summary, d.Mode = r.Verdict.Allowed, words.Summary(r.Verdict, r.Subject), r.Verdict.Mode.String()
-	d.Message, d.Warnings, d.Waived = r.Denial(), append(d.Warnings, r.Warnings()...), r.Waived()
+	d.Warnings = append(d.Warnings, r.Warnings()...)
+	if d.Allowed {
+		d.Waived = r.Refusal
+	} else {
+		d.Message = r.Refusal
+	}
 	d.Forecast = forecastDocument(r.Forecast)
 	return d
 }

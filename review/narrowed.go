@@ -106,7 +106,7 @@ func WriteNarrowed(w io.Writer, of, reviewed Record) error {
 		}
 	} else {
 		fmt.Fprint(w, text.Comment("Even so it would be refused, and stands in comments:"))
-		for line := range strings.Lines(reviewed.Denial()) {
+		for line := range strings.Lines(reviewed.Refusal) {
 			fmt.Fprint(w, text.Comment("%s", line))
 		}
 	}

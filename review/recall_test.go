@@ -104,7 +104,7 @@ func TestReviewAsksAgainWhereItDecides(t *testing.T) {
 					t.Fatal(err)
 				}
 				if record.Verdict.Allowed != tc.allowed {
-					t.Errorf("allowed: %v, want %v: %s", record.Verdict.Allowed, tc.allowed, record.Denial())
+					t.Errorf("allowed: %v, want %v: %s", record.Verdict.Allowed, tc.allowed, record.Refusal)
 				}
 				if diff := cmp.Diff(tc.asked, registries.asked); diff != "" {
 					t.Errorf("asked for: %s", diff)

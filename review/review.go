@@ -96,6 +96,8 @@ type Record struct {
 	// fresh where the same change may be reviewed again.
 	Asked   []mirrors.Location
 	Verdict policy.Verdict
+	// Refusal is words.Refusal of Verdict: why the change is refused, or would be in mode enforce.
+	Refusal string
 	// Forecast is what the change does to the nodes; nil if that is not known.
 	Forecast *forecast.Forecast
 	// Notes are remarks on the sources of the answer, for people.
@@ -172,7 +174,9 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	record.Notes = slices.Concat(record.Notes, trust.notes, planned.OrderNotes(), planned.ElsewhereNotes())
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
-	record.Subject, record.Took = edit.Subject(), time.Since(start)
+	record.Subject = edit.Subject()
+	record.Refusal = words.Refusal(record.Verdict, record.Subject)
+	record.Took = time.Since(start)
 	if r.Told > 0 {
 		record.Plan, record.Facts = plan.ChangePlan{}, nil
 	}
@@ -371,13 +375,6 @@ func (r *Reviewer) notes() []string {
 // maxForecast is how many runes the line of forecast has: twice as many as other warnings, as
 // each pool has its part in it.
 const maxForecast = 240
-
-// Denial returns the text that refuses the change, "" if it is admitted.
-func (r Record) Denial() string { return words.Message(r.Verdict, r.Subject) }
-
-// Waived says why mode enforce would refuse the change; "" if it would not, or if this is its
-// mode.
-func (r Record) Waived() string { return words.WaivedMessage(r.Verdict, r.Subject) }
 
 // Warnings returns the warnings for the user who made the change, denied or not: short lines,
 // the most important first. There are none in mode audit.

@@ -149,7 +149,7 @@ func (s *slow) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester
 	case <-ctx.Done():
 		return review.Record{}, ctx.Err()
 	}
-	return review.Record{Subject: edit.Subject()}, nil // denied: what is admitted is looked at twice
+	return review.Record{Subject: edit.Subject(), Refusal: "no"}, nil // denied: what is admitted is looked at twice
 }
 
 func (s *slow) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, _ review.Record) (review.Record, error) {

@@ -175,12 +175,12 @@ func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overrid
 	if err != nil {
 		return noVerdict(r, p, err)
 	}
-	a.record, a.warnings = rec, rec.Warnings()
+	a.record, a.message, a.warnings = rec, rec.Refusal, rec.Warnings()
 	switch {
 	case !rec.Verdict.Allowed:
-		a.verdict, a.message = denied, rec.Denial()
+		a.verdict = denied
 	case words.Waived(rec.Verdict):
-		a.verdict, a.message = waived, rec.Waived()
+		a.verdict = waived
 	}
 	if h.ExpectRetry != nil && (a.verdict == denied || r.isDryRun()) && isKnown(ctx) {
 		h.ExpectRetry(rec)

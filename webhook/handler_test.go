@@ -31,6 +31,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -57,7 +58,7 @@ func (r *records) Review(ctx context.Context, edit mirrors.Edit, _ policy.Reques
 		return review.Record{}, r.err
 	}
 	return review.Record{
-		Subject: edit.Subject(), Verdict: r.verdict, Notes: r.notes,
+		Subject: edit.Subject(), Verdict: r.verdict, Refusal: words.Refusal(r.verdict, edit.Subject()), Notes: r.notes,
 		Change: policy.Change{Before: inForce, After: r.after}, Read: time.Now(),
 	}, nil
 }
@@ -515,11 +516,11 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 			if !tc.verdict.Allowed {
-				want := &metav1.Status{Status: "Failure", Code: 403, Reason: "Forbidden", Message: rec.Denial()}
+				want := &metav1.Status{Status: "Failure", Code: 403, Reason: "Forbidden", Message: words.Refusal(tc.verdict, rec.Subject)}
 				if diff := cmp.Diff(want, resp.Result); diff != "" {
 					t.Errorf("result (-want +got):\n%s", diff)
 				}
-				if reason := text.Cut(text.Line(rec.Denial()), maxReasonRunes); reason != "" {
+				if reason := text.Cut(text.Line(words.Refusal(tc.verdict, rec.Subject)), maxReasonRunes); reason != "" {
 					tc.audit = maps.Clone(tc.audit)
 					tc.audit["reason"] = reason
 				}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -499,7 +500,8 @@ func TestOverrideWhenTimeRunsOut(t *testing.T) {
 		h := overriddenHandler(policy.Verdict{})
 		h.Reviewer = ReviewerFunc(func(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
 			<-ctx.Done()
-			return review.Record{Subject: edit.Subject(), Verdict: refusedBy(policy.Unverified), Read: time.Now()}, nil
+			verdict := refusedBy(policy.Unverified)
+			return review.Record{Subject: edit.Subject(), Verdict: verdict, Refusal: words.Refusal(verdict, edit.Subject()), Read: time.Now()}, nil
 		})
 		authorizer := h.Authorizer
 		h.Authorizer = Authorizer(func(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {

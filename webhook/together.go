@@ -154,7 +154,7 @@ func (c *candidate) admit(ctx context.Context, view recent.View, record, verdict
 	}
 	change := recent.Change{Edit: c.edit, InForce: record.Change.Before, Read: record.Read, Confirms: c.request.isMadeIn, Turn: c.turn}
 	if !verdict.Verdict.Allowed {
-		c.override.follow(&change, verdict.Denial())
+		c.override.follow(&change, verdict.Refusal)
 	}
 	return c.edits().Add(ctx, view, change)
 }

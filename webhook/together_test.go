@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -56,7 +57,7 @@ func (c *cluster) Review(ctx context.Context, edit mirrors.Edit, _ policy.Reques
 		}
 		sources[e.Source] = true
 	}
-	return review.Record{Subject: edit.Subject(), Verdict: verdict, Change: change, Read: read}, nil
+	return review.Record{Subject: edit.Subject(), Verdict: verdict, Refusal: words.Refusal(verdict, edit.Subject()), Change: change, Read: read}, nil
 }
 
 func (c *cluster) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, _ review.Record) (review.Record, error) {

@@ -200,7 +200,7 @@ func TestManyMissing(t *testing.T) {
 				lines = append(lines, "m.local/"+path+" absent", "quay.io/"+path+" present", "n.local"+strings.TrimPrefix(path, "team")+" present")
 			}
 			verdict := Decide(shallow(row.change, images, policy.Settings{}), facts(lines...))
-			message := words.Message(verdict, "it")
+			message := words.Refusal(verdict, "it")
 			for _, got := range []string{message, words.Answer(verdict, "it").String()} {
 				commands, all := strings.Count(got, "skopeo copy"), strings.Count(got, ": mirrorset-guard sync "+row.want+"\n")
 				if few := missing <= 3; few && (commands != missing || strings.Contains(got, "sync -f")) || !few && (commands != 0 || all != 1) {

@@ -31,7 +31,7 @@ func TestMessageIsCut(t *testing.T) {
 		}
 	}
 	v := Decide(shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, locations...))}, images, policy.Settings{}), f)
-	message, report := words.Message(v, "ImageTagMirrorSet a"), words.Answer(v, "ImageTagMirrorSet a").String()
+	message, report := words.Refusal(v, "ImageTagMirrorSet a"), words.Answer(v, "ImageTagMirrorSet a").String()
 	for text, want := range map[string][2]int{message: {3, 3 * 10}, report: {3000, 3000 * 40}} {
 		if cards, places := strings.Count(text, "\n   used by "), strings.Count(text, "\n   - m"); cards != want[0] || places != want[1] {
 			t.Errorf("%d findings and %d places, want %v in %d bytes", cards, places, want, len(text))
@@ -49,7 +49,7 @@ func TestMessageIsCut(t *testing.T) {
 
 // TestNoVerdict: a Verdict that nobody has decided refuses.
 func TestNoVerdict(t *testing.T) {
-	if got := words.Message((policy.Verdict{}), "ImageTagMirrorSet a"); !strings.HasPrefix(got, "ImageTagMirrorSet a ") {
+	if got := words.Refusal((policy.Verdict{}), "ImageTagMirrorSet a"); !strings.HasPrefix(got, "ImageTagMirrorSet a ") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -89,7 +89,7 @@ func TestHostileReference(t *testing.T) {
 	texts := func(f policy.Finding) (all []string) {
 		for _, f.Severity = range []policy.Severity{policy.Deny, policy.Warn} {
 			v := policy.Verdict{Judgement: policy.Judgement{Findings: []policy.Finding{f}, Counts: policy.Counts{Total: 1, Rerouted: 1}}, Allowed: f.Severity < policy.Deny}
-			all = append(append(all, words.Message(v, "X"), words.Answer(v, "X").String()), words.Warnings(v, "X")...)
+			all = append(append(all, words.Refusal(v, "X"), words.Answer(v, "X").String()), words.Warnings(v, "X")...)
 		}
 		return all
 	}
@@ -127,22 +127,22 @@ func TestExemptionsAndModesAreTold(t *testing.T) {
 		t.Errorf("%s\n%s", w, words.Answer(exempt, "X").String())
 	}
 	enforced := judge(policy.Settings{}, lost)
-	if enforced.Allowed || words.Waived(enforced) || words.WaivedMessage(enforced, "X") != "" || words.Waived((policy.Verdict{})) {
+	if enforced.Allowed || words.Waived(enforced) || words.Waived((policy.Verdict{})) {
 		t.Error("a denial is waived")
 	}
 	for _, mode := range []policy.Mode{policy.ModeWarn, policy.ModeAudit} {
 		v, good := judge(policy.Settings{Mode: mode}, lost), judge(policy.Settings{Mode: mode}, facts("m.local/x:1 present", "m.local/y:1 present"))
-		if !v.Allowed || !words.Waived(v) || v.Mode != mode || summary(v) != summary(enforced) || words.Message(v, "X") != "" {
+		if !v.Allowed || !words.Waived(v) || v.Mode != mode || summary(v) != summary(enforced) {
 			t.Errorf("mode %s: %+v", mode, v)
 		}
-		head, _, _ := strings.Cut(words.WaivedMessage(v, "X"), "\n")
+		head, _, _ := strings.Cut(words.Refusal(v, "X"), "\n")
 		if !strings.Contains(head, mode.String()) || !strings.HasPrefix(words.Answer(v, "X").String(), head) {
 			t.Errorf("mode %s: %s\n%s", mode, head, words.Answer(v, "X").String())
 		}
 		if warns := len(words.Warnings(v, "X")) > 0; warns != (mode == policy.ModeWarn) {
 			t.Errorf("mode %s: %q", mode, words.Warnings(v, "X"))
 		}
-		if !good.Allowed || words.Waived(good) || words.WaivedMessage(good, "X") != "" {
+		if !good.Allowed || words.Waived(good) || words.Refusal(good, "X") != "" {
 			t.Errorf("mode %s: %+v", mode, good)
 		}
 	}

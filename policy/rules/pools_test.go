@@ -68,7 +68,7 @@ func TestWorstOfPools(t *testing.T) {
 	if got := summary(verdict); got != "deny NotFullySynced" {
 		t.Errorf("got %q\n%s", got, words.Answer(verdict, "it"))
 	}
-	message := words.Message(verdict, "ImageTagMirrorSet a")
+	message := words.Refusal(verdict, "ImageTagMirrorSet a")
 	if !strings.Contains(message, "the one image it reroutes") || !strings.Contains(message, "- on the nodes of pool master\n") {
 		t.Errorf("got %s", message)
 	}

@@ -83,7 +83,7 @@ func TestManyReasons(t *testing.T) {
 		after = append(after, itms(fmt.Sprintf("b%02d", i), source, never, "m.local"))
 	}
 	v := Decide(shallow(policy.Change{Before: set(before...), After: set(append(before, after...)...)}, nil, policy.Settings{}), nil)
-	message := words.Message(v, "12 objects")
+	message := words.Refusal(v, "12 objects")
 	if n := strings.Count(message, "\n- "); n != 11 || !strings.Contains(message, "\n- and 2 more\n") {
 		t.Errorf("%d lines of reasons:\n%s", n, message)
 	}

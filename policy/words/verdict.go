@@ -10,16 +10,19 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// Message explains to the person who asked for the change why subject ("ImageTagMirrorSet
-// apps") is denied: the faults, the images and their users, what was looked up and what to do. It gives
-// the worst findings in full and counts the others. It is "" for an admission.
-func Message(v policy.Verdict, subject string) string {
-	if v.Allowed {
+// Refusal explains to the person who asked for the change why subject ("ImageTagMirrorSet apps") is denied, or would be
+// in mode enforce: the faults, the images and their users, what was looked up and what to do. It gives the worst findings
+// in full and counts the others. It is "" if the rules admit the change.
+func Refusal(v policy.Verdict, subject string) string {
+	if v.Allowed && !Waived(v) {
 		return ""
 	}
-	denial := denial(v, subject)
-	denial.Add(answer.Paragraphf("Nothing was changed. For the full list: %s", command(v, "check")))
-	return strings.TrimSuffix(denial.String(), "\n")
+	a := short(v.Judgement, Summary(v, subject), command(v, "sync"))
+	a.Add(blockedBy(v))
+	if !v.Allowed {
+		a.Add(answer.Paragraphf("Nothing was changed. For the full list: %s", command(v, "check")))
+	}
+	return strings.TrimSuffix(a.String(), "\n")
 }
 
 // command returns a command of the program that is about the same change.
@@ -70,13 +73,6 @@ func Summary(v policy.Verdict, subject string) string {
 		return fmt.Sprintf("%s is admitted: it %s %s of %s, %s%s.",
 			subject, does(v), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), verified(v), policy.MovedCounts{All: v.Counts.Moved, Lost: v.Counts.MovedLost, Open: v.Counts.MovedOpen, Assumed: v.Counts.MovedAssumed})
 	}
-}
-
-// denial returns the denials as an answer, the worst in full.
-func denial(v policy.Verdict, subject string) *answer.Answer {
-	a := short(v.Judgement, Summary(v, subject), command(v, "sync"))
-	a.Add(blockedBy(v))
-	return a
 }
 
 // blockedBy says which setting would let the change pass; nothing if a protected namespace or the cluster itself blocks it.
@@ -221,15 +217,6 @@ func Warnings(v policy.Verdict, subject string) []string {
 
 // Waived reports whether v admits a change that mode enforce would refuse.
 func Waived(v policy.Verdict) bool { return v.Allowed && len(v.WithSeverity(policy.Deny)) > 0 }
-
-// WaivedMessage says why mode enforce would refuse subject, in the words of Message; "" if it
-// would not.
-func WaivedMessage(v policy.Verdict, subject string) string {
-	if !Waived(v) {
-		return ""
-	}
-	return denial(v, subject).String()
-}
 
 // waivedWarnings say what mode enforce would have denied, in the words of a denial.
 func waivedWarnings(v policy.Verdict, subject string) []string {

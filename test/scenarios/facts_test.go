@@ -18,6 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
@@ -77,8 +78,16 @@ func (s *told) at(l mirrors.Location) *policy.Fact {
 
 // askPolicy asks the pure policy, with the facts that the story states.
 func askPolicy(t *testing.T, scenario *Scenario) Answer {
-	record := decide(t, scenario)
-	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
+	return answerOf(decide(t, scenario))
+}
+
+// answerOf returns what the person is told who asks for the change of record.
+func answerOf(record review.Record) Answer {
+	message := record.Refusal
+	if record.Verdict.Allowed { // in spite of it, because of the mode
+		message = ""
+	}
+	return Answer{record.Verdict.Allowed, message, record.Warnings()}
 }
 
 // decide has the pure policy judge a story.
@@ -107,6 +116,7 @@ func decide(t *testing.T, scenario *Scenario) review.Record {
 		}
 	}
 	record.Verdict = rules.WithForecast(plan, rules.Decide(plan, facts), record.Forecast)
+	record.Refusal = words.Refusal(record.Verdict, record.Subject)
 	return record
 }
 

@@ -30,7 +30,7 @@ func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
+	return answerOf(record)
 }
 
 // testSnapshotCommand writes a dump with the command, from the API server, and has
