@@ -161,7 +161,7 @@ func TestNothingIsLeft(t *testing.T) {
 	for i := range 1000 {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("ns-", i), Name: "a"},
-			Spec:       corev1.PodSpec{NodeName: fmt.Sprint("node-", i), Containers: []corev1.Container{{Name: "a", Image: fmt.Sprint("x:", i)}}},
+			Spec:       corev1.PodSpec{NodeName: fmt.Sprint("node-", i), Containers: []corev1.Container{{Name: "a", Image: fmt.Sprint("gone:", i)}}},
 		}
 		p := table.Trim(pod)
 		specs = append(specs, weak.Make(p.Spec))
