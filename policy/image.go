@@ -243,7 +243,7 @@ func (i Image) IsRescue() bool {
 // or a ClusterServiceVersion, which OLM makes of catalogs that the cluster's administrators choose. A guess is none: an
 // object in no namespace may be a report on what tenants run.
 func (c Consumer) isOfCluster() bool {
-	return !c.Guessed && (c.Namespace == "" || c.Kind == "ClusterServiceVersion" || Settings{}.namespaceRank(c.Namespace) < len(DefaultProtected))
+	return !c.Guessed && (c.Namespace == "" || c.Kind == "ClusterServiceVersion" || isProtectedByDefault(c.Namespace))
 }
 
 func (c Consumer) isRescue() bool {

@@ -1,5 +1,5 @@
-// Package policy has what its rooms speak of: images and consumers, facts about places, changes, settings,
-// findings and verdicts. It decides how severe a finding may be, and imports none of them.
+// Package policy has what its rooms speak of: images and consumers, facts about places, changes, findings and
+// verdicts. It judges nothing, and imports none of them.
 //
 // All rooms are pure: they read no clock, open no connection and write no log. A decision takes three steps,
 // with the looking-up in the middle left to the caller:
@@ -14,7 +14,7 @@
 //	verdict = rules.WithForecast(planned, verdict, foretold)
 //
 // The admission webhook, the command line and the standing verifier all make these calls, so they cannot
-// disagree. Arrows go down: rules, forecast, plan, evidence, and this package at the bottom, with words on it.
+// disagree. Arrows go down: rules, forecast, plan, evidence, settings, and this package at the bottom, with words on it.
 //
 // What a change makes worse is denied. A fault proved to exist today, or to be no worse afterwards, is
 // reported, and never blocks a repair. An undetermined fact weakens nothing. Settings may exempt from

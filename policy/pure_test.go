@@ -77,8 +77,8 @@ var pure = map[string]string{
 
 // rooms are those of policy that each of them rests on.
 var rooms = map[string][]string{
-	".": nil, "words": {""}, "evidence": {""}, "plan": {"", "/evidence"}, "forecast": {"", "/evidence", "/plan"},
-	"rules": {"", "/evidence", "/plan", "/forecast"},
+	".": nil, "words": {""}, "settings": {""}, "evidence": {"", "/settings"}, "plan": {"", "/settings", "/evidence"},
+	"forecast": {"", "/settings", "/evidence", "/plan"}, "rules": {"", "/settings", "/evidence", "/plan", "/forecast"},
 }
 
 // forbidden are functions of allowed packages that reach for the world, with every
@@ -107,7 +107,7 @@ func TestPure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{".", "evidence", "plan", "rules", "forecast", "words", "mirrors", "mirrors/policyfile", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
+	for _, folder := range []string{".", "evidence", "plan", "rules", "forecast", "words", "settings", "mirrors", "mirrors/policyfile", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
 		if sources[folder] == 0 {
 			t.Errorf("no source was found in folder %s", folder)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // Reviews that have started go first, and otherwise those that came first. One that cannot
@@ -133,7 +134,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 		defer cancel()
 		done := make(chan Record)
 		go func() {
-			record, err := silent.Review(ctx, edit, policy.Requester{})
+			record, err := silent.Review(ctx, edit, settings.Requester{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -142,7 +143,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 		synctest.Wait()
 
 		quick := &Reviewer{Inventory: oneImage{}, Limiter: limiter, Registries: RegistriesFunc(holdAll)}
-		record, err := quick.Review(t.Context(), edit, policy.Requester{})
+		record, err := quick.Review(t.Context(), edit, settings.Requester{})
 		if err != nil || !record.Verdict.Allowed || record.Took != 0 {
 			t.Errorf("beside one that waits: %+v, %v, want it admitted at once", record, err)
 		}
@@ -159,7 +160,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 					t.Error("the panic is lost")
 				}
 			}()
-			_, _ = panics.Review(t.Context(), edit, policy.Requester{})
+			_, _ = panics.Review(t.Context(), edit, settings.Requester{})
 		}()
 		if n := free(limiter.small); n != 1 {
 			t.Errorf("%d slots are free after a panic, want 1", n)
@@ -170,7 +171,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := quick.Review(short, edit, policy.Requester{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := quick.Review(short, edit, settings.Requester{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("without a slot: %v, want the deadline", err)
 		}
 	})
@@ -313,7 +314,7 @@ func reviewMany(t *testing.T, known manyOf, many, atOnce int) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := r.Review(ctx, mirrors.Put(tagMirrorSet(source, "mirror.example.com")), policy.Requester{})
+		_, err := r.Review(ctx, mirrors.Put(tagMirrorSet(source, "mirror.example.com")), settings.Requester{})
 		return time.Since(start), err
 	}
 	var failed atomic.Int32

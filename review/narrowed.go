@@ -14,10 +14,10 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // Narrowed returns the mirror objects of the change with sources that cover what their mirrors hold and
@@ -73,7 +73,7 @@ func (r Record) twins() []mirrors.Object {
 }
 
 // WithTwins reviews edit, which record is of, with its twins; it returns record if there are none.
-func (r *Reviewer) WithTwins(ctx context.Context, edit mirrors.Edit, record Record, by policy.Requester) (Record, error) {
+func (r *Reviewer) WithTwins(ctx context.Context, edit mirrors.Edit, record Record, by settings.Requester) (Record, error) {
 	twins := record.twins()
 	if len(twins) == 0 {
 		return record, nil
@@ -82,7 +82,7 @@ func (r *Reviewer) WithTwins(ctx context.Context, edit mirrors.Edit, record Reco
 }
 
 // ReviewNarrowed reviews the change of record with Narrowed objects instead of its own.
-func (r *Reviewer) ReviewNarrowed(ctx context.Context, of Record, by policy.Requester) (Record, error) {
+func (r *Reviewer) ReviewNarrowed(ctx context.Context, of Record, by settings.Requester) (Record, error) {
 	objects, _ := of.Narrowed()
 	var edits []mirrors.Edit
 	for _, o := range objects {

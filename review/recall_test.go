@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // A forgetful is Registries that hold nothing and remember so. What is asked for anew is
@@ -99,7 +100,7 @@ func TestReviewAsksAgainWhereItDecides(t *testing.T) {
 				r := Reviewer{Inventory: user{ref: source}, Registries: registries, Limiter: limiter}
 				set := tagMirrorSet("quay.io", "mirror.example.com")
 				set.Spec.ImageTagMirrors[0].MirrorSourcePolicy = tc.policy
-				record, err := r.Review(t.Context(), mirrors.Put(set), policy.Requester{})
+				record, err := r.Review(t.Context(), mirrors.Put(set), settings.Requester{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -134,7 +135,7 @@ func TestMissesOfAWhileAgoAdmitNothing(t *testing.T) {
 			set := tagMirrorSet("quay.io", "mirror.example.com")
 			set.Spec.ImageTagMirrors[0].MirrorSourcePolicy = sourcePolicy
 			r := Reviewer{Inventory: user{ref: source}, Registries: registries, MissesFor: missesFor}
-			record, err := r.Review(t.Context(), mirrors.Put(set), policy.Requester{})
+			record, err := r.Review(t.Context(), mirrors.Put(set), settings.Requester{})
 			if err != nil {
 				t.Fatal(err)
 			}

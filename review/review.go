@@ -22,6 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review/renderedconfig"
 )
@@ -110,9 +111,9 @@ type Record struct {
 type Reviewer struct {
 	Inventory  Inventory
 	Registries Registries
-	Settings   policy.Settings
+	Settings   settings.Settings
 	// SettingsNow, if it is not nil, is asked for each review, instead of Settings.
-	SettingsNow func() policy.Settings
+	SettingsNow func() settings.Settings
 	// OtherCredentials reports whether nodes may have other credentials for an image, and
 	// for its mirrors, than those with which Registries are asked; nil: for none.
 	OtherCredentials func(ref string) bool
@@ -140,7 +141,7 @@ type Reviewer struct {
 
 // Review judges edit; by is the user who asks for it, the zero Requester if unknown. An error
 // means that there is no verdict; it never means that the edit is safe.
-func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requester) (Record, error) {
+func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by settings.Requester) (Record, error) {
 	if err := edit.Err(); err != nil {
 		return Record{}, err
 	}
@@ -235,19 +236,19 @@ func (p Pulls) Set() mirrors.Set { return p.set }
 // PlanPulls returns the plan of pulling images as p has the cluster, once edit has been made: see
 // plan.NewPulls. Layers are looked up of all of them.
 func (r *Reviewer) PlanPulls(p Pulls, images policy.Images, edit mirrors.Edit) plan.Plan {
-	settings, known := r.settings(), p.cluster
-	settings.Blobs = policy.BlobsOfAll
+	s, known := r.settings(), p.cluster
+	s.Blobs = settings.BlobsOfAll
 	known.Images = images
 	set := edit.Apply(p.set)
 	if !set.Equal(p.set) {
 		known.InForce = nil
 	}
-	return plan.NewPulls(set, known, settings)
+	return plan.NewPulls(set, known, s)
 }
 
 // Renew returns record, which is that of Review, as of now: it judges edit again unless the
 // configuration in force is still the one of record.
-func (r *Reviewer) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, record Record) (Record, error) {
+func (r *Reviewer) Renew(ctx context.Context, edit mirrors.Edit, by settings.Requester, record Record) (Record, error) {
 	read := time.Now()
 	set, err := r.readInForce(ctx)
 	if err != nil {
@@ -268,7 +269,7 @@ func (r *Reviewer) readInForce(ctx context.Context) (mirrors.Set, error) {
 	return set, nil
 }
 
-func (r *Reviewer) settings() policy.Settings {
+func (r *Reviewer) settings() settings.Settings {
 	if r.SettingsNow != nil {
 		return r.SettingsNow()
 	}

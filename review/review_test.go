@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // A stalePods is an inventory without mirrors that has lost sight of the pods.
@@ -43,14 +44,14 @@ var nobody = RegistriesFunc(func(context.Context, []mirrors.Location) policy.Fac
 func TestReviewOfAStaleInventory(t *testing.T) {
 	r := Reviewer{Inventory: stalePods{}, Registries: nobody}
 	set := tagMirrorSet("quay.io", "mirror.example.com")
-	record, err := r.Review(t.Context(), mirrors.Put(set), policy.Requester{})
+	record, err := r.Review(t.Context(), mirrors.Put(set), settings.Requester{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if record.Verdict.Allowed || len(record.Verdict.Findings) != 1 || record.Verdict.Findings[0].Rule != policy.InventoryStale {
 		t.Errorf("got %+v, want InventoryStale to deny", record.Verdict)
 	}
-	record, err = r.Review(t.Context(), mirrors.Edit{}, policy.Requester{})
+	record, err = r.Review(t.Context(), mirrors.Edit{}, settings.Requester{})
 	if err != nil || len(record.Verdict.Findings) != 0 {
 		t.Errorf("of no change: got %+v, %v", record.Verdict, err)
 	}
@@ -84,7 +85,7 @@ func TestTimeToDecide(t *testing.T) {
 			kept = all.Sub(until)
 			return nil
 		})}
-		if _, err := r.Review(ctx, mirrors.Put(tagMirrorSet("quay.io", "mirror.example.com")), policy.Requester{}); err != nil {
+		if _, err := r.Review(ctx, mirrors.Put(tagMirrorSet("quay.io", "mirror.example.com")), settings.Requester{}); err != nil {
 			t.Fatal(err)
 		}
 		return kept
@@ -107,7 +108,7 @@ func TestTimeToDecide(t *testing.T) {
 func TestRecordOfAnEdit(t *testing.T) {
 	start := time.Now()
 	set := tagMirrorSet("quay.io", "mirror.example.com")
-	record, err := (&Reviewer{Inventory: oneImage{}, Registries: nobody}).Review(t.Context(), mirrors.Put(set), policy.Requester{})
+	record, err := (&Reviewer{Inventory: oneImage{}, Registries: nobody}).Review(t.Context(), mirrors.Put(set), settings.Requester{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestRecordOfAnEdit(t *testing.T) {
 	if record.Read.Before(start) || time.Since(record.Read) > time.Since(start) {
 		t.Errorf("read at %s, started at %s", record.Read, start)
 	}
-	if _, err := (&Reviewer{}).Review(t.Context(), mirrors.Put(nil), policy.Requester{}); err == nil {
+	if _, err := (&Reviewer{}).Review(t.Context(), mirrors.Put(nil), settings.Requester{}); err == nil {
 		t.Error("an edit of no object was judged")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // maxStepReviews is how many reviews StepNote makes at most; the order of six objects that can be
@@ -22,7 +23,7 @@ const maxStepReviews = 150
 // after another, as kubectl does: "" if each is admitted in its turn. Otherwise it says
 // which is refused, and which order works. The registries have answered already, so a review of a
 // step takes little more than computing.
-func (r *Reviewer) StepNote(ctx context.Context, edit mirrors.Edit, by policy.Requester) (string, error) {
+func (r *Reviewer) StepNote(ctx context.Context, edit mirrors.Edit, by settings.Requester) (string, error) {
 	o := ordering{reviewer: r, by: by, steps: edit.Steps(), stuck: map[string]bool{}}
 	if len(o.steps) < 2 {
 		return "", nil
@@ -56,7 +57,7 @@ func (r *Reviewer) StepNote(ctx context.Context, edit mirrors.Edit, by policy.Re
 // An ordering looks for an order in which steps are admitted one by one.
 type ordering struct {
 	reviewer *Reviewer
-	by       policy.Requester
+	by       settings.Requester
 	steps    []mirrors.Edit
 	left     int
 	// stuck are sets of steps, by their numbers, after which no order works.

@@ -25,6 +25,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -136,7 +137,7 @@ type slow struct {
 	senders []string // of reviews, as they began
 }
 
-func (s *slow) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
+func (s *slow) Review(ctx context.Context, edit mirrors.Edit, _ settings.Requester) (review.Record, error) {
 	if n := s.waiting.Add(1); n > s.at.Load() {
 		s.at.Store(n)
 	}
@@ -152,7 +153,7 @@ func (s *slow) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester
 	return review.Record{Subject: edit.Subject(), Refusal: "no"}, nil // denied: what is admitted is looked at twice
 }
 
-func (s *slow) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, _ review.Record) (review.Record, error) {
+func (s *slow) Renew(ctx context.Context, edit mirrors.Edit, by settings.Requester, _ review.Record) (review.Record, error) {
 	return s.Review(ctx, edit, by)
 }
 

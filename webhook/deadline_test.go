@@ -14,6 +14,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -90,7 +91,7 @@ func TestLateDecision(t *testing.T) {
 				reviewer := h.Reviewer
 				h.Reviewer = ReviewerFunc(func(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
 					time.Sleep(budget + tt.late)
-					record, err := reviewer.Review(ctx, edit, policy.Requester{})
+					record, err := reviewer.Review(ctx, edit, settings.Requester{})
 					record.Read = time.Now()
 					return record, err
 				})

@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -24,22 +25,22 @@ import (
 // *review.Reviewer is one; implementations must be safe for concurrent use.
 type Reviewer interface {
 	// Review judges the edit that a user asks for.
-	Review(ctx context.Context, edit mirrors.Edit, by policy.Requester) (review.Record, error)
+	Review(ctx context.Context, edit mirrors.Edit, by settings.Requester) (review.Record, error)
 	// Renew returns record, which is Review's, as of now: it judges the edit again where the
 	// configuration in force is no longer the one of record.
-	Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, record review.Record) (review.Record, error)
+	Renew(ctx context.Context, edit mirrors.Edit, by settings.Requester, record review.Record) (review.Record, error)
 }
 
 // A ReviewerFunc is a function that implements Reviewer. It ignores the requester, and never keeps a record.
 type ReviewerFunc func(ctx context.Context, edit mirrors.Edit) (review.Record, error)
 
 // Review implements Reviewer.
-func (f ReviewerFunc) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
+func (f ReviewerFunc) Review(ctx context.Context, edit mirrors.Edit, _ settings.Requester) (review.Record, error) {
 	return f(ctx, edit)
 }
 
 // Renew implements Reviewer.
-func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ policy.Requester, _ review.Record) (review.Record, error) {
+func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ settings.Requester, _ review.Record) (review.Record, error) {
 	return f(ctx, edit)
 }
 

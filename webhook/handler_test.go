@@ -31,8 +31,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -50,7 +51,7 @@ type records struct {
 // inForce is the configuration that the records' edits are applied to.
 var inForce = mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("apps", "quay.io/old")}}
 
-func (r *records) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
+func (r *records) Review(ctx context.Context, edit mirrors.Edit, _ settings.Requester) (review.Record, error) {
 	r.subjects = append(r.subjects, edit.Subject())
 	r.after = edit.Apply(inForce)
 	_, r.deadline = ctx.Deadline()
@@ -63,7 +64,7 @@ func (r *records) Review(ctx context.Context, edit mirrors.Edit, _ policy.Reques
 	}, nil
 }
 
-func (r *records) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, _ review.Record) (review.Record, error) {
+func (r *records) Renew(ctx context.Context, edit mirrors.Edit, by settings.Requester, _ review.Record) (review.Record, error) {
 	return r.Review(ctx, edit, by)
 }
 
@@ -764,7 +765,7 @@ func TestDryRunsAtOnce(t *testing.T) {
 // A slowReviewer admits everything, and counts.
 type slowReviewer struct{ reviews, renewed atomic.Int32 }
 
-func (s *slowReviewer) Review(ctx context.Context, _ mirrors.Edit, _ policy.Requester) (review.Record, error) {
+func (s *slowReviewer) Review(ctx context.Context, _ mirrors.Edit, _ settings.Requester) (review.Record, error) {
 	s.reviews.Add(1)
 	select {
 	case <-time.After(2 * DryRunMisses):
@@ -773,7 +774,7 @@ func (s *slowReviewer) Review(ctx context.Context, _ mirrors.Edit, _ policy.Requ
 	return review.Record{Verdict: policy.Verdict{Allowed: true}}, ctx.Err()
 }
 
-func (s *slowReviewer) Renew(_ context.Context, _ mirrors.Edit, _ policy.Requester, r review.Record) (review.Record, error) {
+func (s *slowReviewer) Renew(_ context.Context, _ mirrors.Edit, _ settings.Requester, r review.Record) (review.Record, error) {
 	s.renewed.Add(1)
 	return r, nil
 }

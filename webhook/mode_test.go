@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -51,26 +52,26 @@ func onlyAtTheSource(_ context.Context, locations []mirrors.Location) policy.Fac
 // asks, from the request to the response, the audit annotations and the log.
 func TestModesAndExemptions(t *testing.T) {
 	const why = "the one image it reroutes could not be pulled safely afterwards"
-	admins := policy.Exemption{Name: "admins", Groups: []string{"system:masters"}}
+	admins := settings.Exemption{Name: "admins", Groups: []string{"system:masters"}}
 	for _, tt := range []struct {
 		reason   string
-		settings policy.Settings
+		settings settings.Settings
 		allowed  bool
 		audit    map[string]string // of mode, verdict and exemptions
 		warning  string            // "" for none at all
 		log      string
 	}{
-		{"enforced", policy.Settings{}, false, map[string]string{"verdict": "denied"}, "", "Reviewed mirror change"},
-		{"warned", policy.Settings{Mode: policy.ModeWarn}, true, map[string]string{"verdict": "waived", "mode": "warn"}, "Mode warn: in mode enforce ImageTagMirrorSet apps would be refused: the one image it reroutes", "Admitted mirror change that mode enforce would refuse"},
-		{"recorded", policy.Settings{Mode: policy.ModeAudit}, true, map[string]string{"verdict": "waived", "mode": "audit"}, "", "Admitted mirror change that mode enforce would refuse"},
-		{"a group of the user is exempt", policy.Settings{Exemptions: []policy.Exemption{admins}}, true, map[string]string{"verdict": "allowed", "exemptions": "admins"}, "Exemption admins admits what would be denied: ImageMissing", "Reviewed mirror change"},
-		{"another user is", policy.Settings{Exemptions: []policy.Exemption{{Name: "e", Users: []string{"eve"}}}}, false, map[string]string{"verdict": "denied"}, "", "Reviewed mirror change"},
-		{"exempt, and recorded only", policy.Settings{Mode: policy.ModeAudit, Exemptions: []policy.Exemption{admins}}, true, map[string]string{"verdict": "allowed", "mode": "audit", "exemptions": "admins"}, "", "Reviewed mirror change"},
+		{"enforced", settings.Settings{}, false, map[string]string{"verdict": "denied"}, "", "Reviewed mirror change"},
+		{"warned", settings.Settings{Mode: policy.ModeWarn}, true, map[string]string{"verdict": "waived", "mode": "warn"}, "Mode warn: in mode enforce ImageTagMirrorSet apps would be refused: the one image it reroutes", "Admitted mirror change that mode enforce would refuse"},
+		{"recorded", settings.Settings{Mode: policy.ModeAudit}, true, map[string]string{"verdict": "waived", "mode": "audit"}, "", "Admitted mirror change that mode enforce would refuse"},
+		{"a group of the user is exempt", settings.Settings{Exemptions: []settings.Exemption{admins}}, true, map[string]string{"verdict": "allowed", "exemptions": "admins"}, "Exemption admins admits what would be denied: ImageMissing", "Reviewed mirror change"},
+		{"another user is", settings.Settings{Exemptions: []settings.Exemption{{Name: "e", Users: []string{"eve"}}}}, false, map[string]string{"verdict": "denied"}, "", "Reviewed mirror change"},
+		{"exempt, and recorded only", settings.Settings{Mode: policy.ModeAudit, Exemptions: []settings.Exemption{admins}}, true, map[string]string{"verdict": "allowed", "mode": "audit", "exemptions": "admins"}, "", "Reviewed mirror change"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			h := &Handler{Options: Options{Reviewer: &review.Reviewer{
 				Inventory: lostCluster{}, Registries: review.RegistriesFunc(onlyAtTheSource),
-				SettingsNow: func() policy.Settings { return tt.settings },
+				SettingsNow: func() settings.Settings { return tt.settings },
 			}}}
 			var lines []string
 			ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))

@@ -10,8 +10,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
@@ -77,8 +77,8 @@ func (r *request) release() {
 func (r *request) isDryRun() bool { return r.DryRun != nil && *r.DryRun }
 
 // requester returns the user who makes r, as the API server has authenticated them.
-func (r *request) requester() policy.Requester {
-	return policy.Requester{User: r.UserInfo.Username, Groups: r.UserInfo.Groups}
+func (r *request) requester() settings.Requester {
+	return settings.Requester{User: r.UserInfo.Username, Groups: r.UserInfo.Groups}
 }
 
 // kind returns the kind to read the objects of r as: the one the webhook is registered for, into

@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -36,7 +37,7 @@ type cluster struct {
 	by     []fairshare.Claimant // of each look
 }
 
-func (c *cluster) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
+func (c *cluster) Review(ctx context.Context, edit mirrors.Edit, _ settings.Requester) (review.Record, error) {
 	c.mu.Lock()
 	change, read := policy.Change{Before: c.stored, After: edit.Apply(c.stored)}, time.Now()
 	c.looks++
@@ -60,7 +61,7 @@ func (c *cluster) Review(ctx context.Context, edit mirrors.Edit, _ policy.Reques
 	return review.Record{Subject: edit.Subject(), Verdict: verdict, Refusal: words.Refusal(verdict, edit.Subject()), Change: change, Read: read}, nil
 }
 
-func (c *cluster) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, _ review.Record) (review.Record, error) {
+func (c *cluster) Renew(ctx context.Context, edit mirrors.Edit, by settings.Requester, _ review.Record) (review.Record, error) {
 	return c.Review(ctx, edit, by)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // A Case is the view that a rule has of one reroute. Its methods are what rules may ask.
@@ -15,7 +16,7 @@ type Case struct {
 	// NewRoute and OldRoute hold what the facts prove, Found the facts as they were found.
 	NewRoute, OldRoute WeighedRoute
 	Found              policy.Facts
-	Settings           *policy.Settings
+	Settings           *settings.Settings
 	// OutcomeBefore and OutcomeAfter are those of a pull today and on the new route, OutcomeAtMirrors that of
 	// a pull from its mirrors alone.
 	OutcomeBefore, OutcomeAfter, OutcomeAtMirrors Outcome
@@ -24,7 +25,7 @@ type Case struct {
 }
 
 // Assess returns the case of r.
-func Assess(s *policy.Settings, r *Reroute, facts policy.Facts) *Case {
+func Assess(s *settings.Settings, r *Reroute, facts policy.Facts) *Case {
 	a := &Case{Reroute: r, NewRoute: r.WeighAfter(facts), OldRoute: r.WeighBefore(facts), Found: facts, Settings: s}
 	a.OutcomeBefore = a.OutcomeToday()
 	a.OutcomeAfter, a.OutcomeAtMirrors = a.NewRoute.Pull(false), a.NewRoute.Pull(true)

@@ -1,6 +1,6 @@
 // Package evidence decides what the facts about places prove of one image: whether nodes get it today, and
 // whether they will by its new route. Only a proof weakens a denial. It imports the vocabulary (package policy),
-// mirrors, signing and what a rollout knows of nodes, and knows neither plans nor rules.
+// settings, mirrors, signing and what a rollout knows of nodes, and knows neither plans nor rules.
 package evidence
 
 import (

@@ -1,5 +1,5 @@
 // Package forecast decides what a change does to nodes, by package rollout, and whether its rollout gets through,
-// by its simulation: with the findings of the rules about that. Of the rooms it imports policy, evidence and plan.
+// by its simulation: with the findings of the rules about that. Of the rooms it imports policy, settings, evidence and plan.
 package forecast
 
 import (

@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestPulls: what the facts of a review say about the routes of a node.
@@ -32,7 +33,7 @@ func TestPulls(t *testing.T) {
 		{"the old one has lost it", map[string]policy.Presence{old: policy.Absent, mirror: policy.Present}, rollout.PullFails, rollout.PullWorks},
 		{"the old one is out of reach", map[string]policy.Presence{old: policy.Unreachable, mirror: policy.Present}, rollout.PullUnknown, rollout.PullWorks},
 	} {
-		p := plan.NewOutline(policy.Change{Before: to("old.local/shop"), After: to("m.local/shop")}, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: image})}, policy.Settings{}).Plan()
+		p := plan.NewOutline(policy.Change{Before: to("old.local/shop"), After: to("m.local/shop")}, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: image})}, settings.Settings{}).Plan()
 		facts := policy.Facts{}
 		for _, l := range p.Locations() {
 			facts[l] = &policy.Fact{Presence: tt.facts[l.Ref], AsNodes: true}

@@ -7,12 +7,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // atOnce returns the reroutes of a change for those who read mirror objects from the API: see
 // mirrors.Puller. Before is what the objects in force say to them, applied by MCO or not. Those whose
 // routes cannot be computed are left out: see objectsFollowed.
-func atOnce(c policy.Change, known *Cluster, s *policy.Settings) []evidence.Reroute {
+func atOnce(c policy.Change, known *Cluster, s *settings.Settings) []evidence.Reroute {
 	if !known.Images.HasOtherPullers() {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // Bringing returns c with images that a change brings beside mirror objects: a catalog is pulled once it is
@@ -37,7 +38,7 @@ func (c Cluster) Bringing(images []policy.Image) Cluster {
 // brought returns a Reroute for each image that the change brings, and those that no node can parse. An image that the
 // change reroutes too has one of its own for that: pods, or history, that do without it today are no reason to pin it,
 // or to run a catalog of it.
-func brought(c policy.Change, r resolution, known *Cluster, s *policy.Settings) (reroutes []evidence.Reroute, malformed []policy.Image) {
+func brought(c policy.Change, r resolution, known *Cluster, s *settings.Settings) (reroutes []evidence.Reroute, malformed []policy.Image) {
 	if r.After == nil {
 		return nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // A DeletionPlan is the Plan of deleting something at registries.
@@ -23,7 +24,7 @@ type DeletionPlan struct {
 // Nodes that do not have the objects in force yet pull by what they have (Cluster.Current), and so each
 // of their routes has a Reroute of its own. So have those of builds, imports and pull-through, and those by later, the
 // configuration as it will be one day; it may be set itself.
-func NewDeletion(set, later mirrors.Set, known Cluster, s policy.Settings, concerned func(*mirrors.Route) bool) DeletionPlan {
+func NewDeletion(set, later mirrors.Set, known Cluster, s settings.Settings, concerned func(*mirrors.Route) bool) DeletionPlan {
 	p := DeletionPlan{newPulls(set, later, known, s, concerned), set}
 	p.raiseDepths(mirrors.DepthManifest)
 	return p
@@ -39,11 +40,11 @@ func (p DeletionPlan) HasMirror(is func(string) bool) bool {
 // or that it is not known whether they do. A reference that no node can parse has no Reroute.
 //
 // Nodes that do not have the objects in force yet pull by what they have, as in NewDeletion.
-func NewPulls(set mirrors.Set, known Cluster, s policy.Settings) Plan {
+func NewPulls(set mirrors.Set, known Cluster, s settings.Settings) Plan {
 	return newPulls(set, set, known, s, func(*mirrors.Route) bool { return true })
 }
 
-func newPulls(set, later mirrors.Set, known Cluster, s policy.Settings, concerned func(*mirrors.Route) bool) Plan {
+func newPulls(set, later mirrors.Set, known Cluster, s settings.Settings, concerned func(*mirrors.Route) bool) Plan {
 	p := newInForce(set, &known, s)
 	if !later.Equal(set) {
 		known := known

@@ -9,10 +9,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // newInForce returns the plan of set, the configuration in force, with the routes of all nodes and no Reroutes yet.
-func newInForce(set mirrors.Set, known *Cluster, s policy.Settings) Plan {
+func newInForce(set mirrors.Set, known *Cluster, s settings.Settings) Plan {
 	p := Plan{Total: known.Images.Len(), Settings: s.ForNoChange(), Known: known, Site: known.site()}
 	var unread []policy.Gap
 	p.Routes, p.Rejected, unread = routesInForce(set, known)

@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // setDepths sets the depth at which each place of p is looked up.
@@ -52,12 +53,12 @@ func (p *Plan) SetDepth(r *evidence.Reroute) {
 
 // depthOf keeps the lookups of images that only history names shallow: their findings can
 // at most warn.
-func depthOf(s policy.Settings, r *evidence.Reroute) mirrors.Depth {
+func depthOf(s settings.Settings, r *evidence.Reroute) mirrors.Depth {
 	protected := s.IsProtected(r.Image)
 	switch {
 	case policy.OnlyHistory(r.Image):
 		return mirrors.DepthExists
-	case s.Blobs == policy.BlobsOfAll, s.Blobs == policy.BlobsOfProtected && protected:
+	case s.Blobs == settings.BlobsOfAll, s.Blobs == settings.BlobsOfProtected && protected:
 		return mirrors.DepthBlobs
 	case protected, r.Pinned, r.After.SourceBlocked(), r.WantsToday(): // of a pin, the size counts
 		return mirrors.DepthManifest
@@ -142,7 +143,7 @@ func (p *Plan) readers() policy.Readers {
 //   - imagePullPolicy Never, unless a signature is required: for that, nodes go to the registry
 //     before they start a container of an image that they have (IsRunningImageAllowed in CRI-O's
 //     server/container_create.go).
-func AsPulled(s *policy.Settings, img policy.Image, route *mirrors.Route, known *Cluster) policy.Image {
+func AsPulled(s *settings.Settings, img policy.Image, route *mirrors.Route, known *Cluster) policy.Image {
 	signatures := slices.ContainsFunc(route.Sources, func(at mirrors.PullSource) bool { return at.Tried() && at.WantsSignatures() })
 	isPast := func(c policy.Consumer) bool {
 		ends := c.Ending || c.Namespace != "" && known.EndingNamespaces[c.Namespace]
@@ -205,7 +206,7 @@ func (p Plan) Ranking() []int {
 
 // rank returns the indices of reroutes, those of protected images first. Among those of equal
 // rank it alternates between namespaces, and within a namespace between objects.
-func rank(s policy.Settings, reroutes []evidence.Reroute) []int {
+func rank(s settings.Settings, reroutes []evidence.Reroute) []int {
 	order := make([]ranked, len(reroutes))
 	for i, reroute := range reroutes {
 		order[i] = ranked{index: i, rank: s.Rank(reroute.Image)}

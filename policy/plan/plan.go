@@ -1,6 +1,6 @@
 // Package plan decides which images a question is about (a change, the configuration in force, a deletion, a
 // release), which routes they take before and after, and which places have to be looked up for that, in which
-// order and how deeply. It judges nothing. Of the rooms it imports package policy and evidence.
+// order and how deeply. It judges nothing. Of the rooms it imports policy, settings and evidence.
 package plan
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // A Cluster holds the knowledge about a cluster besides its mirror configuration.
@@ -77,7 +78,7 @@ type Plan struct {
 	Site   *evidence.NodeSite
 	read   policy.Readers
 	// Settings are those that hold for the question.
-	Settings policy.Settings
+	Settings settings.Settings
 	order    []int // see ranking
 }
 
@@ -112,13 +113,13 @@ type ChangePlan struct {
 type Outline struct {
 	change   policy.Change
 	known    Cluster
-	settings policy.Settings
+	settings settings.Settings
 	variants []mirrors.Variant
 	resolved []resolution // of each
 }
 
 // NewOutline resolves c.
-func NewOutline(c policy.Change, known Cluster, s policy.Settings) Outline {
+func NewOutline(c policy.Change, known Cluster, s settings.Settings) Outline {
 	s = s.ForChange(c)
 	o := Outline{change: c, known: known.withPins(c), settings: s, variants: c.Before.Variants(c.After)}
 	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
@@ -187,7 +188,7 @@ func touched(c policy.Change, r resolution, images policy.Images) iter.Seq[polic
 
 // reroutes returns those of touched whose routes change by r, the resolution of c, or lead to
 // a registry whose CAs change; and those that no node can parse.
-func reroutes(c policy.Change, r resolution, known *Cluster, current []*evidence.CurrentConfig, s *policy.Settings, touched iter.Seq[policy.Image]) (reroutes []evidence.Reroute, malformed []policy.Image) {
+func reroutes(c policy.Change, r resolution, known *Cluster, current []*evidence.CurrentConfig, s *settings.Settings, touched iter.Seq[policy.Image]) (reroutes []evidence.Reroute, malformed []policy.Image) {
 	differing := sync.OnceValue(func() []*evidence.CurrentConfig { return r.differing(current) })
 	maker := rerouteMaker{r, known, differing, s, c.Retrusted()}
 	own := r.ownPolicies()
@@ -233,7 +234,7 @@ type rerouteMaker struct {
 	resolution
 	known    *Cluster
 	current  func() []*evidence.CurrentConfig
-	settings *policy.Settings
+	settings *settings.Settings
 	hosts    map[string]bool // whose CAs change
 }
 

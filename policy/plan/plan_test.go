@@ -12,6 +12,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestPlanLooksAtWhatMayBeRerouted holds the plan to comparing every image, for random
@@ -51,7 +52,7 @@ func planned(t *testing.T, rng *rand.Rand) (rerouted, spared int) {
 	if rng.IntN(2) == 0 {
 		known.InForce = mirrors.NewTables(c.Before)
 	}
-	got := NewOutline(c, known, policy.Settings{}).Plan()
+	got := NewOutline(c, known, settings.Settings{}).Plan()
 	r := resolve(c, mirrors.NewTables(c.Before), false)
 	if r.After == nil {
 		return 0, 0

@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // A StandingPlan is the Plan of the standing verification.
@@ -27,7 +28,7 @@ type StandingPlan struct {
 // Where MCO rejects set, Reroutes are those of the
 // configuration that nodes have (mirrors.Set.Applied) or, where that is not known, of set regardless of
 // validation, which comes closest, and is a gap. The verdict depends on no gap.
-func NewStanding(set mirrors.Set, known Cluster, s policy.Settings) StandingPlan {
+func NewStanding(set mirrors.Set, known Cluster, s settings.Settings) StandingPlan {
 	c := policy.Change{Before: set, After: set} // only its routes are asked for
 	known = known.withPins(c)
 	p := StandingPlan{newInForce(set, &known, s), bySource(set)}

@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // manySources returns 500 sources in 200 objects, or as many as asked for.
@@ -57,11 +58,11 @@ func halfPresent(plan plan.ChangePlan) policy.Facts {
 func BenchmarkReview(b *testing.B) {
 	const n = 100_000
 	change, cluster := policy.Change{Before: set(), After: manySources(500, 200)}, plan.Cluster{Images: policy.NewImages(manyImages(n, 500)...), Nodes: nodesOf(onePlatform)}
-	f := halfPresent(newPlan(change, cluster, policy.Settings{}))
+	f := halfPresent(newPlan(change, cluster, settings.Settings{}))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
-		Decide(newPlan(change, cluster, policy.Settings{}), f) // it resolves both sets
+		Decide(newPlan(change, cluster, settings.Settings{}), f) // it resolves both sets
 	}
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N)/n, "allocs/ref")
@@ -83,10 +84,10 @@ func BenchmarkNarrowChange(b *testing.B) {
 		}
 		known := plan.Cluster{Images: policy.NewImages(list...), InForce: mirrors.NewTables(before), Nodes: nodesOf(onePlatform)}
 		facts := policy.Facts{}
-		for _, l := range newPlan(c, known, policy.Settings{}).Locations() {
+		for _, l := range newPlan(c, known, settings.Settings{}).Locations() {
 			facts[l] = &policy.Fact{Presence: policy.Present}
 		}
-		if rerouted := len(newPlan(c, known, policy.Settings{}).Reroutes); rerouted != 20 {
+		if rerouted := len(newPlan(c, known, settings.Settings{}).Reroutes); rerouted != 20 {
 			b.Fatalf("%d images are rerouted", rerouted)
 		}
 		b.Run(fmt.Sprintf("sources=%d/resolve", sources), func(b *testing.B) {
@@ -96,7 +97,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("sources=%d/review", sources), func(b *testing.B) {
 			for b.Loop() {
-				Decide(newPlan(c, known, policy.Settings{}), facts)
+				Decide(newPlan(c, known, settings.Settings{}), facts)
 			}
 		})
 	}
@@ -152,7 +153,7 @@ func BenchmarkForecast(b *testing.B) {
 		{"drain", tagsFromMirror()},
 	} {
 		c := policy.Change{Before: before, After: kind.edit.Apply(before)}
-		p := newPlan(c, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: atSource}), Rollout: through}, policy.Settings{})
+		p := newPlan(c, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: atSource}), Rollout: through}, settings.Settings{})
 		b.Run(kind.name, func(b *testing.B) {
 			for b.Loop() {
 				forecast.Of(p, policy.Facts{}, forecast.Forecaster{Now: noon})

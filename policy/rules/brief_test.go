@@ -10,6 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestDecideInBrief: a verdict in brief is that in full, but for Detail and Remedy of the findings about
@@ -25,7 +26,7 @@ func TestDecideInBrief(t *testing.T) {
 			image.Ref = fmt.Sprint("quay.io/x:", k)
 			images = append(images, image)
 		}
-		plan := newPlan(w.change, plan.Cluster{Images: policy.NewImages(images...), Nodes: nodesOf(w.platforms)}, policy.Settings{})
+		plan := newPlan(w.change, plan.Cluster{Images: policy.NewImages(images...), Nodes: nodesOf(w.platforms)}, settings.Settings{})
 		facts := policy.Facts{}
 		for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 			for _, l := range lookups {

@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
@@ -45,7 +46,7 @@ func TestCopies(t *testing.T) {
 // TestDeniedAndShared: that a mirror lets nobody in does not hide that two images would have to share a place there.
 func TestDeniedAndShared(t *testing.T) {
 	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"), itms("b", "other.io", never, "m.local"), itms("c", "third.io", never, "m.local/own"))}
-	plan := shallow(change, []policy.Image{{Ref: "quay.io/x:1", Consumers: running}, {Ref: "other.io/x:1", Consumers: running}, {Ref: "third.io/x:1", Consumers: running}}, policy.Settings{})
+	plan := shallow(change, []policy.Image{{Ref: "quay.io/x:1", Consumers: running}, {Ref: "other.io/x:1", Consumers: running}, {Ref: "third.io/x:1", Consumers: running}}, settings.Settings{})
 	copies := Decide(plan, facts("m.local/x:1 denied", "m.local/own/x:1 denied", "quay.io/x:1 present", "other.io/x:1 present", "third.io/x:1 present")).Copies()
 	if len(copies) != 2 {
 		t.Fatalf("%+v", copies)
@@ -65,7 +66,7 @@ func TestDeniedAndShared(t *testing.T) {
 // TestMoves: a copy that would replace what a tag of the mirror names says so, whatever the copy is for.
 func TestMoves(t *testing.T) {
 	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
-	plan := shallow(change, []policy.Image{{Ref: tag, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}}, policy.Settings{})
+	plan := shallow(change, []policy.Image{{Ref: tag, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}}, settings.Settings{})
 	at := func(mirror, source string) policy.Facts {
 		return policy.Facts{
 			{Ref: "m.local/x:1"}: {Presence: policy.Present, Digest: mirror, AsNodes: true}, {Ref: tag}: {Presence: policy.Present, Digest: source, AsNodes: true},
@@ -114,7 +115,7 @@ func TestPartial(t *testing.T) {
 			found[l] = &policy.Fact{Presence: row.signature, AsNodes: true}
 			l, _ = source.Signatures(sumA)
 			found[l] = &policy.Fact{Presence: policy.Present, AsNodes: true, Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sumA)}}}
-			verdict := Judge(shallower(plan.NewPulls(withPolicies(objects...), plan.Cluster{Images: policy.NewImages(policy.Image{Ref: dig, Consumers: row.consumers})}, policy.Settings{})), found)
+			verdict := Judge(shallower(plan.NewPulls(withPolicies(objects...), plan.Cluster{Images: policy.NewImages(policy.Image{Ref: dig, Consumers: row.consumers})}, settings.Settings{})), found)
 			copies := verdict.Copies()
 			if len(copies) != 1 || copies[0].Rule != row.rule || copies[0].Partial != row.partial {
 				t.Errorf("got %+v, want one of %s, with Partial %t", copies, row.rule, row.partial)
@@ -157,8 +158,8 @@ func TestSignedForAnyPod(t *testing.T) {
 				l, _ := at.Signatures(sumA)
 				found[l] = &policy.Fact{Presence: policy.Present, AsNodes: true, Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", sumA)}}}
 			}
-			standings := Standings(shallower(plan.NewStanding(withPolicies(objects...), known, policy.Settings{})), found)
-			verdict := Judge(shallower(plan.NewPulls(withPolicies(objects...), known, policy.Settings{})), found)
+			standings := Standings(shallower(plan.NewStanding(withPolicies(objects...), known, settings.Settings{})), found)
+			verdict := Judge(shallower(plan.NewPulls(withPolicies(objects...), known, settings.Settings{})), found)
 			var copies []*policy.Copy
 			for _, s := range standings {
 				copies = append(copies, s.Finding.Copy)
@@ -199,7 +200,7 @@ func TestManyMissing(t *testing.T) {
 				images = append(images, policy.Image{Ref: "quay.io/" + path, Consumers: running})
 				lines = append(lines, "m.local/"+path+" absent", "quay.io/"+path+" present", "n.local"+strings.TrimPrefix(path, "team")+" present")
 			}
-			verdict := Decide(shallow(row.change, images, policy.Settings{}), facts(lines...))
+			verdict := Decide(shallow(row.change, images, settings.Settings{}), facts(lines...))
 			message := words.Refusal(verdict, "it")
 			for _, got := range []string{message, words.Answer(verdict, "it").String()} {
 				commands, all := strings.Count(got, "skopeo copy"), strings.Count(got, ": mirrorset-guard sync "+row.want+"\n")

@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // Decide judges p by the facts. It is a function of its arguments only.
@@ -101,7 +102,7 @@ const roomForPlan = 16
 var inForce = strings.NewReplacer("its new route", "its route", "the new route", "its route")
 
 // detail gives findings the Detail and Remedy that they have when images are judged again.
-func detail(s *policy.Settings, findings []policy.Finding, images iter.Seq[[]evidence.Reroute], facts policy.Facts) {
+func detail(s *settings.Settings, findings []policy.Finding, images iter.Seq[[]evidence.Reroute], facts policy.Facts) {
 	of := map[string][]*policy.Finding{}
 	for i := range findings {
 		if f := &findings[i]; f.Image.Ref != "" && f.Detail == nil && f.Remedy == nil {
@@ -137,14 +138,14 @@ func WithForecast(p plan.ChangePlan, v policy.Verdict, f *forecast.Forecast) pol
 }
 
 // conclude sorts the findings, and sets what follows from them.
-func conclude(v *policy.Verdict, s policy.Settings) {
+func conclude(v *policy.Verdict, s settings.Settings) {
 	sort(s, v.Findings)
 	v.Mode = s.Mode
 	v.Allowed = s.Mode != policy.ModeEnforce || !slices.ContainsFunc(v.Findings, func(f policy.Finding) bool { return f.Severity == policy.Deny })
 	v.BlockedBy = s.BlockedBy(v.Findings)
 }
 
-func judgeOne(s *policy.Settings, a *evidence.Case) []policy.Finding {
+func judgeOne(s *settings.Settings, a *evidence.Case) []policy.Finding {
 	var findings []policy.Finding
 	for _, r := range rules {
 		if !r.isFor(a.Reroute) {
@@ -213,7 +214,7 @@ func add(c *policy.Counts, a *evidence.Case, findings []policy.Finding) policy.R
 
 // sort puts denials first, and protected images before others. It does so in place: there may be
 // 100,000 findings.
-func sort(s policy.Settings, findings []policy.Finding) {
+func sort(s settings.Settings, findings []policy.Finding) {
 	ranks, order := make([]int, len(findings)), make([]int, len(findings))
 	for i, f := range findings {
 		ranks[i], order[i] = findingRank(s, f), i
@@ -238,7 +239,7 @@ func sort(s policy.Settings, findings []policy.Finding) {
 
 // findingRank puts an invalid configuration before the images, and remarks on the
 // configuration after them.
-func findingRank(s policy.Settings, f policy.Finding) int {
+func findingRank(s settings.Settings, f policy.Finding) int {
 	switch {
 	case f.Image.Ref != "":
 		return s.Rank(f.Image)
@@ -288,7 +289,7 @@ func DecideDeletion(p plan.DeletionPlan, today, after policy.Facts, takes func(*
 }
 
 // judgeInBrief judges r by facts; the findings lack Detail and Remedy.
-func judgeInBrief(s *policy.Settings, r *evidence.Reroute, facts policy.Facts) []policy.Finding {
+func judgeInBrief(s *settings.Settings, r *evidence.Reroute, facts policy.Facts) []policy.Finding {
 	a := evidence.Assess(s, r, facts)
 	a.Brief = true
 	return judgeOne(s, a)
@@ -318,15 +319,15 @@ func losesToday(r *evidence.Reroute, today policy.Facts, takes func(*mirrors.Pul
 }
 
 // forReroute returns s with the exemptions that cover what the new route of an image does.
-func forReroute(s policy.Settings, r *evidence.Reroute) policy.Settings {
-	return s.Without(func(e policy.Exemption) bool {
-		return e.Sources != nil && !e.Sources[policy.Ruled{Source: r.After.Entry, Digests: mirrors.ByDigest(r.Image.Ref)}]
+func forReroute(s settings.Settings, r *evidence.Reroute) settings.Settings {
+	return s.Without(func(e settings.Exemption) bool {
+		return e.Sources != nil && !e.Sources[settings.Ruled{Source: r.After.Entry, Digests: mirrors.ByDigest(r.Image.Ref)}]
 	})
 }
 
 // worst judges the reroutes of one image and returns the worst result: a denial, or else the
 // one that was verified least. In brief, the findings lack Detail and Remedy.
-func worst(s *policy.Settings, reroutes []evidence.Reroute, facts policy.Facts, brief bool) (seen *evidence.Case, findings []policy.Finding) {
+func worst(s *settings.Settings, reroutes []evidence.Reroute, facts policy.Facts, brief bool) (seen *evidence.Case, findings []policy.Finding) {
 	for i := range reroutes {
 		a := evidence.Assess(s, &reroutes[i], facts)
 		a.Brief = brief

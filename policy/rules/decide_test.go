@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 const (
@@ -35,7 +36,7 @@ func idms(name, source string, policy configv1.MirrorSourcePolicy, locations ...
 	return o
 }
 
-func newPlan(c policy.Change, known plan.Cluster, s policy.Settings) plan.ChangePlan {
+func newPlan(c policy.Change, known plan.Cluster, s settings.Settings) plan.ChangePlan {
 	return plan.NewOutline(c, known, s).Plan()
 }
 
@@ -78,17 +79,17 @@ var running = []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "c
 // TestAdmitted has the changes about which no rule has anything to say.
 func TestAdmitted(t *testing.T) {
 	testDecisions(t, []decision{
-		{"mirror holds it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), policy.Settings{}, ""},
-		{"one of two mirrors holds it", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 absent", "n.local/x:1 present"), policy.Settings{}, ""},
-		{"wrong content after the image was found", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 present", "n.local/x:1 mismatch"), policy.Settings{}, ""},
-		{"never, held", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 present"), policy.Settings{}, ""},
-		{"delete, source serves", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 present"), policy.Settings{}, ""},
-		{"delete what never worked: the way back stays open", set(itms("a", "quay.io", never, "m.local")), set(), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), policy.Settings{}, ""},
-		{"no effect on any route", set(), set(itms("a", "other.io", never, "m.local")), tag, nil, policy.Settings{}, ""},
-		{"the same tag", set(), set(itms("a", "quay.io", allow, "m.local")), tag, policy.Facts{{Ref: "m.local/x:1"}: {Presence: policy.Present, Digest: "sha256:old"}}, policy.Settings{}, ""},
-		{"what runs is a part of the index", set(), set(itms("a", "quay.io", allow, "m.local")), tag, policy.Facts{{Ref: "m.local/x:1"}: {Presence: policy.Present, Digest: "sha256:index", MediaType: policy.IndexTypes[0], Children: []string{"sha256:old"}}}, policy.Settings{}, ""},
-		{"an index nobody has read proves nothing", set(), set(itms("a", "quay.io", allow, "m.local")), tag, policy.Facts{{Ref: "m.local/x:1"}: {Presence: policy.Present, Digest: "sha256:index", MediaType: policy.IndexTypes[0]}}, policy.Settings{}, ""},
-		{"an idle entry that was there before is old news", set(itms("a", "nginx", allow, "m.local")), set(itms("a", "nginx", allow, "m.local"), itms("b", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), policy.Settings{}, ""},
+		{"mirror holds it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), settings.Settings{}, ""},
+		{"one of two mirrors holds it", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 absent", "n.local/x:1 present"), settings.Settings{}, ""},
+		{"wrong content after the image was found", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 present", "n.local/x:1 mismatch"), settings.Settings{}, ""},
+		{"never, held", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 present"), settings.Settings{}, ""},
+		{"delete, source serves", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 present"), settings.Settings{}, ""},
+		{"delete what never worked: the way back stays open", set(itms("a", "quay.io", never, "m.local")), set(), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), settings.Settings{}, ""},
+		{"no effect on any route", set(), set(itms("a", "other.io", never, "m.local")), tag, nil, settings.Settings{}, ""},
+		{"the same tag", set(), set(itms("a", "quay.io", allow, "m.local")), tag, policy.Facts{{Ref: "m.local/x:1"}: {Presence: policy.Present, Digest: "sha256:old"}}, settings.Settings{}, ""},
+		{"what runs is a part of the index", set(), set(itms("a", "quay.io", allow, "m.local")), tag, policy.Facts{{Ref: "m.local/x:1"}: {Presence: policy.Present, Digest: "sha256:index", MediaType: policy.IndexTypes[0], Children: []string{"sha256:old"}}}, settings.Settings{}, ""},
+		{"an index nobody has read proves nothing", set(), set(itms("a", "quay.io", allow, "m.local")), tag, policy.Facts{{Ref: "m.local/x:1"}: {Presence: policy.Present, Digest: "sha256:index", MediaType: policy.IndexTypes[0]}}, settings.Settings{}, ""},
+		{"an idle entry that was there before is old news", set(itms("a", "nginx", allow, "m.local")), set(itms("a", "nginx", allow, "m.local"), itms("b", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), settings.Settings{}, ""},
 	})
 }
 
@@ -104,7 +105,7 @@ func TestNarrow(t *testing.T) {
 		f[mirrors.Location{Ref: "m.local/q/" + ref}] = &policy.Fact{Presence: map[string]policy.Presence{"+": policy.Present, "-": policy.Absent}[mark]}
 	}
 	images = append(images, policy.Image{Ref: "quay.io/shop/cart" + digestA}) // not for a tag mirror
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local/q"))}, images, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local/q"))}, images, settings.Settings{})
 	var got []string
 	for _, e := range Narrow(plan.Plan, f, plan.Added[0]) {
 		got = append(got, e.Source+" -> "+strings.Join(e.Mirrors, ",")+" "+string(e.Policy))
@@ -136,7 +137,7 @@ func TestSeverities(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, []policy.Image{{Ref: "quay.io/x:1", Consumers: tt.consumers}}, policy.Settings{Severities: tt.set})
+			plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, []policy.Image{{Ref: "quay.io/x:1", Consumers: tt.consumers}}, settings.Settings{Severities: tt.set})
 			v := Decide(plan, facts("m.local/x:1 absent", "quay.io/x:1 present"))
 			if len(v.Findings) != 1 || v.Findings[0].Severity != tt.want {
 				t.Errorf("findings %s, want one that says %s", summary(v), tt.want)
@@ -153,7 +154,7 @@ func TestLookups(t *testing.T) {
 		{Ref: "quay.io/b:1", Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}},
 		{Ref: "quay.io/c:1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "openshift-dns", Name: "dns", Use: policy.Running}}},
 	}
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, images, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, images, settings.Settings{})
 	f := policy.Facts{}
 	refs := func() (out []string) {
 		for _, l := range plan.Lookups(f) {
@@ -188,7 +189,7 @@ func TestUnknownNeverAdmits(t *testing.T) {
 		if byDigest {
 			image, object = "quay.io/x"+digestA, idms("a", "quay.io", contact, "m.local")
 		}
-		return !Decide(shallow(policy.Change{Before: set(), After: set(object)}, []policy.Image{{Ref: image}}, policy.Settings{}), nil).Allowed
+		return !Decide(shallow(policy.Change{Before: set(), After: set(object)}, []policy.Image{{Ref: image}}, settings.Settings{}), nil).Allowed
 	}
 	if err := quick.Check(f, nil); err != nil {
 		t.Error(err)

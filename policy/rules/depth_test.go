@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // nodesOf returns a node of each platform.
@@ -32,14 +33,14 @@ func TestDepth(t *testing.T) {
 	old := policy.Image{Ref: "quay.io/router:0", Consumers: []policy.Consumer{{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "router", Use: policy.History}}}
 	cart := policy.Image{Ref: "quay.io/shop/cart:1", Consumers: running}
 	for _, tc := range []struct {
-		scope policy.BlobScope
+		scope settings.BlobScope
 		want  map[string]bool // by image
 	}{
-		{policy.BlobsOfProtected, map[string]bool{router.Ref: true}},
-		{policy.BlobsOfAll, map[string]bool{router.Ref: true, cart.Ref: true}},
-		{policy.BlobsOfNone, nil},
+		{settings.BlobsOfProtected, map[string]bool{router.Ref: true}},
+		{settings.BlobsOfAll, map[string]bool{router.Ref: true, cart.Ref: true}},
+		{settings.BlobsOfNone, nil},
 	} {
-		s := policy.Settings{Blobs: tc.scope}
+		s := settings.Settings{Blobs: tc.scope}
 		plan := newPlan(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, plan.Cluster{Images: policy.NewImages([]policy.Image{router, old, cart}...), Nodes: nodesOf(onePlatform)}, s)
 		for _, i := range plan.Reroutes {
 			for _, l := range append(i.After.Open(), i.Before.Open()...) {
@@ -68,7 +69,7 @@ func TestDepth(t *testing.T) {
 // TestManifestIsNoAnswerAboutBlobs: what is known of the manifest alone leaves open
 // whether the blobs are there.
 func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
-	s := policy.Settings{Blobs: policy.BlobsOfAll}
+	s := settings.Settings{Blobs: settings.BlobsOfAll}
 	plan := newPlan(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: running}}...), Nodes: nodesOf(onePlatform)}, s)
 	known := policy.Facts{{Ref: "m.local/x:1"}: {Presence: policy.Present}}
 	if q := plan.Lookups(known); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
@@ -82,7 +83,7 @@ func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 // TestBrokenCopyAsksOn: a first mirror that ends the pull makes it matter what was
 // before, though a second one holds the image.
 func TestBrokenCopyAsksOn(t *testing.T) {
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local", "n.local"))}, []policy.Image{{Ref: tag, Consumers: running}}, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local", "n.local"))}, []policy.Image{{Ref: tag, Consumers: running}}, settings.Settings{})
 	q := plan.Lookups(facts("m.local/x:1 incomplete", "n.local/x:1 present"))
 	if len(q) != 1 || q[0].Ref != tag {
 		t.Errorf("lookups %+v, want the source", q)

@@ -7,13 +7,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
 func TestImagePattern(t *testing.T) {
 	const d = "@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	for _, tt := range []struct {
-		pattern  policy.ImagePattern
+		pattern  settings.ImagePattern
 		yes, not []string
 	}{
 		{"*", []string{"quay.io/a:1", "nginx", "Not/Parsable"}, nil},
@@ -21,7 +22,7 @@ func TestImagePattern(t *testing.T) {
 		{"quay.io/team", []string{"quay.io/team/a:1", "quay.io/team:1", "quay.io/team" + d}, []string{"quay.io/team2/a", "quay.io/teams:1"}},
 		{"quay.io/team/a:1", []string{"quay.io/team/a:1"}, []string{"quay.io/team/a:12", "quay.io/team/a", "quay.io/team/a:1" + d, "quay.io/team/a/b:1"}},
 		{"quay.io/team/a:latest", []string{"quay.io/team/a", "quay.io/team/a:latest"}, []string{"quay.io/team/a:1"}},
-		{policy.ImagePattern("quay.io/a" + d), []string{"quay.io/a" + d, "quay.io/a:1" + d}, []string{"quay.io/a", "quay.io/a:1"}},
+		{settings.ImagePattern("quay.io/a" + d), []string{"quay.io/a" + d, "quay.io/a:1" + d}, []string{"quay.io/a", "quay.io/a:1"}},
 		{"docker.io/library/nginx", []string{"docker.io/nginx:1", "index.docker.io/nginx", "docker.io/library/nginx" + d}, []string{"nginx", "docker.io/team/nginx"}},
 		{"registry-1.docker.io/library", []string{"docker.io/nginx:1"}, []string{"docker.io/team/nginx:1"}},
 		{"Quay.io:443/a", []string{"quay.io/a/b:1", "quay.io:443/a"}, []string{"quay.io/ab", "quay.io:8443/a"}},
@@ -45,7 +46,7 @@ func TestImagePattern(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range []policy.ImagePattern{"", "nginx", "team/nginx", "quay.io/", "quay.io/a*", "quay.*", "*.", "*.x/y", "**", "quay.io/A", "quay.io/a:b:c", "quay.io/a@sha256:b", "https://quay.io/a", "quay.io a", "@x", "quay.io@x"} {
+	for _, p := range []settings.ImagePattern{"", "nginx", "team/nginx", "quay.io/", "quay.io/a*", "quay.*", "*.", "*.x/y", "**", "quay.io/A", "quay.io/a:b:c", "quay.io/a@sha256:b", "https://quay.io/a", "quay.io a", "@x", "quay.io@x"} {
 		if p.Valid() {
 			t.Errorf("%q is valid", p)
 		}
@@ -70,50 +71,50 @@ func TestExemptions(t *testing.T) {
 	blocked.Registries.BlockedRegistries = []string{"other.io"}
 	for _, tt := range []struct {
 		reason     string
-		exemptions []policy.Exemption
+		exemptions []settings.Exemption
 		consumers  []policy.Consumer
-		by         policy.Requester
+		by         settings.Requester
 		before     mirrors.Set
 		after      []mirrors.Object
 		want       string // the names of the exemptions, "" for a denial
 	}{
-		{"of everything", []policy.Exemption{{Name: "all"}}, used("shop"), policy.Requester{}, set(), nil, "all"},
-		{"of another image", []policy.Exemption{{Name: "e", Images: []string{"quay.io/y"}}}, used("shop"), policy.Requester{}, set(), nil, ""},
-		{"of this image and another", []policy.Exemption{{Name: "e", Images: []string{"quay.io/y", "quay.io/x"}}}, used("shop"), policy.Requester{}, set(), nil, "e"},
-		{"the first one is named", []policy.Exemption{{Name: "no", Namespaces: []string{"x"}}, {Name: "one"}, {Name: "two"}}, used("shop"), policy.Requester{}, set(), nil, "one"},
-		{"of a namespace", []policy.Exemption{{Name: "e", Namespaces: []string{"sh*"}}}, used("shop"), policy.Requester{}, set(), nil, "e"},
-		{"of one namespace of two", []policy.Exemption{{Name: "e", Namespaces: []string{"shop"}}}, used("shop", "crm"), policy.Requester{}, set(), nil, ""},
-		{"of both, by two", []policy.Exemption{{Name: "e", Namespaces: []string{"shop"}}, {Name: "f", Namespaces: []string{"crm"}}}, used("shop", "crm"), policy.Requester{}, set(), nil, "e f"},
-		{"what would only warn needs none", []policy.Exemption{{Name: "e", Namespaces: []string{"shop"}}}, append(used("shop"), policy.Consumer{Namespace: "crm", Use: policy.History}), policy.Requester{}, set(), nil, "e"},
-		{"image and namespace, of which one holds", []policy.Exemption{{Name: "e", Images: []string{"quay.io/x"}, Namespaces: []string{"crm"}}}, used("shop"), policy.Requester{}, set(), nil, ""},
-		{"a protected namespace that is named, but not as one", []policy.Exemption{{Name: "e", Namespaces: []string{"openshift-ingress"}}}, used("openshift-ingress"), policy.Requester{}, set(), nil, ""},
-		{"a protected one that is", []policy.Exemption{{Name: "e", Namespaces: []string{"openshift-*"}, Protected: true}}, used("openshift-ingress"), policy.Requester{}, set(), nil, "e"},
-		{"a protected one beside another", []policy.Exemption{{Name: "e"}}, used("shop", "openshift-ingress"), policy.Requester{}, set(), nil, ""},
-		{"the cluster itself", []policy.Exemption{{Name: "e"}}, used(""), policy.Requester{}, set(), nil, ""},
-		{"no namespace matches it", []policy.Exemption{{Name: "e", Namespaces: []string{"*"}, Protected: true}}, used(""), policy.Requester{}, set(), nil, ""},
-		{"the cluster itself, said so", []policy.Exemption{{Name: "e", Protected: true}}, used(""), policy.Requester{}, set(), nil, "e"},
-		{"nobody is known to use it", []policy.Exemption{{Name: "e", Images: []string{"quay.io/x"}}}, nil, policy.Requester{}, set(), nil, ""},
+		{"of everything", []settings.Exemption{{Name: "all"}}, used("shop"), settings.Requester{}, set(), nil, "all"},
+		{"of another image", []settings.Exemption{{Name: "e", Images: []string{"quay.io/y"}}}, used("shop"), settings.Requester{}, set(), nil, ""},
+		{"of this image and another", []settings.Exemption{{Name: "e", Images: []string{"quay.io/y", "quay.io/x"}}}, used("shop"), settings.Requester{}, set(), nil, "e"},
+		{"the first one is named", []settings.Exemption{{Name: "no", Namespaces: []string{"x"}}, {Name: "one"}, {Name: "two"}}, used("shop"), settings.Requester{}, set(), nil, "one"},
+		{"of a namespace", []settings.Exemption{{Name: "e", Namespaces: []string{"sh*"}}}, used("shop"), settings.Requester{}, set(), nil, "e"},
+		{"of one namespace of two", []settings.Exemption{{Name: "e", Namespaces: []string{"shop"}}}, used("shop", "crm"), settings.Requester{}, set(), nil, ""},
+		{"of both, by two", []settings.Exemption{{Name: "e", Namespaces: []string{"shop"}}, {Name: "f", Namespaces: []string{"crm"}}}, used("shop", "crm"), settings.Requester{}, set(), nil, "e f"},
+		{"what would only warn needs none", []settings.Exemption{{Name: "e", Namespaces: []string{"shop"}}}, append(used("shop"), policy.Consumer{Namespace: "crm", Use: policy.History}), settings.Requester{}, set(), nil, "e"},
+		{"image and namespace, of which one holds", []settings.Exemption{{Name: "e", Images: []string{"quay.io/x"}, Namespaces: []string{"crm"}}}, used("shop"), settings.Requester{}, set(), nil, ""},
+		{"a protected namespace that is named, but not as one", []settings.Exemption{{Name: "e", Namespaces: []string{"openshift-ingress"}}}, used("openshift-ingress"), settings.Requester{}, set(), nil, ""},
+		{"a protected one that is", []settings.Exemption{{Name: "e", Namespaces: []string{"openshift-*"}, Protected: true}}, used("openshift-ingress"), settings.Requester{}, set(), nil, "e"},
+		{"a protected one beside another", []settings.Exemption{{Name: "e"}}, used("shop", "openshift-ingress"), settings.Requester{}, set(), nil, ""},
+		{"the cluster itself", []settings.Exemption{{Name: "e"}}, used(""), settings.Requester{}, set(), nil, ""},
+		{"no namespace matches it", []settings.Exemption{{Name: "e", Namespaces: []string{"*"}, Protected: true}}, used(""), settings.Requester{}, set(), nil, ""},
+		{"the cluster itself, said so", []settings.Exemption{{Name: "e", Protected: true}}, used(""), settings.Requester{}, set(), nil, "e"},
+		{"nobody is known to use it", []settings.Exemption{{Name: "e", Images: []string{"quay.io/x"}}}, nil, settings.Requester{}, set(), nil, ""},
 
-		{"a mirror set by its name", []policy.Exemption{{Name: "e", MirrorSets: []string{"a*"}}}, used("shop"), policy.Requester{}, set(), nil, "e"},
-		{"another mirror set", []policy.Exemption{{Name: "e", MirrorSets: []string{"b"}}}, used("shop"), policy.Requester{}, set(), nil, ""},
-		{"two, of which one is exempt", []policy.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), policy.Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, ""},
-		{"two, and both are", []policy.Exemption{{Name: "e", MirrorSets: []string{"a", "b"}}}, used("shop"), policy.Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
-		{"one beside what stays", []policy.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), policy.Requester{}, set(itms("b", "other.io", allow, "m.local")), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
-		{"the registry lists too", []policy.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), policy.Requester{}, blocked, nil, ""},
+		{"a mirror set by its name", []settings.Exemption{{Name: "e", MirrorSets: []string{"a*"}}}, used("shop"), settings.Requester{}, set(), nil, "e"},
+		{"another mirror set", []settings.Exemption{{Name: "e", MirrorSets: []string{"b"}}}, used("shop"), settings.Requester{}, set(), nil, ""},
+		{"two, of which one is exempt", []settings.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), settings.Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, ""},
+		{"two, and both are", []settings.Exemption{{Name: "e", MirrorSets: []string{"a", "b"}}}, used("shop"), settings.Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
+		{"one beside what stays", []settings.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), settings.Requester{}, set(itms("b", "other.io", allow, "m.local")), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
+		{"the registry lists too", []settings.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), settings.Requester{}, blocked, nil, ""},
 
-		{"a user", []policy.Exemption{{Name: "e", Users: []string{"eve", "ann"}}}, used("shop"), policy.Requester{User: "ann"}, set(), nil, "e"},
-		{"another user", []policy.Exemption{{Name: "e", Users: []string{"eve"}}}, used("shop"), policy.Requester{User: "ann"}, set(), nil, ""},
-		{"nobody knows who", []policy.Exemption{{Name: "e", Users: []string{"*"}}}, used("shop"), policy.Requester{}, set(), nil, ""},
-		{"a group", []policy.Exemption{{Name: "e", Users: []string{"eve"}, Groups: []string{"op*"}}}, used("shop"), policy.Requester{User: "ann", Groups: []string{"x", "ops"}}, set(), nil, "e"},
-		{"a user for another image", []policy.Exemption{{Name: "e", Users: []string{"ann"}, Images: []string{"quay.io/y"}}}, used("shop"), policy.Requester{User: "ann"}, set(), nil, ""},
+		{"a user", []settings.Exemption{{Name: "e", Users: []string{"eve", "ann"}}}, used("shop"), settings.Requester{User: "ann"}, set(), nil, "e"},
+		{"another user", []settings.Exemption{{Name: "e", Users: []string{"eve"}}}, used("shop"), settings.Requester{User: "ann"}, set(), nil, ""},
+		{"nobody knows who", []settings.Exemption{{Name: "e", Users: []string{"*"}}}, used("shop"), settings.Requester{}, set(), nil, ""},
+		{"a group", []settings.Exemption{{Name: "e", Users: []string{"eve"}, Groups: []string{"op*"}}}, used("shop"), settings.Requester{User: "ann", Groups: []string{"x", "ops"}}, set(), nil, "e"},
+		{"a user for another image", []settings.Exemption{{Name: "e", Users: []string{"ann"}, Images: []string{"quay.io/y"}}}, used("shop"), settings.Requester{User: "ann"}, set(), nil, ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			after := tt.after
 			if after == nil {
 				after = []mirrors.Object{mirrored()}
 			}
-			settings := policy.Settings{Exemptions: tt.exemptions}.For(tt.by)
-			v := Decide(shallow(policy.Change{Before: tt.before, After: set(after...)}, []policy.Image{{Ref: tag, Consumers: tt.consumers}}, settings), lost)
+			s := settings.Settings{Exemptions: tt.exemptions}.For(tt.by)
+			v := Decide(shallow(policy.Change{Before: tt.before, After: set(after...)}, []policy.Image{{Ref: tag, Consumers: tt.consumers}}, s), lost)
 			want := "warn NotFullySynced"
 			if tt.want == "" {
 				want = "deny NotFullySynced"
@@ -130,7 +131,7 @@ func TestExemptions(t *testing.T) {
 // gone.
 func TestExemptionOfWhatIsGone(t *testing.T) {
 	wide, own := itms("wide", "quay.io", never, "m.local"), itms("own", "quay.io/x", allow, "n.local/x")
-	exempt := policy.Settings{Exemptions: []policy.Exemption{{Name: "e", MirrorSets: []string{"own"}, Protected: true}}}
+	exempt := settings.Settings{Exemptions: []settings.Exemption{{Name: "e", MirrorSets: []string{"own"}, Protected: true}}}
 	lost := facts("m.local/x:1 absent", "n.local/x:1 absent", "quay.io/x:1 present")
 	for _, tc := range []struct {
 		name   string
@@ -163,13 +164,13 @@ func TestExemptionOfWhatIsGone(t *testing.T) {
 // TestExemptionsAreForWhoIsKnown: without For, no exemption of a user holds, and none holds for
 // the standing verification that depends on a change.
 func TestExemptionsAreForWhoIsKnown(t *testing.T) {
-	personal := policy.Settings{Exemptions: []policy.Exemption{{Name: "e", Users: []string{"*"}}}}
+	personal := settings.Settings{Exemptions: []settings.Exemption{{Name: "e", Users: []string{"*"}}}}
 	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
 	lost := facts("m.local/x:1 absent", "quay.io/x:1 present")
 	if v := Decide(shallow(change, []policy.Image{{Ref: tag, Consumers: running}}, personal), lost); v.Allowed {
 		t.Error("admitted for nobody")
 	}
-	if left := (policy.Settings{Exemptions: []policy.Exemption{{Name: "a", MirrorSets: []string{"*"}}, {Name: "b"}}}).ForNoChange().Exemptions; len(left) != 1 || left[0].Name != "b" {
+	if left := (settings.Settings{Exemptions: []settings.Exemption{{Name: "a", MirrorSets: []string{"*"}}, {Name: "b"}}}).ForNoChange().Exemptions; len(left) != 1 || left[0].Name != "b" {
 		t.Errorf("left %v", left)
 	}
 }
@@ -178,15 +179,15 @@ func TestExemptionsAreForWhoIsKnown(t *testing.T) {
 func TestExemptionsOfTheWhole(t *testing.T) {
 	good, bad := idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")
 	ok := facts("m.local/x:1 present", "quay.io/x:1 present")
-	exempt := func(e policy.Exemption) policy.Settings {
+	exempt := func(e settings.Exemption) settings.Settings {
 		e.Name = "e"
-		return policy.Settings{Exemptions: []policy.Exemption{e}}
+		return settings.Settings{Exemptions: []settings.Exemption{e}}
 	}
 	testDecisions(t, []decision{
-		{"without a word about it", set(good), set(good, bad), tag, ok, exempt(policy.Exemption{}), "deny RejectedByMCO"},
-		{"of images", set(good), set(good, bad), tag, ok, exempt(policy.Exemption{Protected: true, Images: []string{"*"}}), "deny RejectedByMCO"},
-		{"of namespaces", set(good), set(good, bad), tag, ok, exempt(policy.Exemption{Protected: true, Namespaces: []string{"*"}}), "deny RejectedByMCO"},
-		{"of the mirror set, in so many words", set(good), set(good, bad), tag, ok, exempt(policy.Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO"},
-		{"it goes on to say what would come of it", set(good), set(good, bad), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), exempt(policy.Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO, warn NotFullySynced"},
+		{"without a word about it", set(good), set(good, bad), tag, ok, exempt(settings.Exemption{}), "deny RejectedByMCO"},
+		{"of images", set(good), set(good, bad), tag, ok, exempt(settings.Exemption{Protected: true, Images: []string{"*"}}), "deny RejectedByMCO"},
+		{"of namespaces", set(good), set(good, bad), tag, ok, exempt(settings.Exemption{Protected: true, Namespaces: []string{"*"}}), "deny RejectedByMCO"},
+		{"of the mirror set, in so many words", set(good), set(good, bad), tag, ok, exempt(settings.Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO"},
+		{"it goes on to say what would come of it", set(good), set(good, bad), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), exempt(settings.Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO, warn NotFullySynced"},
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // workers returns a cluster of n nodes in pool worker. Each of the first two runs a pod of
@@ -77,7 +78,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // foretell returns the forecast of a change by which images of quay.io/shop come from a
 // mirror, for tags or for digests, and the verdict with it.
-func foretell(through *rollout.Cluster, before mirrors.Set, edit mirrors.Edit, found policy.Facts, s policy.Settings) (*forecast.Forecast, policy.Verdict) {
+func foretell(through *rollout.Cluster, before mirrors.Set, edit mirrors.Edit, found policy.Facts, s settings.Settings) (*forecast.Forecast, policy.Verdict) {
 	cart := policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: policy.Running}}}
 	p := shallower(newPlan(policy.Change{Before: before, After: edit.Apply(before)}, plan.Cluster{Images: policy.NewImages(cart), Rollout: through}, s))
 	f := forecast.Of(p, found, forecast.Forecaster{Now: noon})
@@ -113,34 +114,34 @@ func TestForecast(t *testing.T) {
 	unread.Unknown = []string{"pods"}
 	hosted := workers(3, atSource)
 	hosted.Topology = configv1.ExternalTopologyMode
-	warn := policy.Settings{Namespaces: []policy.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}}
+	warn := settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}}
 	for _, tt := range []struct {
 		name     string
 		through  *rollout.Cluster
 		before   mirrors.Set
 		edit     mirrors.Edit
 		facts    policy.Facts
-		settings policy.Settings
+		settings settings.Settings
 		line     string
 		want     string // of summary
 	}{
-		{"tags drain", workers(3, atSource), set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
-		{"digests do not", workers(3, atSource), set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), everywhere, policy.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute", "warn NoEffect"},
-		{"the mirror lacks it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny NotFullySynced, deny RolloutStalls"},
+		{"tags drain", workers(3, atSource), set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
+		{"digests do not", workers(3, atSource), set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), everywhere, settings.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute", "warn NoEffect"},
+		{"the mirror lacks it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny NotFullySynced, deny RolloutStalls"},
 		{"a namespace may not hold up changes, but a stall is not its own affair", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
-		{"unless the settings say so", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), policy.Settings{Namespaces: warn.Namespaces, Severities: map[string]policy.Severity{policy.RolloutStalls: policy.Warn}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn NotFullySynced, warn RolloutStalls"},
+		{"unless the settings say so", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), settings.Settings{Namespaces: warn.Namespaces, Severities: map[string]policy.Severity{policy.RolloutStalls: policy.Warn}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn NotFullySynced, warn RolloutStalls"},
 		{"nobody knows whether the mirror has it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" unreachable", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
-		{"the way out of a stall", workers(3, atSource), set(itms("shop", "quay.io/shop", never, "m.local/shop")), mirrors.Delete(itms("shop", "quay.io/shop", never, "m.local/shop")), facts(atMirror+" absent", atSource+" present"), policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutStalls"},
-		{"a budget without room", full, set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
-		{"which is a denial if somebody wants it", full, set(), tagsFromMirror(), everywhere, policy.Settings{Severities: map[string]policy.Severity{policy.DrainBlocked: policy.Deny}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny DrainBlocked"},
-		{"a pod that fits one node only is evicted all the same", pinned(), set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
-		{"unless a budget holds it", pinned(full.Budgets...), set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
-		{"a degraded pool", busy, set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutBusy"},
-		{"a paused pool", paused, set(), tagsFromMirror(), facts(atMirror + " present"), policy.Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
-		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, policy.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were not simulated: pods or nodes could not be read", ""},
-		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, policy.Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
-		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, policy.Settings{}, "none", ""},
-		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, policy.Settings{}, "none", ""},
+		{"the way out of a stall", workers(3, atSource), set(itms("shop", "quay.io/shop", never, "m.local/shop")), mirrors.Delete(itms("shop", "quay.io/shop", never, "m.local/shop")), facts(atMirror+" absent", atSource+" present"), settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutStalls"},
+		{"a budget without room", full, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
+		{"which is a denial if somebody wants it", full, set(), tagsFromMirror(), everywhere, settings.Settings{Severities: map[string]policy.Severity{policy.DrainBlocked: policy.Deny}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny DrainBlocked"},
+		{"a pod that fits one node only is evicted all the same", pinned(), set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
+		{"unless a budget holds it", pinned(full.Budgets...), set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
+		{"a degraded pool", busy, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutBusy"},
+		{"a paused pool", paused, set(), tagsFromMirror(), facts(atMirror + " present"), settings.Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
+		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were not simulated: pods or nodes could not be read", ""},
+		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, settings.Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
+		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
+		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, v := foretell(tt.through, tt.before, tt.edit, tt.facts, tt.settings)
@@ -173,7 +174,7 @@ func TestForecastReaches(t *testing.T) {
 		"a hosted cluster":     {hosted, set(), true},
 		"no file that differs": {workers(3, atSource), tagsFromMirror().Apply(set()), false},
 	} {
-		if f, _ := foretell(tt.through, tt.before, tagsFromMirror(), found, policy.Settings{}); f.Reaches() != tt.want {
+		if f, _ := foretell(tt.through, tt.before, tagsFromMirror(), found, settings.Settings{}); f.Reaches() != tt.want {
 			t.Errorf("%s: got %t, want %t: %s", name, f.Reaches(), tt.want, f)
 		}
 	}
@@ -196,7 +197,7 @@ func TestForecastUnknown(t *testing.T) {
 		{"no file differs", workers(3, atSource), mirrors.Edit{}, all[1:2]},
 	} {
 		tt.through.Unknown = all
-		if f, _ := foretell(tt.through, set(), tt.edit, policy.Facts{}, policy.Settings{}); !slices.Equal(f.Unknown, tt.want) {
+		if f, _ := foretell(tt.through, set(), tt.edit, policy.Facts{}, settings.Settings{}); !slices.Equal(f.Unknown, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, f.Unknown, tt.want)
 		}
 	}
@@ -214,11 +215,11 @@ func TestForecastRecent(t *testing.T) {
 	created.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
 	found := facts(atMirror+" present", atSource+" present")
 
-	f, _ := foretell(workers(3, atSource), set(old, edited, created), tagsFromMirror(), found, policy.Settings{})
+	f, _ := foretell(workers(3, atSource), set(old, edited, created), tagsFromMirror(), found, settings.Settings{})
 	if want := []string{"ImageDigestMirrorSet created", "ImageTagMirrorSet edited"}; !slices.Equal(f.Recent, want) {
 		t.Errorf("got %q, want %q", f.Recent, want)
 	}
-	f, _ = foretell(workers(3, atSource), set(old, created), mirrors.Put(idms("shop", "quay.io/shop", never, "m.local/shop")), found, policy.Settings{})
+	f, _ = foretell(workers(3, atSource), set(old, created), mirrors.Put(idms("shop", "quay.io/shop", never, "m.local/shop")), found, settings.Settings{})
 	if len(f.Recent) > 0 {
 		t.Errorf("nothing is drained, and yet: %q", f)
 	}
@@ -227,7 +228,7 @@ func TestForecastRecent(t *testing.T) {
 // TestForecastLookups: the mirror has everything, and so nobody has looked at the source; but
 // the first pod that is evicted can only go to a node that still asks the source.
 func TestForecastLookups(t *testing.T) {
-	f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), policy.Settings{})
+	f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), settings.Settings{})
 	known := facts(atMirror + " present")
 	if got := f.Lookups(known); len(got) != 1 || got[0].Ref != atSource {
 		t.Errorf("got %v, want the source", got)
@@ -239,7 +240,7 @@ func TestForecastLookups(t *testing.T) {
 		"present": "", "absent": "warn RolloutStalls", "unreachable": "warn RolloutStalls", "unknown": "warn RolloutStalls",
 	} {
 		known := facts(atMirror+" present", atSource+" "+answer)
-		f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), known, policy.Settings{})
+		f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), known, settings.Settings{})
 		if got := f.Lookups(known); len(got) > 0 {
 			t.Errorf("%s: it would be asked again: %v", answer, got)
 		}
@@ -253,7 +254,7 @@ func TestForecastLookups(t *testing.T) {
 // are drained.
 func TestMovedImages(t *testing.T) {
 	const other = "quay.io/other:v1"
-	protect := policy.Settings{Protected: []string{"shop"}}
+	protect := settings.Settings{Protected: []string{"shop"}}
 	with := func(secrets ...string) []policy.Consumer {
 		return []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: policy.Running, OwnPullSecret: len(secrets) > 0}}
 	}
@@ -267,18 +268,18 @@ func TestMovedImages(t *testing.T) {
 		through   *rollout.Cluster
 		consumers []policy.Consumer
 		fact      string
-		settings  policy.Settings
+		settings  settings.Settings
 		want      string
 	}{
-		{"it is there", workers(3, other), with(), "present", policy.Settings{}, ""},
-		{"its registry has lost it", workers(3, other), with(), "absent", policy.Settings{}, "deny RolloutStalls"},
-		{"its registry does not answer", workers(3, other), with(), "unreachable", policy.Settings{}, "deny RolloutStalls"},
-		{"nobody has looked", workers(3, other), with(), "", policy.Settings{}, "deny RolloutStalls"},
-		{"its registry lets only the pods in", workers(3, other), with("a"), "denied", policy.Settings{}, "warn RolloutStalls"},
-		{"or hides it from others", workers(3, other), with("a"), "absent", policy.Settings{}, "warn RolloutStalls"},
+		{"it is there", workers(3, other), with(), "present", settings.Settings{}, ""},
+		{"its registry has lost it", workers(3, other), with(), "absent", settings.Settings{}, "deny RolloutStalls"},
+		{"its registry does not answer", workers(3, other), with(), "unreachable", settings.Settings{}, "deny RolloutStalls"},
+		{"nobody has looked", workers(3, other), with(), "", settings.Settings{}, "deny RolloutStalls"},
+		{"its registry lets only the pods in", workers(3, other), with("a"), "denied", settings.Settings{}, "warn RolloutStalls"},
+		{"or hides it from others", workers(3, other), with("a"), "absent", settings.Settings{}, "warn RolloutStalls"},
 		{"but not if it is protected", workers(3, other), with("a"), "denied", protect, "deny RolloutStalls"},
-		{"nor if it does not answer", workers(3, other), with("a"), "unreachable", policy.Settings{}, "deny RolloutStalls"},
-		{"without a budget, a tenant's loss holds nobody up", single(), with(), "absent", policy.Settings{}, "warn DrainLosesPod"},
+		{"nor if it does not answer", workers(3, other), with("a"), "unreachable", settings.Settings{}, "deny RolloutStalls"},
+		{"without a budget, a tenant's loss holds nobody up", single(), with(), "absent", settings.Settings{}, "warn DrainLosesPod"},
 		{"a router's does", single(), with(), "absent", protect, "deny DrainLosesPod"},
 		{"what is not known does not", single(), with(), "unreachable", protect, ""},
 	} {
@@ -307,7 +308,7 @@ func TestMovedImages(t *testing.T) {
 
 // TestForecastPartial: nothing is concluded from a simulation that was given up.
 func TestForecastPartial(t *testing.T) {
-	f, _ := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), policy.Settings{})
+	f, _ := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), settings.Settings{})
 	f.Simulation = &simulation.Result{Partial: true}
 	partial := f.String()
 	f.Simulation = &simulation.Result{}

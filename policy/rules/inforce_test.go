@@ -8,6 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
@@ -40,7 +41,7 @@ func TestMending(t *testing.T) {
 			{consumers(), facts("n.local/x:1 absent", "quay.io/x:1 unreachable", "m.local/x:1 absent"), "deny ImageMissing, warn RejectedByMCO"},
 			{consumers(withSecret), nowhere, "deny ImageMissing, warn RejectedByMCO"},
 		} {
-			got := Decide(shallow(policy.Change{Before: before, After: mend.Apply(before)}, []policy.Image{{Ref: tag, Consumers: tc.consumers}}, policy.Settings{}), tc.facts)
+			got := Decide(shallow(policy.Change{Before: before, After: mend.Apply(before)}, []policy.Image{{Ref: tag, Consumers: tc.consumers}}, settings.Settings{}), tc.facts)
 			if summary(got) != tc.want {
 				t.Errorf("%v: got %q, want %q", tc.consumers, summary(got), tc.want)
 			}
@@ -64,7 +65,7 @@ func TestMending(t *testing.T) {
 		{"MCO stays stuck: what is held up was there before", stuck(appliedQuay, bad), mirrors.Put(idms("three", "quay.io/y", allow, "m.local/y")), nowhere, "warn RejectedByMCO"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Decide(shallow(policy.Change{Before: tt.before, After: tt.edit.Apply(tt.before)}, []policy.Image{{Ref: tag, Consumers: running}}, policy.Settings{}), tt.facts)
+			got := Decide(shallow(policy.Change{Before: tt.before, After: tt.edit.Apply(tt.before)}, []policy.Image{{Ref: tag, Consumers: running}}, settings.Settings{}), tt.facts)
 			if summary(got) != tt.want {
 				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, words.Answer(got, "it"))
 			}
@@ -84,7 +85,7 @@ func TestMendingWithGaps(t *testing.T) {
 		"nobody knows":              {stuck(""), "deny InventoryStale, warn RejectedByMCO"},
 	} {
 		c := policy.Change{Before: tt.before, After: mirrors.Delete(idms("two", "", allow)).Apply(tt.before)}
-		if got := summary(Decide(newPlan(c, plan.Cluster{Gaps: podGap}, policy.Settings{}), nil)); got != tt.want {
+		if got := summary(Decide(newPlan(c, plan.Cluster{Gaps: podGap}, settings.Settings{}), nil)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
@@ -92,7 +93,7 @@ func TestMendingWithGaps(t *testing.T) {
 
 // The standing verification looks where nodes look.
 func TestStandingOfApplied(t *testing.T) {
-	p := shallower(plan.NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: running}}...)}, policy.Settings{}))
+	p := shallower(plan.NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: running}}...)}, settings.Settings{}))
 	if got := p.Lookups(nil); len(got) != 1 || got[0].Ref != "m.local/x:1" {
 		t.Errorf("lookups %v", got)
 	}
@@ -121,14 +122,14 @@ func TestInForceUnread(t *testing.T) {
 		"nothing is rejected":                         {set(itms("one", "quay.io", allow, "m.local")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings := DecideDeletion(shallower(plan.NewDeletion(tt.set, tt.set, known, policy.Settings{}, all)), here, here, none)
+			findings := DecideDeletion(shallower(plan.NewDeletion(tt.set, tt.set, known, settings.Settings{}, all)), here, here, none)
 			denied := slices.ContainsFunc(findings, func(f policy.Finding) bool {
 				return f.Rule == policy.InventoryStale && f.Severity == policy.Deny && slices.Equal(f.Remedy, []string{policy.ReadMachineConfigs})
 			})
 			if denied != tt.unknown {
 				t.Errorf("deletion: denied: %v: %+v", denied, findings)
 			}
-			for of, plan := range map[string]plan.Plan{"standing": plan.NewStanding(tt.set, known, policy.Settings{}).Plan, "pulls": plan.NewPulls(tt.set, known, policy.Settings{})} {
+			for of, plan := range map[string]plan.Plan{"standing": plan.NewStanding(tt.set, known, settings.Settings{}).Plan, "pulls": plan.NewPulls(tt.set, known, settings.Settings{})} {
 				if got := len(plan.Gaps) > 0; got != tt.unknown {
 					t.Errorf("%s: gaps %v", of, plan.Gaps)
 				}
@@ -136,7 +137,7 @@ func TestInForceUnread(t *testing.T) {
 		})
 	}
 	later := stuck("")
-	if p := plan.NewDeletion(set(itms("one", "quay.io", allow, "m.local")), later, known, policy.Settings{}, all); len(p.Gaps) > 0 {
+	if p := plan.NewDeletion(set(itms("one", "quay.io", allow, "m.local")), later, known, settings.Settings{}, all); len(p.Gaps) > 0 {
 		t.Errorf("what MCO will reject says nothing of what nodes have today: %v", p.Gaps)
 	}
 }

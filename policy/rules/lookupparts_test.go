@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestLookupParts: what the parts of a plan look up, each by itself, is what the plan does, so that the decision is the same.
@@ -24,7 +25,7 @@ func TestLookupParts(t *testing.T) {
 			image.Ref = fmt.Sprint("quay.io/x:", k)
 			images = append(images, image)
 		}
-		plan := newPlan(w.change, plan.Cluster{Images: policy.NewImages(images...), Nodes: nodesOf(w.platforms)}, policy.Settings{})
+		plan := newPlan(w.change, plan.Cluster{Images: policy.NewImages(images...), Nodes: nodesOf(w.platforms)}, settings.Settings{})
 		answers := policy.Facts{}
 		ask := func(next func(policy.Facts) []mirrors.Location) policy.Facts {
 			facts := policy.Facts{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
@@ -30,7 +31,7 @@ func TestMessageIsCut(t *testing.T) {
 			f[mirrors.Location{Ref: string(m) + path}] = &policy.Fact{Presence: policy.Absent, AsNodes: true}
 		}
 	}
-	v := Decide(shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, locations...))}, images, policy.Settings{}), f)
+	v := Decide(shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, locations...))}, images, settings.Settings{}), f)
 	message, report := words.Refusal(v, "ImageTagMirrorSet a"), words.Answer(v, "ImageTagMirrorSet a").String()
 	for text, want := range map[string][2]int{message: {3, 3 * 10}, report: {3000, 3000 * 40}} {
 		if cards, places := strings.Count(text, "\n   used by "), strings.Count(text, "\n   - m"); cards != want[0] || places != want[1] {
@@ -73,7 +74,7 @@ func TestReroutesNone(t *testing.T) {
 		{"what is taken away covers nobody", set(other), set(), three, false},
 		{"nothing changes", set(other), set(other), three, false},
 	} {
-		if got := words.Warnings(Decide(shallow(policy.Change{Before: tc.before, After: tc.after}, tc.images, policy.Settings{}), nil), "X"); len(got) > 0 != tc.warns {
+		if got := words.Warnings(Decide(shallow(policy.Change{Before: tc.before, After: tc.after}, tc.images, settings.Settings{}), nil), "X"); len(got) > 0 != tc.warns {
 			t.Errorf("%s: %q", tc.name, got)
 		}
 	}
@@ -105,7 +106,7 @@ func TestHostileReference(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	long := "quay.io/" + strings.Repeat("very-long-name/", 10) + "app:1"
 	images := []policy.Image{{Ref: "quay.io/a:1", Consumers: running}, {Ref: "quay.io/b:1", Consumers: running}, {Ref: long, Consumers: running}, {Ref: "Bad:Ref:x", Consumers: running}, {Ref: "other.io/c:1", Consumers: running}}
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, images, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, images, settings.Settings{})
 	f := facts("m.local/a:1 present", "m.local/b:1 absent", "quay.io/b:1 absent", "m.local"+strings.TrimPrefix(long, "quay.io")+" absent", long+" absent")
 	got := words.Warnings(Decide(plan, f), "ImageTagMirrorSet a")
 	for i, parts := range [][2]string{{"ImageTagMirrorSet a ", "3 of 5"}, {"ImageMissing: 2 images: ", "quay.io/b:1"}, {"MalformedReference: 1 image: ", "Bad:Ref:x"}, {"BroadSource: ", "quay.io"}} {
@@ -119,19 +120,19 @@ func TestWarnings(t *testing.T) {
 func TestExemptionsAndModesAreTold(t *testing.T) {
 	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
 	lost := facts("m.local/x:1 absent", "m.local/y:1 absent", "quay.io/x:1 present", "quay.io/y:1 present")
-	judge := func(s policy.Settings, f policy.Facts) policy.Verdict {
+	judge := func(s settings.Settings, f policy.Facts) policy.Verdict {
 		return Decide(shallow(change, []policy.Image{{Ref: tag, Consumers: running}, {Ref: "quay.io/y:1", Consumers: running}}, s), f)
 	}
-	exempt := judge(policy.Settings{Exemptions: []policy.Exemption{{Name: "legacy", Images: []string{"quay.io"}}}}, lost)
+	exempt := judge(settings.Settings{Exemptions: []settings.Exemption{{Name: "legacy", Images: []string{"quay.io"}}}}, lost)
 	if w := strings.Join(words.Warnings(exempt, "X"), "\n"); !exempt.Allowed || !strings.Contains(w, "legacy") || strings.Count(words.Answer(exempt, "X").String(), "legacy") != 2 {
 		t.Errorf("%s\n%s", w, words.Answer(exempt, "X").String())
 	}
-	enforced := judge(policy.Settings{}, lost)
+	enforced := judge(settings.Settings{}, lost)
 	if enforced.Allowed || words.Waived(enforced) || words.Waived((policy.Verdict{})) {
 		t.Error("a denial is waived")
 	}
 	for _, mode := range []policy.Mode{policy.ModeWarn, policy.ModeAudit} {
-		v, good := judge(policy.Settings{Mode: mode}, lost), judge(policy.Settings{Mode: mode}, facts("m.local/x:1 present", "m.local/y:1 present"))
+		v, good := judge(settings.Settings{Mode: mode}, lost), judge(settings.Settings{Mode: mode}, facts("m.local/x:1 present", "m.local/y:1 present"))
 		if !v.Allowed || !words.Waived(v) || v.Mode != mode || summary(v) != summary(enforced) {
 			t.Errorf("mode %s: %+v", mode, v)
 		}

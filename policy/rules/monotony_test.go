@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
@@ -54,7 +55,7 @@ type knowledge struct {
 	// of those that lag behind.
 	before, unread bool
 	gaps           []policy.Gap
-	settings       policy.Settings
+	settings       settings.Settings
 }
 
 var partDigests = map[string]string{"linux/amd64": sumA, "linux/arm64": sumB}
@@ -338,7 +339,7 @@ func namedException(l loss, less policy.Verdict) string {
 		switch {
 		case f.Rule == policy.InventoryStale:
 			return "images that could not be listed keep their places"
-		case (policy.Settings{}).IsProtected(f.Image):
+		case (settings.Settings{}).IsProtected(f.Image):
 		case f.Rule == policy.UnverifiedInFront:
 			return "a place in front that could not be asked"
 		case f.Rule == policy.PlatformMissing:
@@ -433,12 +434,12 @@ func TestGapsHold(t *testing.T) {
 		_, whole := k.judge()
 		for _, gap := range gaps {
 			k.gaps = []policy.Gap{gap}
-			deletion := plan.NewDeletion(set, set, k.cluster(images), policy.Settings{}, func(*mirrors.Route) bool { return true })
+			deletion := plan.NewDeletion(set, set, k.cluster(images), settings.Settings{}, func(*mirrors.Route) bool { return true })
 			facts := k.facts(deletion)
 			if v := DecideDeletion(deletion, facts, facts, func(*mirrors.PullSource) bool { return false }); !slices.ContainsFunc(v, func(f policy.Finding) bool { return f.Severity == policy.Deny }) {
 				t.Errorf("seed %d: a deletion is allowed without %s\n%s", seed, gap, k)
 			}
-			standing := plan.NewStanding(set, k.cluster(images), policy.Settings{})
+			standing := plan.NewStanding(set, k.cluster(images), settings.Settings{})
 			_, change := k.judge()
 			for _, report := range []string{words.StandingAnswer(DecideStanding(standing, k.facts(standing)), "X").String(), words.Answer(change, "X").String()} {
 				if strings.Contains(report, "all verified") {
@@ -466,7 +467,7 @@ func TestLessKnownNeverAdmitsMore(t *testing.T) {
 		if !v.Allowed {
 			denied++
 		}
-		_, cached := (&knowledge{knowable: w, settings: policy.Settings{Caches: []string{"*"}}}).judge()
+		_, cached := (&knowledge{knowable: w, settings: settings.Settings{Caches: []string{"*"}}}).judge()
 		if summary(cached) != summary(v) {
 			t.Errorf("seed %d: that mirrors are caches changes the verdict: %s, and %s without", seed, summary(cached), summary(v))
 		}

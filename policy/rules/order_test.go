@@ -7,6 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestOrderNotes: the order of mirrors is told where it comes from several objects and the change makes it another.
@@ -27,7 +28,7 @@ func TestOrderNotes(t *testing.T) {
 		"no mirror of its own":   {idms("n", source, allow, source), ""},
 	} {
 		before := set(old...)
-		notes := newPlan(policy.Change{Before: before, After: mirrors.Put(tt.put).Apply(before)}, plan.Cluster{}, policy.Settings{}).OrderNotes()
+		notes := newPlan(policy.Change{Before: before, After: mirrors.Put(tt.put).Apply(before)}, plan.Cluster{}, settings.Settings{}).OrderNotes()
 		if len(notes) > 1 || strings.Join(notes, "") == "" != (tt.want == "") || !strings.Contains(strings.Join(notes, ""), tt.want) {
 			t.Errorf("%s: got %q, want %q", why, notes, tt.want)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestPinnedAndRerouted: a change that pins an image and sends its pulls elsewhere is refused wherever the
@@ -33,7 +34,7 @@ func TestPinnedAndRerouted(t *testing.T) {
 		users[0].Use, users[0].OwnPullSecret = []policy.Use{policy.Referenced, policy.History, policy.Running}[rng.IntN(3)], rng.IntN(4) == 0
 		known := plan.Cluster{Images: policy.NewImages(policy.Image{Ref: dig, Consumers: users}), Rollout: &rollout.Cluster{Pools: []*mcfgv1.MachineConfigPool{worker}}}
 		judge := func(c policy.Change) policy.Verdict {
-			p := shallower(newPlan(c, known, policy.Settings{}))
+			p := shallower(newPlan(c, known, settings.Settings{}))
 			found := policy.Facts{}
 			for _, l := range p.Locations() {
 				found[l] = &policy.Fact{Presence: said[l.Host()], AsNodes: true}

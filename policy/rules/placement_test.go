@@ -7,6 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
@@ -41,7 +42,7 @@ func TestAsPulled(t *testing.T) {
 				before = mirrors.Put(signedBy(release, "quay.io/x")).Apply(before)
 			}
 			tc.known.Images = policy.NewImages(policy.Image{Ref: tag, Consumers: c})
-			plan := newPlan(policy.Change{Before: before, After: mirrors.Put(itms("a", "quay.io", never, "m.local")).Apply(before)}, tc.known, policy.Settings{})
+			plan := newPlan(policy.Change{Before: before, After: mirrors.Put(itms("a", "quay.io", never, "m.local")).Apply(before)}, tc.known, settings.Settings{})
 			facts := policy.Facts{}
 			for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 				for _, l := range lookups {
@@ -86,7 +87,7 @@ func TestNeverRan(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			verdict := func(known plan.Cluster) string {
 				known.Images = policy.NewImages(policy.Image{Ref: tag, Consumers: tc.consumers})
-				plan := newPlan(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}, known, policy.Settings{})
+				plan := newPlan(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}, known, settings.Settings{})
 				facts := policy.Facts{}
 				for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 					for _, l := range lookups {

@@ -6,11 +6,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // shallow returns the plan of c by which a place is only asked whether the image is there,
 // whoever depends on it, so that tables can name places by their references alone.
-func shallow(c policy.Change, images []policy.Image, s policy.Settings) plan.ChangePlan {
+func shallow(c policy.Change, images []policy.Image, s settings.Settings) plan.ChangePlan {
 	return shallower(newPlan(c, plan.Cluster{Images: policy.NewImages(images...)}, s))
 }
 

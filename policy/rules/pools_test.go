@@ -6,6 +6,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
@@ -36,7 +37,7 @@ func TestPools(t *testing.T) {
 		{"on all but those of one pool", before(lab("infra", "lab.local")), facts("n.local/x:1 absent", "quay.io/x:1 present"), "deny ImageMissing", "on the nodes of pools master, worker"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := shallow(policy.Change{Before: tt.before, After: quay.Apply(tt.before)}, []policy.Image{{Ref: tag, Consumers: running}}, policy.Settings{})
+			p := shallow(policy.Change{Before: tt.before, After: quay.Apply(tt.before)}, []policy.Image{{Ref: tag, Consumers: running}}, settings.Settings{})
 			got := Decide(p, tt.facts)
 			if summary(got) != tt.want {
 				t.Fatalf("got %q, want %q\n%s", summary(got), tt.want, words.Answer(got, "it"))
@@ -60,7 +61,7 @@ func TestWorstOfPools(t *testing.T) {
 		s.Files = append(s.Files, mirrors.File{MachineConfig: "50-lab", Role: role, Path: "/etc/containers/registries.conf.d/50.conf", Contents: []byte("[[registry]]\nlocation = \"n.local\"\nblocked = true\n[[registry]]\nlocation = \"" + mirror + "\"\nblocked = true\n")})
 	}
 	c := policy.Change{Before: s, After: mirrors.Put(itms("a", "quay.io", never, "m.local", "w.local")).Apply(s)}
-	p := shallow(c, []policy.Image{{Ref: tag, Consumers: running}}, policy.Settings{})
+	p := shallow(c, []policy.Image{{Ref: tag, Consumers: running}}, settings.Settings{})
 	if len(p.Reroutes) != 2 {
 		t.Fatalf("reroutes %+v", p.Reroutes)
 	}
@@ -92,7 +93,7 @@ func TestLastObjectUncoversFiles(t *testing.T) {
 			before.Files = []mirrors.File{{MachineConfig: "50-registries", Role: tc.role, Path: mirrors.RegistriesConfPath, Contents: []byte(tc.file)}}
 			after := before
 			after.Objects = nil
-			v := Decide(shallow(policy.Change{Before: before, After: after}, []policy.Image{{Ref: tc.image, Consumers: consumers(isRouter)}}, policy.Settings{}), facts("quay.io/x:1 present"))
+			v := Decide(shallow(policy.Change{Before: before, After: after}, []policy.Image{{Ref: tc.image, Consumers: consumers(isRouter)}}, settings.Settings{}), facts("quay.io/x:1 present"))
 			if got := summary(v); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // consumers returns one consumer in namespace shop, changed by each of change.
@@ -71,7 +72,7 @@ func TestOnlyProofWeakens(t *testing.T) {
 		{"a mirror more that could not be asked, before the source", old, set(itms("a", "quay.io", allow, "old.local", "m.local")), tag, consumers(), false, []string{"m.local/x:1 unreachable", "old.local/x:1 absent", "quay.io/x:1 unreachable"}, "deny Unverified"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := shallow(policy.Change{Before: tc.before, After: tc.after}, []policy.Image{{Ref: tc.image, Consumers: tc.consumers}}, policy.Settings{})
+			plan := shallow(policy.Change{Before: tc.before, After: tc.after}, []policy.Image{{Ref: tc.image, Consumers: tc.consumers}}, settings.Settings{})
 			plan.Reroutes[0].OtherCredentials = tc.others
 			if got := summary(Decide(plan, facts(tc.facts...))); !strings.HasPrefix(got+",", tc.want+",") {
 				t.Errorf("got %s, want %s", got, tc.want)
@@ -83,7 +84,7 @@ func TestOnlyProofWeakens(t *testing.T) {
 // TestBeforeUnknown: where it could not be read what nodes do, a failure of the objects'
 // old route proves nothing.
 func TestBeforeUnknown(t *testing.T) {
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, []policy.Image{{Ref: tag, Consumers: consumers()}}, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, []policy.Image{{Ref: tag, Consumers: consumers()}}, settings.Settings{})
 	found := facts("m.local/x:1 absent", "quay.io/x:1 absent")
 	if v := Decide(plan, found); !v.Allowed {
 		t.Error("the image is nowhere today, and that is known")
@@ -135,7 +136,7 @@ func TestSpellingNeverMatters(t *testing.T) {
 		seed := rng.Uint64()
 		var first policy.Verdict
 		for k, ref := range group {
-			plan := newPlan(change, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: ref, Consumers: owner}}...), Nodes: nodesOf(platforms)}, policy.Settings{})
+			plan := newPlan(change, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: ref, Consumers: owner}}...), Nodes: nodesOf(platforms)}, settings.Settings{})
 			for i := range plan.Reroutes {
 				plan.Reroutes[i].OtherCredentials = others
 			}
@@ -217,21 +218,21 @@ func TestUnverifiedInFront(t *testing.T) {
 		name          string
 		before, after mirrors.Set
 		consumers     []policy.Consumer
-		settings      policy.Settings
+		settings      settings.Settings
 		facts         []string
 		want          string
 	}{
-		{"only mirrors are left, a router", set(), two("m.local", "n.local"), consumers(isRouter), policy.Settings{}, found, "deny UnverifiedInFront"},
-		{"only mirrors are left, an application", set(), two("m.local", "n.local"), consumers(), policy.Settings{}, found, "warn UnverifiedInFront"},
-		{"the source is left, a router", set(), open, consumers(isRouter), policy.Settings{}, found, "deny UnverifiedInFront"},
-		{"the source is left, an application", set(), open, consumers(), policy.Settings{}, found, "warn UnverifiedInFront"},
-		{"the place is in front today as well", open, two("m.local", "n.local"), consumers(isRouter), policy.Settings{}, found, "warn UnverifiedInFront"},
-		{"another place is in front today", open, two("o.local", "n.local"), consumers(isRouter), policy.Settings{}, append(found, "o.local/x:1 unreachable"), "deny UnverifiedInFront"},
-		{"by setting, for all but the protected", set(), two("m.local", "n.local"), consumers(), policy.Settings{Severities: map[string]policy.Severity{"UnverifiedInFront": policy.Deny}}, found, "deny UnverifiedInFront"},
-		{"weakened for the protected too", set(), two("m.local", "n.local"), consumers(isRouter), policy.Settings{Severities: map[string]policy.Severity{"UnverifiedInFront@protected": policy.Warn}}, found, "warn UnverifiedInFront"},
-		{"not weakened by mistake", set(), two("m.local", "n.local"), consumers(isRouter), policy.Settings{Severities: map[string]policy.Severity{"UnverifiedInFront": policy.Warn}}, found, "deny UnverifiedInFront"},
-		{"the place is behind the one that has it", set(), two("n.local", "m.local"), consumers(isRouter), policy.Settings{}, found, ""},
-		{"the image is not there, says the place in front", set(), two("m.local", "n.local"), consumers(isRouter), policy.Settings{}, []string{"m.local/x:1 absent", "n.local/x:1 present"}, ""},
+		{"only mirrors are left, a router", set(), two("m.local", "n.local"), consumers(isRouter), settings.Settings{}, found, "deny UnverifiedInFront"},
+		{"only mirrors are left, an application", set(), two("m.local", "n.local"), consumers(), settings.Settings{}, found, "warn UnverifiedInFront"},
+		{"the source is left, a router", set(), open, consumers(isRouter), settings.Settings{}, found, "deny UnverifiedInFront"},
+		{"the source is left, an application", set(), open, consumers(), settings.Settings{}, found, "warn UnverifiedInFront"},
+		{"the place is in front today as well", open, two("m.local", "n.local"), consumers(isRouter), settings.Settings{}, found, "warn UnverifiedInFront"},
+		{"another place is in front today", open, two("o.local", "n.local"), consumers(isRouter), settings.Settings{}, append(found, "o.local/x:1 unreachable"), "deny UnverifiedInFront"},
+		{"by setting, for all but the protected", set(), two("m.local", "n.local"), consumers(), settings.Settings{Severities: map[string]policy.Severity{"UnverifiedInFront": policy.Deny}}, found, "deny UnverifiedInFront"},
+		{"weakened for the protected too", set(), two("m.local", "n.local"), consumers(isRouter), settings.Settings{Severities: map[string]policy.Severity{"UnverifiedInFront@protected": policy.Warn}}, found, "warn UnverifiedInFront"},
+		{"not weakened by mistake", set(), two("m.local", "n.local"), consumers(isRouter), settings.Settings{Severities: map[string]policy.Severity{"UnverifiedInFront": policy.Warn}}, found, "deny UnverifiedInFront"},
+		{"the place is behind the one that has it", set(), two("n.local", "m.local"), consumers(isRouter), settings.Settings{}, found, ""},
+		{"the image is not there, says the place in front", set(), two("m.local", "n.local"), consumers(isRouter), settings.Settings{}, []string{"m.local/x:1 absent", "n.local/x:1 present"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			plan := shallow(policy.Change{Before: tc.before, After: tc.after}, []policy.Image{{Ref: tag, Consumers: tc.consumers}}, tc.settings)
@@ -249,7 +250,7 @@ func TestUnverifiedInFront(t *testing.T) {
 // TestShortNameAsksFirstRegistry: a later candidate of a short name is what nodes get only
 // if the first registry does not have the image.
 func TestShortNameAsksFirstRegistry(t *testing.T) {
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "docker.io", allow, "m.local"))}, []policy.Image{{Ref: "nginx:1", Consumers: consumers()}}, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "docker.io", allow, "m.local"))}, []policy.Image{{Ref: "nginx:1", Consumers: consumers()}}, settings.Settings{})
 	found := facts("m.local/library/nginx:1 present")
 	lookups := plan.Lookups(found)
 	if !slices.ContainsFunc(lookups, func(l mirrors.Location) bool { return l.Ref == "registry.access.redhat.com/nginx:1" }) {
@@ -324,7 +325,7 @@ func TestPlatformsByTag(t *testing.T) {
 		{"no node is known, and the same index", tag, consumers(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := newPlan(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tc.image, Consumers: tc.consumers}}...), Nodes: nodesOf(tc.nodes)}, policy.Settings{})
+			plan := newPlan(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tc.image, Consumers: tc.consumers}}...), Nodes: nodesOf(tc.nodes)}, settings.Settings{})
 			suffix := strings.TrimPrefix(tc.image, "quay.io")
 			world := policy.Facts{
 				{Ref: "m.local" + suffix}:                               tc.mirror,
@@ -364,7 +365,7 @@ func TestRoundRobin(t *testing.T) {
 		policy.Image{Ref: "quay.io/zoo-named-by-the-tenant:1", Consumers: []policy.Consumer{dead, user("zoo2", "zoo")}},
 		policy.Image{Ref: "quay.io/zoo-of-the-tenant:1", Consumers: []policy.Consumer{user("tenant", "zoo")}},
 	)
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, images, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, images, settings.Settings{})
 	lookups := plan.Lookups(nil)
 	for _, ref := range []string{"m.local/zoo:1", "m.local/zoo-named-by-the-tenant:1", "m.local/zoo-of-the-tenant:1"} {
 		if at := slices.IndexFunc(lookups, func(l mirrors.Location) bool { return l.Ref == ref }); at < 0 || at > 4 {
@@ -378,24 +379,24 @@ func TestRoundRobin(t *testing.T) {
 func TestNamespaceSeverity(t *testing.T) {
 	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
 	found := facts("m.local/x:1 absent", "quay.io/x:1 present")
-	warnShop := policy.Settings{Namespaces: []policy.NamespaceSeverity{{Pattern: "shop-prod", Severity: policy.Deny}, {Pattern: "shop*", Severity: policy.Warn}}}
+	warnShop := settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "shop-prod", Severity: policy.Deny}, {Pattern: "shop*", Severity: policy.Warn}}}
 	other := policy.Consumer{Kind: "Deployment", Namespace: "team", Name: "x"}
 	past := policy.Consumer{Kind: "ReplicaSet", Namespace: "team", Name: "x", Use: policy.History}
 	for _, tc := range []struct {
 		name      string
 		consumers []policy.Consumer
-		settings  policy.Settings
+		settings  settings.Settings
 		allowed   bool
 		blockedBy []string
 	}{
-		{"by default each namespace holds it up", consumers(), policy.Settings{}, false, []string{"shop"}},
+		{"by default each namespace holds it up", consumers(), settings.Settings{}, false, []string{"shop"}},
 		{"one that may not", consumers(), warnShop, true, nil},
 		{"the first pattern counts", consumers(func(u *policy.Consumer) { u.Namespace = "shop-prod" }), warnShop, false, []string{"shop-prod"}},
 		{"one of two users may", append(consumers(), other), warnShop, false, []string{"team"}},
-		{"a guess holds up nothing", append(consumers(), policy.Consumer{Kind: "Widget", Namespace: "team", Name: "x", Guessed: true}), policy.Settings{}, false, []string{"shop"}},
+		{"a guess holds up nothing", append(consumers(), policy.Consumer{Kind: "Widget", Namespace: "team", Name: "x", Guessed: true}), settings.Settings{}, false, []string{"shop"}},
 		{"history does not count", append(consumers(), past), warnShop, true, nil},
-		{"protected namespaces always may", consumers(isRouter), policy.Settings{Namespaces: []policy.NamespaceSeverity{{Pattern: "*", Severity: policy.Warn}}}, false, nil},
-		{"what the cluster itself uses is in no namespace", []policy.Consumer{{Kind: "Node", Name: "a"}}, policy.Settings{Namespaces: []policy.NamespaceSeverity{{Pattern: "*", Severity: policy.Warn}}}, false, nil},
+		{"protected namespaces always may", consumers(isRouter), settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "*", Severity: policy.Warn}}}, false, nil},
+		{"what the cluster itself uses is in no namespace", []policy.Consumer{{Kind: "Node", Name: "a"}}, settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "*", Severity: policy.Warn}}}, false, nil},
 	} {
 		v := Decide(shallow(change, []policy.Image{{Ref: tag, Consumers: tc.consumers}}, tc.settings), found)
 		if v.Allowed != tc.allowed || !slices.Equal(v.BlockedBy, tc.blockedBy) {
@@ -408,7 +409,7 @@ func TestNamespaceSeverity(t *testing.T) {
 func TestInventoryStaleIsForProtectedToo(t *testing.T) {
 	c := policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}
 	for setting, allowed := range map[string]bool{"Unverified": false, "Unverified@protected": false, "InventoryStale": false, "InventoryStale@protected": true} {
-		v := Decide(newPlan(c, plan.Cluster{Gaps: []policy.Gap{{Source: "pods", Kind: "Pod"}}}, policy.Settings{Severities: map[string]policy.Severity{setting: policy.Warn}}), nil)
+		v := Decide(newPlan(c, plan.Cluster{Gaps: []policy.Gap{{Source: "pods", Kind: "Pod"}}}, settings.Settings{Severities: map[string]policy.Severity{setting: policy.Warn}}), nil)
 		if v.Allowed != allowed {
 			t.Errorf("%s: warn: allowed %v", setting, v.Allowed)
 		}
@@ -426,7 +427,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 			if want {
 				after = set(itms("a", "quay.io", allow, "m.local", "n.local", "o.local"))
 			}
-			plan := newPlan(policy.Change{Before: set(itms("a", "quay.io", allow, "m.local", "n.local")), After: after}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: consumers()}}...), Nodes: nodesOf(twoPlatforms)}, policy.Settings{})
+			plan := newPlan(policy.Change{Before: set(itms("a", "quay.io", allow, "m.local", "n.local")), After: after}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: consumers()}}...), Nodes: nodesOf(twoPlatforms)}, settings.Settings{})
 			found := facts("m.local/x:1 unreachable", "quay.io/x:1 unreachable")
 			for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
 				found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
@@ -435,7 +436,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 				t.Errorf("%s, %s: %s", name, change, summary(v))
 			}
 		}
-		plan := newPlan(policy.Change{Before: set(itms("a", "quay.io", never, "m.local")), After: set(itms("a", "quay.io", never, "m.local", "n.local"))}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: consumers()}}...), Nodes: nodesOf(twoPlatforms)}, policy.Settings{})
+		plan := newPlan(policy.Change{Before: set(itms("a", "quay.io", never, "m.local")), After: set(itms("a", "quay.io", never, "m.local", "n.local"))}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: consumers()}}...), Nodes: nodesOf(twoPlatforms)}, settings.Settings{})
 		found := facts("m.local/x:1 unreachable")
 		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
 			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = &policy.Fact{Presence: policy.Unreachable}
@@ -450,7 +451,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 // TestShortNameEndsAtMirror: where a mirror ends the pull of the first candidate, nodes go
 // on to the next registry, and get what has the same name there.
 func TestShortNameEndsAtMirror(t *testing.T) {
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, []policy.Image{{Ref: "nginx:1", Consumers: consumers(isRouter)}}, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, []policy.Image{{Ref: "nginx:1", Consumers: consumers(isRouter)}}, settings.Settings{})
 	elsewhere := []string{"registry.access.redhat.com/nginx:1 present", "docker.io/library/nginx:1 present"}
 	for state, want := range map[string]string{"mismatch": "deny ContentMismatch", "incomplete": "deny BlobsMissing", "absent": "deny ImageMissing", "denied": "deny CredentialsMissing"} {
 		got := summary(Decide(plan, facts(append(elsewhere, "m.local/nginx:1 "+state)...)))

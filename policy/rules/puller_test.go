@@ -8,6 +8,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 var (
@@ -27,27 +28,27 @@ func TestPullers(t *testing.T) {
 		reason    string
 		consumers []policy.Consumer
 		facts     policy.Facts
-		settings  policy.Settings
+		settings  settings.Settings
 		want      string
 	}{
-		{"a build that cannot pull stops nobody else", []policy.Consumer{buildOf}, facts("m.local/x:1 absent"), policy.Settings{}, "warn BuildFails"},
+		{"a build that cannot pull stops nobody else", []policy.Consumer{buildOf}, facts("m.local/x:1 absent"), settings.Settings{}, "warn BuildFails"},
 		{"unless it is to", []policy.Consumer{buildOf}, facts("m.local/x:1 absent"), severities(policy.BuildFails, policy.Deny), "deny BuildFails"},
 		{"a mirror that denies may let a build in by its own secret: it is not known, and not good", []policy.Consumer{buildOf}, facts("m.local/x:1 denied"), severities(policy.BuildFails, policy.Deny), "deny BuildFails"},
-		{"nor is what could not be asked", []policy.Consumer{buildOf}, facts("m.local/x:1 unreachable"), policy.Settings{}, "warn BuildFails"},
-		{"nor what was not", []policy.Consumer{buildOf}, facts(), policy.Settings{}, "warn BuildFails"},
-		{"a build that gets it", []policy.Consumer{buildOf}, facts("m.local/x:1 present"), policy.Settings{}, ""},
-		{"a custom build, whose image nodes pull for its pod", []policy.Consumer{customOf}, facts("m.local/x:1 absent"), policy.Settings{}, "deny NotFullySynced"},
-		{"a Deployment of the same image denies as ever", []policy.Consumer{buildOf, deployed}, facts("m.local/x:1 absent"), policy.Settings{}, "deny NotFullySynced"},
-		{"an import asks the source, whatever the policy says", []policy.Consumer{importOf}, facts("m.local/x:1 absent", "quay.io/x:1 present"), policy.Settings{}, "warn ImportFails"},
-		{"and fails without it", []policy.Consumer{importOf}, facts("m.local/x:1 absent", "quay.io/x:1 absent"), policy.Settings{}, "warn ImportFails"},
-		{"an import that gets it", []policy.Consumer{importOf}, facts("m.local/x:1 present"), policy.Settings{}, ""},
-		{"what is imported on demand is told on demand", []policy.Consumer{offered}, facts("m.local/x:1 absent", "quay.io/x:1 absent"), policy.Settings{}, "info ImportFails"},
-		{"the integrated registry", []policy.Consumer{throughOf}, facts("m.local/x:1 absent", "quay.io/x:1 absent"), policy.Settings{}, "warn PullThroughFails"},
-		{"must-gather, which nothing runs today", []policy.Consumer{gathering}, facts("m.local/x:1 absent"), policy.Settings{}, "warn RescueMissing"},
-		{"and of which nothing is known", []policy.Consumer{gathering}, facts(), policy.Settings{}, "warn RescueMissing"},
+		{"nor is what could not be asked", []policy.Consumer{buildOf}, facts("m.local/x:1 unreachable"), settings.Settings{}, "warn BuildFails"},
+		{"nor what was not", []policy.Consumer{buildOf}, facts(), settings.Settings{}, "warn BuildFails"},
+		{"a build that gets it", []policy.Consumer{buildOf}, facts("m.local/x:1 present"), settings.Settings{}, ""},
+		{"a custom build, whose image nodes pull for its pod", []policy.Consumer{customOf}, facts("m.local/x:1 absent"), settings.Settings{}, "deny NotFullySynced"},
+		{"a Deployment of the same image denies as ever", []policy.Consumer{buildOf, deployed}, facts("m.local/x:1 absent"), settings.Settings{}, "deny NotFullySynced"},
+		{"an import asks the source, whatever the policy says", []policy.Consumer{importOf}, facts("m.local/x:1 absent", "quay.io/x:1 present"), settings.Settings{}, "warn ImportFails"},
+		{"and fails without it", []policy.Consumer{importOf}, facts("m.local/x:1 absent", "quay.io/x:1 absent"), settings.Settings{}, "warn ImportFails"},
+		{"an import that gets it", []policy.Consumer{importOf}, facts("m.local/x:1 present"), settings.Settings{}, ""},
+		{"what is imported on demand is told on demand", []policy.Consumer{offered}, facts("m.local/x:1 absent", "quay.io/x:1 absent"), settings.Settings{}, "info ImportFails"},
+		{"the integrated registry", []policy.Consumer{throughOf}, facts("m.local/x:1 absent", "quay.io/x:1 absent"), settings.Settings{}, "warn PullThroughFails"},
+		{"must-gather, which nothing runs today", []policy.Consumer{gathering}, facts("m.local/x:1 absent"), settings.Settings{}, "warn RescueMissing"},
+		{"and of which nothing is known", []policy.Consumer{gathering}, facts(), settings.Settings{}, "warn RescueMissing"},
 		{"and without which nothing is to change", []policy.Consumer{gathering}, facts("m.local/x:1 absent"), severities(policy.RescueMissing, policy.Deny), "deny RescueMissing"},
-		{"must-gather that is mirrored", []policy.Consumer{gathering}, facts("m.local/x:1 present"), policy.Settings{}, ""},
-		{"must-gather that a pod runs", []policy.Consumer{gathering, deployed}, facts("m.local/x:1 absent"), policy.Settings{}, "deny NotFullySynced"},
+		{"must-gather that is mirrored", []policy.Consumer{gathering}, facts("m.local/x:1 present"), settings.Settings{}, ""},
+		{"must-gather that a pod runs", []policy.Consumer{gathering, deployed}, facts("m.local/x:1 absent"), settings.Settings{}, "deny NotFullySynced"},
 	}
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {
@@ -63,7 +64,7 @@ func TestPullers(t *testing.T) {
 func TestMalformedForBuilds(t *testing.T) {
 	mirrored := policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}
 	for _, consumers := range [][]policy.Consumer{{buildOf}, {importOf}, {deployed}, {buildOf, deployed}} {
-		v := Decide(shallow(mirrored, []policy.Image{{Ref: "Quay.io/X:1", Consumers: consumers}}, policy.Settings{}), facts())
+		v := Decide(shallow(mirrored, []policy.Image{{Ref: "Quay.io/X:1", Consumers: consumers}}, settings.Settings{}), facts())
 		if got := summary(v); got != "warn MalformedReference" || v.Counts.Malformed != 1 {
 			t.Errorf("%v: got %q, %d malformed", consumers, got, v.Counts.Malformed)
 		}
@@ -81,7 +82,7 @@ func TestRejectedAtOnce(t *testing.T) {
 		{buildOf, 1, "deny RejectedByMCO, warn BuildFails, warn FollowedAtOnce"},
 		{deployed, 0, "deny RejectedByMCO"},
 	} {
-		v := Decide(shallow(rejected, []policy.Image{{Ref: "quay.io/x:1", Consumers: []policy.Consumer{test.consumer}}}, policy.Settings{}), facts("m.local/x:1 absent", "n.local/x:1 absent"))
+		v := Decide(shallow(rejected, []policy.Image{{Ref: "quay.io/x:1", Consumers: []policy.Consumer{test.consumer}}}, settings.Settings{}), facts("m.local/x:1 absent", "n.local/x:1 absent"))
 		if got := summary(v); got != test.want || v.Counts.Builds != test.builds {
 			t.Errorf("%s: got %q and %d builds, want %q and %d", test.consumer, got, v.Counts.Builds, test.want, test.builds)
 		}
@@ -95,7 +96,7 @@ func TestCountAtOnce(t *testing.T) {
 		{Ref: "quay.io/x:1", Consumers: []policy.Consumer{buildOf, importOf, throughOf, deployed}},
 		{Ref: "quay.io/y:1", Consumers: []policy.Consumer{buildOf, offered}},
 	}
-	v := Decide(shallow(change, images, policy.Settings{}), facts())
+	v := Decide(shallow(change, images, settings.Settings{}), facts())
 	if v.Counts.Tags != 2 || v.Counts.Builds != 1 {
 		t.Errorf("%d tags and %d builds", v.Counts.Tags, v.Counts.Builds)
 	}
@@ -195,7 +196,7 @@ func TestUnnamed(t *testing.T) {
 		{"nothing shows that the cluster is one of OpenShift", to(never), []policy.Image{{Ref: "quay.io/x:1", Consumers: []policy.Consumer{deployed}}}, facts(tools + " present"), ""},
 		{"must-gather is not imported", to(never), []policy.Image{onlyTools}, facts(tools+" absent", "m.local/rhel9/support-tools:latest absent", gather+" present"), "warn RescueMissing"},
 	} {
-		v := Decide(shallow(test.change, test.images, policy.Settings{}), test.facts)
+		v := Decide(shallow(test.change, test.images, settings.Settings{}), test.facts)
 		findings := policy.Only(v.Findings, func(f *policy.Finding) bool { return f.Rule == policy.RescueMissing })
 		got := summary(policy.Judgement{Findings: findings})
 		if strings.Contains(test.want, "Registries") {
@@ -210,7 +211,7 @@ func TestUnnamed(t *testing.T) {
 // TestDeniedDetail: it says whose secrets are not known.
 func TestDeniedDetail(t *testing.T) {
 	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}
-	v := Decide(shallow(change, []policy.Image{{Ref: "quay.io/x:1", Consumers: []policy.Consumer{buildOf}}}, policy.Settings{}), facts("m.local/x:1 denied"))
+	v := Decide(shallow(change, []policy.Image{{Ref: "quay.io/x:1", Consumers: []policy.Consumer{buildOf}}}, settings.Settings{}), facts("m.local/x:1 denied"))
 	for _, f := range v.Findings {
 		if f.Rule == policy.BuildFails {
 			if !strings.HasPrefix(f.Detail[0], "m.local/x:1: ") || !strings.Contains(f.Detail[0], " namespace shop ") {

@@ -7,6 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // Decisive returns the locations whose facts are only Recalled and decide the verdict: those
@@ -68,7 +69,7 @@ func lookedAt(r *evidence.Reroute, facts policy.Facts) []mirrors.Location {
 	return places
 }
 
-func recallDecides(s *policy.Settings, r *evidence.Reroute, facts policy.Facts) bool {
+func recallDecides(s *settings.Settings, r *evidence.Reroute, facts policy.Facts) bool {
 	a := evidence.Assess(s, r, facts)
 	denies := func(f policy.Finding) bool { return f.Severity == policy.Deny }
 	return a.OutcomeAfter == evidence.WorksBehind || slices.ContainsFunc(judgeOne(s, a), denies)

@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestRecalled: what a miss is worth that was learned a minute ago, and where it has to be
@@ -82,7 +83,7 @@ func TestRecalled(t *testing.T) {
 		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			plan := shallow(policy.Change{Before: tc.before, After: tc.after}, []policy.Image{{Ref: ref, Consumers: consumers()}}, policy.Settings{})
+			plan := shallow(policy.Change{Before: tc.before, After: tc.after}, []policy.Image{{Ref: ref, Consumers: consumers()}}, settings.Settings{})
 			known := policy.Facts{}
 			for ref, f := range tc.facts {
 				f.AsNodes = true
@@ -109,7 +110,7 @@ func TestRecalled(t *testing.T) {
 // TestDecisiveOrder: protected images come first, and a place that several need once.
 func TestDecisiveOrder(t *testing.T) {
 	shop, router := consumers(), consumers(func(u *policy.Consumer) { u.Namespace = "openshift-ingress" })
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}, []policy.Image{{Ref: "quay.io/a:1", Consumers: shop}, {Ref: "quay.io/b:latest", Consumers: router}, {Ref: "quay.io/b", Consumers: shop}}, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}, []policy.Image{{Ref: "quay.io/a:1", Consumers: shop}, {Ref: "quay.io/b:latest", Consumers: router}, {Ref: "quay.io/b", Consumers: shop}}, settings.Settings{})
 	known := policy.Facts{}
 	for _, ref := range []string{"m.local/a:1", "m.local/b:latest", "quay.io/a:1", "quay.io/b:latest"} {
 		known[mirrors.Location{Ref: ref}] = &policy.Fact{Presence: policy.Absent, Recalled: true}
@@ -127,7 +128,7 @@ func TestDecisiveOrder(t *testing.T) {
 // is asked for again as well.
 func TestDecisivePlatforms(t *testing.T) {
 	read := mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthManifest}
-	plan := newPlan(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: consumers()}}...), Nodes: nodesOf(twoPlatforms)}, policy.Settings{})
+	plan := newPlan(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: consumers()}}...), Nodes: nodesOf(twoPlatforms)}, settings.Settings{})
 	known := facts("m.local/x:1 present", "quay.io/x:1 present")
 	known[read] = &policy.Fact{Presence: policy.Absent, Recalled: true}
 	if got := Decisive(plan.Plan, known); !slices.Equal(got, []mirrors.Location{read}) {
@@ -140,7 +141,7 @@ func TestDecisiveSignatures(t *testing.T) {
 	signed := signedBy(release, "quay.io/x")
 	change := policy.Change{Before: withPolicies(signed), After: withPolicies(signed, itms("a", "quay.io", allow, "m.local"))}
 	for _, found := range []string{"absent", "signed m.local/x:1"} {
-		plan := shallow(change, []policy.Image{{Ref: tag, Consumers: consumers()}}, policy.Settings{})
+		plan := shallow(change, []policy.Image{{Ref: tag, Consumers: consumers()}}, settings.Settings{})
 		facts := shop("m.local/x:1 present", "m.local/x sumA "+found, "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1")
 		at, _ := mirrors.Location{Ref: "m.local/x:1"}.Signatures(sumA)
 		if got := Decisive(plan.Plan, facts); len(got) != 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 func TestBroadSource(t *testing.T) {
@@ -26,7 +27,7 @@ func TestBroadSource(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			mirror := "m.local" + tt.source[len("quay.io"):]
-			plan := shallow(policy.Change{Before: set(), After: set(itms("a", tt.source, allow, mirrorOf(mirror)))}, tt.images, policy.Settings{})
+			plan := shallow(policy.Change{Before: set(), After: set(itms("a", tt.source, allow, mirrorOf(mirror)))}, tt.images, settings.Settings{})
 			if got := summary(Decide(plan, f)); got != tt.want {
 				t.Errorf("findings %s, want %s", got, tt.want)
 			}

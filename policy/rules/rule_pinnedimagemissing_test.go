@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // pinSet makes a set of n images by digest, and of others, with the label of a pool.
@@ -131,7 +132,7 @@ func TestPinsThatDoNotFit(t *testing.T) {
 		if tt.used {
 			known.Images = policy.NewImages(policy.Image{Ref: ref, Consumers: []policy.Consumer{{Kind: "Deployment", Use: policy.Referenced}}})
 		}
-		p := newPlan(policy.Change{After: mirrors.Set{Pinned: []mirrors.Object{pinSet("shop", "worker", 0, tt.images...)}}}, known, policy.Settings{})
+		p := newPlan(policy.Change{After: mirrors.Set{Pinned: []mirrors.Object{pinSet("shop", "worker", 0, tt.images...)}}}, known, settings.Settings{})
 		facts := policy.Facts{}
 		for _, r := range p.Reroutes {
 			for _, l := range r.After.Open() {

@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
@@ -151,7 +152,7 @@ func TestSignaturesDecide(t *testing.T) {
 		{"inside that of the cluster it is skipped", mirrored, withPolicies(signed, mirror, signedIn("shop", "other", "quay.io/x")), nil, "nothing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := shallow(policy.Change{Before: tc.before, After: tc.after}, []policy.Image{{Ref: tag, Consumers: consumers()}}, policy.Settings{})
+			plan := shallow(policy.Change{Before: tc.before, After: tc.after}, []policy.Image{{Ref: tag, Consumers: consumers()}}, settings.Settings{})
 			if tc.want == "nothing" {
 				if len(plan.Reroutes) > 0 {
 					t.Errorf("there is something to look up: %+v", plan.Reroutes)
@@ -190,7 +191,7 @@ func TestSignatureLookups(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan, world := shallow(change, []policy.Image{{Ref: tag, Consumers: consumers()}}, policy.Settings{}), shop(tc.world...)
+			plan, world := shallow(change, []policy.Image{{Ref: tag, Consumers: consumers()}}, settings.Settings{}), shop(tc.world...)
 			known := policy.Facts{}
 			var asked []string
 			for lookups := plan.Lookups(known); len(lookups) > 0; lookups = plan.Lookups(known) {
@@ -212,7 +213,7 @@ func TestNamespacesAreJudgedApart(t *testing.T) {
 	mirror := itms("a", "quay.io", allow, "m.local")
 	change := policy.Change{Before: withPolicies(signedIn("shop", release, "quay.io/x")), After: withPolicies(signedIn("shop", release, "quay.io/x"), mirror)}
 	images := []policy.Image{{Ref: tag, Consumers: append(consumers(), policy.Consumer{Kind: "Deployment", Namespace: "bank", Name: "till", Container: "app"})}}
-	plan := shallow(change, images, policy.Settings{})
+	plan := shallow(change, images, settings.Settings{})
 	v := Decide(plan, shop("m.local/x:1 present", "m.local/x sumA absent", "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"))
 	if got := summary(v); got != "deny SignatureMissing" {
 		t.Fatalf("got %q", got)
@@ -228,7 +229,7 @@ func TestNamespacesAreJudgedApart(t *testing.T) {
 // TestSignatureElsewhere: a signature that nodes do not look for is named, and so is the tag under which they do.
 func TestSignatureElsewhere(t *testing.T) {
 	signed := signedBy(release, "quay.io/x")
-	v := Decide(shallow(policy.Change{Before: set(), After: withPolicies(signed)}, []policy.Image{{Ref: tag, Consumers: consumers()}}, policy.Settings{}), shop("quay.io/x:1 present", "quay.io/x sumA absent", "quay.io/x sumA referrer"))
+	v := Decide(shallow(policy.Change{Before: set(), After: withPolicies(signed)}, []policy.Image{{Ref: tag, Consumers: consumers()}}, settings.Settings{}), shop("quay.io/x:1 present", "quay.io/x sumA absent", "quay.io/x sumA referrer"))
 	f := v.Findings[0]
 	if summary(v) != "deny SignatureMissing" || !strings.Contains(strings.Join(f.Detail, "\n"), "application/vnd.dev.sigstore.bundle.v0.3+json") || !strings.Contains(strings.Join(f.Remedy, "\n"), signer.Tag(sumA)) {
 		t.Errorf("%s: %+v", summary(v), f)
@@ -249,7 +250,7 @@ func TestSignedIndexes(t *testing.T) {
 			{source: "quay.io", unsigned: "quay.io", want: "warn SignatureMissing"},
 			{mirror: "m.local", unsigned: "m.local", want: "warn SignatureMissing"}, // it cannot be pulled today
 		} {
-			plan := newPlan(change, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}), Nodes: nodesOf(twoPlatforms)}, policy.Settings{})
+			plan := newPlan(change, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}), Nodes: nodesOf(twoPlatforms)}, settings.Settings{})
 			answer := func(l mirrors.Location) *policy.Fact {
 				at := l.Host()
 				f := &policy.Fact{Presence: policy.Present, AsNodes: true}
@@ -335,7 +336,7 @@ func TestIdlePolicies(t *testing.T) {
 		for _, ref := range refs[:1+rng.IntN(len(refs))] {
 			images = append(images, policy.Image{Ref: ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: []string{"shop", "bank"}[rng.IntN(2)], Name: "cart", Container: "app"}}})
 		}
-		p := shallow(policy.Change{Before: before, After: after}, images, policy.Settings{})
+		p := shallow(policy.Change{Before: before, After: after}, images, settings.Settings{})
 		was, errWas := mirrors.Resolve(before)
 		is, errIs := mirrors.Resolve(after)
 		if errWas != nil || errIs != nil {

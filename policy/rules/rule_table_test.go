@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
@@ -21,7 +22,7 @@ type decision struct {
 	before, after mirrors.Set
 	image         string
 	facts         policy.Facts
-	settings      policy.Settings
+	settings      settings.Settings
 	want          string // findings as "severity Rule"
 }
 
@@ -70,7 +71,7 @@ func namesPlaces(f policy.Finding, plan plan.ChangePlan) bool {
 // TestRules has the cases of each rule about an image that are decided by its routes and what registries say.
 func TestRules(t *testing.T) {
 	const a = digestA
-	none, ok := set(), policy.Settings{}
+	none, ok := set(), settings.Settings{}
 	quay, only := set(itms("a", "quay.io", allow, "m.local")), set(itms("a", "quay.io", never, "m.local"))
 	two, old := set(itms("a", "quay.io", allow, "m.local", "n.local")), set(itms("a", "quay.io", allow, "n.local"))
 	digests := set(idms("a", "quay.io", allow, "m.local"))
@@ -95,7 +96,7 @@ func TestRules(t *testing.T) {
 		{"the mirror denies", none, quay, tag, facts("m.local/x:1 denied", "quay.io/x:1 present"), ok, "deny CredentialsMissing"},
 		{"the mirror denies, and is all there is", none, only, tag, facts("m.local/x:1 denied", "quay.io/x:1 present"), ok, "deny NotFullySynced"},
 		{"missing: the source serves, and the mirror set does not keep its promise", none, quay, tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), ok, "deny ImageMissing"},
-		{"missing: the same, fall-back allowed", none, quay, tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), policy.Settings{AllowSourceFallback: true}, "warn ImageMissing"},
+		{"missing: the same, fall-back allowed", none, quay, tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), settings.Settings{AllowSourceFallback: true}, "warn ImageMissing"},
 		{"missing: nobody has it, as before", none, quay, tag, facts("m.local/x:1 absent", "quay.io/x:1 absent"), ok, "warn ImageMissing"},
 		{"missing: from another mirror, where the first lacked it too", quay, two, tag, facts("m.local/x:1 absent", "n.local/x:1 absent", "quay.io/x:1 present"), ok, "warn ImageMissing"},
 		{"missing: the mirror denies and the source lacks it, so it was lost before", none, quay, tag, facts("m.local/x:1 denied", "quay.io/x:1 absent"), ok, "warn ImageMissing"},
@@ -137,7 +138,7 @@ func TestOtherCredentials(t *testing.T) {
 		policy configv1.MirrorSourcePolicy
 		want   string
 	}{{allow, "deny Unverified"}, {never, "deny NotFullySynced"}} {
-		plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", tt.policy, "m.local"))}, []policy.Image{{Ref: tag, Consumers: running}}, policy.Settings{})
+		plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", tt.policy, "m.local"))}, []policy.Image{{Ref: tag, Consumers: running}}, settings.Settings{})
 		plan.Reroutes[0].OtherCredentials = true
 		found := facts("m.local/x:1 denied", "quay.io/x:1 present")
 		v := Decide(plan, found)

@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // A rule objects to one reroute, or does not.
@@ -103,7 +104,7 @@ var deletionRules = append([]wholeRule[plan.Plan]{
 }, inForceRules...)
 
 // find returns the findings of r, with the severities of the settings.
-func (r wholeRule[P]) find(p P, s policy.Settings, facts policy.Facts) []policy.Finding {
+func (r wholeRule[P]) find(p P, s settings.Settings, facts policy.Facts) []policy.Finding {
 	findings := r.check(p, facts)
 	for i := range findings {
 		f := &findings[i]

@@ -9,10 +9,11 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
-func severities(rule string, severity policy.Severity) policy.Settings {
-	return policy.Settings{Severities: map[string]policy.Severity{rule: severity}}
+func severities(rule string, severity policy.Severity) settings.Settings {
+	return settings.Settings{Severities: map[string]policy.Severity{rule: severity}}
 }
 
 // TestRuleIDs: each rule has an id of its own, and every finding that there is obeys the
@@ -45,7 +46,7 @@ func TestRejectedByMCOBySetting(t *testing.T) {
 	warn := severities(policy.RejectedByMCO, policy.Warn)
 	ok := facts("m.local/x:1 present", "quay.io/x:1 present")
 	testDecisions(t, []decision{
-		{"by default", set(good), set(good, bad), tag, ok, policy.Settings{}, "deny RejectedByMCO"},
+		{"by default", set(good), set(good, bad), tag, ok, settings.Settings{}, "deny RejectedByMCO"},
 		{"a setting that says the same", set(good), set(good, bad), tag, ok, severities(policy.RejectedByMCO, policy.Deny), "deny RejectedByMCO"},
 		{"admitted, and the mirror has the image", set(good), set(good, bad), tag, ok, warn, "warn RejectedByMCO"},
 		{"admitted, and nobody wants to hear of it", set(good), set(good, bad), tag, ok, severities(policy.RejectedByMCO, policy.Info), "info RejectedByMCO"},

@@ -8,6 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // DecideStanding judges p by the facts.
@@ -77,7 +78,7 @@ func (s Standing) isWorse(other Standing) bool {
 }
 
 // standing says whether the mirrors serve the image of a and, if not, why.
-func standing(s *policy.Settings, a *evidence.Case) Standing {
+func standing(s *settings.Settings, a *evidence.Case) Standing {
 	findings := judgeOne(s, a)
 	loss := slices.IndexFunc(findings, isLoss)
 	switch {

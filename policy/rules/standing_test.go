@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 var history = []policy.Consumer{{Kind: "ReplicaSet", Namespace: "shop", Name: "cart-old", Use: policy.History}}
@@ -48,30 +49,30 @@ func TestStandings(t *testing.T) {
 		image     string
 		consumers []policy.Consumer
 		facts     policy.Facts
-		settings  policy.Settings
+		settings  settings.Settings
 		want      string // "" for an image that is none of its business
 	}{
-		{"one mirror of two is enough", two, tag, running, facts(m1+" absent", m2+" present"), policy.Settings{}, "Works at " + m2},
-		{"the source does not count", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), policy.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
-		{"nor whether it is lost as well", two, tag, running, facts(m1+" absent", m2+" absent", tag+" absent"), policy.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
-		{"nor whether it answers", two, tag, running, facts(m1+" absent", m2+" absent", tag+" unreachable"), policy.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
-		{"a mirror that does not answer may have it", two, tag, running, facts(m1+" absent", m2+" unreachable", tag+" present"), policy.Settings{}, "Unsure"},
-		{"so may one that nobody has asked", two, tag, running, facts(m1 + " absent"), policy.Settings{}, "Unsure"},
-		{"an unreachable mirror has lost nothing", only, tag, running, facts(m1 + " unreachable"), policy.Settings{}, "Unsure"},
-		{"nothing but the mirror", only, tag, running, facts(m1 + " absent"), policy.Settings{}, "Fails NotFullySynced on ImageTagMirrorSet apps"},
-		{"the mirror does not let nodes in", two, tag, running, facts(m1+" denied", m2+" denied", tag+" present"), policy.Settings{}, "Fails CredentialsMissing on ImageTagMirrorSet apps"},
-		{"the mirror serves something else", only, tag, running, facts(m1 + " mismatch"), policy.Settings{}, "Fails NotFullySynced on ImageTagMirrorSet apps"},
-		{"the first mirror has lost layers, so that nodes never get to the second", two, tag, running, facts(m1+" incomplete", m2+" present"), policy.Settings{}, "Fails BlobsMissing on ImageTagMirrorSet apps"},
-		{"a part is missing", only, tag, running, sparse(facts(m1+" present"), m1), policy.Settings{}, "Fails PlatformMissing on ImageTagMirrorSet apps"},
-		{"the one that does not answer may have the part", two, tag, running, sparse(facts(m1+" unreachable", m2+" present"), m2), policy.Settings{}, "Unsure"},
-		{"a tag mirror cuts pulls by digest off", only, dig, running, facts(), policy.Settings{}, "Fails NoRoute on ImageTagMirrorSet apps"},
-		{"the narrower entry is to blame", cut, "quay.io/team/x" + digestA, running, facts("m2.example.com/team/x"+digestA+" absent", "quay.io/team/x"+digestA+" absent"), policy.Settings{}, "Fails ImageMissing on ImageDigestMirrorSet platform"},
-		{"inherited mirrors are those of the wider entry", insecure, tag, running, facts(m1 + " absent"), policy.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
-		{"no object is to blame for a drop-in", laid, tag, running, facts(m1 + " absent"), policy.Settings{}, "Fails NotFullySynced on "},
-		{"no mirror", two, "docker.io/library/x:1", running, facts(), policy.Settings{}, ""},
-		{"nothing pulls it", two, tag, history, facts(m1+" absent", m2+" absent", tag+" present"), policy.Settings{}, ""},
-		{"nobody wants to know", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), policy.Settings{Severities: map[string]policy.Severity{"ImageMissing": policy.Info}}, "Unsure"},
-		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), policy.Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"one mirror of two is enough", two, tag, running, facts(m1+" absent", m2+" present"), settings.Settings{}, "Works at " + m2},
+		{"the source does not count", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"nor whether it is lost as well", two, tag, running, facts(m1+" absent", m2+" absent", tag+" absent"), settings.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"nor whether it answers", two, tag, running, facts(m1+" absent", m2+" absent", tag+" unreachable"), settings.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"a mirror that does not answer may have it", two, tag, running, facts(m1+" absent", m2+" unreachable", tag+" present"), settings.Settings{}, "Unsure"},
+		{"so may one that nobody has asked", two, tag, running, facts(m1 + " absent"), settings.Settings{}, "Unsure"},
+		{"an unreachable mirror has lost nothing", only, tag, running, facts(m1 + " unreachable"), settings.Settings{}, "Unsure"},
+		{"nothing but the mirror", only, tag, running, facts(m1 + " absent"), settings.Settings{}, "Fails NotFullySynced on ImageTagMirrorSet apps"},
+		{"the mirror does not let nodes in", two, tag, running, facts(m1+" denied", m2+" denied", tag+" present"), settings.Settings{}, "Fails CredentialsMissing on ImageTagMirrorSet apps"},
+		{"the mirror serves something else", only, tag, running, facts(m1 + " mismatch"), settings.Settings{}, "Fails NotFullySynced on ImageTagMirrorSet apps"},
+		{"the first mirror has lost layers, so that nodes never get to the second", two, tag, running, facts(m1+" incomplete", m2+" present"), settings.Settings{}, "Fails BlobsMissing on ImageTagMirrorSet apps"},
+		{"a part is missing", only, tag, running, sparse(facts(m1+" present"), m1), settings.Settings{}, "Fails PlatformMissing on ImageTagMirrorSet apps"},
+		{"the one that does not answer may have the part", two, tag, running, sparse(facts(m1+" unreachable", m2+" present"), m2), settings.Settings{}, "Unsure"},
+		{"a tag mirror cuts pulls by digest off", only, dig, running, facts(), settings.Settings{}, "Fails NoRoute on ImageTagMirrorSet apps"},
+		{"the narrower entry is to blame", cut, "quay.io/team/x" + digestA, running, facts("m2.example.com/team/x"+digestA+" absent", "quay.io/team/x"+digestA+" absent"), settings.Settings{}, "Fails ImageMissing on ImageDigestMirrorSet platform"},
+		{"inherited mirrors are those of the wider entry", insecure, tag, running, facts(m1 + " absent"), settings.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"no object is to blame for a drop-in", laid, tag, running, facts(m1 + " absent"), settings.Settings{}, "Fails NotFullySynced on "},
+		{"no mirror", two, "docker.io/library/x:1", running, facts(), settings.Settings{}, ""},
+		{"nothing pulls it", two, tag, history, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{}, ""},
+		{"nobody wants to know", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{Severities: map[string]policy.Severity{"ImageMissing": policy.Info}}, "Unsure"},
+		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := shallower(plan.NewStanding(tt.set, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tt.image, Consumers: tt.consumers}}...)}, tt.settings))
@@ -89,7 +90,7 @@ func TestStandings(t *testing.T) {
 // TestStandingOfRejected: what MCO does not apply is verified all the same, and said.
 func TestStandingOfRejected(t *testing.T) {
 	s := set(itms("apps", "quay.io", allow, "m1.example.com"), itms("conflict", "quay.io", never, "m1.example.com"))
-	plan := shallower(plan.NewStanding(s, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: running}}...)}, policy.Settings{}))
+	plan := shallower(plan.NewStanding(s, plan.Cluster{Images: policy.NewImages([]policy.Image{{Ref: tag, Consumers: running}}...)}, settings.Settings{}))
 	if got := summary(DecideStanding(plan, facts("m1.example.com/x:1 present"))); got != "warn RejectedByMCO" {
 		t.Errorf("got %q", got)
 	}
@@ -102,7 +103,7 @@ func TestStandingOfRejected(t *testing.T) {
 func TestStandingLookups(t *testing.T) {
 	plan := shallower(plan.NewStanding(set(itms("apps", "quay.io", allow, "m1.example.com")), plan.Cluster{Images: policy.NewImages([]policy.Image{
 		{Ref: "quay.io/a:1", Consumers: running}, {Ref: "quay.io/b:1", Consumers: running}, {Ref: "quay.io/c:1", Consumers: running},
-	}...)}, policy.Settings{}))
+	}...)}, settings.Settings{}))
 	refs := func(locs []mirrors.Location) string {
 		var refs []string
 		for _, l := range locs {
@@ -134,7 +135,7 @@ func TestStandingSignatures(t *testing.T) {
 		{"the registry is ill", "unreachable", "Unsure"},
 		{"nodes may not read it", "denied", "Unsure"},
 	} {
-		plan := shallower(plan.NewStanding(signed, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: tag, Consumers: consumers(isRouter)})}, policy.Settings{}))
+		plan := shallower(plan.NewStanding(signed, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: tag, Consumers: consumers(isRouter)})}, settings.Settings{}))
 		standings := Standings(plan, shop(append(source, "m.local/x:1 present", "m.local/x sumA "+tt.found)...))
 		if len(standings) != 1 {
 			t.Fatalf("%s: %+v", tt.name, standings)
@@ -153,10 +154,10 @@ func TestStandingSignatures(t *testing.T) {
 func TestWordsForWhatIsInForce(t *testing.T) {
 	known, inForce := plan.Cluster{Images: policy.NewImages(policy.Image{Ref: tag, Consumers: running})}, set(itms("apps", "quay.io", allow, "m.local"))
 	found := facts("m.local/x:1 absent", tag+" present")
-	standing := shallower(plan.NewStanding(inForce, known, policy.Settings{}))
+	standing := shallower(plan.NewStanding(inForce, known, settings.Settings{}))
 	for name, got := range map[string]policy.Finding{
 		"verdict": DecideStanding(standing, found).Findings[0], "standing": Standings(standing, found)[0].Finding,
-		"pulls": Judge(shallower(plan.NewPulls(inForce, known, policy.Settings{})), found).Findings[0],
+		"pulls": Judge(shallower(plan.NewPulls(inForce, known, settings.Settings{})), found).Findings[0],
 	} {
 		if strings.Contains(got.Reason, "new") || !got.OnlySource || got.Rule != policy.ImageMissing {
 			t.Errorf("%s: %+v, want that only the source has it, and nothing new", name, got)
@@ -166,7 +167,7 @@ func TestWordsForWhatIsInForce(t *testing.T) {
 
 // TestNeverAnswers: no registry is to be made to answer where none could be asked.
 func TestNeverAnswers(t *testing.T) {
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}, []policy.Image{{Ref: tag, Consumers: running}}, policy.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}, []policy.Image{{Ref: tag, Consumers: running}}, settings.Settings{})
 	at := mirrors.Location{Ref: "m.local/x:1"}
 	remedy := func(never bool) []string {
 		return Decide(plan, policy.Facts{at: {Presence: policy.Inconclusive, Never: never}}).Findings[0].Remedy
@@ -179,7 +180,7 @@ func TestNeverAnswers(t *testing.T) {
 // TestStandingOfWindows: what only Windows nodes run is neither held nor lost by mirrors that they do not ask, and a note says so.
 func TestStandingOfWindows(t *testing.T) {
 	image := policy.Image{Ref: "quay.io/x:1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "win", Name: "iis", Placement: &policy.Placement{OS: policy.Windows}}}}
-	p := plan.NewStanding(set(itms("apps", "quay.io", never, "m.local")), plan.Cluster{Images: policy.NewImages(image), Nodes: nodesOf([]string{"linux/amd64", "windows/amd64"})}, policy.Settings{})
+	p := plan.NewStanding(set(itms("apps", "quay.io", never, "m.local")), plan.Cluster{Images: policy.NewImages(image), Nodes: nodesOf([]string{"linux/amd64", "windows/amd64"})}, settings.Settings{})
 	for _, presence := range []string{"present", "absent"} {
 		if s := Standings(p, facts("m.local/x:1 "+presence)); len(s) != 1 || s[0].Outcome != evidence.Unsure {
 			t.Errorf("%s: got %+v", presence, s)

@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
@@ -106,7 +107,7 @@ func (w *sharedWorld) cluster() plan.Cluster {
 
 // fromNothing is the change that brings all of set.
 func (w *sharedWorld) fromNothing(set mirrors.Set) plan.ChangePlan {
-	return newPlan(policy.Change{Before: mirrors.Set{}, After: set}, w.cluster(), policy.Settings{})
+	return newPlan(policy.Change{Before: mirrors.Set{}, After: set}, w.cluster(), settings.Settings{})
 }
 
 // asFiles returns the drop-ins that do what objects do, on the nodes of some roles.
@@ -135,10 +136,10 @@ func (w *sharedWorld) standings(rng *rand.Rand) map[string]plan.StandingPlan {
 	lagging.Current = []evidence.CurrentConfig{{CurrentConfig: rollout.CurrentConfig{Name: "rendered-infra-1", Pool: "infra", Lags: true}}}
 	lagging.Current[0].Routes, _ = mirrors.Resolve(w.set)
 	return map[string]plan.StandingPlan{
-		"objects": plan.NewStanding(w.set, w.cluster(), policy.Settings{}),
-		"files":   plan.NewStanding(laid, w.cluster(), policy.Settings{}),
-		"a pool":  plan.NewStanding(ofPool, w.cluster(), policy.Settings{}),
-		"lagging": plan.NewStanding(mirrors.Set{Objects: kept}, lagging, policy.Settings{}),
+		"objects": plan.NewStanding(w.set, w.cluster(), settings.Settings{}),
+		"files":   plan.NewStanding(laid, w.cluster(), settings.Settings{}),
+		"a pool":  plan.NewStanding(ofPool, w.cluster(), settings.Settings{}),
+		"lagging": plan.NewStanding(mirrors.Set{Objects: kept}, lagging, settings.Settings{}),
 	}
 }
 
@@ -233,7 +234,7 @@ func TestManySpellings(t *testing.T) {
 			respelled.Objects = append(respelled.Objects, kind(o.GetName(), e.Source, e.Policy, to...))
 		}
 		want, wantCopies, _ := w.judge(w.fromNothing(w.set))
-		for _, plan := range []any{w.fromNothing(respelled), plan.NewStanding(respelled, w.cluster(), policy.Settings{})} {
+		for _, plan := range []any{w.fromNothing(respelled), plan.NewStanding(respelled, w.cluster(), settings.Settings{})} {
 			if got, copies, _ := w.judge(plan); !maps.Equal(got, want) || !slices.Equal(copies, wantCopies) {
 				t.Errorf("seed %d: got %v %q, want %v %q\n%s%v", seed, got, copies, want, wantCopies, &w, respelled.Entries())
 			}

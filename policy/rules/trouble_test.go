@@ -8,6 +8,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestHelp: each cause that a place can have for no usable answer has a remedy of its own, and only one that did not answer is to
@@ -28,7 +29,7 @@ func TestHelp(t *testing.T) {
 		if cause >= policy.NoEntry && cause != policy.HelperEntry {
 			f.Presence = policy.Denied
 		}
-		plan := shallow(change, []policy.Image{{Ref: "quay.io/t/x:1", Consumers: running}}, policy.Settings{})
+		plan := shallow(change, []policy.Image{{Ref: "quay.io/t/x:1", Consumers: running}}, settings.Settings{})
 		plan.Reroutes[0].Site = plan.Site
 		v := Decide(plan, policy.Facts{mirrors.Location{Ref: at}: f})
 		if len(v.Findings) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
@@ -56,7 +57,7 @@ func TestOtherCAs(t *testing.T) {
 		{"those in force are not known, and stay", unread(old), unread(old), nil, "", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := shallow(policy.Change{Before: tt.before, After: tt.after}, []policy.Image{{Ref: tag, Consumers: running}}, policy.Settings{})
+			p := shallow(policy.Change{Before: tt.before, After: tt.after}, []policy.Image{{Ref: tag, Consumers: running}}, settings.Settings{})
 			if tt.after.CAsUnknown == "" {
 				if diff := cmp.Diff(tt.lookups, p.Lookups(nil)); diff != "" {
 					t.Errorf("lookups -want +got:\n%s", diff)
@@ -74,7 +75,7 @@ func TestOtherCAs(t *testing.T) {
 // Of images that nobody knows of, any may be at such a registry.
 func TestOtherCAsWithGaps(t *testing.T) {
 	c := policy.Change{Before: trusting(set(), "old", "m.local", "A"), After: trusting(set(), "new", "m.local", "B")}
-	if got := summary(Decide(newPlan(c, plan.Cluster{Gaps: podGap}, policy.Settings{}), nil)); got != "deny InventoryStale" {
+	if got := summary(Decide(newPlan(c, plan.Cluster{Gaps: podGap}, settings.Settings{}), nil)); got != "deny InventoryStale" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestMisnamed: a name that nothing in use has, and that something has elsewhere.
@@ -42,7 +43,7 @@ func TestMisnamed(t *testing.T) {
 			for _, s := range tt.sources {
 				o.Spec.ImageTagMirrors = append(o.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: s, Mirrors: []configv1.ImageMirror{"m.local/x"}})
 			}
-			p := shallow(policy.Change{Before: set(), After: set(o)}, known, policy.Settings{})
+			p := shallow(policy.Change{Before: set(), After: set(o)}, known, settings.Settings{})
 			if got := p.Misnamed(p.Uses()).Of(tt.sources[0]); !slices.Equal(slices.Sorted(slices.Values(got)), tt.want) {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
@@ -57,7 +58,7 @@ func TestUnserved(t *testing.T) {
 	told := 0
 	for range 3000 {
 		w := randomWorld(rng)
-		p := shallow(w.change, []policy.Image{w.image}, policy.Settings{})
+		p := shallow(w.change, []policy.Image{w.image}, settings.Settings{})
 		for _, e := range plan.Unserved(p) {
 			told++
 			kind := itms
@@ -70,7 +71,7 @@ func TestUnserved(t *testing.T) {
 			}
 			with := w.change.After
 			with.Objects = append(slices.Clone(with.Objects), kind("twin", e.Source, allow, to...))
-			q := shallow(policy.Change{Before: w.change.Before, After: with}, []policy.Image{w.image}, policy.Settings{})
+			q := shallow(policy.Change{Before: w.change.Before, After: with}, []policy.Image{w.image}, settings.Settings{})
 			if len(q.Reroutes) != 1 || len(q.Reroutes[0].After.Mirrors()) != len(to) || len(plan.Unserved(q)) != 0 {
 				t.Fatalf("%s: the twin does not serve the image\n%s", e.Source, w)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // TestLooked: nothing is promised that nobody looked at.
@@ -25,7 +26,7 @@ func TestLooked(t *testing.T) {
 	}
 	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
 	for consumer, layers := range map[string]int{"shop": 0, "openshift-ingress": 1} {
-		plan := newPlan(change, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: tag, Consumers: used(consumer)})}, policy.Settings{})
+		plan := newPlan(change, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: tag, Consumers: used(consumer)})}, settings.Settings{})
 		facts := policy.Facts{}
 		for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 			for _, l := range lookups {

@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // A world is a small one: one image, its source, three mirrors, and what each says.
@@ -31,7 +32,7 @@ func randomWorld(rng *rand.Rand) world {
 	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
 		said[h] = []policy.Presence{policy.Present, policy.Present, policy.Absent, policy.Absent, policy.Denied, policy.Unreachable, policy.Unreachable, policy.Mismatch}[rng.IntN(8)]
 	}
-	for _, l := range shallow(w.change, []policy.Image{w.image}, policy.Settings{}).Locations() {
+	for _, l := range shallow(w.change, []policy.Image{w.image}, settings.Settings{}).Locations() {
 		w.facts[l] = &policy.Fact{Presence: said[l.Host()], AsNodes: true}
 	}
 	return w
@@ -130,7 +131,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 	judged := 0
 	for range 10_000 {
 		w := randomWorld(rng)
-		plan := shallow(w.change, []policy.Image{w.image}, policy.Settings{})
+		plan := shallow(w.change, []policy.Image{w.image}, settings.Settings{})
 		if plan.Rejected != nil || plan.RejectedBefore != nil || len(plan.Reroutes) == 0 {
 			continue
 		}
@@ -143,7 +144,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 		})
 		firstMirrors := len(i.Before.Mirrors()) == 0 && len(i.After.Mirrors()) > 0
 		mayWarn := i.WeighAfter(w.facts).Pull(false) == evidence.WorksBehind &&
-			(!(policy.Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
+			(!(settings.Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
 		switch {
 		case v.Allowed && worse && !mayWarn:
 			t.Fatalf("admitted, and a node may lose the image: %s\n%s", summary(v), w)

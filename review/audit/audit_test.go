@@ -15,6 +15,7 @@ import (
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -126,7 +127,7 @@ func TestLineIsSafe(t *testing.T) {
 			Rule: "NoEffect", Reason: "an entry for me:hunter2@quay.io " + hostile, Detail: []string{"https://me:hunter2@m.io" + hostile}, Image: policy.Image{Ref: "me:hunter2@quay.io" + hostile},
 		}}}},
 	}
-	d := auditv1alpha1.Decision{User: UserOf(policy.Requester{User: hostile, Groups: slicesOf(100, "g")}), Reason: Text("me:hunter2@quay.io " + hostile)}
+	d := auditv1alpha1.Decision{User: UserOf(settings.Requester{User: hostile, Groups: slicesOf(100, "g")}), Reason: Text("me:hunter2@quay.io " + hostile)}
 	Rest(&d, record)
 	line, err := d.Line()
 	if err != nil {

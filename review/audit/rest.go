@@ -24,6 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -51,7 +52,7 @@ func line(s string) string { return text.Cut(text.WithoutCredentials(text.Line(s
 
 // UserOf returns who makes a request. Names are cut and not altered otherwise: a line of JSON
 // escapes what does not print.
-func UserOf(r policy.Requester) auditv1alpha1.User {
+func UserOf(r settings.Requester) auditv1alpha1.User {
 	u := auditv1alpha1.User{Name: text.Cut(r.User, maxName)}
 	u.Groups = convert.Each(r.Groups[:min(len(r.Groups), maxGroups)], func(group string) string { return text.Cut(group, maxName) })
 	u.GroupsOmitted = len(r.Groups) - len(u.Groups)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -109,7 +110,7 @@ func (w smallWorld) admits(t *testing.T, lines []string, hidden string) bool {
 		}
 		r.Registries = m.Of(r.Registries)
 	}
-	record, err := r.Review(t.Context(), mirrors.Put(w.set.Objects[0]), policy.Requester{})
+	record, err := r.Review(t.Context(), mirrors.Put(w.set.Objects[0]), settings.Requester{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -51,7 +51,7 @@ func testFinalizers(t *testing.T, w *world) {
 			look(registries.Honest)
 			asked := w.recordRequests(t, webhook.ReviewerFunc(func(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
 				r := review.Reviewer{Inventory: w.images, Registries: store.Load()}
-				return r.Review(ctx, edit, policy.Requester{})
+				return r.Review(ctx, edit, settings.Requester{})
 			}))
 			const set = "imagetagmirrorsets/shop"
 			kubectl := func(args ...string) (string, error) { return w.cluster.Kubectl(t.Context(), "", args...) }

@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
 
@@ -127,7 +128,7 @@ func exceptionIn(less policy.Verdict) string {
 		switch {
 		case f.Rule == policy.UnverifiedInFront:
 			return "a place in front that could not be asked"
-		case f.Rule == policy.PlatformMissing && f.Severity == policy.Warn && !(policy.Settings{}).IsProtected(f.Image):
+		case f.Rule == policy.PlatformMissing && f.Severity == policy.Warn && !(settings.Settings{}).IsProtected(f.Image):
 			return "the source itself is the image"
 		}
 	}

@@ -68,6 +68,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
@@ -125,9 +126,9 @@ type Scenario struct {
 	Finalize bool
 	// Guard is the configuration of the guard as YAML, "" for none, and Settings what it says.
 	Guard    string
-	Settings policy.Settings
+	Settings settings.Settings
 	// As is who makes the change.
-	As policy.Requester
+	As settings.Requester
 	// Want is the answer, in the form of Answer.String.
 	Want string
 
@@ -264,7 +265,7 @@ func (s *Scenario) readAs(text string) error {
 	if len(names) == 0 {
 		return errors.New("section as: want USER [GROUP ...]")
 	}
-	s.As = policy.Requester{User: names[0], Groups: names[1:]}
+	s.As = settings.Requester{User: names[0], Groups: names[1:]}
 	return nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
@@ -437,7 +438,7 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 		before, changed = m.set(before), m.set(changed)
 	}
 	known := plan.Cluster{Images: policy.NewImages(policy.Image{Ref: c.image, Consumers: users}), Nodes: c.machines()}
-	plan := plan.NewOutline(policy.Change{Before: before, After: changed}, known, policy.Settings{}).Plan()
+	plan := plan.NewOutline(policy.Change{Before: before, After: changed}, known, settings.Settings{}).Plan()
 	var after []string
 	for _, i := range plan.Reroutes {
 		for _, l := range i.After.Open() {

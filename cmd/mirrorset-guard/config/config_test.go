@@ -20,6 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 )
 
@@ -196,12 +197,12 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
-	if diff := cmp.Diff(policy.Settings{Protected: policy.DefaultProtected}.Protected, Default().Settings().Protected); diff != "" {
+	if diff := cmp.Diff(settings.Settings{Protected: policy.DefaultProtected}.Protected, Default().Settings().Protected); diff != "" {
 		t.Error(diff)
 	}
 	rest := Default().Settings()
 	rest.Protected = nil
-	if diff := cmp.Diff(policy.Settings{}, rest, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(settings.Settings{}, rest, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the defaults of the policy are others (-want +got):\n%s", diff)
 	}
 }
@@ -222,14 +223,14 @@ registries: [{host: mirror.example.com}, {host: docker.io, requestsPerSecond: 5}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := policy.Settings{
-		Mode: policy.ModeWarn, Protected: []string{"mirrorset-guard", "vault"}, AllowSourceFallback: true, Blobs: policy.BlobsOfAll,
-		Exemptions: []policy.Exemption{{Name: "legacy", Images: []string{"quay.io/legacy"}, Groups: []string{"ops"}, Protected: true}},
+	want := settings.Settings{
+		Mode: policy.ModeWarn, Protected: []string{"mirrorset-guard", "vault"}, AllowSourceFallback: true, Blobs: settings.BlobsOfAll,
+		Exemptions: []settings.Exemption{{Name: "legacy", Images: []string{"quay.io/legacy"}, Groups: []string{"ops"}, Protected: true}},
 		Severities: map[string]policy.Severity{"NoEffect": policy.Deny, "ImageMissing@protected": policy.Warn},
-		Namespaces: []policy.NamespaceSeverity{{Pattern: "sandbox-*", Severity: policy.Warn}},
+		Namespaces: []settings.NamespaceSeverity{{Pattern: "sandbox-*", Severity: policy.Warn}},
 		Caches:     []string{"harbor.example.com/quay-proxy"},
 	}
-	if diff := cmp.Diff(want, c.Settings(), cmpopts.IgnoreUnexported(policy.Exemption{})); diff != "" {
+	if diff := cmp.Diff(want, c.Settings(), cmpopts.IgnoreUnexported(settings.Exemption{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]float64{"docker.io": 5, "quay.io": 450}, c.Rates()); diff != "" {

@@ -10,18 +10,19 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // What the values of the file's enums are in the packages that go by them.
 var (
 	modes      = map[v1alpha1.Mode]policy.Mode{"enforce": policy.ModeEnforce, "warn": policy.ModeWarn, "audit": policy.ModeAudit}
 	severities = map[v1alpha1.Severity]policy.Severity{"deny": policy.Deny, "warn": policy.Warn, "info": policy.Info}
-	blobScopes = map[v1alpha1.BlobScope]policy.BlobScope{"all": policy.BlobsOfAll, "protected": policy.BlobsOfProtected, "none": policy.BlobsOfNone}
+	blobScopes = map[v1alpha1.BlobScope]settings.BlobScope{"all": settings.BlobsOfAll, "protected": settings.BlobsOfProtected, "none": settings.BlobsOfNone}
 )
 
 // Settings returns what c says about verdicts. c must have been parsed without mistakes.
-func (c Configuration) Settings() policy.Settings {
-	s := policy.Settings{
+func (c Configuration) Settings() settings.Settings {
+	s := settings.Settings{
 		Mode:                modes[c.Mode],
 		Protected:           WithOwn(c.ProtectedNamespaces),
 		AllowSourceFallback: c.AllowSourceFallback,
@@ -33,10 +34,10 @@ func (c Configuration) Settings() policy.Settings {
 		s.Severities[rule] = severities[severity]
 	}
 	for _, n := range c.NamespaceSeverities {
-		s.Namespaces = append(s.Namespaces, policy.NamespaceSeverity{Pattern: n.Namespace, Severity: severities[v1alpha1.Severity(n.Severity)]})
+		s.Namespaces = append(s.Namespaces, settings.NamespaceSeverity{Pattern: n.Namespace, Severity: severities[v1alpha1.Severity(n.Severity)]})
 	}
 	for _, e := range c.Exemptions {
-		s.Exemptions = append(s.Exemptions, policy.Exemption{
+		s.Exemptions = append(s.Exemptions, settings.Exemption{
 			Name: e.Name, Images: e.Images, Namespaces: e.Namespaces, MirrorSets: e.MirrorSets,
 			Users: e.Users, Groups: e.Groups, Protected: e.Protected,
 		})

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // maxLifetime is that of facts; the comment on the field names it.
@@ -57,7 +57,7 @@ func severityMistakes(severities map[string]v1alpha1.Severity) field.ErrorList {
 func exemptionMistakes(path *field.Path, e v1alpha1.Exemption) field.ErrorList {
 	var mistakes field.ErrorList
 	for i, p := range e.Images {
-		if !policy.ImagePattern(p).Valid() {
+		if !settings.ImagePattern(p).Valid() {
 			mistakes = append(mistakes, field.Invalid(path.Child("images").Index(i), p, "want a host, a repository with its host, an image with its host, *.DOMAIN or *"))
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/pins"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
@@ -164,8 +164,8 @@ const maxPinReviews = 3
 
 // printSets prints sets that a review admits, without what it refuses; the error is ErrDenied then. Without a vital image, nothing is
 // printed but the reasons.
-func (o *pinOptions) printSets(ctx context.Context, streams cli.Streams, reviewer review.Reviewer, by policy.Requester, through rollout.Cluster, propose func([]pins.Want) pins.Pins, wants []pins.Want) error {
-	reviewer.Brought, reviewer.Settings.Blobs = nil, policy.BlobsOfAll
+func (o *pinOptions) printSets(ctx context.Context, streams cli.Streams, reviewer review.Reviewer, by settings.Requester, through rollout.Cluster, propose func([]pins.Want) pins.Pins, wants []pins.Want) error {
+	reviewer.Brought, reviewer.Settings.Blobs = nil, settings.BlobsOfAll
 	left := 0
 	for range maxPinReviews {
 		made := propose(wants)
@@ -200,7 +200,7 @@ func (o *pinOptions) printSets(ctx context.Context, streams cli.Streams, reviewe
 }
 
 // reviewSets reviews sets within the time limit of one review.
-func (o *pinOptions) reviewSets(ctx context.Context, reviewer review.Reviewer, made pins.Pins, by policy.Requester) (review.Record, error) {
+func (o *pinOptions) reviewSets(ctx context.Context, reviewer review.Reviewer, made pins.Pins, by settings.Requester) (review.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	return reviewer.Review(ctx, made.Edit(), by)

@@ -21,8 +21,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/prom"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
@@ -127,7 +127,7 @@ func (g *guard) tellOfUpdate(ctx context.Context, r watchloop.Report) error {
 }
 
 // currentSettings are those in force.
-func (g *guard) currentSettings() policy.Settings { return *g.settings.Load() }
+func (g *guard) currentSettings() settings.Settings { return *g.settings.Load() }
 
 // prepareReloading makes what puts the configuration file in force again whenever it changes,
 // if there is one.

@@ -37,6 +37,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
@@ -148,7 +149,7 @@ type guard struct {
 	unreviewed *standing.Unreviewed // reports changes without a review
 	follower   *rollouts.Follower
 	updates    *nextrelease.Watcher
-	settings   atomic.Pointer[policy.Settings]
+	settings   atomic.Pointer[settings.Settings]
 	reloader   *config.Reloader   // nil: there is no configuration file
 	election   *election.Election // nil: this process is the only one
 	ending     atomic.Bool

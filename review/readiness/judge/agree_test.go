@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/changefile"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
@@ -191,7 +192,7 @@ func (a agreeing) changed(t *testing.T, r *rand.Rand, objects string, said *read
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := w.Reviewer.Review(t.Context(), edit, policy.Requester{})
+	record, err := w.Reviewer.Review(t.Context(), edit, settings.Requester{})
 	if err != nil {
 		t.Fatal(err)
 	}

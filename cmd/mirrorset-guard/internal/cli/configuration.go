@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // ConfigFlags name the configuration file.
@@ -28,7 +28,7 @@ func (c *ConfigFlags) AddFlags(flags *pflag.FlagSet) {
 
 // A Configuration is the content of the file, as its readers want it.
 type Configuration struct {
-	Settings  policy.Settings
+	Settings  settings.Settings
 	Rates     map[string]float64
 	Lifetimes presence.Lifetimes
 	AuditLog  string
@@ -71,19 +71,19 @@ func (r *RequesterFlags) AddFlags(flags *pflag.FlagSet) {
 }
 
 // Requester returns who will make the change.
-func (r *RequesterFlags) Requester() (policy.Requester, error) {
+func (r *RequesterFlags) Requester() (settings.Requester, error) {
 	if r.user == "" && len(r.groups) > 0 {
-		return policy.Requester{}, errors.New("--for-group: name the user with --for-user")
+		return settings.Requester{}, errors.New("--for-group: name the user with --for-user")
 	}
-	return policy.Requester{User: r.user, Groups: r.groups}, nil
+	return settings.Requester{User: r.user, Groups: r.groups}, nil
 }
 
 // Given reports whether the flags name somebody.
 func (r *RequesterFlags) Given() bool { return r.user != "" || len(r.groups) > 0 }
 
 // Note says that exemptions were left out, for want of a user; "" if none were.
-func (r *RequesterFlags) Note(s policy.Settings) string {
-	personal := slices.ContainsFunc(s.Exemptions, func(e policy.Exemption) bool { return len(e.Users)+len(e.Groups) > 0 })
+func (r *RequesterFlags) Note(s settings.Settings) string {
+	personal := slices.ContainsFunc(s.Exemptions, func(e settings.Exemption) bool { return len(e.Users)+len(e.Groups) > 0 })
 	if r.user != "" || !personal {
 		return ""
 	}

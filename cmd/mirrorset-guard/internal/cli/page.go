@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
 // Page returns what a page says of the world and of whole, the command that prints all of it.
@@ -28,7 +28,7 @@ func PageOf(from string, cluster *ClusterFlags, whole string) answer.Page {
 }
 
 // RequesterText names the requester, "" if it has no name.
-func RequesterText(by policy.Requester) string {
+func RequesterText(by settings.Requester) string {
 	if len(by.Groups) == 0 {
 		return by.User
 	}

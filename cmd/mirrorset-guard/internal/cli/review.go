@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 )
@@ -76,7 +76,7 @@ type Candidate struct {
 	Reviewer review.Reviewer
 	Change   Change
 	Edit     mirrors.Edit
-	By       policy.Requester
+	By       settings.Requester
 	Notes    []string
 }
 

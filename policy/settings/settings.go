@@ -1,16 +1,22 @@
-package policy
+// Package settings decides how much weight a finding has: which images and namespaces are protected, what denies,
+// and what is exempt. Of the rooms it imports package policy, and package mirrors beside it.
+package settings
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
 
 // Settings are the choices an administrator has. The zero value is the default.
 type Settings struct {
 	// Mode is the treatment of changes that are denied.
-	Mode Mode
+	Mode policy.Mode
 	// Exemptions make warnings of denials.
 	Exemptions []Exemption
 	// Protected are patterns of namespaces, the most important first, whose
 	// images are looked up and named first ("openshift-ingress", "openshift-*").
-	// Nil means DefaultProtected.
+	// Nil means policy.DefaultProtected.
 	Protected []string
 	// AllowSourceFallback admits, with a warning, an image that no mirror on its new route
 	// holds (or could be verified to hold) as long as its source does and may be contacted:
@@ -28,7 +34,7 @@ type Settings struct {
 	// whole. No entry turns a warning of RejectedByMCO, or of Unverified about a
 	// configuration that is too large to be judged, into a denial: its subject is in force already, and
 	// has to be repaired somehow.
-	Severities map[string]Severity
+	Severities map[string]policy.Severity
 	// Namespaces say which namespaces may block a change; the first pattern that matches
 	// counts. An image used only in namespaces with Warn is never denied, unless one of them
 	// is protected. Namespaces that no pattern matches may block changes.
@@ -38,16 +44,8 @@ type Settings struct {
 // A NamespaceSeverity is the greatest severity of findings about images of some namespaces.
 type NamespaceSeverity struct {
 	Pattern  string // as in Settings.Protected
-	Severity Severity
+	Severity policy.Severity
 }
-
-// OwnNamespace is where the guard runs. Without its image no mirror set can be changed,
-// not even to repair one.
-const OwnNamespace = "mirrorset-guard"
-
-// DefaultProtected are the namespaces without which a cluster does not recover: the guard's
-// own, then the ingress routers before everything else, because they block the drain.
-var DefaultProtected = []string{OwnNamespace, "openshift-ingress", "openshift-*", "kube-*"}
 
 // A BlobScope selects the images whose config and layers are looked up, in addition to
 // the manifest. Registries do not accept a manifest whose blobs they lack, so only a copy
@@ -70,19 +68,44 @@ func (s *Settings) IsCache(ref string) bool {
 	return slices.ContainsFunc(s.Caches, func(c string) bool { return ImagePattern(c).Matches(ref) })
 }
 
-// A Mode is the treatment of changes that the rules deny. The zero value refuses them.
-type Mode int
-
-const (
-	// ModeEnforce refuses the change.
-	ModeEnforce Mode = iota
-	// ModeWarn admits it, with warnings that say what would have been denied.
-	ModeWarn
-	// ModeAudit admits it in silence; only the records of the guard tell.
-	ModeAudit
-)
-
-// String implements fmt.Stringer.
-func (m Mode) String() string {
-	return [...]string{ModeEnforce: "enforce", ModeWarn: "warn", ModeAudit: "audit"}[m]
+// For returns s for changes by r: exemptions of other users are gone, and the rest holds for r.
+func (s Settings) For(r Requester) Settings {
+	var exemptions []Exemption
+	for _, e := range s.Exemptions {
+		if e.isPersonal() && !e.holdsFor(r) {
+			continue
+		}
+		e.Users, e.Groups = nil, nil
+		exemptions = append(exemptions, e)
+	}
+	s.Exemptions = exemptions
+	return s
 }
+
+// ForChange returns s with the exemptions that hold for c.
+func (s Settings) ForChange(c policy.Change) Settings {
+	var exemptions []Exemption
+	for _, e := range s.Exemptions {
+		if !e.isPersonal() && e.holdsForChange(c) {
+			exemptions = append(exemptions, e.within(c))
+		}
+	}
+	s.Exemptions = exemptions
+	return s
+}
+
+// ForWhole returns s with the exemptions that cover a change as a whole.
+func (s Settings) ForWhole() Settings {
+	return s.Without(func(e Exemption) bool { return e.loosens })
+}
+
+// Without returns s without the exemptions for which uncovered holds.
+func (s Settings) Without(uncovered func(Exemption) bool) Settings {
+	if slices.ContainsFunc(s.Exemptions, uncovered) {
+		s.Exemptions = slices.DeleteFunc(slices.Clone(s.Exemptions), uncovered)
+	}
+	return s
+}
+
+// ForNoChange returns s with the exemptions that depend on no change.
+func (s Settings) ForNoChange() Settings { return s.ForChange(policy.Change{}) }
