@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
@@ -38,8 +39,14 @@ func simulated(s simulation.Result) (blocks []answer.Block) {
 	for _, stall := range s.Stalls {
 		say("", answer.Labelled(answer.Bad, "Stalled:", stall.String()))
 	}
-	if len(s.Stalls) == 0 && !s.Partial {
+	for _, clause := range s.Waiting {
+		say("", answer.Labelled(answer.Caution, "Not taken:", clause))
+	}
+	switch {
+	case s.Finishes():
 		say("", answer.Line{{Text: "All nodes are updated.", Tone: answer.Good}})
+	case len(s.Stalls)+len(s.Waiting) == 0 && !s.Partial:
+		say("", answer.Line{{Text: "Whether all nodes are updated is not known: " + strings.Join(s.Unknown, ", ") + " could not be read.", Tone: answer.Unknown}})
 	}
 	obstacles := answer.List{Title: "What drains meet:"}
 	for _, o := range s.Obstacles {

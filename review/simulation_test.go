@@ -24,6 +24,8 @@ func TestSimulationNeverPromises(t *testing.T) {
 	}{
 		"all is known": {simulation.Result{}, true},
 		"time was up":  {simulation.Result{Partial: true}, false},
+		"a node waits": {simulation.Result{Waiting: []string{"node a is not ready"}}, false},
+		"no budgets":   {simulation.Result{Unknown: []string{"poddisruptionbudgets"}}, false},
 		"it may stall": {simulation.Result{Stalls: []simulation.Stall{{Node: "a", Pod: "shop/cart", Budgets: []string{"shop/cart"}, Why: "1 pod has to be ready"}}}, false},
 	} {
 		r := Record{Forecast: &forecast.Forecast{Simulation: &tt.result}}
@@ -34,9 +36,17 @@ func TestSimulationNeverPromises(t *testing.T) {
 			t.Errorf("%s: the document says %t, want %t", name, got, tt.finishes)
 		}
 	}
-	unread := simulation.Result{Unknown: []string{"poddisruptionbudgets"}}
-	if forecastDocument(&forecast.Forecast{Simulation: &unread}).Simulation.Finishes {
-		t.Error("budgets could not be read, and it is said to finish")
+}
+
+// TestSimulationEnds: what keeps a rollout from its end is said, once, if nothing has stalled it.
+func TestSimulationEnds(t *testing.T) {
+	for want, result := range map[string]simulation.Result{
+		"Step by step, at worst:\n  Not taken: node a is not ready\n":                                                  {Waiting: []string{"node a is not ready"}, Unknown: []string{"pods"}},
+		"Step by step, at worst:\n  Whether all nodes are updated is not known: pods, namespaces could not be read.\n": {Unknown: []string{"pods", "namespaces"}},
+	} {
+		if got := told(Record{Forecast: &forecast.Forecast{Simulation: &result}}); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
 	}
 }
 
