@@ -116,12 +116,16 @@ func (a *Answer) HTML(p Page) (string, error) {
 	for _, s := range sections {
 		w.room -= aroundSection + 2*len(heading(s.Title)) // which the contents have as well
 		w.section = heading(s.Title)
+		before := w.findings
 		for _, block := range s.blocks {
 			if w.room > 0 || w.body == "" { // else it says that something is left out
 				block.html(w)
 			}
 		}
 		s.Body, w.body = w.body, ""
+		if n := w.findings - before; n > 0 && s.Note == "" {
+			s.Note = text.Count(n, "finding")
+		}
 	}
 	headline := cmp.Or(a.Headline, text.Capital(a.Subject))
 	if a.Headline != "" && a.Headline != a.Subject {

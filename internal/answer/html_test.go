@@ -10,7 +10,7 @@ import (
 // TestHTML: each kind of block is there with its text, of which nothing is markup; and sections are there once, the last one at the end.
 func TestHTML(t *testing.T) {
 	a := sample()
-	a.Add(Section{ID: "rest", Title: hostile, Last: true}, Table{ID: "rows", Anchor: "row", Title: hostile, Head: []string{"N"}, Rows: [][]Line{Row("1,000")}},
+	a.Add(Printed{Paragraphf("on a screen alone")}, Section{ID: "rest", Title: hostile, Last: true}, Table{ID: "rows", Anchor: "row", Title: hostile, Head: []string{"N"}, Rows: [][]Line{Row("1,000")}},
 		Drawn{Blocks: func() []Block {
 			return []Block{Figures{{Number: "3", Label: hostile, Link: "#rest"}}, Named{Name: "Mode", Value: hostile}, Grid{Title: hostile, Anchor: "row", Cells: []Cell{{hostile, hostile, Good}}}}
 		}},
@@ -49,6 +49,9 @@ func TestHTML(t *testing.T) {
 		if !strings.Contains(words, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
+	}
+	if !strings.Contains(words, "The answer 2 findings") || strings.Contains(words, "on a screen alone") || !strings.Contains(a.String(), "on a screen alone") {
+		t.Errorf("findings are not counted, or what is printed is shown:\n%s", words)
 	}
 	if strings.ContainsAny(out, "\x1b\x00") || strings.Contains(out, "ZgotmplZ") {
 		t.Errorf("it has what does not print:\n%s", out)

@@ -23,11 +23,16 @@ type Drawn struct {
 	Blocks func() []Block
 }
 
+// Printed is a block that a page goes without, as it draws the same.
+type Printed struct{ Block }
+
+func (Printed) html(*pageWriter) {}
+
 // A Section is the title of the blocks after it.
 type Section struct {
 	picture
 	ID, Title string
-	// Note stands behind the title: how many there are.
+	// Note stands behind the title: how many there are. That of findings need not be given.
 	Note string
 	// Last is set for a section that has the room which the others leave.
 	Last bool

@@ -62,8 +62,9 @@ func short(j policy.Judgement, headline, sync string) *answer.Answer {
 func full(j policy.Judgement, subject, headline, sync, title string) *answer.Answer {
 	a := &answer.Answer{Subject: subject, Headline: headline}
 	denials := j.WithSeverity(policy.Deny)
-	a.Add(answer.Section{ID: "findings", Title: title}, append(toldWithout(denials, policy.ManyCopies(denials)), Told(j.WithSeverity(policy.Warn))...),
-		answer.Drawn{Blocks: func() []answer.Block { return []answer.Block{Told(j.WithSeverity(policy.Info))} }})
+	told := append(toldWithout(denials, policy.ManyCopies(denials)), Told(j.WithSeverity(policy.Warn))...)
+	a.Add(answer.Section{ID: "findings", Title: title}, answer.Printed{Block: told},
+		answer.Drawn{Blocks: func() []answer.Block { return []answer.Block{slices.Concat(told, Told(j.WithSeverity(policy.Info)))} }})
 	addRemedies(j, a, sync)
 	return a
 }

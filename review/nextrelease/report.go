@@ -115,6 +115,10 @@ func (v *verdict) blocks() (blocks []answer.Block) {
 	for _, b := range a.Blocks {
 		switch b := b.(type) {
 		case answer.Section, answer.Drawn:
+		case answer.Printed: // of the images, a row of each is enough here
+			if table, ok := b.Block.(answer.Table); ok {
+				blocks = append(blocks, table)
+			}
 		case answer.List:
 			b.ID = ""
 			blocks = append(blocks, b)

@@ -60,7 +60,7 @@ func Decision(d auditv1alpha1.Decision) *answer.Answer {
 	}
 	a.Add(answer.Section{ID: "findings", Title: "Findings"}, Findings(d.Findings))
 	if d.Forecast != "" {
-		a.Add(answer.Paragraphf("The rollout: it %s.", d.Forecast))
+		a.Add(answer.Section{ID: "rollout", Title: "The rollout"}, answer.Paragraphf("Forecast: it %s.", d.Forecast))
 	}
 	return a
 }

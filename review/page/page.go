@@ -9,6 +9,8 @@ package page
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,23 +21,23 @@ import (
 )
 
 // Review draws the review of a change: what it rests on, numbers at a glance, routes, namespaces and images.
-func Review(doc v1alpha1.Review) []answer.Block {
-	return draw(&doc, " change their route", "Where images come from afterwards", "Images whose route changes", "whose route changes")
-}
+func Review(doc v1alpha1.Review) []answer.Block { return draw(&doc, false) }
 
 // Standing draws a standing verification.
-func Standing(doc v1alpha1.Review) []answer.Block {
-	return draw(&doc, " in use are covered by mirror objects", "Where images come from", "Images that mirror objects cover", "that mirror objects cover")
-}
+func Standing(doc v1alpha1.Review) []answer.Block { return draw(&doc, true) }
 
-func draw(doc *v1alpha1.Review, label, flowTitle, imagesTitle, what string) []answer.Block {
+func draw(doc *v1alpha1.Review, standing bool) []answer.Block {
+	flowTitle, imagesTitle, what := "Where images come from afterwards", "Images whose route changes", "whose route changes"
+	if standing {
+		flowTitle, imagesTitle, what = "Where images come from", "Images that mirror objects cover", "that mirror objects cover"
+	}
 	images := imagesOf(doc)
 	namespaces, n := namespaceTable(images)
 	blocks := []answer.Block{
 		answer.Named{Name: "Mode", Value: doc.Mode},
 		answer.Named{Name: "Inventory", Value: text.Count(doc.Images.Total, "image")},
 		answer.Named{Name: "Registries", Value: answered(doc.Rerouted)},
-		figures(doc, images, label),
+		figures(doc, images, standing),
 	}
 	if f := flow(doc.Rerouted); len(f.Edges) > 0 {
 		lead := "Sources on the left, the places that nodes ask for their images on the right, with the number of images and what was found there."
@@ -44,6 +46,7 @@ func draw(doc *v1alpha1.Review, label, flowTitle, imagesTitle, what string) []an
 	if n > 0 {
 		blocks = append(blocks, answer.Section{ID: "namespaces", Title: "Namespaces", Note: text.Count(n, "namespace")}, namespaces)
 	}
+	blocks = append(blocks, answer.List{ID: "unknown", Title: "Not known:", Items: answer.Bullets(notKnown(doc, standing))})
 	if len(images) > 0 {
 		lead := "Images that no object of the cluster names are not part of the answer."
 		blocks = append(blocks, answer.Section{ID: "images", Title: imagesTitle, Note: text.Count(len(images), "image"), Last: true}, answer.Paragraphf("%s", lead), imageTable(images, what))
@@ -78,8 +81,11 @@ func answered(rerouted []v1alpha1.Rerouted) string {
 	return cmp.Or(strings.Join(parts, "; "), "none was asked")
 }
 
-func figures(doc *v1alpha1.Review, images []image, label string) answer.Figures {
-	toImages := ""
+func figures(doc *v1alpha1.Review, images []image, standing bool) answer.Figures {
+	label, toImages := " change their route", ""
+	if standing {
+		label = " in use are covered by mirror objects"
+	}
 	if len(images) > 0 {
 		toImages = "#images"
 	}
@@ -89,10 +95,40 @@ func figures(doc *v1alpha1.Review, images []image, label string) answer.Figures 
 			all = append(all, answer.Figure{Number: text.Number(n), Label: results[i].figure, Tone: results[i].tone, Link: toImages})
 		}
 	}
+	denials := len(slices.DeleteFunc(slices.Clone(doc.Findings), func(f v1alpha1.Finding) bool { return f.Severity != "deny" }))
+	if denials > 0 && !standing {
+		number, reasons, _ := strings.Cut(text.Count(denials, "reason"), " ")
+		all = append(all, answer.Figure{Number: number, Label: reasons + " to refuse it", Tone: answer.Bad, Link: "#findings"})
+	}
 	if f := doc.Forecast; f != nil && f.Time.MaxSeconds > 0 {
 		all = append(all, answer.Figure{Number: spanText(f.Time), Label: "to reach every node", Link: "#rollout"})
 	}
 	return all
+}
+
+// notKnown lists what an answer does not rest on.
+func notKnown(doc *v1alpha1.Review, standing bool) (lines []string) {
+	if c := doc.Images; c.Unverified > 0 {
+		line := fmt.Sprintf("whether %s could be pulled", text.Count(c.Unverified, "image"))
+		if c.Pending > 0 {
+			line += fmt.Sprintf("; %s still being looked up when time was up", text.Plural(c.Pending, "was", "were"))
+		}
+		lines = append(lines, line)
+	}
+	if n := doc.Images.MovedOpen; n > 0 {
+		lines = append(lines, fmt.Sprintf("whether %s that drains move could be pulled again", text.Count(n, "image")))
+	}
+	f := doc.Forecast
+	if f == nil && !standing {
+		lines = append(lines, "what the change does to the nodes")
+	}
+	if f != nil && len(f.Unknown) > 0 {
+		lines = append(lines, "what the forecast leaves out, as it could not be read: "+strings.Join(f.Unknown, ", "))
+	}
+	if f != nil && f.Simulation != nil && f.Simulation.Partial {
+		lines = append(lines, "whether the rollout ends: time was up before its simulation was done")
+	}
+	return lines
 }
 
 // spanText says a range of times: "15 to 45 minutes".

@@ -144,6 +144,7 @@ func sampleForecast() *v1alpha1.Forecast {
 	}
 	masters := v1alpha1.PoolStep{Name: "master", Part: "takes", Decision: "drains and reloads CRI-O", Drains: true, Nodes: []string{"master-0", "master-1", "master-2"}, Capacity: 1, Time: v1alpha1.Span{MinSeconds: 900, MaxSeconds: 2700}}
 	gpu := v1alpha1.PoolStep{Name: "gpu", Part: "paused", Why: "the pool is paused"}
+	f.Unknown = []string{"infrastructures"}
 	f.Pools = []v1alpha1.PoolStep{masters, workers, gpu}
 	done := func(node string) v1alpha1.Step {
 		return v1alpha1.Step{Pool: "worker", Node: node, Drained: true, Updated: true, Text: node + " is drained and updated: shop/cart-7d4-x1 starts on worker-4"}
@@ -214,6 +215,7 @@ func hostile() v1alpha1.Review {
 			spoil(&p.Nodes[k])
 		}
 	}
+	spoil(&doc.Forecast.Unknown[0])
 	doc.Notes = append(doc.Notes, hostileText)
 	return doc
 }

@@ -103,7 +103,8 @@ const maxPools = 8
 // maxTold is how many images are told about in full.
 const maxTold = 20
 
-// addImages adds a table of the images that are not ready, and the findings about the first of them; then warnings about others.
+// addImages adds a table of the images that are not ready, and the findings about the first of them; then warnings about others. A page
+// has a table of all images anyway, and all findings.
 func (r *Readiness) addImages(a *answer.Answer) {
 	open := slices.DeleteFunc(slices.Clone(r.Images), func(i Image) bool { return i.State == Ready })
 	table := answer.Table{Head: []string{"LEVEL", "IMAGE", "STATE", "REASON"}}
@@ -114,9 +115,9 @@ func (r *Readiness) addImages(a *answer.Answer) {
 	for _, i := range open[:min(len(open), maxTold)] {
 		found = append(found, i.told()...)
 	}
-	a.Add(table, found)
+	a.Add(answer.Printed{Block: table}, answer.Printed{Block: found}, answer.Drawn{Blocks: r.allTold})
 	if more := len(open) - maxTold; more > 0 {
-		a.Add(answer.Paragraphf("and %s more: -o json has all.", text.Number(more)))
+		a.Add(answer.Printed{Block: answer.Paragraphf("and %s more: -o json has all.", text.Number(more))})
 	}
 	var warnings []string
 	for _, i := range r.Images {
@@ -126,7 +127,26 @@ func (r *Readiness) addImages(a *answer.Answer) {
 			}
 		}
 	}
-	a.Add(answer.List{Title: "Warnings:", Tone: answer.Caution, Items: answer.Bullets(text.First(warnings, maxTold, "warning"))})
+	a.Add(answer.Printed{Block: answer.List{Title: "Warnings:", Tone: answer.Caution, Items: answer.Bullets(text.First(warnings, maxTold, "warning"))}})
+}
+
+// allTold are the findings about all images, refusals first.
+func (r *Readiness) allTold() []answer.Block {
+	var bad, others answer.Findings
+	for i := range r.Images {
+		img := &r.Images[i]
+		if img.State == Ready && len(img.Findings) == 0 {
+			continue
+		}
+		for _, f := range img.told() {
+			if f.Tone == answer.Bad {
+				bad = append(bad, f)
+			} else {
+				others = append(others, f)
+			}
+		}
+	}
+	return []answer.Block{append(bad, others...)}
 }
 
 // maxDrawn is how many images have a cell and a row: no release has as many.
@@ -138,6 +158,7 @@ func (r *Readiness) drawn() []answer.Block {
 	for _, s := range []State{NotReady, Unknown, Ready} {
 		if n := r.Count(s); n > 0 {
 			figures = append(figures, answer.Figure{Number: text.Number(n), Label: strings.ToLower(s.String()), Tone: tones[s], Link: "#images"})
+			figures[0].Link = "#images"
 		}
 	}
 	worst, title := r.Images, "All "+text.Count(len(r.Images), "image")

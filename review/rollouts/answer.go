@@ -27,7 +27,7 @@ const (
 
 // StatusAnswer returns a status for people, as of now.
 func StatusAnswer(s status.Status, now time.Time) *answer.Answer {
-	a := &answer.Answer{Subject: "the rollout", Notes: s.Notes, Untold: true}
+	a := &answer.Answer{Subject: "the rollout", Untold: true}
 	a.Verdict, a.Tone, a.Headline = headline(s.Pools)
 	a.Add(answer.Section{ID: "pools", Title: "Rollouts"})
 	addOperator(a, s.Operator, now)
@@ -55,6 +55,7 @@ func StatusAnswer(s status.Status, now time.Time) *answer.Answer {
 	if s.Remaining.Max > 0 {
 		a.Add(answer.Paragraphf("The nodes under way take %s more, unless a drain is held up.", s.Remaining))
 	}
+	a.Add(notKnown(s.Notes))
 	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
 		a.Basis = []string{"This is the status as of now. To wait for the end: mirrorset-guard rollout watch"}
 	}
@@ -153,8 +154,12 @@ func DiagnosisAnswer(d causes.Diagnosis) *answer.Answer {
 	if more := len(d.HoldUps) - maxHoldUps; more > 0 {
 		a.Add(answer.Paragraphf("There are %s, which -o json has.", text.Plural(more, "more finding", "more findings")))
 	}
-	a.Add(answer.List{ID: "unknown", Title: "Not known:", Items: answer.Bullets(d.Unknown)})
+	a.Add(notKnown(d.Unknown))
 	return a
+}
+
+func notKnown(lines []string) answer.List {
+	return answer.List{ID: "unknown", Title: "Not known:", Items: answer.Bullets(lines)}
 }
 
 func heldUp(f *causes.HoldUp) answer.Block {
@@ -201,7 +206,7 @@ func VerificationAnswer(v verify.Verification) *answer.Answer {
 			item.Below = []answer.Item{{Line: answer.Code(task.Command)}}
 		}
 		return item
-	})}, answer.List{Title: "Not known:", Items: answer.Bullets(v.Unknown)}, answer.List{Title: "Not compared:", Items: answer.Bullets(v.NotCompared)})
+	})}, notKnown(v.Unknown), answer.List{Title: "Not compared:", Items: answer.Bullets(v.NotCompared)})
 	switch {
 	case v.Result != verify.Well:
 	case len(v.NotCompared) > 0:

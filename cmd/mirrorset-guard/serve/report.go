@@ -143,7 +143,9 @@ func (r *reporter) make(ctx context.Context) (string, error) {
 	a.Basis[len(a.Basis)-1] = "Registries were asked from the guard's pod; nodes may have other proxies, CAs and name servers."
 	a.Add(r.release()...)
 	if in, err := r.progress(ctx, about.Time); err == nil {
-		a.Add(rollouts.StatusAnswer(status.Of(in), about.Time).Blocks...)
+		progress := rollouts.StatusAnswer(status.Of(in), about.Time)
+		a.Add(answer.Section{ID: "pools", Title: "Rollouts"}, answer.Paragraph{answer.Labelled(progress.Tone, progress.Verdict+":", progress.Headline)})
+		a.Add(progress.Blocks...)
 	} else {
 		a.Notes = append(a.Notes, "the rollouts are not known: "+err.Error())
 	}

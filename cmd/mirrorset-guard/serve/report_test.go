@@ -17,6 +17,7 @@ import (
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
@@ -144,6 +145,20 @@ func TestReportFails(t *testing.T) {
 	err = nil
 	if w := get(r, "/report"); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestReportRollouts: how far rollouts are is said in a sentence, and what could not be read of them is no part of what the answer rests on.
+func TestReportRollouts(t *testing.T) {
+	r := newTestReporter(func(context.Context) (review.Standing, error) { return review.Standing{}, nil })
+	r.progress = func(context.Context, time.Time) (status.Input, error) {
+		return status.Input{Cluster: rollout.Cluster{Unknown: []string{"machineconfignodes"}}}, nil
+	}
+	page := get(r, "/report").Body.String()
+	_, unknown, _ := strings.Cut(page, `<h2 id="unknown-title">`)
+	unknown, _, _ = strings.Cut(unknown, "</section>")
+	if !strings.Contains(page, "Not known:</span> No pool could be read.") || !strings.Contains(unknown, "machineconfignodes could not be read") {
+		t.Error(page)
 	}
 }
 
