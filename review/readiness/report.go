@@ -196,7 +196,7 @@ func (r *Readiness) drawn() []answer.Block {
 func (i *Image) told() answer.Findings {
 	subject := i.Title() + ": " + i.Ref
 	if len(i.Findings) == 0 {
-		return answer.Findings{{Rule: i.State.String(), Tone: tones[i.State], Subject: subject, Reason: i.reason()}}
+		return answer.Findings{{Rule: i.State.String(), Severity: strings.ToLower(i.State.String()), Tone: tones[i.State], Subject: subject, Reason: i.reason()}}
 	}
 	found := make(answer.Findings, len(i.Findings))
 	for k, f := range i.Findings {
