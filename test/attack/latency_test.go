@@ -40,6 +40,9 @@ func TestLatency(t *testing.T) {
 			for turn := range stages {
 				i := (n + turn) % 2
 				text := tagSet(fmt.Sprint("latency-", n), fmt.Sprintf("latency-%d.example.com", n), "mirror.example.com/x")
+				// What a review reads may have to wait in the API server until its caches have seen the last write, a tenth of
+				// a second at most, which has nothing to do with the program. Here they have.
+				must(t, stages[i].as(t, "alice").dryRun(t.Context(), text))
 				start := time.Now()
 				err := kind.do(stages[i].as(t, "alice"), text)
 				if n >= 20 { // it is warm
