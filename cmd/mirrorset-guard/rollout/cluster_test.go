@@ -128,7 +128,7 @@ func (c realCluster) rights(t *testing.T, want func(clitest.Outcome, int, ...str
 
 	read := []string{"get", "list", "watch"}
 	c.grant(t, "some", rbacv1.PolicyRule{APIGroups: []string{"machineconfiguration.openshift.io"}, Resources: []string{"machineconfigpools"}, Verbs: read})
-	want(as("some", "status"), 0, "worker", "Note: nodes could not be read: which node waits for what is not known")
+	want(as("some", "status"), 0, "worker", "Not known:", "nodes could not be read: which node waits for what is not known")
 
 	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: read}
 	c.grant(t, "reader", all)
