@@ -17,6 +17,10 @@ const (
 	littleMemory = 96 << 20
 	// sparingPercent is the GC percent (GOGC) while a review needs much memory.
 	sparingPercent = 15
+	// sparingRoom is what the process may take then beyond what it holds, before it looks for garbage all the time, for up
+	// to half of the processors' time. A review of 100,000 images takes less; on a machine that has other things to do,
+	// garbage may come faster than it is found.
+	sparingRoom = 144 << 20
 )
 
 // mostProcessors are as many as finish reviews sooner. Each keeps memory for itself, 2 MiB of it where much is allocated.
@@ -61,10 +65,11 @@ func held() uint64 {
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }
 
-// spared counts those that need much memory; before is the GC percent without them.
+// spared counts those that need much memory; before and limit are the GC percent and the memory limit without them.
 var spared struct {
 	sync.Mutex
 	count, before int
+	limit         int64
 }
 
 // Spare has the process hold less that is not in use, for more of the processors' time, until the
@@ -77,6 +82,8 @@ func Spare() (done func()) {
 		if spared.before >= 0 && spared.before < sparingPercent {
 			debug.SetGCPercent(spared.before)
 		}
+		spared.limit = debug.SetMemoryLimit(-1)
+		debug.SetMemoryLimit(min(spared.limit, int64(held())+sparingRoom)) //nolint:gosec // no machine has as much
 	}
 	return sync.OnceFunc(func() {
 		spared.Lock()
@@ -84,6 +91,7 @@ func Spare() (done func()) {
 		if spared.count--; spared.count == 0 {
 			runtime.GC() // else what has gone would stay until there is half as much again
 			debug.SetGCPercent(spared.before)
+			debug.SetMemoryLimit(spared.limit)
 		}
 	})
 }

@@ -31,24 +31,35 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestSpare: the percentage is that of before once the last one is done, and never more.
+// TestSpare: the percentage and the limit are those of before once the last one is done, and never more.
 func TestSpare(t *testing.T) {
+	limit := func() int64 { return debug.SetMemoryLimit(-1) }
 	percent := func() int {
 		now := debug.SetGCPercent(100)
 		debug.SetGCPercent(now)
 		return now
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(50))
+	was := limit()
 	first, second := Spare(), Spare()
 	first()
 	first()
+	if got, most := limit(), int64(held())+2*sparingRoom; got > most {
+		t.Errorf("a limit of %d bytes with one of two, want %d at most", got, most)
+	}
 	if got := percent(); got != sparingPercent {
 		t.Errorf("%d %% with one of two, want %d", got, sparingPercent)
 	}
 	second()
-	if got := percent(); got != 50 {
-		t.Errorf("%d %% afterwards, want 50", got)
+	if got := percent(); got != 50 || limit() != was {
+		t.Errorf("%d %% and a limit of %d bytes afterwards, want 50 and %d", got, limit(), was)
 	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 20))
+	low := Spare()
+	if got := limit(); got != 1<<20 {
+		t.Errorf("a limit of %d bytes where it was a MiB", got)
+	}
+	low()
 	debug.SetGCPercent(10)
 	third := Spare()
 	if got := percent(); got != 10 {
