@@ -1,5 +1,5 @@
-// Package settings decides how much weight a finding has: which images and namespaces are protected, what denies,
-// and what is exempt. Of the rooms it imports package policy, and package mirrors beside it.
+// Package settings decides how much weight a finding has: by protected namespaces, severities
+// and exemptions. Of the rooms it imports package policy, and package mirrors beside it.
 package settings
 
 import (

@@ -155,10 +155,12 @@ const maxDrawn = 1000
 // drawn are the images in numbers, as a grid and as a table: of too many, the worst.
 func (r *Readiness) drawn() []answer.Block {
 	figures := answer.Figures{{Number: text.Number(len(r.Images)), Label: "images of the release"}}
+	if len(r.Images) > 0 {
+		figures[0].Link = "#images"
+	}
 	for _, s := range []State{NotReady, Unknown, Ready} {
 		if n := r.Count(s); n > 0 {
 			figures = append(figures, answer.Figure{Number: text.Number(n), Label: strings.ToLower(s.String()), Tone: tones[s], Link: "#images"})
-			figures[0].Link = "#images"
 		}
 	}
 	worst, title := r.Images, "All "+text.Count(len(r.Images), "image")
