@@ -6,20 +6,12 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/containers/image/v5/docker/reference"
 )
-
-// errUndecided is wrapped by errors which say that nodes may decide otherwise, as they know
-// more.
-var errUndecided = errors.New("not verified")
 
 // judge says whether an image with these layers satisfies r (IsRunningImageAllowed).
 func (r *Requirements) judge(layers []Signature, image Image, at time.Time) Judgement {
@@ -94,13 +86,6 @@ func (r *Requirement) judgeSigned(layers []Signature, image Image, at time.Time)
 	}
 }
 
-// An identityError is the error of a valid signature for another image.
-type identityError struct{ signed string }
-
-func (e *identityError) Error() string {
-	return fmt.Sprintf("Signature for identity %q is not accepted", e.signed)
-}
-
 // accepts restates isSignatureAccepted of prSigstoreSigned. The error says why nodes do not
 // accept s.
 func (r *Requirement) accepts(s *Signature, image Image, at time.Time) error {
@@ -136,13 +121,6 @@ func (r *Requirement) accepts(s *Signature, image Image, at time.Time) error {
 	return nil
 }
 
-func (r *Requirement) identity() Identity {
-	if r.SignedIdentity == nil {
-		return Identity{Type: matchRepoDigestOrExact}
-	}
-	return *r.SignedIdentity
-}
-
 // verify reports as an error that none of keys has signed payload
 // (verifySigstorePayloadBlobSignature). A key that cannot be used counts against all.
 func verify(keys []crypto.PublicKey, payload, signature []byte) error {
@@ -175,103 +153,4 @@ func verify(keys []crypto.PublicKey, payload, signature []byte) error {
 		return fmt.Errorf("cryptographic signature verification failed: %s", strings.Join(failures, ", "))
 	}
 	return nil
-}
-
-// parseKey reads a public key as sigstore does (cryptoutils.UnmarshalPEMToPublicKey).
-func parseKey(data []byte) (crypto.PublicKey, error) {
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, errors.New("PEM decoding failed")
-	}
-	switch block.Type {
-	case "PUBLIC KEY":
-		return x509.ParsePKIXPublicKey(block.Bytes)
-	case "RSA PUBLIC KEY":
-		return x509.ParsePKCS1PublicKey(block.Bytes)
-	default:
-		return nil, fmt.Errorf("unknown Public key PEM file type: %v. Are you passing the correct public key?", block.Type)
-	}
-}
-
-// matches reports whether a signature that names signed is one for image
-// (containers/image signature/policy_reference_match.go).
-func (id Identity) matches(image, signed string) bool {
-	name, err := reference.ParseNormalizedNamed(signed)
-	if err != nil {
-		return false
-	}
-	wanted := image
-	switch id.Type {
-	case exactReference:
-		wanted = id.DockerReference
-	case exactRepository:
-		wanted = id.DockerRepository
-	}
-	intended, err := reference.ParseNormalizedNamed(wanted)
-	if err != nil {
-		return false
-	}
-	switch id.Type {
-	case matchExact, exactReference:
-		return !reference.IsNameOnly(intended) && !reference.IsNameOnly(name) && intended.String() == name.String()
-	case matchRepository, exactRepository:
-		return intended.Name() == name.Name()
-	case remapIdentity:
-		if intended, err = id.remap(intended); err != nil {
-			return false
-		}
-		return isRepoDigestOrExact(intended, name)
-	case matchRepoDigestOrExact:
-		return isRepoDigestOrExact(intended, name)
-	default:
-		return false
-	}
-}
-
-// IdentityFor returns the signedIdentity of an image policy by which nodes accept, for image,
-// signatures that name signed: as YAML, in one line; "" if there is none.
-func IdentityFor(image, signed string) string {
-	named, err := reference.ParseNormalizedNamed(signed)
-	if err != nil {
-		return ""
-	}
-	wanted, err := reference.ParseNormalizedNamed(image)
-	if err != nil {
-		return ""
-	}
-	remap := Identity{Type: remapIdentity, Prefix: wanted.Name(), SignedPrefix: named.Name()}
-	switch {
-	case wanted.Name() == named.Name():
-		return "{matchPolicy: MatchRepository}"
-	case remap.matches(image, signed):
-		return fmt.Sprintf("{matchPolicy: RemapIdentity, remapIdentity: {prefix: %s, signedPrefix: %s}}", remap.Prefix, remap.SignedPrefix)
-	default:
-		return fmt.Sprintf("{matchPolicy: ExactRepository, exactRepository: {repository: %s}}", named.Name())
-	}
-}
-
-// isRepoDigestOrExact restates matchRepoDigestOrExactReferenceValues: a signature has to carry
-// a tag or a digest. For an image by tag, it has to be the same reference; for one by digest, the
-// digest is compared with that of the payload.
-func isRepoDigestOrExact(intended, signed reference.Named) bool {
-	if reference.IsNameOnly(signed) {
-		return false
-	}
-	switch intended.(type) {
-	case reference.NamedTagged:
-		return signed.String() == intended.String()
-	case reference.Canonical:
-		return signed.Name() == intended.Name()
-	default:
-		return false
-	}
-}
-
-// remap restates remapReferencePrefix: it replaces the prefix of a name that has it.
-func (id Identity) remap(name reference.Named) (reference.Named, error) {
-	rest, ok := strings.CutPrefix(name.Name(), id.Prefix)
-	if !ok || rest != "" && rest[0] != '/' {
-		return name, nil
-	}
-	return reference.ParseNamed(strings.Replace(name.String(), id.Prefix, id.SignedPrefix, 1))
 }

@@ -15,6 +15,9 @@ import (
 	"time"
 )
 
+// rekorKeys are those of a Rekor server, by any of which it may have signed.
+type rekorKeys []*ecdsa.PublicKey
+
 // A logEntry is the payload of what Rekor signs: that it has logged a signature.
 type logEntry struct {
 	body           []byte
@@ -43,10 +46,10 @@ type hashedRecord struct {
 	} `json:"spec"`
 }
 
-// verifySET restates VerifyRekorSET (containers/image signature/internal/rekor_set.go): that a
-// key of Rekor has signed set, and that set is about the payload, its signature and the key or
+// verifySET restates VerifyRekorSET (containers/image signature/internal/rekor_set.go): that one
+// of keys has signed set, and that set is about the payload, its signature and the key or
 // certificate, as DER, that made it. It returns when Rekor has logged that.
-func (t *root) verifySET(set, keyOrCertificate []byte, signed string, payload []byte) (time.Time, error) {
+func (keys rekorKeys) verifySET(set, keyOrCertificate []byte, signed string, payload []byte) (time.Time, error) {
 	var timestamp []byte
 	var raw json.RawMessage
 	if err := readExactly(set, fields{"SignedEntryTimestamp": &timestamp, "Payload": &raw}); err != nil {
@@ -56,7 +59,7 @@ func (t *root) verifySET(set, keyOrCertificate []byte, signed string, payload []
 	if err != nil {
 		return time.Time{}, fmt.Errorf("parsing Rekor SET payload: %w", err)
 	}
-	if !t.isSignedByRekor(entry, timestamp) {
+	if !keys.haveSigned(entry, timestamp) {
 		return time.Time{}, errors.New("cryptographic signature verification of Rekor SET failed")
 	}
 	var record hashedRecord
@@ -74,9 +77,9 @@ func readLogEntry(data []byte) (e logEntry, err error) {
 	return e, err
 }
 
-func (t *root) isSignedByRekor(e logEntry, timestamp []byte) bool {
+func (keys rekorKeys) haveSigned(e logEntry, timestamp []byte) bool {
 	sum := sha256.Sum256(e.canonical())
-	return slices.ContainsFunc(t.rekor, func(key *ecdsa.PublicKey) bool { return ecdsa.VerifyASN1(key, sum[:], timestamp) })
+	return slices.ContainsFunc(keys, func(key *ecdsa.PublicKey) bool { return ecdsa.VerifyASN1(key, sum[:], timestamp) })
 }
 
 // canonical returns e in the form of RFC 8785, which is what Rekor signs. A logID with characters

@@ -7,11 +7,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/containers/image/v5/docker/reference"
 	configv1 "github.com/openshift/api/config/v1"
 )
 
@@ -20,16 +18,6 @@ const (
 	AcceptAnything = "insecureAcceptAnything"
 	Reject         = "reject"
 	SigstoreSigned = "sigstoreSigned"
-)
-
-// The types of identities.
-const (
-	matchExact             = "matchExact"
-	matchRepoDigestOrExact = "matchRepoDigestOrExact"
-	matchRepository        = "matchRepository"
-	exactReference         = "exactReference"
-	exactRepository        = "exactRepository"
-	remapIdentity          = "remapIdentity"
 )
 
 // A Requirement is one of those that policy.json makes of the images in a scope, in the JSON
@@ -53,6 +41,13 @@ type Requirement struct {
 	SignedIdentity *Identity `json:"signedIdentity,omitempty"`
 }
 
+func (r *Requirement) identity() Identity {
+	if r.SignedIdentity == nil {
+		return Identity{Type: matchRepoDigestOrExact}
+	}
+	return *r.SignedIdentity
+}
+
 // A Fulcio is the requirement on certificates of a Fulcio server.
 type Fulcio struct {
 	CAPath       string `json:"caPath,omitempty"`
@@ -70,15 +65,6 @@ type PKI struct {
 	CAIntermediatesData []byte `json:"caIntermediatesData"`
 	SubjectEmail        string `json:"subjectEmail"`
 	SubjectHostname     string `json:"subjectHostname"`
-}
-
-// An Identity is the image that a signature has to name.
-type Identity struct {
-	Type             string `json:"type"`
-	DockerReference  string `json:"dockerReference,omitempty"`
-	DockerRepository string `json:"dockerRepository,omitempty"`
-	Prefix           string `json:"prefix,omitempty"`
-	SignedPrefix     string `json:"signedPrefix,omitempty"`
 }
 
 // Requirements are those of one scope of policy.json. All of them have to be met. They are
@@ -174,56 +160,6 @@ func (r *Requirement) setPKI(root *configv1.ImagePolicyPKIRootOfTrust) error {
 	return nil
 }
 
-func identityFromSpec(spec *configv1.PolicyIdentity) (*Identity, error) {
-	if spec == nil {
-		return &Identity{Type: matchRepoDigestOrExact}, nil
-	}
-	switch spec.MatchPolicy {
-	case configv1.IdentityMatchPolicyMatchRepoDigestOrExact:
-		return &Identity{Type: matchRepoDigestOrExact}, nil
-	case configv1.IdentityMatchPolicyMatchRepository:
-		return &Identity{Type: matchRepository}, nil
-	case configv1.IdentityMatchPolicyExactRepository:
-		if spec.PolicyMatchExactRepository == nil {
-			return nil, errors.New("matchPolicy ExactRepository names no repository")
-		}
-		repository := string(spec.PolicyMatchExactRepository.Repository)
-		if _, err := reference.ParseNormalizedNamed(repository); err != nil {
-			return nil, fmt.Errorf("%q of matchPolicy ExactRepository is not a repository: %w", repository, err)
-		}
-		return &Identity{Type: exactRepository, DockerRepository: repository}, nil
-	case configv1.IdentityMatchPolicyRemapIdentity:
-		return remapFromSpec(spec.PolicyMatchRemapIdentity)
-	default:
-		return nil, fmt.Errorf("its matchPolicy %q is unknown", spec.MatchPolicy)
-	}
-}
-
-func remapFromSpec(spec *configv1.PolicyMatchRemapIdentity) (*Identity, error) {
-	if spec == nil {
-		return nil, errors.New("matchPolicy RemapIdentity has no prefixes")
-	}
-	id := &Identity{Type: remapIdentity, Prefix: string(spec.Prefix), SignedPrefix: string(spec.SignedPrefix)}
-	for _, prefix := range []string{id.Prefix, id.SignedPrefix} {
-		if !isRemapPrefix(prefix) {
-			return nil, fmt.Errorf("prefix %q of matchPolicy RemapIdentity is not valid", prefix)
-		}
-	}
-	return id, nil
-}
-
-// isRemapPrefix reports whether prefix is a host or a repository with one
-// (validateIdentityRemappingPrefix in containers/image signature/policy_config.go).
-func isRemapPrefix(prefix string) bool {
-	return remapDomain.MatchString(prefix) || remapName.MatchString(prefix) && remapDomainPrefix.MatchString(prefix)
-}
-
-var (
-	remapDomain       = regexp.MustCompile("^" + reference.DomainRegexp.String() + "$")
-	remapDomainPrefix = regexp.MustCompile("^" + reference.DomainRegexp.String() + "/")
-	remapName         = regexp.MustCompile("^" + reference.NameRegexp.String() + "$")
-)
-
 // String says what r asks for ("a signature by key 1f2e3d4c5b6a for the repository of the
 // image"). Keys are named by the first bytes of the SHA-256 of their DER.
 func (r *Requirement) String() string {
@@ -259,24 +195,4 @@ func fingerprint(pemData []byte) string {
 	}
 	sum := sha256.Sum256(block.Bytes)
 	return hex.EncodeToString(sum[:6])
-}
-
-// String says which image a signature has to name.
-func (id Identity) String() string {
-	switch id.Type {
-	case matchExact:
-		return "for exactly the image's reference"
-	case matchRepoDigestOrExact:
-		return "for the image, with a tag or digest"
-	case matchRepository:
-		return "for the repository of the image"
-	case exactReference:
-		return "for " + id.DockerReference
-	case exactRepository:
-		return "for repository " + id.DockerRepository
-	case remapIdentity:
-		return fmt.Sprintf("for the image, with %s in the place of %s", id.SignedPrefix, id.Prefix)
-	default:
-		return "for " + id.Type
-	}
 }

@@ -17,7 +17,7 @@ import (
 // A root is the trusted end of a requirement: keys, or authorities.
 type root struct {
 	keys   []crypto.PublicKey
-	rekor  []*ecdsa.PublicKey
+	rekor  rekorKeys
 	fulcio *authority
 	pki    *authority
 }
@@ -131,7 +131,7 @@ func (t *root) loggedKeys(s *Signature, signed string) ([]crypto.PublicKey, erro
 		if err != nil {
 			return nil, err
 		}
-		if _, err = t.verifySET([]byte(set), der, signed, s.Payload); err == nil {
+		if _, err = t.rekor.verifySET([]byte(set), der, signed, s.Payload); err == nil {
 			return []crypto.PublicKey{key}, nil
 		}
 		failures = append(failures, err.Error())
@@ -154,7 +154,7 @@ func (t *root) keyOfFulcio(s *Signature, signed string) ([]crypto.PublicKey, err
 	if block == nil || len(rest) > 0 {
 		return nil, errors.New("public key or cert to be matched against publicKey in Rekor SET is not in PEM format")
 	}
-	logged, err := t.verifySET([]byte(set), block.Bytes, signed, s.Payload)
+	logged, err := t.rekor.verifySET([]byte(set), block.Bytes, signed, s.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -297,5 +297,21 @@ func issuerOf(c *x509.Certificate) (string, error) {
 		return "", fmt.Errorf("inconsistent OIDC issuer extension values: %q, %q", issuers[0], issuers[1])
 	default:
 		return issuers[0], nil
+	}
+}
+
+// parseKey reads a public key as sigstore does (cryptoutils.UnmarshalPEMToPublicKey).
+func parseKey(data []byte) (crypto.PublicKey, error) {
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, errors.New("PEM decoding failed")
+	}
+	switch block.Type {
+	case "PUBLIC KEY":
+		return x509.ParsePKIXPublicKey(block.Bytes)
+	case "RSA PUBLIC KEY":
+		return x509.ParsePKCS1PublicKey(block.Bytes)
+	default:
+		return nil, fmt.Errorf("unknown Public key PEM file type: %v. Are you passing the correct public key?", block.Type)
 	}
 }

@@ -2,6 +2,7 @@ package signing
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -91,6 +92,10 @@ type Judgement struct {
 	// there is none.
 	SignedAs string
 }
+
+// errUndecided is wrapped by errors which say that nodes may decide otherwise, as they know
+// more.
+var errUndecided = errors.New("not verified")
 
 // Judge says whether nodes accept an image by s, nil for an image without signatures, if
 // policy.json makes these requirements.
