@@ -122,7 +122,7 @@ func arrowsOf(files map[string]*ast.File) map[string]map[string]string {
 			add(tops[id.Name], id.Name)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok && len(methods[s.Sel.Name]) == 1 {
+			if s, ok := n.(*ast.SelectorExpr); ok && len(methods[s.Sel.Name]) == 1 && !isImported(file, s.X) {
 				add(methods[s.Sel.Name][0], s.Sel.Name)
 			}
 			return true
@@ -130,6 +130,12 @@ func arrowsOf(files map[string]*ast.File) map[string]map[string]string {
 		arrows[name] = rests
 	}
 	return arrows
+}
+
+// isImported reports whether x names a package that file imports under the last part of its path.
+func isImported(file *ast.File, x ast.Expr) bool {
+	id, ok := x.(*ast.Ident)
+	return ok && id.Obj == nil && slices.ContainsFunc(file.Imports, func(s *ast.ImportSpec) bool { return strings.HasSuffix(s.Path.Value, "/"+id.Name+`"`) })
 }
 
 // order puts files in an order in which few rest on later ones: those that rest on nothing left first, those that nothing left rests
