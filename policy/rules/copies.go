@@ -145,6 +145,26 @@ func copySignatures(a *evidence.Case, at evidence.Place) *policy.Copy {
 	return c
 }
 
+// signedElsewhere returns where the signatures of an instance are that nodes would accept at
+// the place at.
+func signedElsewhere(a *evidence.Case, at evidence.Place, instance policy.Instance) (mirrors.Location, bool) {
+	for _, other := range slices.Concat(a.NewRoute.OpenPlaces(), a.OldRoute.OpenPlaces()) {
+		from, ok := other.Signatures(instance.Digest)
+		f := a.Found.At(from)
+		if !ok || f.Presence != policy.Present || other.Location == at.Location {
+			continue
+		}
+		if at.Trust == nil {
+			return from, true
+		}
+		there := evidence.Step{Reroute: a.Reroute, Route: &mirrors.Route{Sources: []mirrors.PullSource{*at.PullSource}}}
+		if there.Judge(evidence.SignatureState{Instance: instance, Presence: policy.Present}, f).Presence == policy.Present {
+			return from, true
+		}
+	}
+	return mirrors.Location{}, false
+}
+
 // AllCopies returns Copies, and after them those of images that the mirrors have already: all that the mirrors
 // need to hold the images of the change. It takes an Undetermined image for one that they have.
 func AllCopies(p plan.Plan, j policy.Judgement, facts policy.Facts) (all []policy.Copy, missing int) {

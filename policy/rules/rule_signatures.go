@@ -8,7 +8,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
@@ -134,26 +133,6 @@ func unseenForms(a *evidence.Case, at evidence.Place) []string {
 		}
 	}
 	return nil
-}
-
-// signedElsewhere returns where the signatures of an instance are that nodes would accept at
-// the place at.
-func signedElsewhere(a *evidence.Case, at evidence.Place, instance policy.Instance) (mirrors.Location, bool) {
-	for _, other := range slices.Concat(a.NewRoute.OpenPlaces(), a.OldRoute.OpenPlaces()) {
-		from, ok := other.Signatures(instance.Digest)
-		f := a.Found.At(from)
-		if !ok || f.Presence != policy.Present || other.Location == at.Location {
-			continue
-		}
-		if at.Trust == nil {
-			return from, true
-		}
-		there := evidence.Step{Reroute: a.Reroute, Route: &mirrors.Route{Sources: []mirrors.PullSource{*at.PullSource}}}
-		if there.Judge(evidence.SignatureState{Instance: instance, Presence: policy.Present}, f).Presence == policy.Present {
-			return from, true
-		}
-	}
-	return mirrors.Location{}, false
 }
 
 // remapRemedy says how the policy would accept signatures for which only the name is in the
