@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -201,60 +200,6 @@ func asksWithOwnSecrets(a *evidence.Case) bool {
 type movedImage struct {
 	*evidence.Case
 	by simulation.Moved
-}
-
-// countMoved sets f.Moved and f.moved: images of protected namespaces first.
-func (f *Forecast) countMoved(all []simulation.Moved) {
-	counted := map[*evidence.Case]bool{}
-	for _, m := range all {
-		a := f.pulls.assess(m.Image, m.Namespace, m.Pool)
-		if a == nil || !a.Settled || counted[a] {
-			continue
-		}
-		counted[a] = true
-		f.Moved.All++
-		switch pullAfter(a) {
-		case rollout.PullFails:
-			f.Moved.Lost++
-		case rollout.PullUnknown:
-			f.Moved.Open++
-		default:
-			if a.Assumption() != "" {
-				f.Moved.Assumed++
-			}
-		}
-		f.moved = append(f.moved, movedImage{a, m})
-	}
-	slices.SortStableFunc(f.moved, func(a, b movedImage) int {
-		return cmp.Or(cmp.Compare(f.pulls.plan.Settings.Rank(a.Image), f.pulls.plan.Settings.Rank(b.Image)), cmp.Compare(a.Image.Ref, b.Image.Ref))
-	})
-}
-
-// maxMoved is how many images that do not decide whether the rollout stalls are looked up.
-const maxMoved = 500
-
-// Lookups returns what has yet to be looked up about images that pods have to pull again when
-// nodes are drained, whether the change reroutes them or not: those first for which the rollout
-// may stall. The caller proceeds as with plan.Plan.Lookups, and then has the forecast made again.
-func (f *Forecast) Lookups(facts policy.Facts) []mirrors.Location {
-	if f.Simulation == nil {
-		return nil
-	}
-	f.pulls.facts = facts
-	q := &evidence.Lookups{Facts: facts}
-	for _, stall := range f.Simulation.Stalls {
-		f.pulls.lookUp(q, stall.Image)
-		for _, missing := range stall.Missing {
-			f.pulls.lookUp(q, missing.Image)
-		}
-	}
-	if len(q.List) > 0 {
-		return q.List
-	}
-	for _, m := range f.moved[:min(len(f.moved), maxMoved)] {
-		f.pulls.lookups(q, m.Case)
-	}
-	return q.List
 }
 
 func (p *pullOutcomes) lookUp(q *evidence.Lookups, image string) {
