@@ -18,14 +18,6 @@ import (
 // or goes.
 type Files map[string][]byte
 
-// UserCABundlePath is the file with the CAs of ConfigMap user-ca-bundle and of the proxy's
-// trustedCA (additional-trust-bundle.yaml in MCO's templates).
-//
-// The CAs that additionalTrustedCA of Image cluster names are in no rendered config: the
-// daemon writes them to /etc/docker/certs.d by itself, on all nodes at once and without a
-// rollout (syncControllerConfigHandler, certificate_writer.go:236).
-const UserCABundlePath = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"
-
 // Conditions are the settings of a cluster that MCO's decision depends on, besides the files.
 type Conditions struct {
 	// Policies is status.nodeDisruptionPolicyStatus.clusterPolicies of MachineConfiguration
@@ -97,8 +89,6 @@ func changedPaths(before, after Files) []string {
 	}
 	return slices.Sorted(maps.Keys(changed))
 }
-
-type action = operatorv1.NodeDisruptionPolicyStatusAction
 
 // actionsFor restates calculatePostConfigChangeNodeDisruptionActionFromMCDiffs
 // (update.go:655), and says which policies ask for a drain. MCO goes through the paths in no

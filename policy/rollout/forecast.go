@@ -9,69 +9,16 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	operatorv1 "github.com/openshift/api/operator/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
-
-// Cluster holds the nodes, pods and settings that a rollout goes through. It is only read.
-type Cluster struct {
-	Pools []*mcfgv1.MachineConfigPool
-	Nodes []*corev1.Node
-	// Topology is controlPlaneTopology of Infrastructure cluster, "" if it is not known.
-	Topology configv1.TopologyMode
-	// OperatorNode is the node that MCO's own operator pod runs on, "" if it is not known.
-	OperatorNode string
-	// Machines is MachineConfiguration cluster, nil if there is none.
-	Machines *operatorv1.MachineConfiguration
-	// OverrideDrain is Conditions.OverrideDrain.
-	OverrideDrain bool
-	// Operator is ClusterOperator machine-config, nil if it is not known.
-	Operator *configv1.ClusterOperator
-	// Certificates are those that ControllerConfig machine-config-controller tells of.
-	Certificates []mcfgv1.ControllerCertificate
-	// Pods are those that have not ended, in no order.
-	Pods []Pod
-	// Controllers are those of pods, in no order: the StatefulSets that are known, and of others those
-	// that could not make a pod, and Deployments that are owned.
-	Controllers []Controller
-	// Quotas are the ResourceQuotas of the cluster.
-	Quotas []*corev1.ResourceQuota
-	// Budgets are the PodDisruptionBudgets of the cluster.
-	Budgets []*policyv1.PodDisruptionBudget
-	// Namespaces are the labels of the namespaces, by name; nil if they are not known.
-	Namespaces map[string]labels.Set
-	// Volumes says for each PersistentVolumeClaim ("namespace/name") which nodes can have its
-	// volume; a missing claim is not known to be tied to nodes.
-	Volumes map[string]*corev1.NodeSelector
-	// PinnedSets are the PinnedImageSets of the cluster; NodePins say which of them nodes hold.
-	PinnedSets []*mcfgv1.PinnedImageSet
-	NodePins   []NodePins
-	// Unknown names what could not be read: "pods", "poddisruptionbudgets". Conclusions from it may
-	// be wrong both ways.
-	Unknown []string
-}
-
-// Pool returns the MachineConfigPool of that name, nil if there is none.
-func (c Cluster) Pool(name string) *mcfgv1.MachineConfigPool {
-	i := slices.IndexFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return c.Pools[i]
-}
 
 // Members returns which nodes the pools have, in which order MCO takes them, and what keeps the pools
 // from them: a forecast of nothing.
 func (c Cluster) Members() Forecast {
 	return NewForecast(c, func(string) (Decision, error) { return Decision{}, nil })
 }
-
-// IsSingleNode is Conditions.SingleNode for the cluster.
-func (c Cluster) IsSingleNode() bool { return c.Topology == configv1.SingleReplicaTopologyMode }
 
 // Forecast is the effect of a change on the nodes of a cluster.
 type Forecast struct {
@@ -359,4 +306,12 @@ func (f *Forecast) longest() Range {
 		all = all.Longer(f.until(p))
 	}
 	return all
+}
+
+// until returns when a pool is done, from the beginning of the rollout.
+func (f Forecast) until(p Pool) Range {
+	if before := f.pool(p.After); before != nil {
+		return p.Time.plus(before.Time)
+	}
+	return p.Time
 }

@@ -10,12 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Conditions returns what MCO's decision depends on in the cluster.
-func (c Cluster) Conditions() Conditions {
-	policies := PoliciesOf(c.Machines)
-	return Conditions{Policies: &policies, OverrideDrain: c.OverrideDrain, SingleNode: c.IsSingleNode()}
-}
-
 // Busy returns, as clauses, what MCO is busy with or stuck at, apart from pools that are
 // paused: a pool that is being updated or is degraded, by its conditions, and an operator that
 // is not available. A pool without status says nothing.

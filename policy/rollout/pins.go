@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,16 +17,6 @@ const (
 	MaxPinnedImages = 500
 	MaxPinnedSets   = 100
 )
-
-// NodePins is what a MachineConfigNode says of PinnedImageSets.
-type NodePins struct {
-	Node, Pool string
-	Sets       []mcfgv1.MachineConfigNodeStatusPinnedImageSet
-	// Settled is when condition PinnedImageSetsProgressing last became false; the zero Time while it is
-	// not false. Works says that condition PinnedImageSetsDegraded is false, Fails that it is true.
-	Settled      time.Time
-	Works, Fails bool
-}
 
 // Pinning is the state of a PinnedImageSet on a node of a pool that takes it.
 type Pinning struct {

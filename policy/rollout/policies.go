@@ -9,6 +9,16 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
+// UserCABundlePath is the file with the CAs of ConfigMap user-ca-bundle and of the proxy's
+// trustedCA (additional-trust-bundle.yaml in MCO's templates).
+//
+// The CAs that additionalTrustedCA of Image cluster names are in no rendered config: the
+// daemon writes them to /etc/docker/certs.d by itself, on all nodes at once and without a
+// rollout (syncControllerConfigHandler, certificate_writer.go:236).
+const UserCABundlePath = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"
+
+type action = operatorv1.NodeDisruptionPolicyStatusAction
+
 // DefaultPolicies returns what MCO does unless told otherwise (defaultClusterPolicies in its
 // pkg/apihelpers/apihelpers.go), for the files that images are pulled by and those beside them.
 //

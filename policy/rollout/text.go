@@ -97,11 +97,3 @@ func (p *Pool) taken() int {
 	_, waiting := p.waiting()
 	return len(p.Nodes) - waiting
 }
-
-// until returns when a pool is done, from the beginning of the rollout.
-func (f Forecast) until(p Pool) Range {
-	if before := f.pool(p.After); before != nil {
-		return p.Time.plus(before.Time)
-	}
-	return p.Time
-}
