@@ -9,23 +9,23 @@ import (
 )
 
 // note notes the unknowns.
-func (o *overview) note(s *Status) {
+func (in *Input) note(s *Status) {
 	add := func(words string, hides bool) {
 		s.Notes = append(s.Notes, words)
 		if hides {
 			s.Hiding = append(s.Hiding, words)
 		}
 	}
-	for _, resource := range o.Cluster.Unknown {
+	for _, resource := range in.Cluster.Unknown {
 		if lacking := lacks[resource]; lacking != "" {
-			add(o.UnreadText(resource, lacking), resource == "nodes")
+			add(in.UnreadText(resource, lacking), resource == "nodes")
 		}
 	}
 	for _, p := range s.Pools {
 		if p.From != "" && p.Changes == nil {
-			add(o.unreadNote(p), false)
+			add(in.unreadNote(p), false)
 		}
-		if !slices.Contains(o.Cluster.Unknown, "nodes") && len(p.Nodes) != p.Machines {
+		if !slices.Contains(in.Cluster.Unknown, "nodes") && len(p.Nodes) != p.Machines {
 			add(fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, len(p.Nodes)), true)
 		}
 	}
@@ -52,9 +52,9 @@ func (in *Input) UnreadText(resource, lacking string) string {
 	return words + fmt.Sprintf(" (it takes the right to list and watch %s)", rollout.QualifiedResource(resource))
 }
 
-func (o *overview) unreadNote(p Pool) string {
+func (in *Input) unreadNote(p Pool) string {
 	for _, name := range []string{p.From, p.Target} {
-		if err := o.Unread[name]; err != nil {
+		if err := in.Unread[name]; err != nil {
 			return fmt.Sprintf("pool %s: cannot tell what changes, or whether nodes are drained: %v", p.Name, err)
 		}
 	}

@@ -49,7 +49,7 @@ func Of(in Input) Status {
 		s.Pools = append(s.Pools, pool)
 		s.Remaining = s.Remaining.Longer(pool.Remaining)
 	}
-	o.note(&s)
+	in.note(&s)
 	return s
 }
 
