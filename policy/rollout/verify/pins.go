@@ -14,26 +14,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// PinnedSets returns the names of the PinnedImageSets that g waits for.
-func (g Goal) PinnedSets() []string {
-	if g.Edit == nil {
-		return nil
-	}
-	var names []string
-	for _, o := range g.Edit.Objects() {
-		if set, ok := o.(*mcfgv1.PinnedImageSet); ok {
-			names = append(names, set.Name)
-		}
-	}
-	return names
-}
-
-// OnlyPins reports whether g waits for PinnedImageSets and nothing else: how far a rollout is does not
-// matter then.
-func (g Goal) OnlyPins() bool {
-	return g.Edit != nil && len(g.PinnedSets()) > 0 && len(g.PinnedSets()) == len(g.Edit.Objects())
-}
-
 // withPinned returns s with the PinnedImageSets of c, which are followed, where s was read once.
 func withPinned(s mirrors.Set, c rollout.Cluster) mirrors.Set {
 	s.Pinned = convert.Each(c.PinnedSets, func(set *mcfgv1.PinnedImageSet) mirrors.Object { return set })

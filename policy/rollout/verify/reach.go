@@ -6,19 +6,9 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
-
-// Goal is the configuration that somebody waits for.
-type Goal struct {
-	// Pools are the names of the pools that count, none for all.
-	Pools []string
-	// Edit is a change that has to be in force and on every node of these pools; nil if all
-	// the pools have to be updated, whatever to.
-	Edit *mirrors.Edit
-}
 
 // Reach is the answer to the question whether a Goal is reached.
 type Reach struct {
@@ -70,9 +60,6 @@ func ReachOf(in Input, goal Goal) Reach {
 	r.Reached = r.Missing == "" && r.Unknown == ""
 	return r
 }
-
-// counts reports whether a pool counts for g.
-func (g Goal) counts(pool string) bool { return len(g.Pools) == 0 || slices.Contains(g.Pools, pool) }
 
 // missingFor names the parts known to be missing.
 func (v *verification) missingFor(goal Goal, r Reach, notWell []string) string {
