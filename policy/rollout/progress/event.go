@@ -1,6 +1,8 @@
 package progress
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
@@ -76,3 +78,19 @@ const (
 	// Ended says that no pool has a rollout any more.
 	Ended Type = "Ended"
 )
+
+// Short writes a duration as people say it: "45s", "12m", "1h5m".
+func Short(d time.Duration) string {
+	d = d.Round(time.Second)
+	if d >= time.Minute {
+		d = d.Truncate(time.Minute)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return cmp.Or(s, "0s")
+}

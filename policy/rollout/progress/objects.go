@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -26,14 +25,4 @@ func Objects(set mirrors.Set, changes *rollout.Changes) []mirrors.Object {
 		}
 	}
 	return objects
-}
-
-// objects are the names of those that the pool's rollout comes from, sorted.
-func (o *observation) objects() []string {
-	if o.Mirrors == nil {
-		return nil
-	}
-	names := convert.Each(Objects(*o.Mirrors, o.pool.Changes), mirrors.NameOf)
-	slices.Sort(names)
-	return names
 }

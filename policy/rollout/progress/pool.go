@@ -9,8 +9,35 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
+
+// Pool is the progress of a pool.
+type Pool struct {
+	*status.Pool
+	// Active is set while a node is still to get the pool's config.
+	Active bool
+	Counts Counts
+	// Unmoved is how long nothing has moved; 0 for a pool that is not active.
+	Unmoved time.Duration
+	// Stall is nil for a pool that is not stalled.
+	Stall *Stall
+	// Degraded says since when the pool has been so, by the observer's clock; zero if it is
+	// not. DegradedFirst is set if it has been since the observer began.
+	Degraded      time.Time
+	DegradedFirst bool
+}
+
+// Stall is a rollout that has not moved for too long.
+type Stall struct {
+	// Since is when something moved for the last time.
+	Since time.Time
+	// Cause says why, in a line; Causes are the chains of all hold-ups. There are none where no
+	// cause is known.
+	Cause  string
+	Causes []causes.Chain
+}
 
 // poolTrack is the observed history of a pool.
 type poolTrack struct {
@@ -43,14 +70,6 @@ type nodeTrack struct {
 
 func newPoolTrack(now time.Time) *poolTrack {
 	return &poolTrack{nodes: map[string]*nodeTrack{}, moved: now, diagnosed: now}
-}
-
-// observation is a view of a pool, with the events that come of it.
-type observation struct {
-	Sight
-	pool    *status.Pool
-	members map[string]bool // the nodes of all pools
-	events  []Event
 }
 
 func (p *poolTrack) event(now time.Time, kind Type, message string) Event {
@@ -294,37 +313,6 @@ func (p *poolTrack) movedAt(now time.Time, events *[]Event) {
 		*events = append(*events, e)
 	}
 	p.moved, p.diagnosed, p.left, p.explained, p.stall = now, now, nil, false, nil
-}
-
-// stages returns the stage of each node of the pool.
-func (o *observation) stages() map[string]Stage {
-	stages := make(map[string]Stage, len(o.pool.Nodes))
-	for _, member := range o.pool.Nodes {
-		stages[member.Name] = Done
-	}
-	for i := range o.pool.Left {
-		n := &o.pool.Left[i]
-		stages[n.Name] = stageOf(n, o.pool)
-	}
-	return stages
-}
-
-// words say what a node does.
-func (o *observation) words(name string, stage Stage) string {
-	i := slices.IndexFunc(o.pool.Left, func(n status.Node) bool { return n.Name == name })
-	if i < 0 {
-		return "is done"
-	}
-	switch stage {
-	case Rebooting:
-		return "is rebooting"
-	case Updating:
-		return "is being updated"
-	case Unknown:
-		return string(status.NodeSilent)
-	default:
-		return o.pool.Left[i].String()
-	}
 }
 
 func (p *poolTrack) view(s *status.Pool, now time.Time) Pool {

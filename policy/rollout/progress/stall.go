@@ -1,11 +1,9 @@
 package progress
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -48,6 +46,10 @@ type diagnosis struct {
 func holdUpsFor(all []causes.HoldUp, pool string) []causes.HoldUp {
 	return slices.DeleteFunc(slices.Clone(all), func(h causes.HoldUp) bool { return h.Pool != "" && h.Pool != pool })
 }
+
+// unexplained is how many times as long a pool has to stand still without a known cause to count as stalled. That is longer
+// than an OS update and the reboot of a large machine take: 15 minutes are usual, for each.
+const unexplained = 3
 
 func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 	before, explained := p.left, p.explained
@@ -124,20 +126,4 @@ func (p *poolTrack) toLeave(pods []rollout.Pod) map[string]bool {
 		left[pod.Node+"/"+pod.FullName()] = true
 	}
 	return left
-}
-
-// Short writes a duration as people say it: "45s", "12m", "1h5m".
-func Short(d time.Duration) string {
-	d = d.Round(time.Second)
-	if d >= time.Minute {
-		d = d.Truncate(time.Minute)
-	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return cmp.Or(s, "0s")
 }

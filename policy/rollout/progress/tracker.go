@@ -6,30 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-const (
-	// DefaultStallAfter is longer than a pod takes to start or to end (its grace period is
-	// rarely more than some minutes) and well below the hour after which MCO's drain controller
-	// gives up (drainTimeoutDuration, pkg/controller/drain/drain_controller.go).
-	DefaultStallAfter = 10 * time.Minute
-	// unexplained times as long is longer than an OS update and the reboot of a large
-	// machine take: 15 minutes are usual, for each.
-	unexplained = 3
-)
-
-// Sight is a view of a cluster.
-type Sight struct {
-	status.Input
-	// Mirrors is the mirror configuration in force, nil if it is not known. It says which
-	// objects a rollout comes from.
-	Mirrors *mirrors.Set
-	// Time is that of the observer's clock; it does not go back.
-	Time time.Time
-}
+// DefaultStallAfter is longer than a pod takes to start or to end (its grace period is
+// rarely more than some minutes) and well below the hour after which MCO's drain controller
+// gives up (drainTimeoutDuration, pkg/controller/drain/drain_controller.go).
+const DefaultStallAfter = 10 * time.Minute
 
 // Tracker follows the rollouts of a cluster. It is not safe for concurrent use. It remembers the pools and
 // nodes that exist, and forgets those that are gone.
@@ -116,30 +99,4 @@ func (t *Tracker) Pools(now time.Time) []Pool {
 		}
 	}
 	return pools
-}
-
-// Pool is the progress of a pool.
-type Pool struct {
-	*status.Pool
-	// Active is set while a node is still to get the pool's config.
-	Active bool
-	Counts Counts
-	// Unmoved is how long nothing has moved; 0 for a pool that is not active.
-	Unmoved time.Duration
-	// Stall is nil for a pool that is not stalled.
-	Stall *Stall
-	// Degraded says since when the pool has been so, by the observer's clock; zero if it is
-	// not. DegradedFirst is set if it has been since the observer began.
-	Degraded      time.Time
-	DegradedFirst bool
-}
-
-// Stall is a rollout that has not moved for too long.
-type Stall struct {
-	// Since is when something moved for the last time.
-	Since time.Time
-	// Cause says why, in a line; Causes are the chains of all hold-ups. There are none where no
-	// cause is known.
-	Cause  string
-	Causes []causes.Chain
 }
