@@ -13,12 +13,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// mcoNamespace is that of MCO's pods.
-const mcoNamespace = "openshift-machine-config-operator"
-
-// inMCO begins a command about objects of MCO.
-const inMCO = "oc -n " + mcoNamespace + " "
-
 // cluster is about what holds up all pools.
 func (d *diagnosis) cluster(s *status.Status) {
 	if d.rejected != nil && d.MirrorsUnknown == nil {

@@ -148,3 +148,9 @@ func isPullTrouble(reason string) bool {
 	return mentions(reason, "manifest", "pull", "registry", "unauthorized", "x509", "timeout", "no such host", "connection refused",
 		"invalid status", "Creating importer", "ostree-unverified", "docker://")
 }
+
+// sameWords returns the words of a daemon without the name of its node, so that those of
+// several can be compared.
+func sameWords(words, node string) string {
+	return text.Line(regexp.MustCompile(`\b`+regexp.QuoteMeta(node)+`\b`).ReplaceAllString(words, "NODE"))
+}

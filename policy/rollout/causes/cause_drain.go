@@ -204,9 +204,6 @@ func (d *diagnosis) beside(h *HoldUp, r refusal) (last []Remedy) {
 	return last
 }
 
-// explained is how many pods of a budget are explained: most have the same cause.
-const explained = 3
-
 // rank puts the surest cause first.
 func rank(c Cause) int {
 	return slices.Index([]Cause{ImageNotPulled, PodNotPlaced, PodFails, PodNotReady}, c)

@@ -3,7 +3,6 @@ package causes
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -85,11 +84,6 @@ func (d *diagnosis) tooLong(p *status.Pool, n *status.Node) bool {
 		Remedies: []Remedy{daemonPod(n.Name), look("oc describe node "+text.Argument(n.Name), "shows what runs there, and its events")},
 	})
 	return true
-}
-
-// daemonPod shows the daemon of a node.
-func daemonPod(node string) Remedy {
-	return look(inMCO+"get pod -l k8s-app=machine-config-daemon --field-selector spec.nodeName="+text.Argument(node), "names the daemon's pod on the node, whose log has the whole message")
 }
 
 // daemonDown is about a node without a daemon.
@@ -202,16 +196,4 @@ func (d *diagnosis) isMissing(n *status.Node, config string) bool {
 	}
 	return rollout.IsGone(d.Unread[config]) || n.State == status.NodeDegraded &&
 		(strings.Contains(n.Reason, "missing MachineConfig "+config) || strings.Contains(n.Reason, fmt.Sprintf("%q not found", config)))
-}
-
-// forceCommand makes MCO's daemon write everything anew (MachineConfigDaemonForceFile in MCO's
-// pkg/daemon/constants/constants.go).
-func forceCommand(node string) string {
-	return fmt.Sprintf("oc debug node/%s -- chroot /host touch /run/machine-config-daemon-force", text.Argument(node))
-}
-
-// sameWords returns the words of a daemon without the name of its node, so that those of
-// several can be compared.
-func sameWords(words, node string) string {
-	return text.Line(regexp.MustCompile(`\b`+regexp.QuoteMeta(node)+`\b`).ReplaceAllString(words, "NODE"))
 }

@@ -13,24 +13,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// explanation is the reason why a pod is not ready or an image is not pulled, with remedies.
-type explanation struct {
-	cause    Cause
-	subject  string
-	links    []string // of a Chain
-	remedies []Remedy
-	// last are remedies that do more than is asked for.
-	last []Remedy
-}
-
-func (w *explanation) because(links ...string) { w.links = append(w.links, links...) }
-
-// explain adds the links of an explanation, and all of its remedies.
-func (h *HoldUp) explain(w explanation) {
-	h.because(w.links...)
-	h.Remedies = slices.Concat(h.Remedies, w.remedies, w.last)
-}
-
 // unready says why a pod is not ready, and what can be done.
 func (d *diagnosis) unready(p *rollout.Pod) explanation {
 	switch {
@@ -180,6 +162,9 @@ func (d *diagnosis) kept(w *explanation, p *rollout.Pod) {
 	}
 }
 
+// explained is how many pods of a budget are explained: most have the same cause.
+const explained = 3
+
 // isOtherRevision reports whether a pod is of another version of its app than one that is ready: the
 // app's own rollout has not come further. An app of an operator is that one's to roll out.
 func (d *diagnosis) isOtherRevision(p *rollout.Pod) bool {
@@ -196,8 +181,6 @@ func revisionOf(p *rollout.Pod) string {
 	}
 	return cmp.Or(p.Spec.Labels[rollout.PodTemplateHash], p.Spec.Labels[revisionHash])
 }
-
-const revisionHash = "controller-revision-hash"
 
 // undo takes an app back to the version that others of its pods have.
 func undo(p *rollout.Pod, why string) Remedy {

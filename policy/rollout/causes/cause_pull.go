@@ -2,7 +2,6 @@ package causes
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -161,76 +160,4 @@ func (d *diagnosis) isSigned(at status.PlaceAsked, digest string) bool {
 func copyCommand(from, to mirrors.Location) string {
 	from.Ref, to.Ref = text.Argument(from.Ref), text.Argument(to.Ref)
 	return policy.CopyCommand("--all --preserve-digests", from, to)
-}
-
-// revert deletes the mirror object that sends nodes to a mirror for the image of a pod, and says what
-// that does to nodes. There is no remedy where that is not one object, or the image could not be pulled
-// then either.
-func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
-	if d.rejected != nil || d.MirrorsUnknown != nil {
-		return nil
-	}
-	route, err := d.resolution.Route(image, p.Namespace)
-	if err != nil || route.Entry == "" {
-		return nil
-	}
-	o := d.object(d.resolution.Origin(route.Entry).Makers)
-	if o == nil {
-		return nil // several, or a list of Image cluster: which is to go is not clear
-	}
-	after := mirrors.Delete(o).Apply(d.set)
-	resolved, err := mirrors.NewResolution(after)
-	if err != nil {
-		return nil
-	}
-	then, err := resolved.Route(image, p.Namespace)
-	if err != nil || d.pull(status.Path{Route: then}) == rollout.PullFails {
-		return nil
-	}
-	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}
-}
-
-// object returns the mirror object of that name, nil if there is none or more than one name, or if its owner would make it again.
-func (d *diagnosis) object(names []string) mirrors.Object {
-	i := slices.IndexFunc(d.set.Objects, func(o mirrors.Object) bool { return len(names) == 1 && mirrors.NameOf(o) == names[0] })
-	if i < 0 || rollout.OwnerOf(d.set.Objects[i]) != nil {
-		return nil
-	}
-	return d.set.Objects[i]
-}
-
-func deleteCommand(o mirrors.Object) string {
-	return fmt.Sprintf("oc delete %s %s", strings.ToLower(mirrors.KindOf(o)), text.Argument(o.GetName()))
-}
-
-// becomes says what another set of mirror objects does to nodes.
-func (d *diagnosis) becomes(after mirrors.Set) string {
-	step := rollout.Step{Before: d.set, After: after}
-	forecast := rollout.NewForecast(d.Cluster, step.Decisions(d.Cluster.Conditions()))
-	nodes, pools := map[string]int{}, map[string][]string{} // by what happens to each node
-	drains := false
-	for _, p := range forecast.Pools {
-		if len(p.Nodes) > 0 && p.Decision.Effect() != rollout.NoRollout {
-			does := p.Decision.String()
-			nodes[does] += len(p.Nodes)
-			pools[does] = append(pools[does], p.Name)
-			drains = drains || p.Decision.Drains
-		}
-	}
-	var parts []string
-	for _, does := range slices.Sorted(maps.Keys(nodes)) {
-		of := "pool " + pools[does][0]
-		if len(pools[does]) > 1 {
-			of = "pools " + text.Names(pools[does], status.Shown)
-		}
-		parts = append(parts, text.Plural(nodes[does], "node of "+of+" "+does, "nodes of "+of+": each "+does))
-	}
-	words := "Then " + strings.Join(parts, "; ")
-	switch {
-	case len(parts) == 0:
-		return "No node is drained"
-	case drains:
-		words += ". Drains wait for the same budgets until their pods run"
-	}
-	return words
 }

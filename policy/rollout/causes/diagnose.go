@@ -1,9 +1,7 @@
 package causes
 
 import (
-	"cmp"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -34,22 +32,6 @@ func Diagnose(in status.Input, set mirrors.Set) Diagnosis {
 	return d.Diagnosis
 }
 
-// diagnosis builds a Diagnosis.
-type diagnosis struct {
-	Diagnosis
-	status.Input
-	*status.Lookup
-	set        mirrors.Set
-	resolution mirrors.Resolution
-	rejected   error // why MCO rejects set
-	pools      []status.Pool
-	budgets    budgets
-	makers     rollout.Makers
-	refusals   map[string]int             // the hold-ups about budgets
-	began      time.Time                  // when the drain began that is looked at, the zero Time if that is not known
-	allowed    map[podKind][]*corev1.Node // eligible
-}
-
 // sort tells what may hide a hold-up from what does not.
 func (d *diagnosis) sort(s *status.Status) {
 	d.Unknown = slices.Clone(s.Hiding)
@@ -66,14 +48,6 @@ func (d *diagnosis) sort(s *status.Status) {
 	if d.MirrorsUnknown != nil {
 		d.Unknown = append(d.Unknown, "whether MCO rejects the mirror objects, or has not rendered them, is not known: "+text.Line(d.MirrorsUnknown.Error()))
 	}
-}
-
-func (d *diagnosis) add(h HoldUp) {
-	lines := status.Printable(h.Chain.Lines())
-	h.Chain = chain(lines[0], lines[1:]...)
-	h.Cause = cmp.Or(h.Cause, Unknown)
-	h.Unexplained = h.Unexplained || h.Cause == Unknown
-	d.HoldUps = append(d.HoldUps, h)
 }
 
 // finish joins hold-ups of one cause.
@@ -98,12 +72,6 @@ func (d *diagnosis) finish() {
 		joined[i].countPods()
 	}
 	d.HoldUps = append([]HoldUp{}, joined...)
-}
-
-// longAgo reports whether a time of the cluster is more than a duration ago. It is false where
-// one of the two is not known.
-func (d *diagnosis) longAgo(t *time.Time, than time.Duration) bool {
-	return t != nil && !t.IsZero() && !d.Now.IsZero() && d.Now.Sub(*t) > than
 }
 
 // accessed notes which nodes somebody has logged into.

@@ -9,12 +9,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// podKind is what decides on which nodes a pod may run.
-type podKind struct {
-	namespace string
-	spec      *rollout.PodSpec
-}
-
 // eligible returns the nodes that the selectors, affinity to nodes, tolerations and volumes of a pod allow, cordoned or
 // not. Which of them has a place for it is the scheduler's to say, which it does in the pod's status.
 func (d *diagnosis) eligible(p *rollout.Pod) []*corev1.Node {

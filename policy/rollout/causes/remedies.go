@@ -1,6 +1,7 @@
 package causes
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -27,6 +28,12 @@ func act(command, effect string) Remedy { return Remedy{Command: command, Effect
 // in begins a command about an object in a namespace.
 func in(namespace string) string { return "oc -n " + text.Argument(namespace) + " " }
 
+// mcoNamespace is that of MCO's pods.
+const mcoNamespace = "openshift-machine-config-operator"
+
+// inMCO begins a command about objects of MCO.
+const inMCO = "oc -n " + mcoNamespace + " "
+
 // mayWorsen reports whether r says of itself that it may make things worse, or is a last resort.
 func mayWorsen(r Remedy) bool {
 	return strings.HasPrefix(r.Effect, "may make it worse") || strings.HasPrefix(r.Effect, "last resort")
@@ -36,4 +43,15 @@ func mayWorsen(r Remedy) bool {
 func worstLast(remedies []Remedy) []Remedy {
 	slices.SortStableFunc(remedies, func(a, b Remedy) int { return rollout.FalseFirst(mayWorsen(a), mayWorsen(b)) })
 	return remedies
+}
+
+// daemonPod shows the daemon of a node.
+func daemonPod(node string) Remedy {
+	return look(inMCO+"get pod -l k8s-app=machine-config-daemon --field-selector spec.nodeName="+text.Argument(node), "names the daemon's pod on the node, whose log has the whole message")
+}
+
+// forceCommand makes MCO's daemon write everything anew (MachineConfigDaemonForceFile in MCO's
+// pkg/daemon/constants/constants.go).
+func forceCommand(node string) string {
+	return fmt.Sprintf("oc debug node/%s -- chroot /host touch /run/machine-config-daemon-force", text.Argument(node))
 }
