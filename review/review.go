@@ -159,7 +159,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by settings.Re
 	}
 	defer slots.release()
 	outline := plan.NewOutline(change, now.cluster, r.settings().For(by))
-	done, err := r.Limiter.widen(ctx, slots, outline.Touched(wideReview+1))
+	done, err := r.Limiter.widen(ctx, slots, outline.CountTouched(wideReview+1))
 	if err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews of many images: %w", err)
 	}

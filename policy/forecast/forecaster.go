@@ -74,7 +74,7 @@ func (f *Forecast) simulate(p plan.Plan, facts policy.Facts, by Forecaster) {
 		return
 	}
 	f.pulls = pulls(&p, facts)
-	result := simulation.Run(simulation.Input{Cluster: *p.Known.Rollout, Forecast: f.Forecast, Pull: f.pulls.pull, OwnPolicies: p.OwnPolicies(), Now: by.Now, Stop: by.Stop})
+	result := simulation.Run(simulation.Input{Cluster: *p.Known.Rollout, Forecast: f.Forecast, Pull: f.pulls.pull, OwnPolicies: p.Routes.OwnPolicies(), Now: by.Now, Stop: by.Stop})
 	f.Simulation = &result
 	f.countMoved(result.Moved)
 }

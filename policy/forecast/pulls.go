@@ -76,7 +76,7 @@ func pullFor(o evidence.Outcome) rollout.Pull {
 // no node can parse the reference.
 func (p *pullOutcomes) assess(image, namespace, pool string) *evidence.Case {
 	ref := strings.TrimSpace(image)
-	routes := p.plan.RoutesOn(pool)
+	routes := p.plan.Routes.On(pool)
 	key := pullOf{ref, "", pool}
 	if _, own := slices.BinarySearch(routes.Own, namespace); own && routes.DiffersIn(namespace, ref) {
 		key.namespace = namespace

@@ -46,11 +46,10 @@ func anyImage(x policy.Images, is func(policy.Image) bool) bool {
 	return false
 }
 
-// withUnnamed returns the images of the cluster with the Unnamed that the change reroutes.
-func (o Outline) withUnnamed() policy.Images {
-	x := o.known.Images
+// withUnnamed returns x with the Unnamed that a change reroutes, by its resolutions.
+func withUnnamed(x policy.Images, resolved []resolution) policy.Images {
 	for _, u := range unnamed {
-		reroutes := slices.ContainsFunc(o.resolved, func(r resolution) bool {
+		reroutes := slices.ContainsFunc(resolved, func(r resolution) bool {
 			if r.After == nil {
 				return false
 			}

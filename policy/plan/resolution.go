@@ -190,21 +190,24 @@ type PoolRoutes struct {
 	Own []string
 }
 
+// AllRoutes are those of all nodes: an element for each variant.
+type AllRoutes []PoolRoutes
+
 // OwnPolicies returns the namespaces whose pods are held to a signature policy of their own, on nodes of any pool.
-func (p *Plan) OwnPolicies() []string {
-	var all []string
-	for _, r := range p.Routes {
-		all = append(all, r.Own...)
+func (all AllRoutes) OwnPolicies() []string {
+	var namespaces []string
+	for _, r := range all {
+		namespaces = append(namespaces, r.Own...)
 	}
-	return all
+	return namespaces
 }
 
-// RoutesOn returns the routes of the nodes of a pool; of nodes of no pool, those of any.
-func (p *Plan) RoutesOn(pool string) *PoolRoutes {
-	for i := range p.Routes {
-		if slices.Contains(p.Routes[i].Pools, pool) {
-			return &p.Routes[i]
+// On returns the routes of the nodes of a pool; of nodes of no pool, those of any.
+func (all AllRoutes) On(pool string) *PoolRoutes {
+	for i := range all {
+		if slices.Contains(all[i].Pools, pool) {
+			return &all[i]
 		}
 	}
-	return &p.Routes[0]
+	return &all[0]
 }

@@ -88,7 +88,7 @@ func (p StandingPlan) ObjectsBehind(r *evidence.Reroute) []mirrors.Object {
 func (p StandingPlan) madeByFile(r *evidence.Reroute) bool {
 	routes := &p.Routes[0]
 	if len(r.Pools) > 0 {
-		routes = p.RoutesOn(r.Pools[0])
+		routes = p.Routes.On(r.Pools[0])
 	}
 	return routes.After.Maker(r.After.Entry) != ""
 }
