@@ -2,8 +2,11 @@ package evidence
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -32,24 +35,22 @@ func Assess(s *settings.Settings, r *Reroute, facts policy.Facts) *Case {
 	return a
 }
 
-// UnlessBroken returns the severity of a finding about a pull that would fail: no denial if
-// it is proved that the pull fails today as well, or that it works afterwards if it does
-// today.
-func (a *Case) UnlessBroken() policy.Severity { return DenyUnless(a.FailsToday(), a.NoWorse()) }
-
-// UnlessMirrorsFailed returns the severity of a finding about a route whose mirrors do not
-// help: no denial if it is proved that those of the old route do not either.
-func (a *Case) UnlessMirrorsFailed() policy.Severity {
-	return DenyUnless(a.mirrorsFailToday(), a.FailsToday(), a.NoWorse())
-}
-
-// FallbackSeverity returns the severity of a finding about a route on which only the source
-// has the image.
-func (a *Case) FallbackSeverity() policy.Severity {
-	if a.Settings.AllowSourceFallback {
-		return policy.Warn
+// OutcomeToday returns the outcome of a pull today, which is Unsure where it is not the same for all
+// nodes, or not known.
+func (a *Case) OutcomeToday() Outcome {
+	outcome := a.OldRoute.Pull(false)
+	if a.BeforeUnknown {
+		return Unsure
 	}
-	return DenyUnless(a.mirrorsFailToday(), a.FailsToday(), a.NoWorse(), a.keepsPlaces())
+	for _, c := range a.Rarely().Current {
+		if c.By.Routes == nil {
+			return Unsure
+		}
+		if today := a.Weigh(&c.Route, a.Found, true); today.Pull(false) != outcome {
+			return Unsure
+		}
+	}
+	return outcome
 }
 
 // OnlySourceHolds reports whether the new route has mirrors and none of them is
@@ -70,21 +71,6 @@ func (a *Case) StopsForSignatures() bool {
 // image, as opposed to denying access.
 func (a *Case) AbsentSomewhere() bool {
 	return a.NewRoute.Any(false, func(f *policy.Fact) bool { return f.Presence == policy.Absent })
-}
-
-// EndedAt returns the places at which the pull may end with something other than the image
-// or with a part of it, and the severity of that; none if it makes no difference.
-func (a *Case) EndedAt() ([]Place, policy.Severity) {
-	switch {
-	case a.After.Err != nil:
-		return nil, policy.Info
-	case a.OutcomeAfter == Fails:
-		return a.NewRoute.OpenPlaces(), a.UnlessBroken()
-	case a.OutcomeAfter.Found() && a.OnlySourceHolds() && a.OutcomeAtMirrors == Fails: // only of a short name
-		return a.NewRoute.MirrorPlaces(), a.FallbackSeverity()
-	default:
-		return nil, policy.Info
-	}
 }
 
 // HasMirror reports whether the new route has mirrors, blocked or not.
@@ -117,48 +103,6 @@ func (a *Case) Awaited() bool {
 
 // Running returns the digests that run under the reference, sorted.
 func (a *Case) Running() []string { return DigestsOf(a.Image) }
-
-// DigestsOf returns the digests that run under the reference of img, sorted.
-func DigestsOf(img policy.Image) []string {
-	var digests []string
-	for _, c := range img.Consumers {
-		if c.Use == policy.Running && c.Digest != "" {
-			digests = append(digests, c.Digest)
-		}
-	}
-	slices.Sort(digests)
-	return slices.Compact(digests)
-}
-
-// VerifyRemedy returns what to do so that the guard can verify the image. Where a place
-// denies it access, trying again would not help.
-func (a *Case) VerifyRemedy() []string {
-	if a.Brief {
-		return nil
-	}
-	for _, at := range a.NewRoute.OpenPlaces() {
-		switch found := a.Found.At(at.Location); {
-		case found.Never:
-			return []string{"copy it first, then check without --assume: what its origin has cannot be asked"}
-		case found.Presence != policy.Denied && found.Presence != policy.Absent:
-		case !found.AsNodes:
-			return []string{giveSecret}
-		case found.Presence == policy.Denied:
-			return []string{"let the guard see for itself: " + CredentialsFor(found, at.Ref)}
-		}
-	}
-	for _, at := range a.NewRoute.OpenPlaces() {
-		if at.Fact.IsUndetermined() {
-			return []string{cmp.Or(a.FullName(at.Location), a.Help(a.Found.At(at.Location), at.Ref))}
-		}
-	}
-	return []string{verifyAgain}
-}
-
-// giveSecret lets the guard ask as nodes do.
-//
-//nolint:gosec // it holds no credential
-const giveSecret = "let the guard read Secret openshift-config/pull-secret, or give check the secret with --pull-secret FILE; then try again"
 
 // Assumption says why the image counts as found on the new route, if it was found only on the evidence
 // of a mirroring that has not been done: at the place that serves it, or of its signatures there.
@@ -196,4 +140,35 @@ func (a *Case) Places() []string {
 		lines = append(lines, text.ShortDigest(s.Ref)+": "+found)
 	}
 	return lines
+}
+
+// ByObjects returns a as if all nodes had what the objects in force say.
+func (a *Case) ByObjects() *Case {
+	b, r, rare := *a, *a.Reroute, a.Rarely()
+	rare.Current = nil
+	r.SetRare(rare)
+	b.Reroute = &r
+	return &b
+}
+
+// TellCurrent adds to f, a denial only because nodes lag behind the objects in force, the configs that
+// they have, and a remedy for those that were not read.
+func (a *Case) TellCurrent(f *policy.Finding) {
+	var lines, remedies []string
+	for _, c := range a.Rarely().Current {
+		by := c.By
+		line := fmt.Sprintf("nodes of %s do not have the objects in force yet, but MachineConfig %s", PoolOr(by.Pool), by.Name)
+		if by.Routes == nil {
+			line += ", which was not read"
+			remedies = append(remedies, fmt.Sprintf("let the guard read MachineConfig %s, or add it to the dump: it shows whether nodes get the image today", by.Name))
+		} else {
+			line += ", by which they look for it at " + cmp.Or(strings.Join(refsOf(c.Route.Open()), ", then "), "no place")
+		}
+		lines = append(lines, line)
+	}
+	f.Detail, f.Remedy = append(slices.Clone(f.Detail), lines...), append(slices.Clone(f.Remedy), remedies...)
+}
+
+func refsOf(places []mirrors.Location) []string {
+	return convert.Each(places, func(l mirrors.Location) string { return l.Ref })
 }

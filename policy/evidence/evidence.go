@@ -15,47 +15,6 @@ import (
 // This file decides what facts prove. A fact is a registry's answer to the guard, which is not
 // always its answer to nodes: they may have other credentials, or ask at another time.
 // If nodes may get another answer, a fact proves nothing, and counts as no answer.
-//
-// Only a proof weakens a verdict, and the only proofs are those that the functions at the
-// end of the file find on the old route. There, the only failure is a miss: the answer of a
-// registry that was asked just now, with the very credentials that nodes have, for pods that
-// have no others. A page instead of the image, an error or silence prove nothing: they may come
-// from something in front of the registry, last for a minute, or be due to the network from here.
-
-// WeighAfter returns what facts prove about the places of the new route.
-func (r *Reroute) WeighAfter(facts policy.Facts) WeighedRoute { return r.Weigh(&r.After, facts, false) }
-
-// WeighBefore returns what facts prove about the places of the old route.
-func (r *Reroute) WeighBefore(facts policy.Facts) WeighedRoute {
-	return r.Weigh(&r.Before, facts, true)
-}
-
-// Weigh returns what facts prove about the places of a route, of today or the new one.
-func (r *Reroute) Weigh(route *mirrors.Route, facts policy.Facts, before bool) WeighedRoute {
-	weighed := WeighedRoute{Route: route, Facts: facts.On(route)}
-	for k, found := range weighed.Facts {
-		f := r.Counted(&route.Sources[k], found, facts)
-		if f == &policy.NotAsked {
-			continue
-		}
-		step := Step{r, route, k, before}
-		proved, signatures := step.prove(f, facts), route.Sources[k].WantsSignatures()
-		if proved.Presence == policy.Present {
-			proved = r.forItsNodes(proved, signatures)
-		}
-		if proved.Presence == policy.Present && signatures {
-			var states []SignatureState
-			if proved, states = step.withSignatures(proved, facts); len(states) > 0 {
-				if weighed.signatures == nil {
-					weighed.signatures = map[int][]SignatureState{}
-				}
-				weighed.signatures[k] = states
-			}
-		}
-		weighed.Facts[k] = proved
-	}
-	return weighed
-}
 
 // A Step is one place of an image's old or new route; k is its position.
 type Step struct {
@@ -89,6 +48,40 @@ func (r *Reroute) Counted(s *mirrors.PullSource, f *policy.Fact, facts policy.Fa
 		return &policy.PlatformsNotAsked
 	}
 	return f // and its signatures were not asked for
+}
+
+// wantsPlatforms reports whether f, which says that the image is there, leaves open
+// whether nodes of every platform get one. A digest names the same index wherever it is
+// served. Under a tag, a copy of one platform may stand for an index of several. In a
+// cluster of one platform it does not matter as long as the digest is that which runs.
+func (r *Reroute) wantsPlatforms(l mirrors.Location, f *policy.Fact) bool {
+	if !r.Platforms || l.Depth > mirrors.DepthExists || f.Presence != policy.Present {
+		return false
+	}
+	return !r.OnePlatform || !r.runs(f.Digest)
+}
+
+// WantsManifest reports whether f, which says that the image is at s, leaves questions about its manifest open:
+// for which platforms it is, or where signatures of its parts would be, whatever it is pulled by.
+func (r *Reroute) WantsManifest(s *mirrors.PullSource, f *policy.Fact) bool {
+	if r.wantsPlatforms(s.Location, f) {
+		return true
+	}
+	_, known := f.Runs()
+	return f.Presence == policy.Present && !known && s.WantsSignatures()
+}
+
+// runs reports whether a node said that it runs the image with this digest.
+func (r *Reroute) runs(digest string) bool {
+	return digest != "" && slices.ContainsFunc(r.Image.Consumers, func(c policy.Consumer) bool {
+		return c.Use == policy.Running && c.Digest == digest
+	})
+}
+
+// Deeper returns the location that the second step looks up instead of l.
+func Deeper(l mirrors.Location) mirrors.Location {
+	l.Depth = max(l.Depth, mirrors.DepthManifest)
+	return l
 }
 
 // proveAfter is prove for the new route. To be refused there counts, unless nodes may have
@@ -220,123 +213,4 @@ func (s Step) isAtSource() bool {
 		}
 	}
 	return false
-}
-
-// A Proof is evidence by which a denial becomes a warning. The zero value proves nothing. Only
-// the methods below make others.
-type Proof struct{ Holds bool }
-
-// DenyUnless returns Deny, or Warn where one of proofs holds.
-func DenyUnless(proofs ...Proof) policy.Severity {
-	for _, p := range proofs {
-		if p.Holds {
-			return policy.Warn
-		}
-	}
-	return policy.Deny
-}
-
-// FailsToday is proof that nodes do not get the image today. Where the old route is not known, all
-// routes by the objects in force or by none, and the new one, have to fail: the image is dead
-// everywhere. That proves nothing for a protected or running image: nodes may have a mirror that no
-// object names any more.
-func (a *Case) FailsToday() Proof {
-	fails := func(today *WeighedRoute) bool { return today.Pull(false) == Fails } // which is proved
-	if !a.BeforeUnknown {
-		return a.today(fails)
-	}
-	return Proof{!a.Protected && len(a.Running()) == 0 && a.OutcomeAfter == Fails && len(a.Rarely().Maybe) > 0 && !slices.ContainsFunc(a.OtherRoutes(), func(route *mirrors.Route) bool {
-		maybe := a.Weigh(route, a.Found, true)
-		return !fails(&maybe)
-	})}
-}
-
-// mirrorsFailToday is proof that the mirrors of the old route do not serve the image, although
-// it has some and nodes may contact its source.
-func (a *Case) mirrorsFailToday() Proof {
-	return a.today(func(today *WeighedRoute) bool {
-		return today.HasOpenMirror() && today.Pull(true) == Fails && !today.SourceBlocked()
-	})
-}
-
-// keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is about
-// requirements, and no promise that mirrors have the image. They must be known to lack it: one that
-// denies, or sends a page, may serve it in a minute, and then its signatures count.
-func (a *Case) keepsPlaces() Proof {
-	mayServe := a.NewRoute.Any(true, func(f *policy.Fact) bool { return f.Presence != policy.Absent || f.Recalled || !f.AsNodes })
-	return a.today(func(today *WeighedRoute) bool { return !mayServe && today.SamePlaces(a.After) })
-}
-
-// PartsFailToday is proof that nodes reject today, for their signatures, all parts of the image
-// that they would reject at a place of the new route.
-func (a *Case) PartsFailToday(at Place) Proof {
-	return a.today(func(today *WeighedRoute) bool {
-		return len(at.SignatureStates) > 0 && !IsShort(*today.Route) && !IsShort(a.After) && rejectsParts(today, at)
-	})
-}
-
-func rejectsParts(today *WeighedRoute, at Place) bool {
-	for _, before := range today.OpenPlaces() {
-		if before.Fact.Presence == policy.Absent && !before.Fact.Recalled {
-			continue
-		}
-		return !slices.ContainsFunc(at.SignatureStates, func(s SignatureState) bool {
-			return s.Presence != policy.Present && !slices.ContainsFunc(before.SignatureStates, func(t SignatureState) bool {
-				return t.Platform == s.Platform && (t.Presence == policy.Unsigned || t.Presence == policy.Missigned)
-			})
-		})
-	}
-	return false
-}
-
-// NoWorse is proof that nodes get the image on the new route if they do
-// today, and from mirrors if they do so today, whatever the places that could not be asked
-// would say. A source's first mirror is judged by what it holds, since it is a promise that
-// was not made before.
-func (a *Case) NoWorse() Proof {
-	return a.today(func(today *WeighedRoute) bool {
-		switch {
-		case !today.HasOpenMirror() && a.NewRoute.HasOpenMirror():
-			return false
-		case IsShort(*today.Route) || IsShort(a.After):
-			return a.keepsAll(today)
-		default:
-			return reaches(today.OpenPlaces(), a.NewRoute.OpenPlaces(), servesAll) && reaches(today.MirrorPlaces(), a.NewRoute.MirrorPlaces(), servesAll)
-		}
-	})
-}
-
-// servesAll reports whether nodes of every platform get the image there.
-func servesAll(f *policy.Fact) bool { return f.Presence == policy.Present && f.IsForAll() }
-
-// KeepsPlatforms is proof of NoWorse for nodes of every platform.
-func (a *Case) KeepsPlatforms() Proof {
-	return a.today(func(today *WeighedRoute) bool {
-		return !IsShort(*today.Route) && !IsShort(a.After) && reaches(today.OpenPlaces(), a.NewRoute.OpenPlaces(), servesAll)
-	})
-}
-
-// LacksTheSame is proof that nodes of lost, platforms for which the new route has nothing, get
-// nothing today either: the old route serves a copy that is known to lack them.
-func (a *Case) LacksTheSame(lost []string) Proof {
-	return a.today(func(today *WeighedRoute) bool {
-		before, served := a.ServedOn(today)
-		return served && len(lost) > 0 && containsAll(slices.Concat(before.Missing, before.Lacks), lost)
-	})
-}
-
-// ServedOn returns what nodes get on today, a route of today, and whether that is known. It is not
-// where a place in front could not be asked, unless nodes will also ask that one first on the
-// new route.
-func (a *Case) ServedOn(today *WeighedRoute) (*policy.Fact, bool) {
-	before, ok := today.Served()
-	now, _ := a.NewRoute.Served()
-	open := a.After.Open()
-	kept := open[:max(0, slices.Index(open, now.Location))]
-	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
-	return before.Fact, ok && !slices.ContainsFunc(today.UnverifiedFront(), moved)
-}
-
-func containsAll(all, some []string) bool {
-	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }

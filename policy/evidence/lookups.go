@@ -1,8 +1,6 @@
 package evidence
 
 import (
-	"slices"
-
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -156,36 +154,10 @@ func (r *Reroute) openPlatforms(route *mirrors.Route, facts policy.Facts) (mirro
 	return mirrors.Location{}, false
 }
 
-// wantsPlatforms reports whether f, which says that the image is there, leaves open
-// whether nodes of every platform get one. A digest names the same index wherever it is
-// served. Under a tag, a copy of one platform may stand for an index of several. In a
-// cluster of one platform it does not matter as long as the digest is that which runs.
-func (r *Reroute) wantsPlatforms(l mirrors.Location, f *policy.Fact) bool {
-	if !r.Platforms || l.Depth > mirrors.DepthExists || f.Presence != policy.Present {
-		return false
-	}
-	return !r.OnePlatform || !r.runs(f.Digest)
-}
-
-// WantsManifest reports whether f, which says that the image is at s, leaves questions about its manifest open:
-// for which platforms it is, or where signatures of its parts would be, whatever it is pulled by.
-func (r *Reroute) WantsManifest(s *mirrors.PullSource, f *policy.Fact) bool {
-	if r.wantsPlatforms(s.Location, f) {
-		return true
-	}
-	_, known := f.Runs()
-	return f.Presence == policy.Present && !known && s.WantsSignatures()
-}
-
-// runs reports whether a node said that it runs the image with this digest.
-func (r *Reroute) runs(digest string) bool {
-	return digest != "" && slices.ContainsFunc(r.Image.Consumers, func(c policy.Consumer) bool {
-		return c.Use == policy.Running && c.Digest == digest
-	})
-}
-
-// Deeper returns the location that the second step looks up instead of l.
-func Deeper(l mirrors.Location) mirrors.Location {
-	l.Depth = max(l.Depth, mirrors.DepthManifest)
-	return l
+// SignatureLookups returns where the findings of SignaturesAt are to be had that facts do not yet
+// allow.
+func SignatureLookups(place mirrors.PullSource, facts policy.Facts) []mirrors.Location {
+	q := Lookups{Facts: facts}
+	q.AskSignatures(&Reroute{}, &mirrors.Route{Sources: []mirrors.PullSource{place}}, true)
+	return q.List
 }

@@ -7,11 +7,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// IsShort reports whether a route is of a short name.
-func IsShort(r mirrors.Route) bool {
-	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Candidate > 0 })
-}
-
 // reaches reports whether nodes that ask the places in now get the image in every case in
 // which they get it today from those in before. A place that may have it is reached in now if
 // nothing in front of it may end the pull: only places that have the image, that make nodes
@@ -56,9 +51,9 @@ func gets(from Place, passed []mirrors.Location, now []Place, has func(*policy.F
 // end that of the next: nodes ask every place that they ask today, in the same order, and
 // any other place that they ask before the last of those is known to have the image or to
 // make them move on.
-func (a *Case) keepsAll(today *WeighedRoute) bool {
+func keepsAll(today, now *WeighedRoute) bool {
 	kept := today.OpenPlaces()
-	for _, at := range a.NewRoute.OpenPlaces() {
+	for _, at := range now.OpenPlaces() {
 		if len(kept) == 0 {
 			return true
 		}

@@ -81,6 +81,21 @@ func (r *Reroute) SetRare(rare Rarity) {
 	}
 }
 
+// OtherRoutes returns the routes that nodes may take today beside Before.
+func (r *Reroute) OtherRoutes() []*mirrors.Route {
+	var routes []*mirrors.Route
+	rare := r.Rarely()
+	for i := range rare.Maybe {
+		routes = append(routes, &rare.Maybe[i])
+	}
+	for i := range rare.Current {
+		if rare.Current[i].By.Routes != nil {
+			routes = append(routes, &rare.Current[i].Route)
+		}
+	}
+	return routes
+}
+
 // A Meeting is a place at a mirror where nodes look for several images by tag. It can hold one.
 type Meeting struct {
 	At     mirrors.Location
@@ -101,6 +116,11 @@ func (r *Reroute) WantsToday() bool {
 	return r.SearchesOthers() && !mirrors.ByDigest(r.Image.Ref) && len(DigestsOf(r.Image)) == 0
 }
 
+// IsShort reports whether a route is of a short name.
+func IsShort(r mirrors.Route) bool {
+	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Candidate > 0 })
+}
+
 // Searched returns the full names that nodes try for a short one.
 func Searched(r *mirrors.Route) (names []string) {
 	for k := range r.Sources {
@@ -119,4 +139,16 @@ func NameOf(r *mirrors.Route, candidate int) string {
 		}
 	}
 	return ""
+}
+
+// DigestsOf returns the digests that run under the reference of img, sorted.
+func DigestsOf(img policy.Image) []string {
+	var digests []string
+	for _, c := range img.Consumers {
+		if c.Use == policy.Running && c.Digest != "" {
+			digests = append(digests, c.Digest)
+		}
+	}
+	slices.Sort(digests)
+	return slices.Compact(digests)
 }

@@ -183,14 +183,6 @@ func SignaturesAt(place mirrors.PullSource, facts policy.Facts) []SignatureFindi
 	return findings
 }
 
-// SignatureLookups returns where the findings of SignaturesAt are to be had that facts do not yet
-// allow.
-func SignatureLookups(place mirrors.PullSource, facts policy.Facts) []mirrors.Location {
-	q := Lookups{Facts: facts}
-	q.AskSignatures(&Reroute{}, &mirrors.Route{Sources: []mirrors.PullSource{place}}, true)
-	return q.List
-}
-
 func (s SignatureState) word(required bool) string {
 	switch {
 	case s.awaited:

@@ -141,10 +141,10 @@ func (s *NodeSite) fitting(p *policy.Placement) []string {
 	return of
 }
 
-// forItsNodes returns f, the fact about a place that has the image, for the nodes that pods of the image
+// forNodesOf returns f, the fact about a place that has an image, for the nodes that pods among its consumers
 // may run on: its parts for others do not matter, nor, where signatures are wanted, theirs.
-func (r *Reroute) forItsNodes(f *policy.Fact, signatures bool) *policy.Fact {
-	if r.Site == nil || f.IsWhole() && (!signatures || len(f.Instances) < 2) {
+func (s *NodeSite) forNodesOf(consumers []policy.Consumer, f *policy.Fact, signatures bool) *policy.Fact {
+	if s == nil || f.IsWhole() && (!signatures || len(f.Instances) < 2) {
 		return f
 	}
 	mayRun := map[string]bool{}
@@ -152,7 +152,7 @@ func (r *Reroute) forItsNodes(f *policy.Fact, signatures bool) *policy.Fact {
 		return slices.DeleteFunc(slices.Clone(platforms), func(p string) bool {
 			may, known := mayRun[p]
 			if !known {
-				may = r.Site.MayRunOn(r.Image.Consumers, p)
+				may = s.MayRunOn(consumers, p)
 				mayRun[p] = may
 			}
 			return !may

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,6 +96,36 @@ func CredentialsFor(f *policy.Fact, ref string) string {
 	}
 	return fmt.Sprintf("add credentials for %s to %s; %s", mirrors.HostOf(ref), pullSecret, only)
 }
+
+// VerifyRemedy returns what to do so that the guard can verify the image. Where a place
+// denies it access, trying again would not help.
+func (a *Case) VerifyRemedy() []string {
+	if a.Brief {
+		return nil
+	}
+	for _, at := range a.NewRoute.OpenPlaces() {
+		switch found := a.Found.At(at.Location); {
+		case found.Never:
+			return []string{"copy it first, then check without --assume: what its origin has cannot be asked"}
+		case found.Presence != policy.Denied && found.Presence != policy.Absent:
+		case !found.AsNodes:
+			return []string{giveSecret}
+		case found.Presence == policy.Denied:
+			return []string{"let the guard see for itself: " + CredentialsFor(found, at.Ref)}
+		}
+	}
+	for _, at := range a.NewRoute.OpenPlaces() {
+		if at.Fact.IsUndetermined() {
+			return []string{cmp.Or(a.FullName(at.Location), a.Help(a.Found.At(at.Location), at.Ref))}
+		}
+	}
+	return []string{verifyAgain}
+}
+
+// giveSecret lets the guard ask as nodes do.
+//
+//nolint:gosec // it holds no credential
+const giveSecret = "let the guard read Secret openshift-config/pull-secret, or give check the secret with --pull-secret FILE; then try again"
 
 // longerEntry returns the next longer key than entry for a repository, "" if there is none.
 func longerEntry(repository, entry string) string {
