@@ -1,12 +1,16 @@
 package mirrors
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // A Difference describes one entry in which two files differ.
@@ -106,4 +110,15 @@ func mirrorInWords(m sysregistriesv2.Endpoint, digestOnly bool) string {
 		kind += ", insecure"
 	}
 	return fmt.Sprintf("mirror %s (%s)", strings.TrimRight(m.Location, "/"), kind)
+}
+
+// PolicyDifferences compares what mirror objects and what the files that nodes were given say
+// of images that may run: policy.json, those of namespaces with an ImagePolicy, and
+// registries.d. They are sorted by file and scope.
+func PolicyDifferences(objects, machineConfig *Table) []Difference {
+	all := convert.Each(policyfile.Differences(objects.trust, machineConfig.trust), func(d policyfile.Difference) Difference { return Difference(d) })
+	slices.SortStableFunc(all, func(a, b Difference) int {
+		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Scope, b.Scope))
+	})
+	return all
 }

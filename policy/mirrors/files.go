@@ -19,6 +19,16 @@ const (
 	workerPool = "worker"
 )
 
+// GeneratedRegistries is the MachineConfig that MCO makes of a Set for the pool worker
+// (pkg/controller/container-runtime-config/helpers.go). All pools get the same files.
+const GeneratedRegistries = "99-worker-generated-registries"
+
+// The files in it that say where nodes pull from; what they require is in package policyfile.
+const (
+	RegistriesConfPath = "/etc/containers/registries.conf"
+	SearchDropInPath   = "/etc/containers/registries.conf.d/01-image-searchRegistries.conf"
+)
+
 // A Variant is the configuration that the nodes of some pools get of a Set.
 type Variant struct {
 	// Pools are their names, sorted; none where all nodes get the same.
@@ -77,6 +87,9 @@ func sameFile(a, b File) bool { return a.Path == b.Path && slices.Equal(a.Conten
 func IsRegistriesFile(file string) bool {
 	return file == RegistriesConfPath || path.Dir(file) == path.Dir(SearchDropInPath) && path.Ext(file) == ".conf"
 }
+
+// IsAppliedFile reports whether an Applied holds the file at path.
+func IsAppliedFile(file string) bool { return IsRegistriesFile(file) || policyfile.IsPolicyFile(file) }
 
 // IsDropIn reports whether the container runtime reads the file at path after registries.conf, and
 // MCO does not generate it.
@@ -176,6 +189,19 @@ func (s Set) withFiles(conf sysregistriesv2.V2RegistriesConf) (sysregistriesv2.V
 	return conf, made
 }
 
+// withPolicyFiles returns t as the nodes of s.Pool read it from files, which MCO has generated, and
+// from those that MachineConfigs lay beside and over them.
+func (s Set) withPolicyFiles(t *policyfile.Policy, files map[string][]byte) *policyfile.Policy {
+	t.Lay(files, func(yield func(string, []byte) bool) {
+		for _, f := range s.filesOf(cmp.Or(s.Pool, workerPool)) {
+			if !yield(f.Path, f.Contents) {
+				return
+			}
+		}
+	})
+	return t
+}
+
 // Unreadable returns why nodes could not read f, which would end every pull there; nil if they can.
 func (f File) Unreadable() error {
 	if IsRegistriesFile(f.Path) {
@@ -191,7 +217,3 @@ func parseFile(text []byte) (conf sysregistriesv2.V2RegistriesConf, err error) {
 	}
 	return conf, normalize(&conf)
 }
-
-// Maker returns the MachineConfig whose file has the entry of a scope, "" where the
-// generated file has it.
-func (t *Table) Maker(scope string) string { return t.makers[scope] }

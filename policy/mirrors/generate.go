@@ -1,6 +1,7 @@
 package mirrors
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/docker/reference"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	configv1 "github.com/openshift/api/config/v1"
@@ -107,6 +109,9 @@ func generate(s Set, blocked []string) (sysregistriesv2.V2RegistriesConf, error)
 		s.Registries.InsecureRegistries, blocked, legacy, digests, tags)
 	return conf, err
 }
+
+// defaultSearch is where MCO's base registries.conf looks for short names.
+var defaultSearch = []string{"registry.access.redhat.com", "docker.io"}
 
 // normalize does what sysregistriesv2 does to a file it has read
 // (postProcessRegistries, private there): an entry without prefix gets its
@@ -216,3 +221,10 @@ func normalizeSearch(search []string) []Reason {
 
 // wholeDomain is how sysregistriesv2 checks a search registry.
 var wholeDomain = regexp.MustCompile("^" + reference.DomainRegexp.String() + "$")
+
+// encodeConf writes conf as MCO does, by the same library from the same type.
+func encodeConf(conf sysregistriesv2.V2RegistriesConf) []byte {
+	var b bytes.Buffer
+	_ = toml.NewEncoder(&b).Encode(conf) // the type has nothing that cannot be encoded
+	return b.Bytes()
+}

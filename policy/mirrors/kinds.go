@@ -11,7 +11,9 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 )
 
 // The kinds that Parse reads.
@@ -107,4 +109,30 @@ func Meant(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 		return ImageConfigGVK, true
 	}
 	return schema.GroupVersionKind{}, false
+}
+
+// Parse reads an Object from YAML or JSON. An unknown field is no error, as the
+// API server drops it; a field of the wrong type is.
+func Parse(data []byte) (Object, error) {
+	var meta metav1.TypeMeta
+	if err := yaml.Unmarshal(data, &meta); err != nil {
+		return nil, fmt.Errorf("reading apiVersion and kind: %w", err)
+	}
+	o, err := New(meta.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal(data, o); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", meta.Kind, err)
+	}
+	return o, nil
+}
+
+// NameOf returns how messages name o: its kind, its namespace if it has one, and its
+// name.
+func NameOf(o Object) string {
+	if ns := o.GetNamespace(); ns != "" && KindOf(o) == NamespacePolicyGVK.Kind {
+		return KindOf(o) + " " + ns + "/" + o.GetName()
+	}
+	return KindOf(o) + " " + o.GetName()
 }

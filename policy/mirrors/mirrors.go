@@ -12,7 +12,7 @@
 //     (size.go), the files (rendered.go)
 //   - of containers/image: which entry covers a reference (index.go) and which requirements
 //     (byscope.go), how drop-ins are merged (files.go, attachments.go), and a short way for plain
-//     references (plain.go)
+//     references (plain.go, table.go)
 //
 // The package is pure and has no opinion on whether an answer is a good one;
 // that is package policy.

@@ -131,18 +131,6 @@ func (r Resolution) inheritedFrom(scope string) string {
 	return ""
 }
 
-// mirroredSources returns the sources that have tag mirrors, or digest mirrors, sorted.
-func (s Set) mirroredSources(ofTags bool) []string {
-	var sources []string
-	for _, e := range s.Entries() {
-		if _, isTag := e.Object.(*configv1.ImageTagMirrorSet); isTag == ofTags && e.HasMirror() {
-			sources = append(sources, e.Source)
-		}
-	}
-	slices.Sort(sources)
-	return slices.Compact(sources)
-}
-
 // RegistriesConf returns the file that MCO writes, encoded by the same library from the
 // same type. MCO's order of the entries, which means nothing to a node, comes from the
 // lists it goes through; here they are sorted by scope, so that a diff shows what has

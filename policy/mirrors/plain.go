@@ -2,8 +2,6 @@ package mirrors
 
 import (
 	"strings"
-
-	"github.com/containers/image/v5/pkg/sysregistriesv2"
 )
 
 // A plainRef is a reference of the plain form that almost all have: a host with a dot or a
@@ -96,73 +94,4 @@ func isPlainWord(s string) bool {
 		}
 	}
 	return !separator
-}
-
-// plainRoute is Route for a plain reference. It reports false, and Route has to do the work,
-// where the entry is a wildcard or is for digests only, where a place on the route is not plain,
-// and where nodes cannot read what says where to look for signatures.
-func (t *Table) plainRoute(ref plainRef, namespace string) (Route, bool) {
-	reg := t.index.find(ref.name)
-	if reg != nil && (strings.HasPrefix(reg.Prefix, "*") || reg.MirrorByDigestOnly) || t.trust.Attachments.Broken != "" {
-		return Route{}, false
-	}
-	route := Route{}
-	if reg == nil {
-		route.Sources = []PullSource{{Location: Location{Ref: ref.full}}}
-	} else {
-		sources, ok := t.plainSources(ref, reg)
-		if !ok {
-			return Route{}, false
-		}
-		route.Sources, route.Entry = sources, reg.Prefix
-	}
-	if t.trust.IsEmpty() {
-		return route, true
-	}
-	rule := t.ruleFor(ref.name, ref.full, namespace)
-	route.Refused = rule.Refused
-	for k := range route.Sources {
-		s := &route.Sources[k]
-		name := s.Ref[:len(s.Ref)-len(ref.version())]
-		s.Refused, s.Trust, s.Attachments = rule.Refused != "", rule.Trust, t.trust.Attachments.Find(name, ref.version())
-	}
-	return route, true
-}
-
-// plainSources returns the places to which reg, the entry over ref, sends nodes.
-func (t *Table) plainSources(ref plainRef, reg *sysregistriesv2.Registry) ([]PullSource, bool) {
-	sources := make([]PullSource, 0, len(reg.Mirrors)+1)
-	for i := range len(reg.Mirrors) + 1 {
-		endpoint, mirror := &reg.Endpoint, i < len(reg.Mirrors)
-		if mirror {
-			endpoint = &reg.Mirrors[i]
-			if !serves(endpoint, ref.isDigested()) {
-				continue
-			}
-		}
-		moved, ok := ref.at(endpoint.Location, len(reg.Prefix))
-		if !ok {
-			return nil, false
-		}
-		s := PullSource{Location: Location{Ref: moved.full, Insecure: endpoint.Insecure}, Mirror: mirror}
-		if t.index.blocks && (!mirror || !t.besideNodes) {
-			if covering := t.index.find(moved.name); covering != nil && covering.Blocked {
-				s.Blocked, s.BlockedBy = true, covering.Prefix
-			}
-		}
-		sources = append(sources, s)
-	}
-	return sources, true
-}
-
-// serves reports whether a mirror is asked for references by digest, or else for those by tag.
-func serves(mirror *sysregistriesv2.Endpoint, digested bool) bool {
-	switch mirror.PullFromMirror {
-	case sysregistriesv2.MirrorByDigestOnly:
-		return digested
-	case sysregistriesv2.MirrorByTagOnly:
-		return !digested
-	default:
-		return true
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/containers/image/v5/docker/reference"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
+	"github.com/opencontainers/go-digest"
 	"github.com/openshift/runtime-utils/pkg/registries"
 )
 
@@ -77,4 +78,94 @@ func explainRewrite(r *sysregistriesv2.Registry, ref reference.Named, err error)
 	default:
 		return fmt.Errorf("%w; write the mirror's host with a dot or a port", why)
 	}
+}
+
+// attachedScopes returns the scopes that MCO writes to AttachmentsPath: those of the policies
+// and, by the generated registries.conf, the mirrors of these and of the entries inside them
+// (generateSigstoreRegistriesdConfig).
+func (s Set) attachedScopes(conf sysregistriesv2.V2RegistriesConf) map[string]bool {
+	scopes := map[string]bool{}
+	if len(s.Policies) == 0 {
+		return scopes
+	}
+	index := newIndex(conf.Registries)
+	for _, u := range s.attachedPolicies() {
+		scopes[u.scope] = true
+		u.eachEntry(conf, func(scope string) {
+			if r := index.find(scope); r != nil {
+				endpoints, _ := endpointsOf(r, scope) // unroutableScopes reports the error
+				for _, endpoint := range endpoints {
+					scopes[endpoint] = true
+				}
+			}
+		})
+	}
+	return scopes
+}
+
+// attachedPolicies returns the scopes of policies, but for those that MCO skips.
+func (s Set) attachedPolicies() []scopeUse {
+	cluster, namespaced := s.scopes()
+	namespaced = slices.DeleteFunc(namespaced, func(u scopeUse) bool { return u.isSkipped(cluster, nil) })
+	return slices.Concat(cluster, namespaced)
+}
+
+// eachEntry calls f for the scope of u and for the entries of registries.conf inside it.
+func (u scopeUse) eachEntry(conf sysregistriesv2.V2RegistriesConf, f func(scope string)) {
+	f(u.scope)
+	for i := range conf.Registries {
+		if scope := conf.Registries[i].Prefix; scope != u.scope && registries.ScopeIsNestedInsideScope(scope, u.scope) {
+			f(scope)
+		}
+	}
+}
+
+// endpointsOf returns the names of the places that r, the entry over scope, sends it to, as MCO
+// makes them (addScopeMirrorsSigstoreRegistriesdConfig): by a digest and by a tag of the scope,
+// below it if it is a host. The error says why a mirror's name cannot be made of it, for which
+// MCO writes nothing at all.
+func endpointsOf(r *sysregistriesv2.Registry, scope string) ([]string, error) {
+	const below = "/a"
+	if strings.HasPrefix(scope, "*.") {
+		scope = "matched" + scope[1:]
+	}
+	isHost := !strings.Contains(scope, "/")
+	if isHost {
+		scope += below
+	}
+	parsed, err := reference.Parse(scope)
+	if err != nil {
+		return nil, err
+	}
+	named, ok := parsed.(reference.Named)
+	if !ok {
+		return nil, fmt.Errorf("%q is not a repository", scope)
+	}
+	named = reference.TrimNamed(named)
+	digested, err := reference.WithDigest(named, digest.Digest("sha256:"+strings.Repeat("a", 64)))
+	if err != nil {
+		return nil, err
+	}
+	tagged, err := reference.WithTag(named, "aaa")
+	if err != nil {
+		return nil, err
+	}
+	var endpoints []string
+	for _, ref := range []reference.Named{digested, tagged} {
+		pulls, err := r.PullSourcesFromReference(ref)
+		if err != nil {
+			return nil, explainRewrite(r, ref, err)
+		}
+		for _, p := range pulls {
+			if p.Endpoint.Location == "" { // the source of an entry with a wildcard
+				continue
+			}
+			endpoint := p.Reference.Name()
+			if isHost {
+				endpoint = strings.TrimSuffix(endpoint, below)
+			}
+			endpoints = append(endpoints, endpoint)
+		}
+	}
+	return endpoints, nil
 }

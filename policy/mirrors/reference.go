@@ -3,6 +3,8 @@ package mirrors
 import (
 	"strings"
 
+	"github.com/containers/image/v5/docker/reference"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
@@ -39,4 +41,37 @@ func repositoryOf(scope string) string {
 func IsBelow(ref, scope string) bool {
 	rest, ok := strings.CutPrefix(ref, strings.TrimSuffix(scope, "/"))
 	return ok && (rest == "" || strings.ContainsRune("/:@", rune(rest[0])))
+}
+
+// isQualified reports whether image names a registry, by the rule of package
+// shortnames: what stands before the first slash has a dot or a port, or is
+// "localhost".
+func isQualified(image string) bool {
+	host, _, found := strings.Cut(image, "/")
+	return found && (strings.ContainsAny(host, ".:") || host == "localhost")
+}
+
+// Repository returns the repository of a reference with its host, as scopes are compared
+// with it ("docker.io/library/nginx"), and false for a short name, whose host nodes have
+// to find, and for what no node can parse.
+func Repository(image string) (string, bool) {
+	repository, _, ok := Canonical(image)
+	return repository, ok
+}
+
+// Canonical returns the repository of a reference with its host, as Repository does, and what
+// nodes pull from it: "@" and the digest, or ":" and the tag where there is no digest, which
+// is ":latest" if the reference has neither. It returns false where Repository does.
+func Canonical(image string) (repository, version string, ok bool) {
+	if ref, ok := parsePlain(image); ok {
+		return ref.name, ref.version(), true
+	}
+	if !isQualified(image) {
+		return "", "", false
+	}
+	ref, err := reference.ParseDockerRef(image)
+	if err != nil {
+		return "", "", false
+	}
+	return ref.Name(), strings.TrimPrefix(ref.String(), ref.Name()), true
 }

@@ -1,12 +1,10 @@
 package mirrors
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
 
-	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
@@ -75,11 +73,4 @@ func (s Set) layOver(files map[string][]byte) {
 	for _, f := range s.filesOf(cmp.Or(s.Pool, workerPool)) {
 		files[f.Path] = f.Contents
 	}
-}
-
-// encodeConf writes conf as MCO does, by the same library from the same type.
-func encodeConf(conf sysregistriesv2.V2RegistriesConf) []byte {
-	var b bytes.Buffer
-	_ = toml.NewEncoder(&b).Encode(conf) // the type has nothing that cannot be encoded
-	return b.Bytes()
 }

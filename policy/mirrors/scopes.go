@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containers/image/v5/docker/reference"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 )
 
@@ -125,29 +124,4 @@ func (s scopes) mayCoverBelow(location string) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.wildcards, func(suffix string) bool { return strings.Contains(location, suffix) })
-}
-
-// Repository returns the repository of a reference with its host, as scopes are compared
-// with it ("docker.io/library/nginx"), and false for a short name, whose host nodes have
-// to find, and for what no node can parse.
-func Repository(image string) (string, bool) {
-	repository, _, ok := Canonical(image)
-	return repository, ok
-}
-
-// Canonical returns the repository of a reference with its host, as Repository does, and what
-// nodes pull from it: "@" and the digest, or ":" and the tag where there is no digest, which
-// is ":latest" if the reference has neither. It returns false where Repository does.
-func Canonical(image string) (repository, version string, ok bool) {
-	if ref, ok := parsePlain(image); ok {
-		return ref.name, ref.version(), true
-	}
-	if !isQualified(image) {
-		return "", "", false
-	}
-	ref, err := reference.ParseDockerRef(image)
-	if err != nil {
-		return "", "", false
-	}
-	return ref.Name(), strings.TrimPrefix(ref.String(), ref.Name()), true
 }

@@ -1,13 +1,11 @@
 package mirrors
 
 import (
-	"fmt"
 	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
@@ -67,6 +65,13 @@ type File struct {
 	Contents []byte
 }
 
+// Applied holds what MCO last wrote for the nodes.
+type Applied struct {
+	// Files are the files that say where nodes pull from and what they require of images, by
+	// path. Where one is missing or empty, that which comes with the system counts.
+	Files map[string][]byte
+}
+
 // A MachineConfig is one that a change brings or takes away. Only its Files matter, which are those
 // of its name in a Set. New and Parse know none, since an API server has no rule for them.
 type MachineConfig struct {
@@ -76,32 +81,6 @@ type MachineConfig struct {
 
 // clusterName is the only name under which MCO reads the image configuration.
 const clusterName = "cluster"
-
-// Parse reads an Object from YAML or JSON. An unknown field is no error, as the
-// API server drops it; a field of the wrong type is.
-func Parse(data []byte) (Object, error) {
-	var meta metav1.TypeMeta
-	if err := yaml.Unmarshal(data, &meta); err != nil {
-		return nil, fmt.Errorf("reading apiVersion and kind: %w", err)
-	}
-	o, err := New(meta.GroupVersionKind())
-	if err != nil {
-		return nil, err
-	}
-	if err := yaml.Unmarshal(data, o); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", meta.Kind, err)
-	}
-	return o, nil
-}
-
-// NameOf returns how messages name o: its kind, its namespace if it has one, and its
-// name.
-func NameOf(o Object) string {
-	if ns := o.GetNamespace(); ns != "" && KindOf(o) == NamespacePolicyGVK.Kind {
-		return KindOf(o) + " " + ns + "/" + o.GetName()
-	}
-	return KindOf(o) + " " + o.GetName()
-}
 
 // An Entry is one (source, mirrors) pair of an Object.
 type Entry struct {
@@ -124,6 +103,18 @@ func (s Set) Entries() []Entry {
 		entries = append(entries, entriesOf(o)...)
 	}
 	return entries
+}
+
+// mirroredSources returns the sources that have tag mirrors, or digest mirrors, sorted.
+func (s Set) mirroredSources(ofTags bool) []string {
+	var sources []string
+	for _, e := range s.Entries() {
+		if _, isTag := e.Object.(*configv1.ImageTagMirrorSet); isTag == ofTags && e.HasMirror() {
+			sources = append(sources, e.Source)
+		}
+	}
+	slices.Sort(sources)
+	return slices.Compact(sources)
 }
 
 // without returns s without the given sources in its mirror objects and lists.

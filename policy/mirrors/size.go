@@ -18,9 +18,8 @@ import (
 // what an administrator adds is not generous.
 const MaxEncoded = 1 << 20
 
-// tooLarge says by how much the files of b exceed MaxEncoded.
-func tooLarge(s Set, b *built) []Reason {
-	size := encodedSize(s, b)
+// tooLarge says by how much files of a size exceed MaxEncoded.
+func tooLarge(size int) []Reason {
 	if size <= MaxEncoded {
 		return nil
 	}
@@ -30,12 +29,13 @@ func tooLarge(s Set, b *built) []Reason {
 	return []Reason{reason}
 }
 
-// encodedSize returns the length of the files that MCO makes of s (registriesConfigIgnition), each as a
-// data URL in base64 (NewIgnFileBytes there, vincent-petithory/dataurl.EncodeBytes).
-func encodedSize(s Set, b *built) int {
+// encodedSize returns the length of the files that MCO makes (registriesConfigIgnition), each as a
+// data URL in base64 (NewIgnFileBytes there, vincent-petithory/dataurl.EncodeBytes), given the length of registries.conf,
+// the search registries and the files of policies.
+func encodedSize(conf int, search []string, policies map[string][]byte) int {
 	const overhead = 200 // path, mode and the head of the URL
-	sizes := []int{b.encoded, 64 * len(s.Registries.ContainerRuntimeSearchRegistries)}
-	for _, file := range b.policies.ByPath() {
+	sizes := []int{conf, 64 * len(search)}
+	for _, file := range policies {
 		sizes = append(sizes, len(file))
 	}
 	total := 0

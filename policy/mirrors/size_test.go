@@ -29,7 +29,7 @@ func TestEncodedSize(t *testing.T) {
 	url := "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(file.Bytes())
 	b := build(s)
 	b.encoded = len(encodeConf(conf))
-	got := encodedSize(s, b)
+	got := b.size(s)
 	if got < len(url) || got > len(url)+400 {
 		t.Errorf("encoded size %d, the file takes %d", got, len(url))
 	}
@@ -96,7 +96,7 @@ func TestPolicySize(t *testing.T) {
 		t.Run(tt.reason, func(t *testing.T) {
 			b := build(tt.set)
 			b.encoded = len(encodeConf(b.conf))
-			if got := encodedSize(tt.set, b) >> 10; got < tt.min || got > tt.max {
+			if got := b.size(tt.set) >> 10; got < tt.min || got > tt.max {
 				t.Errorf("%d KiB, want %d to %d", got, tt.min, tt.max)
 			}
 		})
