@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 )
 
 // seeUpstream is what helps where a cache does not serve an image.
@@ -24,14 +24,14 @@ func (c *Copier) surveyCache(ctx context.Context, j *Job) error {
 	r := &reader{at, &quota{}}
 	image, err := r.read(ctx, at.ref)
 	if err != nil {
-		return fmt.Errorf("%s: %s", registry.Reason(err), seeUpstream)
+		return fmt.Errorf("%s: %s", transfer.Reason(err), seeUpstream)
 	}
 	if _, byTag := at.ref.(name.Tag); byTag && j.Copy.Digest != "" && image.digest.String() != j.Copy.Digest {
 		return fmt.Errorf("the cache serves another image under the tag, %s: %s", text.ShortDigests(image.digest.String()), seeUpstream)
 	}
 	attached, notes, err := r.attached(ctx, image.all(), attachments{})
 	if err != nil {
-		return fmt.Errorf("what is attached to it could not be read: %s", registry.Reason(err))
+		return fmt.Errorf("what is attached to it could not be read: %s", transfer.Reason(err))
 	}
 	j.image, j.attached, j.Notes, j.Digest, j.Registry, j.from, j.to = image, attached, notes, image.digest.String(), at.repo.RegistryStr(), at, at
 	return nil

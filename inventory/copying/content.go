@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 )
 
 // A manifest is one that is copied, byte for byte, with all that it names.
@@ -187,7 +187,7 @@ func (r *reader) readParts(ctx context.Context, manifests []*manifest, nesting i
 		}
 		group.Go(func() error {
 			err := r.readOne(reading, r.repo.Digest(d.Digest.String()), parts[i])
-			if registry.IsAbsent(err) {
+			if transfer.IsAbsent(err) {
 				return fmt.Errorf("its index names a part for %s (%s) that is gone there", platformOf(d), d.Digest)
 			}
 			return err
@@ -282,7 +282,7 @@ func (r *reader) attachedTo(ctx context.Context, of v1.Hash) attachments {
 	group.Go(func() {
 		var err error
 		if referring, err = r.referrers(ctx, of); err != nil {
-			a.note = fmt.Sprintf("not all of what refers to %s could be read: %s", of, registry.Reason(err))
+			a.note = fmt.Sprintf("not all of what refers to %s could be read: %s", of, transfer.Reason(err))
 		}
 	})
 	a.found, a.err = r.tagged(ctx, of)
@@ -330,7 +330,7 @@ func (r *reader) attachedUnder(ctx context.Context, of v1.Hash, suffixes []strin
 		group.Go(func() error {
 			tag := tagFor(of) + suffix
 			m, err := r.read(ctx, r.repo.Tag(tag))
-			if registry.IsAbsent(err) {
+			if transfer.IsAbsent(err) {
 				return nil
 			}
 			if err != nil {
@@ -367,7 +367,7 @@ func (r *reader) referrers(ctx context.Context, of v1.Hash) ([]*manifest, error)
 			return found, fmt.Errorf("more than %d do, and no more are read", maxAttached)
 		}
 		m, err := r.read(ctx, r.repo.Digest(d.Digest.String()))
-		if registry.IsAbsent(err) {
+		if transfer.IsAbsent(err) {
 			continue // the list outlives what it names
 		}
 		if err != nil {

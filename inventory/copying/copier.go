@@ -11,6 +11,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -44,8 +45,9 @@ const recently = 5 * time.Second
 
 // A Copier copies images. It is safe for concurrent use.
 type Copier struct {
-	options    Options
-	pull, push *registry.Client
+	options Options
+	pull    *registry.Client
+	push    transfer.Registries
 
 	mu      sync.Mutex
 	remote  map[remoteKey]*endpoint
@@ -62,7 +64,7 @@ type remoteKey struct {
 }
 
 // New returns a Copier that reads what it copies through pull, and everything at mirrors through push.
-func New(pull, push *registry.Client, o Options) *Copier {
+func New(pull *registry.Client, push transfer.Registries, o Options) *Copier {
 	o.Images = cmp.Or(o.Images, imagesAtOnce)
 	return &Copier{
 		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(blobsAtOnce),
@@ -93,11 +95,11 @@ func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Regist
 	if e := c.remote[key]; e != nil {
 		return e, nil
 	}
-	client := c.pull
+	var registries transfer.Registries = c.pull
 	if pushes {
-		client = c.push
+		registries = c.push
 	}
-	carrier, err := client.Transfer(l, pushes)
+	carrier, err := transfer.New(registries, l, pushes)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
@@ -122,12 +123,13 @@ func olderServer(t testing.TB) *server {
 // A stage is two registries, and a Copier from one to the other.
 type stage struct {
 	source, mirror *server
-	pull, push     *registry.Client
+	pull           *registry.Client
+	push           *wire.Client
 }
 
 func newStage(t testing.TB, source, mirror *server) *stage {
 	t.Helper()
-	pull := registry.NewClient(registry.Options{AllowLoopback: true})
+	pull := registry.NewClient(wire.Options{AllowLoopback: true}, nil)
 	t.Cleanup(pull.Close)
 	push := pull.With(pullsecret.Credentials{})
 	t.Cleanup(push.Close)

@@ -7,7 +7,7 @@
 //
 //	jobs := copier.Survey(ctx, copies)
 //
-// go-containerregistry speaks the protocol; requests go over Client.Transfer of package registry, with the
+// go-containerregistry speaks the protocol; requests go over package transfer, with the
 // guard's credentials, trust and pace. This package decides what to copy, and in which order:
 //
 //   - An image is copied by the digest that it had when it was planned, byte for byte: an index with its

@@ -16,7 +16,7 @@ import (
 	orasregistry "oras.land/oras-go/v2/registry"
 	oras "oras.land/oras-go/v2/registry/remote"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 )
 
 // An endpoint is a registry as the libraries' clients see it: go-containerregistry's reads, oras-go's writes, as it
@@ -111,7 +111,7 @@ func (p place) list(ctx context.Context) {
 			}
 		}
 		switch {
-		case registry.IsAbsent(err) && p.lacksImage(ctx):
+		case transfer.IsAbsent(err) && p.lacksImage(ctx):
 			p.missing, p.tags = true, tags
 		case err == nil:
 			p.tags = tags
@@ -122,7 +122,7 @@ func (p place) list(ctx context.Context) {
 // lacksImage reports whether the registry says that it has not what p names. Some have no lists of tags, or show none.
 func (p place) lacksImage(ctx context.Context) bool {
 	_, err := p.puller.Head(ctx, p.ref)
-	return registry.IsAbsent(err)
+	return transfer.IsAbsent(err)
 }
 
 // lacks reports whether p's repository is known not to have tag.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -254,8 +254,8 @@ func (c *Copier) runJob(ctx context.Context, j *Job) {
 	c.tell(j)
 	err := c.copyAgain(ctx, j)
 	refused := ""
-	if registry.IsCache(err) {
-		refused = registry.Reason(err) + ", as a pull-through cache does; through it: "
+	if transfer.IsCache(err) {
+		refused = transfer.Reason(err) + ", as a pull-through cache does; through it: "
 		err = c.throughCache(ctx, j)
 	}
 	switch {
@@ -267,7 +267,7 @@ func (c *Copier) runJob(ctx context.Context, j *Job) {
 	case errors.Is(err, ErrLeft):
 		j.end(Failed, ErrLeft)
 	default:
-		j.end(Failed, errors.New(refused+registry.Reason(err)))
+		j.end(Failed, errors.New(refused+transfer.Reason(err)))
 	}
 	c.tell(j)
 }
@@ -281,7 +281,7 @@ const (
 func (c *Copier) copyAgain(ctx context.Context, j *Job) error {
 	for attempt := 1; ; attempt++ {
 		err := c.copy(ctx, j)
-		if err == nil || attempt == maxAttempts || !registry.IsTemporary(err) {
+		if err == nil || attempt == maxAttempts || !transfer.IsTemporary(err) {
 			return err
 		}
 		timer := time.NewTimer(c.firstRest << (attempt - 1))

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -47,7 +47,7 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 		if err == nil {
 			return c.surveyMirror(ctx, j)
 		}
-		failed = append(failed, fmt.Errorf("%s: %s", l.Ref, registry.Reason(err)))
+		failed = append(failed, fmt.Errorf("%s: %s", l.Ref, transfer.Reason(err)))
 	}
 	return errors.Join(failed...)
 }
@@ -81,7 +81,7 @@ func (j *Job) readImage(ctx context.Context, r *reader) (*manifest, error) {
 		case err == nil && (j.Copy.Digest == "" || m.digest.String() == j.Copy.Digest):
 			j.asked = time.Now()
 			return m, nil
-		case err != nil && (j.Copy.Digest == "" || !registry.IsAbsent(err)):
+		case err != nil && (j.Copy.Digest == "" || !transfer.IsAbsent(err)):
 			return nil, err
 		}
 	}
@@ -106,7 +106,7 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 		err = c.stopsNobody(ctx, j, looks)
 	}
 	if err != nil {
-		return errors.New(registry.Reason(err)) // which names the registry: the library's words before it are no help
+		return errors.New(transfer.Reason(err)) // which names the registry: the library's words before it are no help
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (c *Copier) addSignatures(ctx context.Context, j *Job) error {
 		}
 		m, err := (&reader{place: from, quota: j.read}).read(ctx, from.ref)
 		if err != nil {
-			return fmt.Errorf("its signature at %s could not be read: %s", a.From.Ref, registry.Reason(err))
+			return fmt.Errorf("its signature at %s could not be read: %s", a.From.Ref, transfer.Reason(err))
 		}
 		m.tag, m.elsewhere = tag, &from
 		j.attached = append(j.attached, m)
@@ -204,7 +204,7 @@ func (j *Job) has(ctx context.Context, m *manifest) (bool, error) {
 // digestAt returns the digest of what the mirror has under a reference; the zero value for nothing.
 func (j *Job) digestAt(ctx context.Context, ref name.Reference) (v1.Hash, error) {
 	digest, err := digestOf(ctx, j.to.endpoint, ref)
-	if registry.IsAbsent(err) {
+	if transfer.IsAbsent(err) {
 		return v1.Hash{}, nil
 	}
 	return digest, err
@@ -226,15 +226,15 @@ var errHidden = errors.New("what it names is not known, as the mirror says that 
 func (c *Copier) named(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, error) {
 	noRepository := func(ref name.Reference) bool {
 		_, err := j.to.puller.Get(ctx, ref)
-		return registry.SaysNoRepository(err)
+		return transfer.SaysNoRepository(err)
 	}
 	got, err := j.to.puller.Get(ctx, tag) // an answer to HEAD has no reason
 	switch {
 	case err == nil:
 		return got.Digest, nil
-	case !registry.IsAbsent(err):
+	case !transfer.IsAbsent(err):
 		return v1.Hash{}, err
-	case registry.SaysNoRepository(err) && !c.options.MoveTags &&
+	case transfer.SaysNoRepository(err) && !c.options.MoveTags &&
 		!noRepository(j.to.repo.Digest(j.image.digest.String())) && noRepository(tag): // unless it has come to be meanwhile
 		return v1.Hash{}, errHidden
 	}
@@ -247,7 +247,7 @@ func digestOf(ctx context.Context, at *endpoint, ref name.Reference) (v1.Hash, e
 	if err == nil {
 		return head.Digest, nil
 	}
-	if registry.IsAbsent(err) || registry.Status(err) != 0 {
+	if transfer.IsAbsent(err) || transfer.Status(err) != 0 {
 		return v1.Hash{}, err
 	}
 	got, err := at.puller.Get(ctx, ref)

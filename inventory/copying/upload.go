@@ -13,7 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 )
 
 // holds asks p's repository for a blob.
@@ -22,7 +22,7 @@ func (p place) holds(ctx context.Context, digest v1.Hash) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if _, err = layer.Size(); registry.IsAbsent(err) {
+	if _, err = layer.Size(); transfer.IsAbsent(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -46,7 +46,7 @@ func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot f
 	if begun {
 		return p.inPiecesIf(ctx, layer, whole, err)
 	}
-	if refused := registry.Status(err); refused < 400 || refused >= 500 || refused == http.StatusTooManyRequests {
+	if refused := transfer.Status(err); refused < 400 || refused >= 500 || refused == http.StatusTooManyRequests {
 		return err
 	}
 	// Some registries refuse to mount instead of beginning an upload.
@@ -68,7 +68,7 @@ func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) e
 	if mayBeThere {
 		err = p.oras.Mount(ctx, layer.descriptor(), p.repo.RepositoryStr(), func() (io.ReadCloser, error) { return ahead, nil })
 	}
-	if refused := registry.Status(err); !mayBeThere || !ahead.begun.Load() && refused >= 400 && refused < 500 && refused != http.StatusTooManyRequests {
+	if refused := transfer.Status(err); !mayBeThere || !ahead.begun.Load() && refused >= 400 && refused < 500 && refused != http.StatusTooManyRequests {
 		err = p.oras.Blobs().Push(ctx, layer.descriptor(), ahead)
 	}
 	if !ahead.begun.Load() {
@@ -79,7 +79,7 @@ func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) e
 
 // inPiecesIf sends a blob in pieces if err, of an upload that was whole, is what a registry may say that takes only these.
 func (p place) inPiecesIf(ctx context.Context, layer *remoteBlob, whole bool, err error) error {
-	if err == nil || ctx.Err() != nil || !whole || !slices.Contains(refusesWhole, registry.Status(err)) {
+	if err == nil || ctx.Err() != nil || !whole || !slices.Contains(refusesWhole, transfer.Status(err)) {
 		return err
 	}
 	content, err := layer.open()

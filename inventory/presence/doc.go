@@ -1,7 +1,7 @@
 // Package presence keeps the facts that a [Prober] finds about images at locations, for as long as they
 // can be trusted.
 //
-//	client := registry.NewClient(registry.Options{Credentials: credentials})
+//	client := registry.NewClient(wire.Options{Credentials: credentials}, platforms)
 //	defer client.Close()
 //	store := presence.NewStore(client, presence.Options{})
 //	defer store.Close()

@@ -1,12 +1,12 @@
 package registry
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/url"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -20,12 +20,12 @@ func TestNoPacket(t *testing.T) {
 	proxy := newPlainServer(t, func(http.ResponseWriter, *http.Request) { called = true })
 	proxyURL, _ := url.Parse(proxy.URL)
 	for _, viaProxy := range []bool{false, true} {
-		c := NewClient(Options{Proxy: func(*http.Request) (*url.URL, error) {
+		c := NewClient(wire.Options{Proxy: func(*http.Request) (*url.URL, error) {
 			if viaProxy {
 				return proxyURL, nil
 			}
 			return nil, nil
-		}})
+		}}, nil)
 		for _, name := range []string{"127.0.0.1", "localhost", "0177.0.0.1", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0x7f.0.0.1"} {
 			for _, insecure := range []bool{false, true} {
 				got := probe(t, c, mirrors.Location{Ref: name + ":" + port + "/app:1", Insecure: insecure})
@@ -37,25 +37,6 @@ func TestNoPacket(t *testing.T) {
 	if called {
 		t.Error("a refused address was called")
 	}
-}
-
-// TestNameThatResolvesToLoopback is refused when it is dialled, whatever a resolver
-// answered before.
-func TestNameThatResolvesToLoopback(t *testing.T) {
-	s := newTLSServer(t, healthy)
-	o := Options{}.withDefaults()
-	w := newTransport(&o, nil, false, o.DialTimeout)
-	defer w.close()
-	if conn, err := w.dial(context.Background(), "tcp", s.address()); err == nil {
-		conn.Close() // it should not be there
-		t.Error("loopback was dialled")
-	}
-	o.AllowLoopback = true
-	conn, err := w.dial(context.Background(), "tcp", s.address())
-	if err != nil {
-		t.Fatalf("with loopback allowed: %v", err)
-	}
-	conn.Close() // enough that it was there
 }
 
 func TestProxy(t *testing.T) {
@@ -88,7 +69,7 @@ func TestProxy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := NewClient(Options{RootCAs: trust(t), Proxy: http.ProxyURL(proxyURL)})
+			c := NewClient(wire.Options{RootCAs: trust(t), Proxy: http.ProxyURL(proxyURL)}, nil)
 			defer c.Close()
 			got := probe(t, c, tagged())
 			wantFact(t, got, tc.want, tc.detail)

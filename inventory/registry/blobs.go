@@ -16,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -105,10 +106,10 @@ func (l *lookup) blobs(mediaType string, manifest []byte) ([]digest.Digest, erro
 	blobs, ok := blobsOf(mediaType, manifest)
 	switch {
 	case !ok:
-		return nil, mismatch("%s serves a manifest that nodes cannot read; push the image again", l.endpoint.api)
+		return nil, mismatch("%s serves a manifest that nodes cannot read; push the image again", l.API())
 	case len(blobs) > maxBlobs:
-		return nil, unreachable("%s serves a manifest of %d blobs, more than any node could use; they were not looked for",
-			l.endpoint.api, len(blobs))
+		return nil, wire.Unreachable("%s serves a manifest of %d blobs, more than any node could use; they were not looked for",
+			l.API(), len(blobs))
 	}
 	return blobs, nil
 }
@@ -125,7 +126,7 @@ func (l *lookup) missingBlobs(ctx context.Context, mediaType string, manifest []
 	group.SetLimit(limits.BlobsPerImage)
 	for i, d := range blobs {
 		group.Go(func() (err error) {
-			held[i], err = l.endpoint.generation.blobs.held(ctx, l, d)
+			held[i], err = l.client.blobs.held(ctx, l, d)
 			return err
 		})
 	}
@@ -151,58 +152,61 @@ func lackOf(missing []digest.Digest, of int) string {
 // A blobCache remembers which blobs registries hold, so that a layer that many images of a
 // repository have in common is asked for once. It is safe for concurrent use.
 type blobCache struct {
-	mu    sync.Mutex
-	known map[blobKey]*blob
+	mu         sync.Mutex
+	known      map[blobKey]*blob
+	generation uint64 // of the client that asked
 }
 
 type blobKey struct {
-	endpoint   *endpoint
+	endpoint   *wire.Endpoint
 	repository string
 	digest     digest.Digest
 }
 
 // A blob is the lookup of one blob at a registry, with the answer once there is one.
 type blob struct {
-	*sharedCall[bool]
+	*wire.SharedCall[bool]
 	since time.Time
 }
 
 // usable reports whether b is under way or still counts. A missing blob is looked up again:
 // it will be there once the image is copied.
 func (b *blob) usable() bool {
-	return !b.finished() || b.err == nil && b.value && time.Since(b.since) < blobLife
+	if !b.Finished() {
+		return true
+	}
+	held, err := b.Wait(context.Background())
+	return err == nil && held && time.Since(b.since) < blobLife
 }
 
 // held reports whether the registry that l asks holds a blob in the repository of l.
 func (c *blobCache) held(ctx context.Context, l *lookup, d digest.Digest) (bool, error) {
-	key := blobKey{l.endpoint, l.target.repository, d}
+	key := blobKey{l.Endpoint, l.target.Path(), d}
 	c.mu.Lock()
 	b := c.known[key]
 	if b == nil || !b.usable() {
 		of := *l // whose token it may renew
-		b = &blob{startCall(l.endpoint.generation, func(ctx context.Context) (bool, error) {
+		b = &blob{wire.StartCall(l.Endpoint, func(ctx context.Context) (bool, error) {
 			_, held, err := of.read(ctx, d, 0)
 			return held, err
 		}), time.Now()}
-		c.insert(key, b)
+		c.insert(l.client, key, b)
 	}
 	c.mu.Unlock()
-	return b.wait(ctx)
+	return b.Wait(ctx)
 }
 
 // put notes that the registry holds a blob, as it has been read.
 func (c *blobCache) put(l *lookup, d digest.Digest) {
-	call := &sharedCall[bool]{done: make(chan struct{}), value: true}
-	close(call.done)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.insert(blobKey{l.endpoint, l.target.repository, d}, &blob{call, time.Now()})
+	c.insert(l.client, blobKey{l.Endpoint, l.target.Path(), d}, &blob{wire.Answered(true), time.Now()})
 }
 
-// insert is called with the lock held.
-func (c *blobCache) insert(key blobKey, b *blob) {
-	if c.known == nil || len(c.known) >= maxKnownBlobs {
-		c.known = map[blobKey]*blob{}
+// insert is called with the lock held. What was found with credentials and trust of earlier is of no use, and keeps them in memory.
+func (c *blobCache) insert(of *Client, key blobKey, b *blob) {
+	if now := of.Generation(); c.known == nil || len(c.known) >= maxKnownBlobs || now != c.generation {
+		c.known, c.generation = map[blobKey]*blob{}, now
 	}
 	c.known[key] = b
 }
@@ -210,17 +214,17 @@ func (c *blobCache) insert(key blobKey, b *blob) {
 // read asks for a blob by GET, as nodes do, and reads no more than limit of it, or if that is 0 nothing: an answer to HEAD would
 // prove no more of a blob than of a manifest. Redirects, to a storage or a CDN, are followed as nodes follow
 // them.
-func (l *lookup) read(ctx context.Context, d digest.Digest, limit int64) (r response, held bool, err error) {
-	if r, err = l.get(ctx, l.blob(d, limit), response{}); err != nil {
+func (l *lookup) read(ctx context.Context, d digest.Digest, limit int64) (r wire.Response, held bool, err error) {
+	if r, err = l.Get(ctx, wire.Request{Path: "blobs/" + d.String(), Limit: limit, FirstByte: limit == 0}, wire.Response{}); err != nil {
 		return r, false, err
 	}
-	if r.status == http.StatusPartialContent || r.status == http.StatusRequestedRangeNotSatisfiable { // the latter: it is empty
+	if r.Status == http.StatusPartialContent || r.Status == http.StatusRequestedRangeNotSatisfiable { // the latter: it is empty
 		return r, true, nil
 	}
-	switch f := l.refused(r); {
+	switch f := l.Refused(r); {
 	case f == nil:
 		return r, true, nil
-	case f.presence == policy.Absent:
+	case f.Presence == policy.Absent:
 		return r, false, nil
 	default:
 		return r, false, f

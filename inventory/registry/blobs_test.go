@@ -1,8 +1,9 @@
 package registry
 
 import (
+	"context"
+	"crypto/x509"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -237,7 +239,7 @@ func TestBlobAnswers(t *testing.T) {
 					registry.serve(w, r)
 				}
 			})
-			c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: canary})), func(o *Options) {
+			c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: canary})), func(o *clientOptions) {
 				o.Resolve["cdn.example.com"] = cdn.address()
 			})
 			wantFact(t, probe(t, c, deep(tagged())), tc.want, tc.detail)
@@ -360,21 +362,25 @@ func TestHostileManifest(t *testing.T) {
 // TestBlobCacheIsBounded: what is remembered of blobs does not grow forever.
 func TestBlobCacheIsBounded(t *testing.T) {
 	c := newTestClient(t, newTLSServer(t, newShop().serve))
-	g := c.current()
 	target, err := parseTarget(deep(tagged()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.blobs.known = map[blobKey]*blob{}
-	e := g.endpoint(target)
+	known := map[blobKey]*blob{}
+	c.blobs.known, c.blobs.generation = known, c.Generation()
 	for i := range maxKnownBlobs {
-		g.blobs.known[blobKey{e, "app/web", digest.FromString(fmt.Sprint(i))}] = nil
+		known[blobKey{c.Endpoint(target.Repository), "app/web", digest.FromString(fmt.Sprint(i))}] = nil
 	}
-	l := &lookup{endpoint: e, session: &session{scheme: "https"}, target: target}
-	if _, err := g.blobs.held(t.Context(), l, digest.FromString("x")); err != nil {
-		t.Fatal(err)
+	hold := func(name string) {
+		_, err := c.Ask(t.Context(), target.Repository, func(ctx context.Context, x wire.Exchange) error {
+			_, err := c.blobs.held(ctx, &lookup{Exchange: x, client: c, target: target}, digest.FromString(name))
+			return err
+		})
+		if n := len(c.blobs.known); err != nil || n != 1 {
+			t.Errorf("%d blobs are remembered: %v", n, err)
+		}
 	}
-	if n := len(slices.Collect(maps.Keys(g.blobs.known))); n != 1 {
-		t.Errorf("%d blobs are remembered", n)
-	}
+	hold("x")
+	c.SetTrust(trust(t), map[string]*x509.CertPool{"other.example.com": nil}, nil)
+	hold("y") // and nothing of a time with another trust
 }

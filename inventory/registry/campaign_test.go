@@ -1,20 +1,16 @@
 package registry
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/time/rate"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
@@ -158,83 +154,4 @@ func TestRetryAfterThatPasses(t *testing.T) {
 			wantFact(t, probe(t, newTestClient(t, s), tagged()), policy.Present)
 		})
 	}
-}
-
-// TestDNS: what name servers answer, or do not, has words of its own, and a name that
-// comes to mean this machine leads nowhere.
-func TestDNS(t *testing.T) {
-	here := newTLSServer(t, healthy)
-	for _, tc := range []struct {
-		reason string
-		code   dnsmessage.RCode
-		answer string // an address, "" for none
-		mute   bool
-		detail string
-	}{
-		{"no such name", dnsmessage.RCodeNameError, "", false, `there is no host named "mirror.example.com"`},
-		{"a name server that fails", dnsmessage.RCodeServerFailure, "", false, "the DNS "},
-		{"a name server that is silent", dnsmessage.RCodeSuccess, "", true, "the DNS did not answer in time"},
-		{"this machine", dnsmessage.RCodeSuccess, "127.0.0.1", false, "127.0.0.1 is a loopback address"},
-		{"the metadata service", dnsmessage.RCodeSuccess, "169.254.169.254", false, "169.254.169.254 is a link-local address"},
-	} {
-		t.Run(tc.reason, func(t *testing.T) {
-			server := nameServer(t, tc.code, tc.answer, tc.mute)
-			_, port, _ := net.SplitHostPort(here.address())
-			l := mirrors.Location{Ref: host + ":" + port + "/app:1"}
-			timeout := 30 * time.Second
-			if tc.mute {
-				timeout = 300 * time.Millisecond
-			}
-			c := NewClient(Options{DialTimeout: timeout, Timeout: 30 * time.Second, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
-			defer c.Close()
-			target, err := parseTarget(l)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.current().endpoint(target).transport.dialer.Resolver = &net.Resolver{
-				PreferGo: true,
-				Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-					return new(net.Dialer).DialContext(ctx, "udp", server)
-				},
-			}
-			wantFact(t, probe(t, c, l), policy.Unreachable, tc.detail)
-		})
-	}
-	if n := len(here.requests()); n > 0 {
-		t.Errorf("%d requests to this machine", n)
-	}
-}
-
-// nameServer answers every query with a code and an address, or is mute.
-func nameServer(t *testing.T, code dnsmessage.RCode, address string, mute bool) string {
-	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // the end of the test
-	go func() {
-		buffer := make([]byte, 2048)
-		for {
-			n, from, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			var m dnsmessage.Message
-			if mute || m.Unpack(buffer[:n]) != nil {
-				continue
-			}
-			m.Response, m.RCode, m.RecursionAvailable, m.Additionals = true, code, true, nil
-			if ip := net.ParseIP(address).To4(); ip != nil && m.Questions[0].Type == dnsmessage.TypeA {
-				m.Answers = []dnsmessage.Resource{{
-					Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET},
-					Body:   &dnsmessage.AResource{A: [4]byte(ip)},
-				}}
-			}
-			if packed, err := m.Pack(); err == nil {
-				conn.WriteTo(packed, from) //nolint:errcheck // the client would ask again
-			}
-		}
-	}()
-	return conn.LocalAddr().String()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -42,11 +43,11 @@ func (l *lookup) checkImage(ctx context.Context, fact *policy.Fact, manifest []b
 	case err != nil:
 		return err
 	case lack != "":
-		return incomplete("%s serves the manifest and lacks %s; nodes would stop there", l.endpoint.api, lack)
+		return incomplete("%s serves the manifest and lacks %s; nodes would stop there", l.API(), lack)
 	case platform == "":
 		return nil // unknown
 	}
-	nodes := l.endpoint.generation.client.Platforms()
+	nodes := l.client.Platforms()
 	fact.Serves = []string{}
 	switch {
 	case len(nodes) == 0:
@@ -80,13 +81,12 @@ func (l *lookup) platform(ctx context.Context, mediaType string, manifest []byte
 		Config descriptor `json:"config"`
 	}
 	if json.Unmarshal(manifest, &m) != nil || m.Config.Digest.Validate() != nil {
-		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", l.endpoint.api)
+		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", l.API())
 	}
-	g := l.endpoint.generation
 	var held bool
-	platform, known := g.client.configs.get(m.Config.Digest)
+	platform, known := l.client.configs.get(m.Config.Digest)
 	if known {
-		held, err = g.blobs.held(ctx, l, m.Config.Digest)
+		held, err = l.client.blobs.held(ctx, l, m.Config.Digest)
 	} else {
 		platform, held, err = l.readConfig(ctx, m.Config.Digest)
 	}
@@ -104,7 +104,7 @@ func platformOf(config []byte, os string) string {
 	if os = cmp.Or(os, c.OS); os == "" || c.Architecture == "" {
 		return ""
 	}
-	return text.OneLine(os+"/"+c.Architecture, maxQuote)
+	return text.OneLine(os+"/"+c.Architecture, wire.MaxQuote)
 }
 
 // readConfig gets a config as nodes do and remembers what it says.
@@ -113,16 +113,16 @@ func (l *lookup) readConfig(ctx context.Context, d digest.Digest) (platform stri
 	if err != nil || !held {
 		return "", false, err
 	}
-	host := l.endpoint.api
+	host := l.API()
 	switch {
-	case r.cut:
-		return "", false, unreachable("%s serves a config of more than 4 MiB, which nodes do not take", host)
-	case d.Algorithm().FromBytes(r.body) != d:
+	case r.Cut:
+		return "", false, wire.Unreachable("%s serves a config of more than 4 MiB, which nodes do not take", host)
+	case d.Algorithm().FromBytes(r.Body) != d:
 		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, text.ShortDigest(d.String()))
 	}
-	platform = platformOf(r.body, "")
-	l.endpoint.generation.client.configs.put(d, platform)
-	l.endpoint.generation.blobs.put(l, d)
+	platform = platformOf(r.Body, "")
+	l.client.configs.put(d, platform)
+	l.client.blobs.put(l, d)
 	return platform, true, nil
 }
 
@@ -155,6 +155,7 @@ const platformsLife = time.Second
 // nodePlatforms caches the platforms of the nodes for a moment. It is safe for concurrent
 // use.
 type nodePlatforms struct {
+	read  func() []string // nil if they are not to be known
 	mu    sync.Mutex
 	list  []string
 	since time.Time
@@ -163,15 +164,14 @@ type nodePlatforms struct {
 // Platforms returns the platforms of the nodes, sorted, none if they are not known. The
 // result must not be changed.
 func (c *Client) Platforms() []string {
-	platforms := c.current().options.Platforms
-	if platforms == nil {
+	n := &c.nodes
+	if n.read == nil {
 		return nil
 	}
-	n := &c.nodes
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.since.IsZero() || time.Since(n.since) >= platformsLife {
-		list := slices.Clone(platforms())
+		list := slices.Clone(n.read())
 		slices.Sort(list)
 		n.list, n.since = slices.Compact(list), time.Now()
 	}

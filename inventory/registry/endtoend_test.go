@@ -59,7 +59,7 @@ func TestDeadRegistryBesideAHealthyOne(t *testing.T) {
 	}
 	defer hole.Close()
 	s := newTLSServer(t, healthy)
-	c := newTestClient(t, s, func(o *Options) {
+	c := newTestClient(t, s, func(o *clientOptions) {
 		o.Resolve["hole.example.com"] = hole.Addr().String()
 		o.DialTimeout = 3 * time.Second
 	})

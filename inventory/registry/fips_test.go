@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -111,7 +112,7 @@ func askInFIPSMode(t *testing.T, file string) {
 		"groups":   "mirror.example.com does not negotiate TLS 1.2 or later with what FIPS 140-3 approves (\"tls: handshake failure\"); check its ciphers, groups and key",
 		"key":      "mirror.example.com has a certificate that FIPS 140-3 does not approve, for its key or one above it; give it RSA of 2048 bits, ECDSA or Ed25519",
 	} {
-		c := NewClient(Options{RootCAs: roots, Resolve: map[string]string{host: world.Addresses[name]}, Timeout: 30 * time.Second, DialTimeout: 30 * time.Second})
+		c := NewClient(wire.Options{RootCAs: roots, Resolve: map[string]string{host: world.Addresses[name]}, Timeout: 30 * time.Second, DialTimeout: 30 * time.Second}, nil)
 		presence := policy.Unreachable
 		if want == "" {
 			presence = policy.Present

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -64,7 +65,7 @@ func TestSetTrust(t *testing.T) {
 
 // TestSetTrustIsOneChange: however much of it is new, and none if nothing is.
 func TestSetTrustIsOneChange(t *testing.T) {
-	c := NewClient(Options{})
+	c := NewClient(wire.Options{}, nil)
 	defer c.Close()
 	before := c.Generation()
 	all := func() {
@@ -117,7 +118,7 @@ func TestNewProxy(t *testing.T) {
 		return http.ProxyURL(&url.URL{Scheme: "http", User: url.UserPassword("user", password), Host: proxy.address()})
 	}
 	pool := trust(t)
-	c := NewClient(Options{RootCAs: pool, Proxy: by("canary")})
+	c := NewClient(wire.Options{RootCAs: pool, Proxy: by("canary")}, nil)
 	defer c.Close()
 	wantFact(t, probe(t, c, tagged()), policy.Present)
 	generation := c.Generation()

@@ -5,14 +5,11 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -21,6 +18,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -72,21 +71,24 @@ func images(n int) []mirrors.Location {
 	return locs
 }
 
-// bare is the transport of a client, without what a client makes of it.
-func bare(t testing.TB, s *loadServer, l mirrors.Location) http.RoundTripper {
+// bare is a transport to s as that of a client is, with nothing that a client makes of it.
+func bare(t testing.TB, s *loadServer) http.RoundTripper {
 	t.Helper()
-	of, err := parseTarget(l)
-	if err != nil {
-		t.Fatal(err)
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, s.address())
+		},
+		TLSClientConfig:     &tls.Config{RootCAs: trust(t)},
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: limits.RequestsPerRegistry,
 	}
-	return newTestClient(t, s.server).current().endpoint(of).transport.base
 }
 
 // floor asks for the same with nothing but net/http, the least that can be done: one
 // ping, a token for 50 repositories each, a GET for each image, 64 at a time.
 func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	t.Helper()
-	bare := http.Client{Transport: bare(t, s, locs[0])}
+	bare := http.Client{Transport: bare(t, s)}
 	start := time.Now()
 	get := func(method, url, token string) (*http.Response, error) {
 		req, err := http.NewRequest(method, url, nil)
@@ -122,10 +124,10 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	targets := make([]target, len(locs))
 	for i, l := range locs {
 		targets[i], _ = parseTarget(l)
-		scope := targets[i].scope()
+		scope := scopeOf(targets[i])
 		if _, ok := tokens[scope]; !ok {
 			tokens[scope] = ""
-			if batch = append(batch, scope); len(batch) == maxShare {
+			if batch = append(batch, scope); len(batch) == 50 {
 				fetch()
 			}
 		}
@@ -137,8 +139,8 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	group.SetLimit(64)
 	for _, target := range targets {
 		group.Go(func() error {
-			resp, err := get(http.MethodGet, fmt.Sprintf("https://%s/v2/%s/manifests/%s", host, target.repository, target.identifier()),
-				"Bearer "+tokens[target.scope()])
+			resp, err := get(http.MethodGet, fmt.Sprintf("https://%s/v2/%s/manifests/%s", host, target.Path(), target.identifier()),
+				"Bearer "+tokens[scopeOf(target)])
 			if err != nil {
 				return err
 			}
@@ -155,15 +157,12 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	return time.Since(start)
 }
 
-// verify asks a new store about locs and returns how long that took.
-func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func(*Options)) (time.Duration, *presence.Store) {
-	t.Helper()
-	return verifyBy(t, newTestClient(t, s.server, adjust...), locs)
-}
+func scopeOf(t target) string { return "repository:" + t.Path() + ":pull" }
 
-func verifyBy(t testing.TB, c *Client, locs []mirrors.Location) (time.Duration, *presence.Store) {
+// verify asks a new store about locs and returns how long that took.
+func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func(*clientOptions)) (time.Duration, *presence.Store) {
 	t.Helper()
-	store := newStore(c, presence.Options{})
+	store := newStore(newTestClient(t, s.server, adjust...), presence.Options{})
 	t.Cleanup(store.Close)
 	start := time.Now()
 	facts := store.Presence(t.Context(), locs, policy.Freshness{})
@@ -200,90 +199,12 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestThrottledLikeQuay keeps below published limits where they are known (500
-// manifests a second with a burst of 50; 120 tokens a second with a burst of 2), and
-// finds its pace where they are not. The clock is that of the test: a machine that halts would send
-// all at once what it has held up.
-func TestThrottledLikeQuay(t *testing.T) {
-	for _, tc := range []struct {
-		reason string
-		rates  map[string]float64
-		most   int32 // answers 429
-	}{
-		{"the limit is known", map[string]float64{host: 450}, 0},
-		{"the limit is not known", map[string]float64{}, 200},
-	} {
-		t.Run(tc.reason, func(t *testing.T) {
-			certificate, now := newTLSServer(t, nil).TLS.Certificates[0], time.Now()
-			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(now)) // certificates are not valid yet when a bubble begins
-				if refused := refusals(t, certificate, tc.rates); refused > tc.most {
-					t.Errorf("%d answers 429, want at most %d", refused, tc.most)
-				}
-			})
-		})
-	}
-}
-
-// refusals returns how often a registry with Quay's limits answers 429 while 2,000
-// images are verified.
-func refusals(t *testing.T, certificate tls.Certificate, rates map[string]float64) int32 {
-	t.Helper()
-	l := &loadServer{delay: 20 * time.Millisecond, manifests: rate.NewLimiter(500, 50), tokens: rate.NewLimiter(120, 2)}
-	pipes := make(pipes)
-	s := http.Server{Handler: http.HandlerFunc(l.answer(bearer(ownRealm, &tokenServer{}))), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, ErrorLog: log.New(io.Discard, "", 0)}
-	go s.ServeTLS(pipes, "", "") //nolint:errcheck // it ends with s
-	defer s.Close()              //nolint:errcheck // nobody listens any more
-	locs := images(2000)
-	first, err := parseTarget(locs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := NewClient(Options{RootCAs: trust(t), Resolve: map[string]string{host: "127.0.0.1:1"}, Rates: rates})
-	defer c.Close()
-	c.current().endpoint(first).transport.base.DialContext = pipes.dial
-	took, store := verifyBy(t, c, locs)
-	store.Close()
-	t.Logf("%v, %d answers 429", took.Round(time.Millisecond), l.refused.Load())
-	return l.refused.Load()
-}
-
-// pipes is a network within the process, to whose only listener all connections lead.
-type pipes chan net.Conn
-
-func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p <- far:
-		return near, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Accept implements net.Listener.
-func (p pipes) Accept() (net.Conn, error) {
-	if c, ok := <-p; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-// Close implements net.Listener.
-func (p pipes) Close() error {
-	close(p)
-	return nil
-}
-
-// Addr implements net.Listener.
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
-
 // BenchmarkPresence is who asks about many images, and how fast: nothing but net/http, a store that knows nothing yet, the same where
 // the registry throttles as Quay does, and go-containerregistry, by a question for each image and by one Puller.
 func BenchmarkPresence(b *testing.B) {
 	quay := func(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 		s.manifests, s.tokens = rate.NewLimiter(500, 50), rate.NewLimiter(120, 2)
-		took, _ := verify(t, s, locs, func(o *Options) { o.Rates = map[string]float64{host: DefaultRates["quay.io"]} })
+		took, _ := verify(t, s, locs, func(o *clientOptions) { o.Rates = map[string]float64{host: wire.DefaultRates["quay.io"]} })
 		return took
 	}
 	for _, n := range []int{200, 2000, 20_000} {
@@ -322,7 +243,7 @@ func BenchmarkPresence(b *testing.B) {
 // byOthers asks by go-containerregistry.
 func byOthers(t testing.TB, s *loadServer, locs []mirrors.Location, shared bool) time.Duration {
 	t.Helper()
-	transport := remote.WithTransport(bare(t, s, locs[0]))
+	transport := remote.WithTransport(bare(t, s))
 	puller, err := remote.NewPuller(transport)
 	if err != nil {
 		t.Fatal(err)

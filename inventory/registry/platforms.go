@@ -15,6 +15,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -40,7 +41,7 @@ func (child indexEntry) name() string {
 		return ""
 	}
 	p := v1.Platform{OS: child.platform.OS, Architecture: child.platform.Architecture, Variant: child.platform.Variant, OSVersion: child.platform.OSVersion}
-	return text.OneLine(p.String(), maxQuote)
+	return text.OneLine(p.String(), wire.MaxQuote)
 }
 
 // isFor reports whether the index lists the child for a platform of nodes.
@@ -174,7 +175,7 @@ func (x index) digests(chosen []choice) []string {
 	}
 	var digests []string
 	for _, child := range children {
-		d := text.OneLine(child.digest.String(), maxQuote)
+		d := text.OneLine(child.digest.String(), wire.MaxQuote)
 		if len(digests) < maxPlatforms && !slices.Contains(digests, d) {
 			digests = append(digests, d)
 		}
@@ -196,7 +197,7 @@ func (p part) whole() bool { return p.held && p.lack == "" }
 // and whether the registry holds what these would choose. A mirror may have copied the
 // index and only some of what it lists.
 func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []byte) error {
-	host := l.endpoint.api
+	host := l.API()
 	x, ok := readIndex(fact.MediaType, content)
 	if !ok {
 		return mismatch("%s serves an index that cannot be read; push the image again", host)
@@ -204,7 +205,7 @@ func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []by
 	if len(x.children) == 0 {
 		return mismatch("%s serves an index that lists no images; nodes would stop there", host)
 	}
-	platforms := l.endpoint.generation.client.Platforms()
+	platforms := l.client.Platforms()
 	choices := x.choices(platforms)
 	parts, err := l.lookUpChildren(ctx, choices)
 	if err != nil {
@@ -270,7 +271,7 @@ func (l *lookup) describeIndex(fact *policy.Fact, x index, parts map[digest.Dige
 				fact.Missing = append(fact.Missing, name)
 			}
 			if found.lack != "" && fact.Detail == "" {
-				fact.Detail = text.OneLine(fmt.Sprintf("its part for %s %s", name, found.lack), maxDetail)
+				fact.Detail = text.OneLine(fmt.Sprintf("its part for %s %s", name, found.lack), wire.MaxDetail)
 			}
 		case name != "" && len(fact.Platforms) < maxPlatforms:
 			fact.Platforms = append(fact.Platforms, name)
@@ -286,11 +287,11 @@ func (l *lookup) lookUpChildren(ctx context.Context, choices []choice) (map[dige
 			continue
 		}
 		if child.digest.Validate() != nil {
-			return nil, mismatch("%s serves an index that cannot be read; push the image again", l.endpoint.api)
+			return nil, mismatch("%s serves an index that cannot be read; push the image again", l.API())
 		}
 		if len(parts) == maxLookedUp {
-			return nil, unreachable("%s serves an index of more than %d images that nodes might choose; no more are looked up",
-				l.endpoint.api, maxLookedUp)
+			return nil, wire.Unreachable("%s serves an index of more than %d images that nodes might choose; no more are looked up",
+				l.API(), maxLookedUp)
 		}
 		found, err := l.checkChild(ctx, child.indexEntry)
 		if err != nil {
@@ -310,39 +311,39 @@ const nested = "is itself an index, which nodes do not accept"
 func (l *lookup) checkChild(ctx context.Context, child indexEntry) (part, error) {
 	of := *l
 	of.target.digest, of.target.tag = child.digest, ""
-	var r response
+	var r wire.Response
 	var err error
 	if of.asksByHead() && child.platform != nil {
-		if r, err = of.head(ctx); err != nil {
+		if r, err = of.Head(ctx, of.manifest()); err != nil {
 			return part{}, err
 		}
 		if fact, ok := of.present(r); ok {
 			return partOf(fact.MediaType), nil
 		}
 	}
-	if r, err = of.get(ctx, of.manifest(), r); err != nil {
+	if r, err = of.Get(ctx, of.manifest(), r); err != nil {
 		return part{}, err
 	}
-	switch f := of.refused(r); {
-	case f != nil && f.presence == policy.Absent:
+	switch f := of.Refused(r); {
+	case f != nil && f.Presence == policy.Absent:
 		return part{}, nil
 	case f != nil:
 		return part{}, f
 	}
 	mediaType, isManifest := of.manifestType(r)
-	if !isManifest || of.target.sum(r.body) != child.digest {
+	if !isManifest || of.target.sum(r.Body) != child.digest {
 		return part{}, nil
 	}
 	p := partOf(mediaType)
-	p.size = layersOf(r.body)
+	p.size = layersOf(r.Body)
 	if !p.whole() {
 		return p, nil
 	}
 	if child.platform == nil {
-		p.platform, p.lack, err = of.platform(ctx, mediaType, r.body)
+		p.platform, p.lack, err = of.platform(ctx, mediaType, r.Body)
 	}
 	if of.target.depth == mirrors.DepthBlobs && err == nil {
-		p.lack, err = of.missingBlobs(ctx, mediaType, r.body)
+		p.lack, err = of.missingBlobs(ctx, mediaType, r.Body)
 	}
 	if p.lack != "" {
 		p.lack = "lacks " + p.lack

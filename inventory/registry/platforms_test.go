@@ -391,8 +391,8 @@ func TestChildThatCannotBeLookedUp(t *testing.T) {
 }
 
 // reading makes a client know the platforms of nodes, and so read indexes.
-func reading(platforms ...string) func(*Options) {
-	return func(o *Options) { o.Platforms = func() []string { return platforms } }
+func reading(platforms ...string) func(*clientOptions) {
+	return func(o *clientOptions) { o.platforms = func() []string { return platforms } }
 }
 
 func indexOf(entries ...string) string {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -63,8 +64,8 @@ func serve(contentType, digest, body string) http.HandlerFunc {
 // hub is an image at the Docker Hub, and hubAt has it found at a server.
 var hub = mirrors.Location{Ref: "docker.io/app/web@" + manifestSum.String(), Insecure: true}
 
-func hubAt(s *server) func(*Options) {
-	return func(o *Options) { o.Resolve["registry-1.docker.io"] = s.address() }
+func hubAt(s *server) func(*clientOptions) {
+	return func(o *clientOptions) { o.Resolve["registry-1.docker.io"] = s.address() }
 }
 
 // TestManifestAnswers has a row for each kind of answer to a manifest request: what
@@ -279,18 +280,18 @@ func TestConnections(t *testing.T) {
 	for _, tc := range []struct {
 		reason string
 		server *server
-		adjust func(*Options)
+		adjust func(*clientOptions)
 		host   string
 		detail string
 	}{
 		{"refused", gone, nil, host, "mirror.example.com refuses connections; check that the registry runs and listens there"},
 		{
-			"unknown authority", good, func(o *Options) { o.RootCAs = nil }, host,
+			"unknown authority", good, func(o *clientOptions) { o.RootCAs = nil }, host,
 			"mirror.example.com has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config",
 		},
 		{"another name", good, nil, "mirror.test", "mirror.test has a certificate for another name; give it one that names the host"},
 		{
-			"expired", expired, func(o *Options) { o.RootCAs.AddCert(expired.Certificate()) }, host,
+			"expired", expired, func(o *clientOptions) { o.RootCAs.AddCert(expired.Certificate()) }, host,
 			"mirror.example.com has a certificate that is expired or not yet valid; renew it",
 		},
 		{"old TLS", tls11, nil, host, "mirror.example.com does not negotiate TLS 1.2 or later"},
@@ -300,7 +301,7 @@ func TestConnections(t *testing.T) {
 		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			c := newTestClient(t, tc.server, func(o *Options) {
+			c := newTestClient(t, tc.server, func(o *clientOptions) {
 				o.Resolve = map[string]string{tc.host: tc.server.address()}
 				if tc.adjust != nil {
 					tc.adjust(o)
@@ -313,7 +314,7 @@ func TestConnections(t *testing.T) {
 
 func TestHostRootCAs(t *testing.T) {
 	s := newTLSServer(t, healthy)
-	c := newTestClient(t, s, func(o *Options) { o.RootCAs = nil })
+	c := newTestClient(t, s, func(o *clientOptions) { o.RootCAs = nil })
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
 	pool := trust(t)
 	c.SetTrust(nil, map[string]*x509.CertPool{"elsewhere.example.com": pool}, nil)
@@ -330,7 +331,7 @@ func TestBlackHole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	c := newTestClient(t, newTLSServer(t, healthy), func(o *Options) {
+	c := newTestClient(t, newTLSServer(t, healthy), func(o *clientOptions) {
 		o.Resolve["hole.example.com"] = listener.Addr().String() // accepts and stays silent
 		o.DialTimeout = 3 * time.Second
 	})
@@ -347,14 +348,14 @@ func TestBlackHole(t *testing.T) {
 }
 
 func TestUnknownHost(t *testing.T) {
-	c := NewClient(Options{})
+	c := NewClient(wire.Options{}, nil)
 	defer c.Close()
 	got := probe(t, c, mirrors.Location{Ref: "no-such-host.invalid/app:1"})
 	wantFact(t, got, policy.Unreachable, "no-such-host.invalid: ", "DNS")
 }
 
 func TestMalformedReference(t *testing.T) {
-	c := NewClient(Options{})
+	c := NewClient(wire.Options{}, nil)
 	defer c.Close()
 	wantFact(t, probe(t, c, mirrors.Location{Ref: "Not A Reference\x1b[31m"}), policy.Unreachable,
 		`no node can read the reference "Not A Reference"`)
@@ -374,7 +375,7 @@ func TestInsecure(t *testing.T) {
 		{"clear text", newPlainServer(t, healthy), policy.Present},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			c := newTestClient(t, tc.server, func(o *Options) { o.RootCAs = nil })
+			c := newTestClient(t, tc.server, func(o *clientOptions) { o.RootCAs = nil })
 			wantFact(t, probe(t, c, insecure), tc.want)
 			wantFact(t, probe(t, c, tagged()), policy.Unreachable)
 		})
@@ -384,7 +385,7 @@ func TestInsecure(t *testing.T) {
 func TestInsecureFallsBackOnStatus(t *testing.T) {
 	plain := newPlainServer(t, healthy)
 	secure := newTLSServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
-	c := newTestClient(t, plain, func(o *Options) {
+	c := newTestClient(t, plain, func(o *clientOptions) {
 		o.Resolve = map[string]string{host + ":443": secure.address(), host + ":80": plain.address()}
 	})
 	insecure := tagged()

@@ -57,7 +57,7 @@ func TestProposed(t *testing.T) {
 		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			c := newTestClient(t, newTLSServer(t, healthy), func(o *Options) { o.HostRootCAs = tc.inForce })
+			c := newTestClient(t, newTLSServer(t, healthy), func(o *clientOptions) { o.HostRootCAs = tc.inForce })
 			store := newStore(c, presence.Options{})
 			defer store.Close()
 			for range 2 { // the second time from what is kept
@@ -83,18 +83,6 @@ func TestProposed(t *testing.T) {
 func TestNothingIsProposed(t *testing.T) {
 	client := newTestClient(t, newTLSServer(t, healthy))
 	wantFact(t, probe(t, client, proposed(tagged())), policy.Unreachable, "was not asked with the proposed certificate authorities")
-}
-
-// TestProposalSharesThePace: a registry that limits its clients does not get twice as
-// many requests.
-func TestProposalSharesThePace(t *testing.T) {
-	c := newTestClient(t, newTLSServer(t, healthy))
-	p := c.Propose(nil)
-	probe(t, c, tagged())
-	probe(t, p, tagged())
-	if mine := p.paces.forHost(host); mine != c.paces.forHost(host) {
-		t.Error("the proposal has a pace of its own")
-	}
 }
 
 // TestProposalAfterAChange: a proposal never uses a credential that was replaced, and

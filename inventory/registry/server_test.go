@@ -19,6 +19,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -104,22 +105,28 @@ func trust(t testing.TB) *x509.CertPool {
 	return pool
 }
 
+// clientOptions are what a client is made with.
+type clientOptions struct {
+	wire.Options
+	platforms func() []string
+}
+
 // newTestClient returns a client that finds the host at s and trusts its
 // certificate.
-func newTestClient(t testing.TB, s *server, adjust ...func(*Options)) *Client {
+func newTestClient(t testing.TB, s *server, adjust ...func(*clientOptions)) *Client {
 	t.Helper()
-	o := Options{
+	o := clientOptions{Options: wire.Options{
 		RootCAs: trust(t),
 		Resolve: map[string]string{host: s.address()},
 		// Much longer than anything takes, so that a busy machine changes no outcome.
 		// Tests of timeouts set their own.
 		Timeout:     30 * time.Second,
 		DialTimeout: 30 * time.Second,
-	}
+	}}
 	for _, f := range adjust {
 		f(&o)
 	}
-	c := NewClient(o)
+	c := NewClient(o.Options, o.platforms)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -184,8 +191,8 @@ func credentials(t testing.TB, entries map[string]string) pullsecret.Credentials
 	return c
 }
 
-func withCredentials(c pullsecret.Credentials) func(*Options) {
-	return func(o *Options) { o.Credentials = c }
+func withCredentials(c pullsecret.Credentials) func(*clientOptions) {
+	return func(o *clientOptions) { o.Credentials = c }
 }
 
 func basic(auth string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(auth)) }

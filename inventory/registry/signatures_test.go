@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -84,7 +85,7 @@ func TestSignatures(t *testing.T) {
 		{"an image of that type, whose layers are no signatures", signedShop(ociManifest, imageOf("c", "l"), "c", "l"), policy.Present, ""},
 		{"a page", signedShop("text/html", "<html>"), policy.Mismatch, "unexpected MIME type"},
 		{"no JSON", signedShop(ociManifest, "{"), policy.Mismatch, "cannot read"},
-		{"a manifest of 5 MiB", signedShop(ociManifest, strings.Repeat(" ", maxManifest)+"{}"), policy.Mismatch, "more than 4 MiB"},
+		{"a manifest of 5 MiB", signedShop(ociManifest, strings.Repeat(" ", wire.MaxManifest)+"{}"), policy.Mismatch, "more than 4 MiB"},
 		{"its content is missing", signedShop(ociManifest, attachment(one)), policy.Incomplete, "lacks its content"},
 		{"the content of an attestation is missing", signedShop(ociManifest, attachment(one, layer{"x/y", "attestation", ""}), "payload"), policy.Incomplete, "lacks its content"},
 		{"a content of 5 MiB", signedShop(ociManifest, attachment(layer{signatureType, big, ""}), big), policy.Mismatch, "more than 4 MiB"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -36,7 +37,7 @@ func locations(n int, format string) []mirrors.Location {
 func TestFactOfALargeIndex(t *testing.T) {
 	var entries []string
 	for i := range 2 * maxPlatforms {
-		_, entry := child(fmt.Sprintf("linux/%d%s", i, strings.Repeat("x", 2*maxQuote)))
+		_, entry := child(fmt.Sprintf("linux/%d%s", i, strings.Repeat("x", 2*wire.MaxQuote)))
 		entries = append(entries, entry)
 	}
 	amd64, entry := child("linux/amd64")

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
@@ -428,7 +429,7 @@ func TestRotatedCA(t *testing.T) {
 	s.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return serving.Load(), nil }}
 	s.StartTLS()
 	defer s.Close()
-	client := registry.NewClient(registry.Options{RootCAs: x509.NewCertPool(), Resolve: map[string]string{host: s.Listener.Addr().String()}})
+	client := registry.NewClient(wire.Options{RootCAs: x509.NewCertPool(), Resolve: map[string]string{host: s.Listener.Addr().String()}}, nil)
 	defer client.Close()
 	_, told := w.follow(w.cfg, Options{Roots: x509.NewCertPool()})
 	probe := func(trusted authority) policy.Fact {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -32,7 +32,7 @@ import (
 // Options configure a World. The options that connect its parts are set here: the pull
 // secret, the platforms, the trust and the proposed CAs.
 type Options struct {
-	Registry registry.Options // its RootCAs are trusted whatever the cluster says
+	Registry wire.Options // its RootCAs are trusted whatever the cluster says
 	Facts    presence.Options
 	Cluster  cluster.Options
 	Trust    trust.Options

@@ -28,8 +28,7 @@ type Registries struct {
 // NewRegistries returns registries without credentials; SetCredentials gives them some. Images are
 // looked up for platforms, which is called from time to time.
 func NewRegistries(o Options, platforms func() []string) *Registries {
-	o.Registry.Platforms = platforms
-	client := registry.NewClient(o.Registry)
+	client := registry.NewClient(o.Registry, platforms)
 	o.Facts.Propose = func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) }
 	return &Registries{Store: presence.NewStore(client, o.Facts), Client: client, roots: o.Registry.RootCAs, facts: o.Facts}
 }

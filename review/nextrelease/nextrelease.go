@@ -25,6 +25,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
@@ -60,8 +61,8 @@ type Options struct {
 	// Reviewer is how changes are reviewed. The Store is used instead of its Registries.
 	Reviewer review.Reviewer
 	Store    standing.Store
-	// Carrier carries the requests for release images.
-	Carrier judge.Carrier
+	// Client asks for release images.
+	Client *registry.Client
 	// Outlet is where the news go, which are about the ClusterVersion.
 	Outlet watchloop.Outlet
 	// Every is the time between two rounds, give or take a quarter. The round after an inconclusive one comes sooner.
@@ -267,7 +268,7 @@ func (w *Watcher) judge(ctx context.Context, choice target.Release) (r *readines
 		return w.options.Store.Known(locs)
 	})
 	defer func() { w.options.Store.Keep(Topic, asked, 0) }()
-	in := judge.World{Cluster: w.options.Cluster, Reviewer: &known, Carrier: w.options.Carrier, Payloads: &w.payloads}
+	in := judge.World{Cluster: w.options.Cluster, Reviewer: &known, Client: w.options.Client, Payloads: &w.payloads}
 	r, err = judge.Release(ctx, in, choice)
 	if err == nil && r.State() == readiness.NotReady && w.askAgain(ctx, r) {
 		r, err = judge.Release(ctx, in, choice)

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -59,13 +59,13 @@ func newStage(t *testing.T) (s *stage, kept *[]mirrors.Location) {
 		t.Fatal(err)
 	}
 	w := environment.FromDump(dump, environment.Options{
-		Registry: registry.Options{AllowLoopback: true},
+		Registry: wire.Options{AllowLoopback: true},
 		Facts:    presence.Options{Lifetimes: presence.Lifetimes{PresentDigest: 1, PresentTag: 1, Absent: 1, Recalled: 1, Trouble: 1}},
 	})
 	t.Cleanup(w.Close)
 	s.Cluster, s.version = w.Cluster, w.Cluster.RolloutObjects().Version.DeepCopy()
 	s.watcher, err = New(Options{
-		Cluster: s, Reviewer: w.Reviewer(), Store: store{w.Registries.Store, kept}, Carrier: w.Registries.Client, Every: time.Millisecond,
+		Cluster: s, Reviewer: w.Reviewer(), Store: store{w.Registries.Store, kept}, Client: w.Registries.Client, Every: time.Millisecond,
 		Elsewhere: "ask the leader", Metrics: s.registry,
 		Outlet: watchloop.Outlet{Reporter: func(_ context.Context, r watchloop.Report) error {
 			s.told = append(s.told, r)

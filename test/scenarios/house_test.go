@@ -27,7 +27,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -351,8 +351,8 @@ func (h *house) askWebhook(t *testing.T, s *Scenario) Answer {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(h.front.CA)
 	opened := reviewworld.FromDump(dump, reviewworld.Options{
-		Registry: registry.Options{RootCAs: roots, Resolve: h.resolve(s), Timeout: maxWait, DialTimeout: maxWait}, // no registry of a story is silent
-		Facts:    presence.Options{Lifetimes: presence.Lifetimes{Absent: time.Hour}},                              // a story has a store of its own
+		Registry: wire.Options{RootCAs: roots, Resolve: h.resolve(s), Timeout: maxWait, DialTimeout: maxWait}, // no registry of a story is silent
+		Facts:    presence.Options{Lifetimes: presence.Lifetimes{Absent: time.Hour}},                          // a story has a store of its own
 	})
 	defer opened.Close()
 	reviewer := opened.Reviewer()

@@ -28,6 +28,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -226,10 +227,10 @@ func (w *world) newStore(t *testing.T, s *Scenario) *presence.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := registry.NewClient(registry.Options{
-		Credentials: credentials, RootCAs: pool, HostRootCAs: w.trust.HostRootCAs(w.casInForce(t, s)), Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
+	client := registry.NewClient(wire.Options{
+		Credentials: credentials, RootCAs: pool, HostRootCAs: w.trust.HostRootCAs(w.casInForce(t, s)), Resolve: w.resolve(s),
 		Timeout: maxWait, DialTimeout: maxWait, // no registry of a story is silent
-	})
+	}, func() []string { return []string{"linux/amd64", "linux/arm64"} })
 	store := presence.NewStore(client, presence.Options{
 		Lifetimes: presence.Lifetimes{Absent: time.Hour}, // a story has a store of its own
 		Propose:   func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) },

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -46,10 +47,9 @@ func newGuardOf(w *world, s *scenario, platforms []string) *guard {
 	if err != nil {
 		panic(err) // newScenario writes it
 	}
-	o := registry.Options{
+	o := wire.Options{
 		Credentials: credentials, RootCAs: pool(w.ca), HostRootCAs: map[string]*x509.CertPool{}, AllowLoopback: true,
-		Platforms: func() []string { return platforms },
-		Timeout:   patience, DialTimeout: patience, // a busy machine is not a dead registry
+		Timeout: patience, DialTimeout: patience, // a busy machine is not a dead registry
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
 	}
 	for _, h := range s.hosts {
@@ -57,7 +57,7 @@ func newGuardOf(w *world, s *scenario, platforms []string) *guard {
 			o.HostRootCAs[h.addr] = pool(w.ca, w.private)
 		}
 	}
-	return &guard{scenario: s, client: registry.NewClient(o), facts: policy.Facts{}}
+	return &guard{scenario: s, client: registry.NewClient(o, func() []string { return platforms }), facts: policy.Facts{}}
 }
 
 // judge says what a pull of the scenario's image does with r.

@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
 // Default returns the Configuration of a file that sets nothing. The caller owns it.
 func Default() Configuration {
-	quay := registry.DefaultRates["quay.io"]
+	quay := wire.DefaultRates["quay.io"]
 	return Configuration{GuardConfiguration: v1alpha1.GuardConfiguration{
 		APIVersion:          v1alpha1.APIVersion,
 		Kind:                v1alpha1.Kind,

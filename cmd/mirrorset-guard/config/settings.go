@@ -7,7 +7,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
@@ -56,7 +56,7 @@ func WithOwn(protected []string) []string {
 
 // Rates returns how many requests a second each registry gets at most, by mirrors.OneSpelling; 0 is for no limit.
 func (c Configuration) Rates() map[string]float64 {
-	rates := maps.Clone(registry.DefaultRates)
+	rates := maps.Clone(wire.DefaultRates)
 	for _, r := range c.Registries {
 		if r.RequestsPerSecond != nil {
 			rates[mirrors.OneSpelling(r.Host)] = *r.RequestsPerSecond

@@ -118,7 +118,7 @@ func (o *mirrorOptions) coming(ctx context.Context, w *environment.World, review
 	if err != nil {
 		return review.Coming{}, err
 	}
-	return judge.Coming(ctx, judge.World{Cluster: w.Cluster, Reviewer: reviewer, Carrier: w.Registries.Client}, choice)
+	return judge.Coming(ctx, judge.World{Cluster: w.Cluster, Reviewer: reviewer, Client: w.Registries.Client}, choice)
 }
 
 // deleteList reads a file or, where there is none of that name, takes the arguments as references.

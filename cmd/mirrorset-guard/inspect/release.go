@@ -94,7 +94,7 @@ func openRelease(ctx context.Context, streams cli.Streams, flags *cli.ReviewFlag
 		return nil, err
 	}
 	w := opened.World
-	judged := judge.World{Cluster: w.Cluster, Reviewer: &opened.Reviewer, Carrier: w.Registries.Client, Flags: flags.Again()}
+	judged := judge.World{Cluster: w.Cluster, Reviewer: &opened.Reviewer, Client: w.Registries.Client, Flags: flags.Again()}
 	choice, err := target.Find(w.Cluster.RolloutObjects().Version, asked)
 	if err != nil {
 		w.Close()

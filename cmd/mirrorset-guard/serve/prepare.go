@@ -101,7 +101,7 @@ func (g *guard) prepareUpdates(reviewer review.Reviewer, s nextrelease.Setting) 
 		Cluster:   g.cluster,
 		Reviewer:  reviewer,
 		Store:     g.registries,
-		Carrier:   g.registries.Client,
+		Client:    g.registries.Client,
 		Outlet:    watchloop.Outlet{Reporter: g.tellOfUpdate, Log: log},
 		Every:     g.options.standing.every,
 		Elsewhere: elsewhere,

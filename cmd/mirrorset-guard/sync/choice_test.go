@@ -22,6 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
@@ -326,7 +327,7 @@ func TestProgressLines(t *testing.T) {
 	registries.Need(t) // the one in this process takes one blob at a time
 	s := newShop(t)
 	s.source.held = make(chan struct{})
-	client := registry.NewClient(registry.Options{AllowLoopback: true})
+	client := registry.NewClient(wire.Options{AllowLoopback: true}, nil)
 	defer client.Close()
 	secret, err := os.ReadFile(s.secret)
 	if err != nil {

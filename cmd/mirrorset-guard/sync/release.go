@@ -18,7 +18,7 @@ func (s *syncing) releaseOf() (func(context.Context) (judged, error), error) {
 		return nil, cli.AboutRelease(s.release, err)
 	}
 	return func(ctx context.Context) (judged, error) {
-		w := judge.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Carrier: s.world.Registries.Client, Flags: s.Again()}
+		w := judge.World{Cluster: s.world.Cluster, Reviewer: s.reviewer, Client: s.world.Registries.Client, Flags: s.Again()}
 		r, err := judge.Release(ctx, w, choice)
 		if err != nil {
 			return judged{}, cli.AboutRelease(s.release, err)

@@ -10,11 +10,11 @@ package limits
 import "time"
 
 const (
-	// RequestTimeout bounds one request, with its answer (registry.Options.Timeout): a third
+	// RequestTimeout bounds one request, with its answer (wire.Options.Timeout): a third
 	// of what a review has, so that a second place can be asked after one that hangs.
 	RequestTimeout = 5 * time.Second
 	// ConnectTimeout bounds the making of a connection, and again its TLS handshake
-	// (registry.Options.DialTimeout). Where several ports may have to be tried they share it.
+	// (wire.Options.DialTimeout). Where several ports may have to be tried they share it.
 	ConnectTimeout = 3 * time.Second
 	// ProbeTimeout bounds all requests about one location:
 	// tokens, the manifest, and blobs of an image of many layers.

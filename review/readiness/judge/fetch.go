@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
@@ -118,13 +118,13 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 
 // isPassing reports whether err may be another, or none, a while later.
 func isPassing(err error) bool {
-	return registry.IsTemporary(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return transfer.IsTemporary(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // reasonOf keeps what the guard itself says of an image, and shortens what a registry does.
 func reasonOf(err error) string {
-	if answer := new(transport.Error); errors.As(err, &answer) || registry.IsTemporary(err) {
-		return registry.Reason(err)
+	if answer := new(transport.Error); errors.As(err, &answer) || transfer.IsTemporary(err) {
+		return transfer.Reason(err)
 	}
 	return text.Line(text.Cut(err.Error(), maxReason))
 }
@@ -169,7 +169,7 @@ func (j *judging) fetch(ctx context.Context, at mirrors.Location, digest string)
 	if err != nil {
 		return nil, fmt.Errorf("the reference cannot be read: %w", err)
 	}
-	carrier, err := j.Carrier.Transfer(at, false)
+	carrier, err := transfer.New(j.Client, at, false)
 	if err != nil {
 		return nil, err
 	}

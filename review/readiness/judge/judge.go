@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
@@ -40,16 +40,11 @@ type Cluster interface {
 	UpdateConfig(context.Context) (*objects.UpdateConfig, error)
 }
 
-// A Carrier carries the requests of a library to a registry: a *registry.Client.
-type Carrier interface {
-	Transfer(l mirrors.Location, pushes bool) (http.RoundTripper, error)
-}
-
 // A World is the cluster, with its registries, for which a release is judged.
 type World struct {
 	Cluster  Cluster
 	Reviewer *review.Reviewer
-	Carrier  Carrier
+	Client   *registry.Client // for release images
 	// Payloads remember what was read of release images; nil for a caller that asks once.
 	Payloads *Payloads
 	// Flags are those by which a command was told of the cluster, for the commands that it prints: " --from dump.yaml". "" for none.

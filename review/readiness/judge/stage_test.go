@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
@@ -53,10 +53,10 @@ func worldOf(t testing.TB, objects string) judge.World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := environment.FromDump(dump, environment.Options{Registry: registry.Options{AllowLoopback: true}})
+	w := environment.FromDump(dump, environment.Options{Registry: wire.Options{AllowLoopback: true}})
 	t.Cleanup(w.Close)
 	reviewer := w.Reviewer()
-	return judge.World{Cluster: w.Cluster, Reviewer: &reviewer, Carrier: w.Registries.Client, Flags: " --from dump.yaml"}
+	return judge.World{Cluster: w.Cluster, Reviewer: &reviewer, Client: w.Registries.Client, Flags: " --from dump.yaml"}
 }
 
 func find(t testing.TB, w judge.World, asked string) target.Release {

@@ -1,4 +1,4 @@
-package registry
+package wire
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ import (
 // than manifests (Quay's published limits allow a burst of 2), and so that many
 // repositories can share one.
 type keychain struct {
-	endpoint   *endpoint
+	endpoint   *Endpoint
 	credential pullsecret.Entry
 	fetching   chan struct{} // holds an entry for each token that is being fetched
 
@@ -50,10 +50,10 @@ const (
 // A grant is a token that was requested, with the answer once there is one.
 type grant struct {
 	scopes []string
-	*sharedCall[token]
+	*SharedCall[token]
 }
 
-func newKeychain(e *endpoint, cred pullsecret.Entry) *keychain {
+func newKeychain(e *Endpoint, cred pullsecret.Entry) *keychain {
 	return &keychain{
 		endpoint:   e,
 		credential: cred,
@@ -64,7 +64,7 @@ func newKeychain(e *endpoint, cred pullsecret.Entry) *keychain {
 }
 
 // usable reports whether g is under way or still valid.
-func (g *grant) usable() bool { return g != nil && (!g.finished() || time.Now().Before(g.value.until)) }
+func (g *grant) usable() bool { return g != nil && (!g.Finished() || time.Now().Before(g.value.until)) }
 
 // shared reports whether g is for several repositories.
 func (g *grant) shared() bool { return len(g.scopes) > 1 }
@@ -73,11 +73,11 @@ func (g *grant) shared() bool { return len(g.scopes) > 1 }
 // so that it says all that can be said about the credential's rights.
 func (k *keychain) token(ctx context.Context, s *session, scope string) (g *grant, fresh bool, err error) {
 	g, fresh = k.grant(s, scope, false, scope)
-	if _, err = g.wait(ctx); err != nil && g.shared() && ctx.Err() == nil {
+	if _, err = g.Wait(ctx); err != nil && g.shared() && ctx.Err() == nil {
 		// A server may refuse the whole request because of one scope.
 		k.forget(g, scope)
 		g, fresh = k.grant(s, scope, false, scope)
-		_, err = g.wait(ctx)
+		_, err = g.Wait(ctx)
 	}
 	return g, fresh, err
 }
@@ -89,14 +89,14 @@ func (k *keychain) tokenAlone(ctx context.Context, s *session, scope, extra stri
 		scopes = append(scopes, extra)
 	}
 	g, _ := k.grant(s, scope, true, scopes...)
-	_, err := g.wait(ctx)
+	_, err := g.Wait(ctx)
 	return g, err
 }
 
 // tokenFor returns a token for scopes together, a new one if anew is set.
 func (k *keychain) tokenFor(ctx context.Context, s *session, anew bool, scopes ...string) (*grant, error) {
 	g, _ := k.grant(s, strings.Join(scopes, " "), anew, scopes...)
-	_, err := g.wait(ctx)
+	_, err := g.Wait(ctx)
 	return g, err
 }
 
@@ -168,7 +168,7 @@ func (k *keychain) fetchAhead(s *session, scopes []string) {
 
 // start begins to fetch a token after the one before, if that is not nil.
 func (k *keychain) start(s *session, before *grant, scopes []string) *grant {
-	return &grant{scopes, startCall(k.endpoint.generation, func(ctx context.Context) (token, error) {
+	return &grant{scopes, StartCall(k.endpoint, func(ctx context.Context) (token, error) {
 		if before != nil {
 			<-before.done
 		}
@@ -198,15 +198,15 @@ func (k *keychain) fetch(ctx context.Context, s *session, scopes []string) (toke
 // refused adapts to a token that was not granted. Without its token server a registry is as
 // good as dead, unless the server only refuses so many scopes at once.
 func (k *keychain) refused(shared bool, err error) {
-	var f *failure
+	var f *Failure
 	if !errors.As(err, &f) {
 		return
 	}
-	answered := f.status >= 400 && f.status < 500 && f.load == fine
+	answered := f.Status >= 400 && f.Status < 500 && f.load == fine
 	switch {
 	case shared && answered:
 		k.dontShare()
-	case f.presence == policy.Unreachable && !answered:
+	case f.Presence == policy.Unreachable && !answered:
 		k.endpoint.down(f, true)
 	}
 }
@@ -225,12 +225,12 @@ type token struct {
 	until time.Time // when another one is to be fetched
 	// withheld is set if the token was requested without the credential: it opens less than
 	// what nodes can open.
-	withheld *failure
+	withheld *Failure
 }
 
 // A tokenRequest asks the token server of a registry for access to repositories.
 type tokenRequest struct {
-	endpoint   *endpoint
+	endpoint   *Endpoint
 	session    *session
 	credential pullsecret.Entry
 	scopes     []string
@@ -242,7 +242,7 @@ func (q *tokenRequest) fetch(ctx context.Context) (t token, err error) {
 	if err != nil {
 		return token{}, err
 	}
-	err = again(ctx, (*failure).passes, func() (err error) {
+	err = again(ctx, (*Failure).passes, func() (err error) {
 		t, err = q.once(ctx, realm)
 		return err
 	})
@@ -254,12 +254,12 @@ func (q *tokenRequest) realm() (*url.URL, error) {
 	host := q.endpoint.api
 	realm, err := url.Parse(q.session.challenge.realm)
 	if err != nil || realm.Host == "" || realm.User != nil || realm.Scheme != "https" && realm.Scheme != "http" {
-		return nil, unreachable("%s names no usable token server (%s); check its authentication settings",
-			host, quote(q.session.challenge.realm))
+		return nil, Unreachable("%s names no usable token server (%s); check its authentication settings",
+			host, Quote(q.session.challenge.realm))
 	}
 	if realm.Scheme == "http" && !q.endpoint.insecure {
-		return nil, unreachable("%s names a token server that does not use TLS (%s); nothing is sent there",
-			host, quote(realm.Host))
+		return nil, Unreachable("%s names a token server that does not use TLS (%s); nothing is sent there",
+			host, Quote(realm.Host))
 	}
 	return realm, nil
 }
@@ -270,11 +270,11 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 	if err != nil {
 		return token{}, q.ofServer(connectionFailure(q.server(realm), err, transport.timeoutFor(err)), realm)
 	}
-	var withheld *failure
+	var withheld *Failure
 	if cred != q.credential {
 		withheld = q.withheld(realm, r)
 	}
-	switch r.status {
+	switch r.Status {
 	case http.StatusOK:
 		t, err := q.parse(realm, r)
 		t.withheld = withheld
@@ -285,7 +285,7 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 		}
 		return token{}, withheld
 	case http.StatusNotFound, http.StatusGone:
-		return token{}, q.ofServer(unreachable("%s answers %s", q.server(realm), statusText(r.status)), realm)
+		return token{}, q.ofServer(Unreachable("%s answers %s", q.server(realm), statusText(r.Status)), realm)
 	default:
 		return token{}, q.ofServer(statusFailure(q.server(realm), r), realm)
 	}
@@ -293,17 +293,17 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 
 // withheld returns the failure that the credential was not sent. Nodes do send it, so it is
 // not known what they get.
-func (q *tokenRequest) withheld(realm *url.URL, r response) *failure {
-	f := unreachable("%s names a token server that does not use TLS (%s); credentials are not sent there",
-		q.endpoint.api, quote(realm.Host))
-	f.status = r.status
+func (q *tokenRequest) withheld(realm *url.URL, r Response) *Failure {
+	f := Unreachable("%s names a token server that does not use TLS (%s); credentials are not sent there",
+		q.endpoint.api, Quote(realm.Host))
+	f.Status = r.Status
 	return f
 }
 
 // ofServer returns f, which is about the token server. Nodes trust it by the CAs of the registry.
-func (q *tokenRequest) ofServer(f *failure, realm *url.URL) *failure {
+func (q *tokenRequest) ofServer(f *Failure, realm *url.URL) *Failure {
 	if realm.Host != q.endpoint.api && f.trouble.Cause != policy.UnknownAuthority && f.trouble.Cause != policy.Silent {
-		f.trouble.Server = text.OneLine(realm.Host, maxQuote)
+		f.trouble.Server = text.OneLine(realm.Host, MaxQuote)
 	}
 	return f
 }
@@ -313,7 +313,7 @@ func (q *tokenRequest) server(realm *url.URL) string {
 	if realm.Host == q.endpoint.api {
 		return q.endpoint.api
 	}
-	return fmt.Sprintf("%s: its token server %s", q.endpoint.api, text.OneLine(realm.Host, maxQuote))
+	return fmt.Sprintf("%s: its token server %s", q.endpoint.api, text.OneLine(realm.Host, MaxQuote))
 }
 
 // route returns the transport to the token server, and the credential that may be sent over
@@ -332,19 +332,19 @@ func (q *tokenRequest) route(realm *url.URL) (*transport, pullsecret.Entry) {
 	}
 }
 
-func (q *tokenRequest) request(realm *url.URL, cred pullsecret.Entry) request {
+func (q *tokenRequest) request(realm *url.URL, cred pullsecret.Entry) Request {
 	if cred.IdentityToken != "" {
 		form := q.parameters(realm.Query())
 		form.Set("grant_type", "refresh_token")
 		form.Set("refresh_token", cred.IdentityToken)
 		form.Set("client_id", q.endpoint.transport.options.UserAgent)
-		return request{method: http.MethodPost, url: withQuery(realm, nil), form: form, limit: maxOther}
+		return Request{method: http.MethodPost, url: withQuery(realm, nil), form: form, Limit: maxOther}
 	}
 	query := q.parameters(realm.Query())
 	if cred.Username != "" {
 		query.Add("account", cred.Username)
 	}
-	return request{method: http.MethodGet, url: withQuery(realm, query), authorization: cred.Basic(), limit: maxOther}
+	return Request{method: http.MethodGet, url: withQuery(realm, query), authorization: cred.Basic(), Limit: maxOther}
 }
 
 func (q *tokenRequest) parameters(values url.Values) url.Values {
@@ -363,14 +363,14 @@ func withQuery(u *url.URL, query url.Values) string {
 	return with.String()
 }
 
-func (q *tokenRequest) parse(realm *url.URL, r response) (token, error) {
+func (q *tokenRequest) parse(realm *url.URL, r Response) (token, error) {
 	var body struct {
 		Token       string  `json:"token"`
 		AccessToken string  `json:"access_token"`
 		ExpiresIn   float64 `json:"expires_in"`
 	}
-	useless := unreachable("%s answers with something that is not a token; check the registry's authentication settings", q.server(realm))
-	if r.cut || json.Unmarshal(r.body, &body) != nil {
+	useless := Unreachable("%s answers with something that is not a token; check the registry's authentication settings", q.server(realm))
+	if r.Cut || json.Unmarshal(r.Body, &body) != nil {
 		return token{}, useless
 	}
 	value := cmp.Or(body.Token, body.AccessToken)

@@ -1,7 +1,6 @@
-package registry
+package wire
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,20 +10,9 @@ import (
 )
 
 // This file handles 401. The 401 to GET /v2/ brings the challenge (chooseChallenge) by
-// which each request is authorized before it is sent (lookup.authorize,
-// keychain.authorization). A 401 to a request that was authorized gets one more try with a
-// token for its repository alone (lookup.get); after that it means that the credential does
-// not open the image (lookup.denied).
-
-// authorize gets a token where the registry wants one.
-func (l *lookup) authorize(ctx context.Context) (err error) {
-	if l.final = !l.session.wantsToken(); !l.final {
-		l.grant, l.final, err = l.keychain().token(ctx, l.session, l.target.scope())
-	}
-	return err
-}
-
-func (l *lookup) keychain() *keychain { return l.endpoint.keychain(l.credential) }
+// which each request is authorized before it is sent (keychain.authorization). A 401 to a
+// request that was authorized gets one more try with a token for its repository alone
+// (Exchange.Get); after that it means that the credential does not open the image (denied).
 
 // wantsToken reports whether requests carry a token that has to be fetched.
 func (s *session) wantsToken() bool { return s.challenge.scheme == "bearer" }
@@ -43,61 +31,30 @@ func (k *keychain) authorization(s *session, g *grant) string {
 	}
 }
 
-// get asks for q as a node does: with a token for this repository alone, and for what the registry reports as missing,
-// if the one in use was not good enough.
-func (l *lookup) get(ctx context.Context, q request, head response) (r response, err error) {
-	if r = head; r.status != http.StatusUnauthorized {
-		if r, err = l.ask(ctx, http.MethodGet, q); err != nil || r.status != http.StatusUnauthorized {
-			return r, err
-		}
-	}
-	before, missing := l.grant, wantedScope(r.header)
-	if before != nil && (!l.final || missing != "") {
-		l.final = true
-		if l.grant, err = l.keychain().tokenAlone(ctx, l.session, l.target.scope(), missing); err != nil {
-			return r, err
-		}
-	}
-	r, err = l.ask(ctx, http.MethodGet, q)
-	if err == nil && r.status != http.StatusUnauthorized && before != nil && before.shared() {
-		l.keychain().dontShare()
-	}
-	return r, err
-}
-
-// denied returns what the answer r, 401 or 403, means for nodes. It proves nothing if the
-// registry was shown less than nodes show.
-func (l *lookup) denied(r response) *failure {
-	if l.grant != nil && l.grant.value.withheld != nil {
-		return l.grant.value.withheld
-	}
-	return denied(l.endpoint.api, r, l.credential)
-}
-
 // denied returns the failure that the registry wants other credentials than cred, which is
 // the zero value if there are none for it.
-func denied(host string, r response, cred pullsecret.Entry) *failure {
+func denied(host string, r Response, cred pullsecret.Entry) *Failure {
 	if r.redirected != "" {
 		return statusFailure(host, r)
 	}
-	f := &failure{presence: policy.Denied, status: r.status, trouble: policy.Trouble{Cause: policy.RefusedEntry, Entry: cred.Key}}
+	f := &Failure{Presence: policy.Denied, Status: r.Status, trouble: policy.Trouble{Cause: policy.RefusedEntry, Entry: cred.Key}}
 	switch {
 	case cred.Helper:
-		f.presence, f.trouble.Cause = policy.Unreachable, policy.HelperEntry // the nodes' credentials are not known
-		f.detail = fmt.Sprintf("%s answers %d; nodes ask a credential helper for it, which only they can run", host, r.status)
+		f.Presence, f.trouble.Cause = policy.Unreachable, policy.HelperEntry // the nodes' credentials are not known
+		f.Detail = fmt.Sprintf("%s answers %d; nodes ask a credential helper for it, which only they can run", host, r.Status)
 	case cred.Anonymous() && cred.Key != "":
 		f.trouble.Cause = policy.EmptyEntry
-		f.detail = fmt.Sprintf("%s answers %d; the entry %s of the global pull secret is empty%s",
-			host, r.status, quote(cred.Key), says(r))
+		f.Detail = fmt.Sprintf("%s answers %d; the entry %s of the global pull secret is empty%s",
+			host, r.Status, Quote(cred.Key), r.Says())
 	case cred.Anonymous():
 		f.trouble.Cause = policy.NoEntry
-		f.detail = fmt.Sprintf("%s answers %d and the global pull secret has no entry for it; add one%s", host, r.status, says(r))
+		f.Detail = fmt.Sprintf("%s answers %d and the global pull secret has no entry for it; add one%s", host, r.Status, r.Says())
 	default:
-		f.detail = fmt.Sprintf("%s answers %d to the entry %s of the global pull secret; renew it or widen its rights%s",
-			host, r.status, quote(cred.Key), says(r))
+		f.Detail = fmt.Sprintf("%s answers %d to the entry %s of the global pull secret; renew it or widen its rights%s",
+			host, r.Status, Quote(cred.Key), r.Says())
 	}
-	if r.status == http.StatusForbidden && !cred.Helper {
-		f.detail += "; or it does not exist: some registries answer 403 for images that they do not have"
+	if r.Status == http.StatusForbidden && !cred.Helper {
+		f.Detail += "; or it does not exist: some registries answer 403 for images that they do not have"
 	}
 	return f
 }

@@ -1,6 +1,10 @@
-package registry
+package transfer
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
+)
 
 // TestSaysCache has the words of products, from their code, and those of registries that take uploads at other times.
 func TestSaysCache(t *testing.T) {
@@ -13,7 +17,7 @@ func TestSaysCache(t *testing.T) {
 		`{"errors":[]}`:          false,
 		`405 method not allowed`: false,
 	} {
-		if got := saysCache(response{status: 405, body: []byte(body)}); got != want {
+		if got := saysCache(wire.Response{Status: 405, Body: []byte(body)}); got != want {
 			t.Errorf("%s: %t", body, got)
 		}
 	}

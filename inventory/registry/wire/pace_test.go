@@ -1,4 +1,4 @@
-package registry
+package wire
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -100,12 +101,12 @@ func TestPaceHonoursRetryAfter(t *testing.T) {
 		p.release(acquire(t, p), throttled, time.Minute)
 		start = time.Now()
 		_, err := p.acquire(t.Context(), host, maxRetryWait)
-		var f *failure
-		if !errors.As(err, &f) || f.presence != policy.Unreachable || time.Since(start) > 0 {
+		var f *Failure
+		if !errors.As(err, &f) || f.Presence != policy.Unreachable || time.Since(start) > 0 {
 			t.Fatalf("after %v: %v", time.Since(start), err)
 		}
-		if want := "mirror.example.com limits the rate of requests; try again in 1m0s"; f.detail != want {
-			t.Errorf("detail = %q, want %q", f.detail, want)
+		if want := "mirror.example.com limits the rate of requests; try again in 1m0s"; f.Detail != want {
+			t.Errorf("detail = %q, want %q", f.Detail, want)
 		}
 		if p.running != 0 {
 			t.Errorf("%d slots are lost", p.running)
@@ -148,7 +149,7 @@ func TestPaceLosesNoSlots(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b breaker
-		f := unreachable("dead")
+		f := Unreachable("dead")
 		for range maxFailures - 1 {
 			b.failed(f, false)
 		}
@@ -186,7 +187,7 @@ func TestBreaker(t *testing.T) {
 func TestBreakerHonoursRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b breaker
-		f := unreachable("busy")
+		f := Unreachable("busy")
 		f.after = 20 * time.Second
 		b.failed(f, true)
 		time.Sleep(14 * time.Second)
@@ -216,5 +217,15 @@ func TestSetRates(t *testing.T) {
 	c.SetRates(nil)
 	if a.rate.Limit() != rate.Inf {
 		t.Errorf("in the end %+v", a)
+	}
+}
+
+// TestOnePace: a registry that limits its clients does not get more requests because it is asked on behalf of another one.
+func TestOnePace(t *testing.T) {
+	c := NewClient(Options{})
+	defer c.Close()
+	own := c.Endpoint(web).pace
+	if c.Propose(nil).Endpoint(web).pace != own || c.With(pullsecret.Credentials{}).Endpoint(web).pace != own {
+		t.Error("a client that is derived from another has a pace of its own")
 	}
 }

@@ -1,4 +1,4 @@
-package registry
+package wire
 
 import (
 	"context"
@@ -60,10 +60,6 @@ type paces struct {
 	byHost map[string]*pace
 }
 
-// SetRates replaces those of Options, for requests that are not yet under way. The map belongs to
-// c afterwards.
-func (c *Client) SetRates(rates map[string]float64) { c.paces.replace(rates) }
-
 func (p *paces) replace(rates map[string]float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +110,7 @@ const (
 	minLowering = 50 * time.Millisecond
 )
 
-// acquire waits for a slot. It fails if ctx ends or, with a *failure, if the registry
+// acquire waits for a slot. It fails if ctx ends or, with a *Failure, if the registry
 // at host does not want to be asked for longer than most.
 func (p *pace) acquire(ctx context.Context, host string, most time.Duration) (*slot, error) {
 	s, err := p.waitForSlot(ctx)
@@ -124,7 +120,7 @@ func (p *pace) acquire(ctx context.Context, host string, most time.Duration) (*s
 	wait := p.schedule()
 	if wait > most {
 		p.leave()
-		f := unreachable("%s limits the rate of requests; try again %s", host, inAWhile(wait))
+		f := Unreachable("%s limits the rate of requests; try again %s", host, inAWhile(wait))
 		f.trouble.Cause = policy.Overloaded
 		f.after = wait
 		return nil, f
@@ -265,7 +261,7 @@ type breaker struct {
 	failures int
 	trips    int
 	until    time.Time
-	cause    *failure
+	cause    *Failure
 }
 
 const (
@@ -278,7 +274,7 @@ const (
 
 // open returns the failure that keeps the registry from being asked now, nil if none
 // does.
-func (b *breaker) open() *failure {
+func (b *breaker) open() *Failure {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cause != nil && time.Now().Before(b.until) {
@@ -289,7 +285,7 @@ func (b *breaker) open() *failure {
 
 // failed counts f and reports whether the breaker has opened for it. A grave
 // failure opens it at once.
-func (b *breaker) failed(f *failure, grave bool) bool {
+func (b *breaker) failed(f *Failure, grave bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures++

@@ -1,9 +1,11 @@
-package registry
+package transfer
 
 import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 )
 
 // refusesUploads are the words by which pull-through caches refuse an upload, in lower case:
@@ -16,14 +18,19 @@ import (
 // has no words of its own that are known: these can only be declared.
 var refusesUploads = []string{"the operation is unsupported.", "can not push artifact to a proxy project", "deploying to groups is a pro-licensed feature"}
 
-func saysCache(r response) bool {
-	first, _ := firstError(r)
+// A cacheRefusal is the answer of a pull-through cache to an upload.
+type cacheRefusal struct{ *wire.Failure }
+
+// Unwrap returns what the answer means of any registry.
+func (c cacheRefusal) Unwrap() error { return c.Failure }
+
+func saysCache(r wire.Response) bool {
+	first, _ := r.FirstError()
 	said := strings.ToLower(first.Message)
 	return slices.ContainsFunc(refusesUploads, func(words string) bool { return strings.HasPrefix(said, words) })
 }
 
-// IsCache reports whether err, from a library over a Transfer, says that an upload was refused as pull-through caches refuse it.
+// IsCache reports whether err, from a library over what New returns, says that an upload was refused as pull-through caches refuse it.
 func IsCache(err error) bool {
-	var f *failure
-	return errors.As(err, &f) && f.cache
+	return errors.As(err, new(cacheRefusal))
 }

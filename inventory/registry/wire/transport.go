@@ -1,4 +1,4 @@
-package registry
+package wire
 
 import (
 	"bytes"
@@ -196,57 +196,26 @@ func (t *transport) control(_, address string, _ syscall.RawConn) error {
 
 func (t *transport) close() { t.base.CloseIdleConnections() }
 
-const (
-	// maxManifest is the most that nodes read (containers/image internal/iolimits). A
-	// longer manifest fails the pull.
-	maxManifest = 4 << 20
-	// maxOther bounds the read part of any other answer.
-	maxOther = 64 << 10
-)
-
-// A request is one HTTP request to a registry or to its token server.
-type request struct {
-	method        string
-	url           string
-	authorization string
-	accept        []string
-	form          url.Values // sent as the body if not nil
-	limit         int64      // bytes of the body to read
-	firstByte     bool       // the rest of the body need not be sent
-}
-
-// A response is an answer that has been read.
-type response struct {
-	status int
-	header http.Header
-	body   []byte
-	// cut is set if the body is longer than the limit.
-	cut bool
-	// redirected is the host that answered without having been shown credentials, because
-	// redirects led away from the server asked; "" if they did not.
-	redirected string
-}
-
 // ask sends one request and reads the answer, within the time limit for one request.
-func (t *transport) ask(ctx context.Context, q request) (response, error) {
+func (t *transport) ask(ctx context.Context, q Request) (Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
 	defer cancel()
 	req, err := q.build(ctx, t.options.UserAgent)
 	if err != nil {
-		return response{}, err
+		return Response{}, err
 	}
 	resp, err := t.client.Do(req)
 	if err != nil {
-		return response{}, err
+		return Response{}, err
 	}
 	defer resp.Body.Close() // whatever could be read was read
-	body, err := t.read(ctx, resp.Body, q.limit+1)
+	body, err := t.read(ctx, resp.Body, q.Limit+1)
 	if err != nil {
-		return response{}, err
+		return Response{}, err
 	}
-	r := response{status: resp.StatusCode, header: resp.Header, body: body}
-	if int64(len(body)) > q.limit {
-		r.body, r.cut = body[:q.limit], true
+	r := Response{Status: resp.StatusCode, Header: resp.Header, Body: body}
+	if int64(len(body)) > q.Limit {
+		r.Body, r.Cut = body[:q.Limit], true
 	}
 	if leftOrigin(resp.Request, req.URL) {
 		r.redirected = resp.Request.URL.Host
@@ -270,32 +239,6 @@ func (t *transport) read(ctx context.Context, body io.Reader, limit int64) ([]by
 	long := bytes.NewBuffer(short)
 	_, err = io.Copy(long, io.LimitReader(body, limit-int64(len(short))))
 	return long.Bytes(), err
-}
-
-func (q request) build(ctx context.Context, userAgent string) (*http.Request, error) {
-	var body io.Reader
-	if q.form != nil {
-		body = strings.NewReader(q.form.Encode())
-	}
-	req, err := http.NewRequestWithContext(ctx, q.method, q.url, body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("User-Agent", userAgent)
-	req.Header.Set("Docker-Distribution-API-Version", "registry/2.0") // as nodes say
-	if q.form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	if q.authorization != "" {
-		req.Header.Set("Authorization", q.authorization)
-	}
-	if q.firstByte {
-		req.Header.Set("Range", "bytes=0-0")
-	}
-	for _, mediaType := range q.accept {
-		req.Header.Add("Accept", mediaType)
-	}
-	return req, nil
 }
 
 // sleep waits for d, or until ctx ends, which is an error.

@@ -1,4 +1,4 @@
-package registry
+package wire
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A generation holds the sessions, connections and tokens that rest on one set of
@@ -28,8 +26,7 @@ type generation struct {
 	mu      sync.Mutex // for endpoints, and to order enter and end
 	running sync.WaitGroup
 
-	endpoints map[endpointKey]*endpoint
-	blobs     blobCache
+	endpoints map[endpointKey]*Endpoint
 }
 
 type endpointKey struct {
@@ -43,7 +40,7 @@ const maxEndpoints = 512
 
 // newGeneration returns a generation that ends with ctx, which outlives all callers.
 func newGeneration(ctx context.Context, c *Client, o Options, number uint64) *generation {
-	g := &generation{client: c, options: o, number: number, credentials: o.Credentials, endpoints: map[endpointKey]*endpoint{}}
+	g := &generation{client: c, options: o, number: number, credentials: o.Credentials, endpoints: map[endpointKey]*Endpoint{}}
 	g.ctx, g.cancel = context.WithCancel(ctx)
 	return g
 }
@@ -102,49 +99,27 @@ func (g *generation) spawn(work func()) bool {
 	return true
 }
 
-// probe returns a Fact or, as an error, the reason that there is none: a *failure,
-// or the end of a context.
-func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
+// ask calls ask with what asks about r, and ends it with g.
+func (g *generation) ask(ctx context.Context, r Repository, ask func(context.Context, Exchange) error) error {
 	if !g.begin() {
-		return policy.Fact{}, g.ctx.Err()
+		return g.ctx.Err()
 	}
 	defer g.finish()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
-
-	cred, _ := g.credentials.Lookup(t.name)
-	if cred.Broken != "" {
-		return policy.Fact{}, brokenEntry(t.host, cred)
+	x, err := g.endpoint(r).Exchange(ctx, r)
+	if err == nil {
+		err = x.authorize(ctx)
 	}
-	e := g.endpoint(t)
-	s, err := e.open(ctx)
 	if err != nil {
-		return policy.Fact{}, err
+		return err
 	}
-	l := &lookup{endpoint: e, session: s, target: t, credential: cred}
-	if err := l.authorize(ctx); err != nil {
-		return policy.Fact{}, err
-	}
-	switch t.depth {
-	case mirrors.DepthSignatures:
-		return l.signatures(ctx)
-	case mirrors.DepthReferrers:
-		return l.referrers(ctx)
-	default:
-		return l.answer(ctx)
-	}
+	return ask(ctx, *x)
 }
 
-// brokenEntry returns the failure of nodes at the entry, before any request.
-func brokenEntry(host string, cred pullsecret.Entry) *failure {
-	f := unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", quote(cred.Key), host, cred.Broken)
-	f.presence, f.trouble = policy.Denied, policy.Trouble{Cause: policy.BrokenEntry, Entry: cred.Key}
-	return f
-}
-
-func (g *generation) endpoint(t target) *endpoint {
-	e, surplus := g.enterEndpoint(t)
+func (g *generation) endpoint(r Repository) *Endpoint {
+	e, surplus := g.enterEndpoint(r)
 	if surplus != nil {
 		surplus.close()
 	}
@@ -152,41 +127,41 @@ func (g *generation) endpoint(t target) *endpoint {
 }
 
 // enterEndpoint also returns the endpoint that had to make room, if one had to.
-func (g *generation) enterEndpoint(t target) (e, surplus *endpoint) {
-	key := endpointKey{t.host, t.insecure}
+func (g *generation) enterEndpoint(r Repository) (e, surplus *Endpoint) {
+	key := endpointKey{r.Host(), r.Insecure}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e = g.endpoints[key]; e == nil {
 		surplus = g.makeRoom()
-		e = g.newEndpoint(t)
+		e = g.newEndpoint(r)
 		g.endpoints[key] = e
 	}
 	e.used = time.Now()
 	return e, surplus
 }
 
-func (g *generation) newEndpoint(t target) *endpoint {
+func (g *generation) newEndpoint(r Repository) *Endpoint {
 	roots := g.options.RootCAs
-	if pool, ok := g.options.HostRootCAs[t.host]; ok {
+	if pool, ok := g.options.HostRootCAs[r.Host()]; ok {
 		roots = pool
 	}
-	ports := time.Duration(1)
-	if t.insecure && !hasPort(t.api) {
+	api, ports := r.api(), time.Duration(1)
+	if r.Insecure && !hasPort(api) {
 		ports = 2 // that of HTTP after that of HTTPS
 	}
-	return &endpoint{
+	return &Endpoint{
 		generation: g,
-		api:        t.api,
-		insecure:   t.insecure,
-		transport:  newTransport(&g.options, roots, t.insecure, g.options.DialTimeout/ports),
-		pace:       g.client.paces.forHost(t.api),
+		api:        api,
+		insecure:   r.Insecure,
+		transport:  newTransport(&g.options, roots, r.Insecure, g.options.DialTimeout/ports),
+		pace:       g.client.paces.forHost(api),
 		keychains:  map[string]*keychain{},
 	}
 }
 
 // makeRoom removes the least recently used endpoint, if there are too many. Its requests
 // under way are completed.
-func (g *generation) makeRoom() *endpoint {
+func (g *generation) makeRoom() *Endpoint {
 	if len(g.endpoints) < maxEndpoints {
 		return nil
 	}
@@ -199,48 +174,4 @@ func (g *generation) makeRoom() *endpoint {
 	surplus := g.endpoints[oldest]
 	delete(g.endpoints, oldest)
 	return surplus
-}
-
-// A sharedCall is work that several callers wait for and none of them owns: one that has to
-// leave does not take the others' answer along. It keeps its answer: with
-// x/sync/singleflight there is a moment, after the work has ended and before the answer is
-// stored, in which a caller would start the same work again. And it belongs to a
-// generation, whose end waits for it.
-type sharedCall[T any] struct {
-	done  chan struct{}
-	value T
-	err   error
-}
-
-// startCall starts work in the background. It belongs to g, whose end ends it.
-func startCall[T any](g *generation, work func(context.Context) (T, error)) *sharedCall[T] {
-	c := &sharedCall[T]{done: make(chan struct{})}
-	started := g.spawn(func() {
-		defer close(c.done)
-		c.value, c.err = work(g.ctx)
-	})
-	if !started {
-		c.err = g.ctx.Err()
-		close(c.done)
-	}
-	return c
-}
-
-func (c *sharedCall[T]) finished() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (c *sharedCall[T]) wait(ctx context.Context) (T, error) {
-	select {
-	case <-c.done:
-		return c.value, c.err
-	case <-ctx.Done():
-		var zero T
-		return zero, ctx.Err()
-	}
 }

@@ -1,4 +1,4 @@
-package registry
+package wire
 
 import (
 	"context"
@@ -25,9 +25,9 @@ type session struct {
 // sessionLife bounds how long the challenges of a registry are relied on.
 const sessionLife = 5 * time.Minute
 
-// An endpoint is one registry, as seen by locations that are secure or by those
+// An Endpoint is one registry, as seen by locations that are secure or by those
 // that are not.
-type endpoint struct {
+type Endpoint struct {
 	generation *generation
 	api        string
 	insecure   bool
@@ -38,27 +38,36 @@ type endpoint struct {
 	mu        sync.Mutex
 	used      time.Time
 	session   *session
-	underWay  *sharedCall[*session] // GET /v2/ under way
+	underWay  *SharedCall[*session] // GET /v2/ under way
 	strict    *transport            // to token servers elsewhere, if the endpoint is insecure
 	keychains map[string]*keychain
 }
 
+// API returns the host that speaks for the registry ("registry-1.docker.io").
+func (e *Endpoint) API() string { return e.api }
+
+// Ping finds out whether the registry answers, unless it did a moment ago.
+func (e *Endpoint) Ping(ctx context.Context) error {
+	_, err := e.open(ctx)
+	return err
+}
+
 // open returns the registry's session, after a GET /v2/ where it needs one. Many
 // callers share one ping, and none of them can spoil it for the others.
-func (e *endpoint) open(ctx context.Context) (*session, error) {
+func (e *Endpoint) open(ctx context.Context) (*session, error) {
 	ping, s, err := e.startPing()
 	if ping == nil {
 		return s, err
 	}
-	return ping.wait(ctx)
+	return ping.Wait(ctx)
 }
 
 // startPing returns the ping under way, or one that it starts if needed, or else the known session or
 // error.
-func (e *endpoint) startPing() (*sharedCall[*session], *session, error) {
+func (e *Endpoint) startPing() (*SharedCall[*session], *session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.underWay != nil && !e.underWay.finished() {
+	if e.underWay != nil && !e.underWay.Finished() {
 		return e.underWay, nil, nil
 	}
 	if cause := e.breaker.open(); cause != nil {
@@ -67,13 +76,13 @@ func (e *endpoint) startPing() (*sharedCall[*session], *session, error) {
 	if e.session != nil && time.Since(e.session.since) < sessionLife {
 		return nil, e.session, nil
 	}
-	e.underWay = startCall(e.generation, e.ping)
+	e.underWay = StartCall(e, e.ping)
 	return e.underWay, nil, nil
 }
 
 // ping finds out whether the registry answers, by TLS or, where the location is
 // insecure and TLS fails, in clear text (docker_client.go, detectPropertiesHelper).
-func (e *endpoint) ping(ctx context.Context) (*session, error) {
+func (e *Endpoint) ping(ctx context.Context) (*session, error) {
 	s, err := e.pingBy(ctx, "https")
 	if err != nil && e.insecure && e.worthClearText(err) {
 		s, err = e.pingBy(ctx, "http")
@@ -81,7 +90,7 @@ func (e *endpoint) ping(ctx context.Context) (*session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.session = s
-	var f *failure
+	var f *Failure
 	if errors.As(err, &f) {
 		e.breaker.failed(f, true)
 	}
@@ -90,40 +99,40 @@ func (e *endpoint) ping(ctx context.Context) (*session, error) {
 
 // worthClearText avoids a second timeout: with a port in the reference, clear text would
 // use the same port, which has already swallowed the packets.
-func (e *endpoint) worthClearText(err error) bool {
-	var f *failure
+func (e *Endpoint) worthClearText(err error) bool {
+	var f *Failure
 	if errors.As(err, &f) && f.refused {
 		return false
 	}
 	return !hasPort(e.api) || !errors.As(err, &f) || !f.timedOut
 }
 
-func (e *endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {
-	r, err := e.transport.ask(ctx, request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", limit: maxOther})
+func (e *Endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {
+	r, err := e.transport.ask(ctx, Request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", Limit: maxOther})
 	if err != nil {
-		return nil, e.distrusted(connectionFailure(e.api, err, e.transport.timeoutFor(err)), err)
+		return nil, e.distrusted(e.NoAnswer(err, e.transport.timeoutFor(err)), err)
 	}
-	if r.status != http.StatusOK && r.status != http.StatusUnauthorized {
+	if r.Status != http.StatusOK && r.Status != http.StatusUnauthorized {
 		return nil, pingFailure(e.api, r)
 	}
-	return &session{scheme: scheme, challenge: chooseChallenge(r.header), since: time.Now()}, nil
+	return &session{scheme: scheme, challenge: chooseChallenge(r.Header), since: time.Now()}, nil
 }
 
 // distrusted says what additionalTrustedCA has for a registry whose certificate nodes do not trust: keys are hosts, with the port if there
 // is one.
-func (e *endpoint) distrusted(f *failure, err error) *failure {
+func (e *Endpoint) distrusted(f *Failure, err error) *Failure {
 	var unknown x509.UnknownAuthorityError
 	if f.trouble.Cause != policy.UnknownAuthority || !errors.As(err, &unknown) || unknown.Cert == nil {
 		return f
 	}
 	name, _, _ := strings.Cut(e.api, ":")
 	cas := e.generation.options.HostRootCAs
-	issuer := quote(unknown.Cert.Issuer.String())
+	issuer := Quote(unknown.Cert.Issuer.String())
 	switch _, has := cas[e.api]; {
 	case has:
-		f.detail = fmt.Sprintf("%s has a certificate of an unknown authority: what additionalTrustedCA has for it did not issue it, but %s", e.api, issuer)
+		f.Detail = fmt.Sprintf("%s has a certificate of an unknown authority: what additionalTrustedCA has for it did not issue it, but %s", e.api, issuer)
 	case cas[name] != nil:
-		f.detail = fmt.Sprintf("%s has a certificate of an unknown authority (%s): additionalTrustedCA has a CA for %s, without the port", e.api, issuer, name)
+		f.Detail = fmt.Sprintf("%s has a certificate of an unknown authority (%s): additionalTrustedCA has a CA for %s, without the port", e.api, issuer, name)
 	}
 	return f
 }
@@ -131,18 +140,41 @@ func (e *endpoint) distrusted(f *failure, err error) *failure {
 // pingFailure returns the failure for an answer on which nodes would give the registry up.
 // Even 401 and 404 say nothing about the image: no credentials were sent, and no image was
 // asked for.
-func pingFailure(host string, r response) *failure {
+func pingFailure(host string, r Response) *Failure {
 	f := statusFailure(host, r)
 	if f.load == fine {
-		f = unreachable("%s answers %s to GET /v2/, where nodes expect 200 or 401; is it a registry?", host, statusText(r.status))
-		f.status = r.status
+		f = Unreachable("%s answers %s to GET /v2/, where nodes expect 200 or 401; is it a registry?", host, statusText(r.Status))
+		f.Status = r.Status
 	}
 	return f
 }
 
+// StatusFailure returns what an answer other than 200 means.
+func (e *Endpoint) StatusFailure(r Response) *Failure { return statusFailure(e.api, r) }
+
+// NoAnswer returns what it means that err came instead of an answer, within a time limit.
+func (e *Endpoint) NoAnswer(err error, limit time.Duration) *Failure {
+	return connectionFailure(e.api, err, limit)
+}
+
+// RoundTrip sends a request as it is, if its address may be asked, and follows no redirect. It implements http.RoundTripper.
+func (e *Endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
+	return e.transport.RoundTrip(req)
+}
+
+// Repeat calls do, and once more after each failure that may pass: maxThrottled times where the registry asks for time.
+func (e *Endpoint) Repeat(ctx context.Context, maxThrottled int, do func() error) error {
+	return again(ctx, func(f *Failure, attempt int) bool {
+		if f.load == throttled {
+			return attempt < maxThrottled
+		}
+		return f.again && attempt < maxAgain && e.breaker.open() == nil
+	}, do)
+}
+
 // down notes that a request failed. After too many failures it forgets the session, so that
 // a ping finds out when the registry is back.
-func (e *endpoint) down(f *failure, grave bool) {
+func (e *Endpoint) down(f *Failure, grave bool) {
 	if !e.breaker.failed(f, grave) {
 		return
 	}
@@ -151,9 +183,15 @@ func (e *endpoint) down(f *failure, grave bool) {
 	e.session = nil
 }
 
+// Paced makes a request by do at the registry's pace, whenever the registry may be asked again, and learns from how it went, unless that is
+// no news. An error is a *Failure, or else not the registry's.
+func (e *Endpoint) Paced(ctx context.Context, do func() (isNews bool, err error)) error {
+	return e.paced(ctx, maxRetryAfter, do)
+}
+
 // paced makes a request by do at the registry's pace, and learns from how it went, unless that is no news. It makes none if the
-// registry wants to be left alone for longer than most, or is dead. An error is a *failure, or else not the registry's.
-func (e *endpoint) paced(ctx context.Context, most time.Duration, do func() (isNews bool, err error)) error {
+// registry wants to be left alone for longer than most, or is dead. An error is a *Failure, or else not the registry's.
+func (e *Endpoint) paced(ctx context.Context, most time.Duration, do func() (isNews bool, err error)) error {
 	if cause := e.breaker.open(); cause != nil {
 		return cause
 	}
@@ -162,7 +200,7 @@ func (e *endpoint) paced(ctx context.Context, most time.Duration, do func() (isN
 		return err
 	}
 	isNews, err := do()
-	var f *failure
+	var f *Failure
 	failed := errors.As(err, &f)
 	switch {
 	case !isNews, err != nil && !failed:
@@ -182,7 +220,7 @@ func (e *endpoint) paced(ctx context.Context, most time.Duration, do func() (isN
 }
 
 // keychain returns the keychain of cred.
-func (e *endpoint) keychain(cred pullsecret.Entry) *keychain {
+func (e *Endpoint) keychain(cred pullsecret.Entry) *keychain {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	k := e.keychains[cred.Key]
@@ -195,7 +233,7 @@ func (e *endpoint) keychain(cred pullsecret.Entry) *keychain {
 
 // strictTransport returns a transport that trusts only servers that prove their names,
 // although the registry itself need not.
-func (e *endpoint) strictTransport() *transport {
+func (e *Endpoint) strictTransport() *transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.strict == nil {
@@ -206,7 +244,7 @@ func (e *endpoint) strictTransport() *transport {
 }
 
 // close closes idle connections.
-func (e *endpoint) close() {
+func (e *Endpoint) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.transport.close()

@@ -1,0 +1,59 @@
+package transfer
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// TestWhatIsSent: credentials go to the registry alone, and nothing goes to it that belongs to no repository. What copying and
+// reading releases make of this, their packages test.
+func TestWhatIsSent(t *testing.T) {
+	seen := map[string]string{} // authorization by path
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		seen[r.URL.Path] = r.Header.Get("Authorization")
+		if r.URL.Path == "/v2/" {
+			w.Header().Set("WWW-Authenticate", "Basic")
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}
+	registry, storage := httptest.NewServer(http.HandlerFunc(serve)), httptest.NewServer(http.HandlerFunc(serve))
+	defer registry.Close()
+	defer storage.Close()
+	host := strings.TrimPrefix(registry.URL, "http://")
+	credentials, err := pullsecret.Parse([]byte(`{"auths":{"` + host + `":{"auth":"dXNlcjpjYW5hcnk="}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := wire.NewClient(wire.Options{AllowLoopback: true, Credentials: credentials})
+	defer client.Close()
+	carrier, err := New(client, mirrors.Location{Ref: host + "/app:1", Insecure: true}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		url, path, want string
+		refused         bool
+	}{
+		{"https://" + host, "/v2/app/blobs/sha256:a", "Basic dXNlcjpjYW5hcnk=", false},
+		{storage.URL, "/app/blob", "", false},
+		{"https://" + host, "/v2/_catalog", "", true},
+		{"https://" + host, "/admin", "", true},
+	} {
+		req := httptest.NewRequest(http.MethodGet, tc.url+tc.path, http.NoBody)
+		req.Header.Set("Authorization", "of the library")
+		resp, err := carrier.RoundTrip(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		got, sent := seen[tc.path]
+		if (err != nil) != tc.refused || sent == tc.refused || got != tc.want {
+			t.Errorf("%s%s: sent %t with %q, %v", tc.url, tc.path, sent, got, err)
+		}
+	}
+}
