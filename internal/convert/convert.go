@@ -1,4 +1,4 @@
-// Package convert makes one slice of another.
+// Package convert makes values of one type of those of another: slices, and numbers of what is true.
 package convert
 
 // Each returns what f makes of each of list, in order. Nil, which is null in JSON, stays nil.

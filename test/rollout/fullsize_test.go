@@ -14,6 +14,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
@@ -325,16 +326,9 @@ type passing []string
 func (p *passing) add(node string) {
 	times := 1
 	for _, other := range *p {
-		times += b2i(strings.HasPrefix(other, node+" "))
+		times += convert.Int(strings.HasPrefix(other, node+" "))
 	}
 	*p = append(*p, fmt.Sprintf("%s (%d)", node, times))
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // comparePools compares what the watch told of each pool.

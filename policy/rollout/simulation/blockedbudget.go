@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // blockedBudget is a budget that may refuse an eviction for good, whatever nodes the scheduler chooses and
@@ -24,14 +24,22 @@ type blockedBudget struct {
 	why     string
 	pod     int32 // one that cannot be evicted
 	budgets []string
-	// judged is the budget that was looked at, of a pod that has more than one. Lost are the pods
-	// that it cannot rely on.
-	judged *budget
-	lost   []int32
+}
+
+// Prover finds the budgets of a cluster that may refuse an eviction for good. It remembers what is used more than once.
+type Prover struct {
+	*cluster
+	searches []*nodeSearch // by podClass.id
+	sizes    map[domainKey][]float64
+	moving   *mobileDemand
+}
+
+func newProver(w *cluster) *Prover {
+	return &Prover{cluster: w, searches: make([]*nodeSearch, len(w.classes)), sizes: map[domainKey][]float64{}}
 }
 
 // blockedBudgets returns all budgets that may refuse an eviction for good.
-func (w *cluster) blockedBudgets(v assumption) []blockedBudget {
+func (w *Prover) blockedBudgets(v assumption) []blockedBudget {
 	var all []blockedBudget
 	if !slices.ContainsFunc(w.nodes, func(n node) bool { return n.drained }) {
 		return nil
@@ -60,8 +68,8 @@ func (w *cluster) blockedBudgets(v assumption) []blockedBudget {
 
 // judge returns why a budget is blocked, false if it is certain to let its remaining pods go some time.
 // Alone says that no other budget refuses an eviction for good.
-func (w *cluster) judge(b *budget, v assumption, alone bool) (blockedBudget, bool) {
-	found := blockedBudget{budget: b, judged: b, pod: -1, budgets: []string{b.name()}}
+func (w *Prover) judge(b *budget, v assumption, alone bool) (blockedBudget, bool) {
+	found := blockedBudget{budget: b, pod: -1, budgets: []string{b.name()}}
 	spared := false
 	var unreadyPod, doubled int32 = -1, -1
 	c := &circumstances{v: v, alone: alone, own: w.ownNodes(b), mobile: w.mobileClasses(b), unready: map[*podSet]int32{}}
@@ -72,9 +80,8 @@ func (w *cluster) judge(b *budget, v assumption, alone bool) (blockedBudget, boo
 		}
 		m, isLost := w.missing(i, c)
 		if isLost {
-			found.lost = append(found.lost, i)
 			found.missing = append(found.missing, m)
-			found.byImage += b2i(m.Image != "")
+			found.byImage += convert.Int(m.Image != "")
 		}
 		if !p.stays && p.state == unready {
 			unreadyPod = i
@@ -88,14 +95,12 @@ func (w *cluster) judge(b *budget, v assumption, alone bool) (blockedBudget, boo
 		}
 	}
 	if doubled >= 0 {
-		missing := w.doubled(doubled)
-		missing.judged, missing.lost = b, found.lost
-		return missing, true
+		return w.doubled(doubled), true
 	}
-	ready := len(b.pods) - len(found.lost)
-	if found.pod >= 0 && !b.allows(healthy, ready+b2i(!spared)) {
+	ready := len(b.pods) - len(found.missing)
+	if found.pod >= 0 && !b.allows(healthy, ready+convert.Int(!spared)) {
 		if !spared { // it is not lost itself
-			found.missing = slices.DeleteFunc(found.missing, func(m Missing) bool { return m.Pod == w.podName(found.pod) })
+			found.missing = slices.DeleteFunc(found.missing, func(m Missing) bool { return m.Pod == w.pods[found.pod].FullName() })
 		}
 		found.why = b.reason(len(found.missing))
 		return found, true
@@ -107,38 +112,13 @@ func (w *cluster) judge(b *budget, v assumption, alone bool) (blockedBudget, boo
 	return blockedBudget{}, false
 }
 
-// reason says why the budget refuses where no pod is missing.
-func (b *budget) reason(missing int) string {
-	switch {
-	case b.never != "":
-		return b.never
-	case missing > 0:
-		return ""
-	default:
-		return b.asksForAll()
-	}
-}
-
-// asksForAll says how many pods have to be ready, and how many there are.
-func (b *budget) asksForAll() string {
-	are := "are"
-	if b.most == 1 {
-		are = "is"
-	}
-	return fmt.Sprintf("%s to be ready, and there %s %s", text.Plural(b.desired, "pod has", "pods have"), are, text.Number(b.most))
-}
-
 // doubled is about a pod of more than one budget.
-func (w *cluster) doubled(i int32) blockedBudget {
+func (w *Prover) doubled(i int32) blockedBudget {
 	p := &w.pods[i]
-	found := blockedBudget{budget: p.podClass.budgets[0], pod: i, why: "the eviction API evicts no pod that has more than one budget"}
-	for _, b := range p.podClass.budgets {
-		found.budgets = append(found.budgets, b.name())
-	}
-	return found
+	return blockedBudget{budget: p.podClass.budgets[0], pod: i, why: tooManyBudgets, budgets: p.podClass.budgetNames()}
 }
 
-func (w *cluster) mobileClasses(b *budget) []*podClass {
+func (w *Prover) mobileClasses(b *budget) []*podClass {
 	var classes []*podClass
 	for _, i := range b.pods {
 		if s := w.pods[i].podClass; s.mobile > 0 && (len(classes) == 0 || classes[len(classes)-1] != s) {
@@ -161,7 +141,7 @@ type circumstances struct {
 }
 
 // missing reports whether a pod of a budget may be unready in the final state, and why.
-func (w *cluster) missing(i int32, c *circumstances) (Missing, bool) {
+func (w *Prover) missing(i int32, c *circumstances) (Missing, bool) {
 	m, isLost := w.missingItself(i, c)
 	p := &w.pods[i]
 	if isLost || p.stays || p.set == nil {
@@ -175,14 +155,14 @@ func (w *cluster) missing(i int32, c *circumstances) (Missing, bool) {
 		})
 		c.unready[p.set] = first
 	}
-	m.Why, _ = p.set.waitsFor(w, i, first, c.v)
+	m.Why, _ = p.set.waitsFor(w.cluster, i, first, c.v)
 	return m, m.Why != ""
 }
 
 // missingItself is missing, apart from the other pods of a StatefulSet, for which it may have to wait.
-func (w *cluster) missingItself(i int32, c *circumstances) (Missing, bool) {
+func (w *Prover) missingItself(i int32, c *circumstances) (Missing, bool) {
 	p := &w.pods[i]
-	m := Missing{Pod: w.podName(i)}
+	m := Missing{Pod: w.pods[i].FullName()}
 	if p.node >= 0 {
 		m.Node = w.nodes[p.node].Name
 	}
@@ -208,7 +188,7 @@ func (w *cluster) missingItself(i int32, c *circumstances) (Missing, bool) {
 }
 
 // neverStarted is about a pod that is on a node and has not started.
-func (w *cluster) neverStarted(i int32, v assumption, m Missing) (Missing, bool) {
+func (w *Prover) neverStarted(i int32, v assumption, m Missing) (Missing, bool) {
 	p := &w.pods[i]
 	if image := v.fails(p.podClass, p.node, false, holdings{}); image >= 0 {
 		m.Image = w.images.names[image]
@@ -222,14 +202,10 @@ func (w *cluster) neverStarted(i int32, v assumption, m Missing) (Missing, bool)
 }
 
 // replaced is about a pod that is evicted, or waits for a node.
-func (w *cluster) replaced(i int32, c *circumstances) (Missing, bool) {
+func (w *Prover) replaced(i int32, c *circumstances) (Missing, bool) {
 	p, v, own := &w.pods[i], c.v, c.own
-	m := Missing{Pod: w.podName(i), Moved: p.node >= 0}
-	nodes := p.podClass.eligible.list
-	if p.guard {
-		nodes = []int32{w.byName[p.Node]}
-	}
-	if n, image, updated, fails := v.mayFail(p.podClass, nodes); fails {
+	m := Missing{Pod: w.pods[i].FullName(), Moved: p.node >= 0}
+	if n, image, updated, fails := v.mayFail(p.podClass, p.goesTo()); fails {
 		m.Node, m.Updated, m.Image = w.nodes[n].Name, updated, w.images.names[image]
 		return m, true
 	}
@@ -256,7 +232,7 @@ func (w *cluster) replaced(i int32, c *circumstances) (Missing, bool) {
 
 // unplaced says what may keep a pod from being placed while the budget refuses another one of
 // its pods, which is on a cordoned node.
-func (w *cluster) unplaced(s *podClass, c *circumstances) obstruction {
+func (w *Prover) unplaced(s *podClass, c *circumstances) obstruction {
 	nodeSearch := w.nodeSearchOf(s)
 	switch nodeSearch.why {
 	case "", notEligible, notTheDefault, noAffinity:
@@ -270,16 +246,16 @@ func (w *cluster) unplaced(s *podClass, c *circumstances) obstruction {
 
 // cordons describes the cordoned nodes while the budget refuses a pod that is not of class s. That pod is
 // on one of them.
-func (w *cluster) cordons(s *podClass, c *circumstances) cordons {
-	nodeSearch := s.nodeSearch
+func (w *Prover) cordons(s *podClass, c *circumstances) cordons {
+	nodeSearch := w.nodeSearchOf(s)
 	known := cordons{none: c.own.apart(c.alone) && len(s.reach.list) == 1, weight: maxWeight, spread: map[*counter]bool{}}
 	rivals, others := 0, 0
 	for _, u := range nodeSearch.uneven {
 		known.spread[u.counter] = true
 	}
 	for _, other := range c.mobile {
-		rivals += b2i(nodeSearch.rivalOf[other])
-		others += b2i(!nodeSearch.rivalOf[other] && !nodeSearch.wide[other])
+		rivals += convert.Int(nodeSearch.rivalOf[other])
+		others += convert.Int(!nodeSearch.rivalOf[other] && !nodeSearch.wide[other])
 		known.weight = min(known.weight, w.demandOf(other, nodeSearch, s))
 		for _, u := range nodeSearch.uneven {
 			if !slices.Contains(u.classes, other) || !staysIn(u.domains, other, nodeSearch.nodes) {
@@ -323,7 +299,7 @@ type ownNodes struct {
 // any that is cordoned for another reason; alone says that there is no other reason.
 func (h ownNodes) apart(alone bool) bool { return !h.crowded && (alone || h.cordoned <= 1) }
 
-func (w *cluster) ownNodes(b *budget) ownNodes {
+func (w *Prover) ownNodes(b *budget) ownNodes {
 	h := ownNodes{}
 	byPool, taken := map[int]int{}, map[int32]bool{}
 	for _, i := range b.pods {
@@ -350,4 +326,17 @@ func (w *cluster) ownNodes(b *budget) ownNodes {
 		h.cordoned += min(nodes, w.pools[pool].capacity)
 	}
 	return h
+}
+
+// Missing is a pod that a budget counts as not ready.
+type Missing struct {
+	Pod string
+	// Node is where it is, "" if it is on none. Updated says that the node has its new
+	// configuration; Moved that the pod is the replacement of one that was evicted.
+	Node    string
+	Updated bool
+	Moved   bool
+	// Image is the one that it cannot pull, Why any other reason, as a clause.
+	Image string
+	Why   string
 }

@@ -1,6 +1,10 @@
 package simulation
 
 import (
+	"fmt"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -66,4 +70,33 @@ func (w *cluster) count(b *budget) {
 // allows reports whether the eviction API lets go a pod while so many pods of the budget are ready.
 func (b *budget) allows(state podState, ready int) bool {
 	return state != healthy && b.SparesUnready(ready, b.desired) || b.never == "" && ready > b.desired
+}
+
+// tooManyBudgets is why a pod of more than one budget stays.
+const tooManyBudgets = "the eviction API evicts no pod that has more than one budget"
+
+// budgetNames names the budgets of the pods.
+func (s *podClass) budgetNames() []string {
+	return convert.Each(s.budgets, (*budget).name)
+}
+
+// reason says why the budget refuses where no pod is missing.
+func (b *budget) reason(missing int) string {
+	switch {
+	case b.never != "":
+		return b.never
+	case missing > 0:
+		return ""
+	default:
+		return b.asksForAll()
+	}
+}
+
+// asksForAll says how many pods have to be ready, and how many there are.
+func (b *budget) asksForAll() string {
+	are := "are"
+	if b.most == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s to be ready, and there %s %s", text.Plural(b.desired, "pod has", "pods have"), are, text.Number(b.most))
 }

@@ -2,8 +2,9 @@ package simulation
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // demand is the demand of pods that may go to the same nodes, with the requests of each.
@@ -45,9 +46,9 @@ type capacity struct {
 	largest []int64
 }
 
-func (w *cluster) demand() *mobileDemand {
-	if w.mobile != nil {
-		return w.mobile
+func (w *Prover) demand() *mobileDemand {
+	if w.moving != nil {
+		return w.moving
 	}
 	m := &mobileDemand{fixed: make([][]int64, len(w.nodes)), known: map[capacityKey]capacity{}}
 	for n := range w.nodes {
@@ -63,7 +64,7 @@ func (w *cluster) demand() *mobileDemand {
 	for n := range w.nodes {
 		for _, l := range w.nodes[n].leaving {
 			for r, amount := range l.podClass.requests {
-				m.fixed[n][r] += amount * int64(b2i(!l.ended))
+				m.fixed[n][r] += amount * int64(convert.Int(!l.ended))
 			}
 		}
 	}
@@ -87,23 +88,15 @@ func (w *cluster) demand() *mobileDemand {
 		m.groups[at].pods += s.mobile
 		m.groups[at].behind += w.leftBehind(s)
 	}
-	w.mobile = m
+	w.moving = m
 	return m
 }
 
-func packed(amounts []int64) string {
-	b := make([]byte, 0, 8*len(amounts))
-	for _, amount := range amounts {
-		b = binary.AppendVarint(b, amount)
-	}
-	return string(b)
-}
-
 // capacity returns that for a pod of s on some of the nodes that it is eligible for.
-func (w *cluster) capacity(s *podClass, nodes *nodeSet) capacity {
+func (w *Prover) capacity(s *podClass, nodes *nodeSet) capacity {
 	requests := w.rounded(s, nodes)
 	key := capacityKey{set: nodes, requests: packed(requests), cordon: s.toleratesCordon, priority: -1 << 31}
-	if s.outranks(nodes) {
+	if outranks(s, nodes) {
 		key.priority = s.spec.Priority
 	}
 	m := w.demand()
@@ -139,7 +132,7 @@ func (w *cluster) capacity(s *podClass, nodes *nodeSet) capacity {
 	}
 	for _, group := range m.groups {
 		if w.ask(1); group.reach.overlaps(nodes) && group.priority >= key.priority {
-			r.taken += float64(group.pods+group.behind*b2i(s.toleratesCordon)) * weight(group.requests, largest, requests)
+			r.taken += float64(group.pods+group.behind*convert.Int(s.toleratesCordon)) * weight(group.requests, largest, requests)
 		}
 	}
 	m.known[key] = r
@@ -148,7 +141,7 @@ func (w *cluster) capacity(s *podClass, nodes *nodeSet) capacity {
 
 // outranks reports whether only pods of the same or a higher priority can take room from s. It would
 // preempt others, which counts only where drains move those anyway.
-func (s *podClass) outranks(nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
+func outranks(s *podClass, nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
 
 // without takes a pod of s itself out of what others request.
 func (r capacity) without(s *podClass, requests []int64) capacity {
@@ -159,7 +152,7 @@ func (r capacity) without(s *podClass, requests []int64) capacity {
 }
 
 // rounded returns what a pod of s requests, rounded up to keep the number of different amounts small.
-func (w *cluster) rounded(s *podClass, nodes *nodeSet) []int64 {
+func (w *Prover) rounded(s *podClass, nodes *nodeSet) []int64 {
 	const steps = 64
 	rounded := slices.Clone(s.requests)
 	if len(nodes.list) <= steps {
@@ -178,7 +171,7 @@ func (w *cluster) rounded(s *podClass, nodes *nodeSet) []int64 {
 
 // free returns the resources that each node has left for pods that move once the pod is there, nil
 // where it does not fit; and the most of each resource that any node has left.
-func (w *cluster) free(nodes *nodeSet, requests []int64) (free [][]int64, largest []int64) {
+func (w *Prover) free(nodes *nodeSet, requests []int64) (free [][]int64, largest []int64) {
 	m := w.demand()
 	largest = make([]int64, len(requests))
 	free = make([][]int64, len(nodes.list))

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -22,7 +23,7 @@ type cluster struct {
 	budgets   []*budget
 	counters  []*counter
 	resources map[corev1.ResourceName]int
-	images    *images
+	images    *Images
 	waiting   []string // Course.Waiting
 	keys      *topology
 	ending    []ending
@@ -30,13 +31,9 @@ type cluster struct {
 	// lowest is the lowest priority of a pod.
 	lowest int32
 
-	// Results that are used more than once.
-	candidates  *eligibility
-	domainSizes map[domainKey][]float64
-	mobile      *mobileDemand
-	makers      rollout.Makers
-	sinceAsked  int
-	stopped     bool
+	candidates *eligibility
+	sinceAsked int
+	stopped    bool
 }
 
 // pool is a pool of the forecast.
@@ -111,7 +108,7 @@ func newCluster(in Input) *cluster {
 	if in.Pull == nil {
 		in.Pull = func(string, string, string, bool) rollout.Pull { return rollout.PullUnknown }
 	}
-	w := &cluster{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}}
+	w := &cluster{in: in, byName: map[string]int32{}}
 	w.addNodes()
 	w.addPools()
 	w.addPods()
@@ -188,7 +185,7 @@ func (w *cluster) addPools() {
 			p.order = append(p.order, n)
 		}
 		slices.SortStableFunc(p.order, func(a, b int32) int {
-			return cmp.Or(-cmp.Compare(b2i(p.Nodes[w.nodes[a].rank].Updating), b2i(p.Nodes[w.nodes[b].rank].Updating)),
+			return cmp.Or(-cmp.Compare(convert.Int(p.Nodes[w.nodes[a].rank].Updating), convert.Int(p.Nodes[w.nodes[b].rank].Updating)),
 				cmp.Compare(w.nodes[a].rank, w.nodes[b].rank))
 		})
 		w.pools = append(w.pools, p)
@@ -199,13 +196,6 @@ func (w *cluster) addPools() {
 			w.pools[i].after = -1
 		}
 	}
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // addPods gives every pod its class and its state, in the order of their names.
@@ -272,7 +262,7 @@ func (w *cluster) addPod(in *rollout.Pod, s *podClass) {
 	switch {
 	case !p.stays:
 		s.mobile++
-		s.keeps += b2i(p.Finalizers != "")
+		s.keeps += convert.Int(p.Finalizers != "")
 	case p.node >= 0:
 		s.fixed = append(s.fixed, p.node)
 	}
@@ -295,6 +285,14 @@ func isGuard(p *rollout.Pod) bool {
 
 // isNeverReplaced reports whether no controller or operator makes another pod instead.
 func (p *pod) isNeverReplaced() bool { return p.IsBare() && !p.guard }
+
+// goesTo returns the nodes that the pod that replaces it may go to.
+func (p *pod) goesTo() []int32 {
+	if p.guard {
+		return []int32{p.node}
+	}
+	return p.podClass.eligible.list
+}
 
 // addResources reads what nodes have and what pods request.
 func (w *cluster) addResources() {

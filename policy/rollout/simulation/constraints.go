@@ -43,15 +43,15 @@ type domains struct {
 	partial, perNode bool
 }
 
-// affinity is a required affinity to pods: the domain of each counter must have a pod that all of the
+// Affinity is a required affinity to pods: the domain of each counter must have a pod that all of the
 // counters count. Own says that the pod itself is counted, and may be the first.
-type affinity struct {
+type Affinity struct {
 	counters []*counter
 	own      bool
 }
 
-// spread is a topologySpreadConstraint with DoNotSchedule.
-type spread struct {
+// Spread is a topologySpreadConstraint with DoNotSchedule.
+type Spread struct {
 	*counter
 	skew, least int // maxSkew, minDomains
 	own         bool
@@ -68,6 +68,12 @@ type topology struct {
 	// how many domains these are in.
 	counting map[countingKey]*nodeSet
 	sizes    map[domainKey]int
+}
+
+// domainKey identifies the domains of one topology that some nodes are in.
+type domainKey struct {
+	*domains
+	nodes *nodeSet
 }
 
 // countingKey identifies nodes by a set, and by the topologies that they have to be in.
@@ -243,7 +249,7 @@ func (t *topology) addAffinity(s *podClass) {
 		matchers = append(matchers, m)
 		all += " " + m.id
 	}
-	a := affinity{}
+	a := Affinity{}
 	for _, term := range terms {
 		a.counters = append(a.counters, t.counter("all "+term.TopologyKey+all, term.TopologyKey, nil, func() []*podClass {
 			return slices.DeleteFunc(t.matching(matchers[0]), func(other *podClass) bool {
@@ -284,7 +290,7 @@ func (t *topology) addSpread(s *podClass) {
 		if c.MinDomains != nil {
 			least = int(*c.MinDomains)
 		}
-		s.spreads = append(s.spreads, spread{counter, int(c.MaxSkew), least, slices.Contains(counter.classes, s)})
+		s.spreads = append(s.spreads, Spread{counter, int(c.MaxSkew), least, slices.Contains(counter.classes, s)})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 // run is a rollout under way, with a choice of nodes for pods that does harm.
 type run struct {
+	w *cluster
 	*placement
 	assumption
 	// held are the classes of pods that budgets may keep on a node for good.
@@ -45,9 +46,9 @@ type drain struct {
 	step int
 }
 
-func (w *cluster) newRun(v assumption) *run {
+func newRun(w *cluster, v assumption) *run {
 	r := &run{
-		placement: w.newPlacement(v), assumption: v,
+		w: w, placement: w.newPlacement(v), assumption: v,
 		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), unmade: make([]bool, len(w.pods)), more: newHoldings(),
 		updated: make([]bool, len(w.nodes)), ready: make([]int, len(w.budgets)), here: make([][]int32, len(w.nodes)),
 		pools: make([]poolRun, len(w.pools)), moves: make([]moveAt, len(w.pods)),
@@ -197,7 +198,7 @@ func (r *run) evicted(pod int32, d *drain) {
 	}
 	r.image[pod] = -1
 	r.moves[pod] = moveAt{d.step, len(step.Moves)}
-	move := Move{Pod: r.w.podName(pod), Outcome: Unschedulable}
+	move := Move{Pod: r.w.pods[pod].FullName(), Outcome: Unschedulable}
 	if r.w.pods[pod].isNeverReplaced() {
 		move.Outcome = Gone
 		r.become(pod, gone)
@@ -208,8 +209,6 @@ func (r *run) evicted(pod int32, d *drain) {
 	}
 	step.Moves = append(step.Moves, move)
 }
-
-func (w *cluster) podName(pod int32) string { return w.pods[pod].FullName() }
 
 // schedule places the pods that wait, those of the highest priority first.
 func (r *run) schedule() bool {
@@ -247,8 +246,8 @@ func (r *run) schedule() bool {
 func (r *run) choose(pod int32) int32 {
 	p := &r.w.pods[pod]
 	if p.guard {
-		if own := r.w.byName[p.Node]; !r.cordoned[own] {
-			return own
+		if !r.cordoned[p.node] {
+			return p.node
 		}
 		return noNode
 	}
@@ -321,4 +320,21 @@ func (r *run) update(d *drain) {
 			r.try(pod)
 		}
 	}
+}
+
+// withheld says why a pod that waits for a node is not there yet, "" if it is. Sure says that
+// this is known.
+func (r *run) withheld(pod int32) (why string, sure bool) {
+	if !r.unmade[pod] {
+		return "", false
+	}
+	p := &r.w.pods[pod]
+	if why, sure := r.w.unmade(p, r.assumption); why != "" {
+		return why, sure
+	}
+	if p.set == nil {
+		return "", false
+	}
+	first := p.set.first(func(lower int32) bool { return r.state[lower] != healthy })
+	return p.set.waitsFor(r.w, pod, first, r.assumption)
 }

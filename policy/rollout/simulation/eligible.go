@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // nodeSet is a set of nodes. Equal sets of one cluster are the same one.
@@ -163,7 +165,7 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 		for _, key := range common {
 			value, ok := e.w.nodes[n].Labels[key]
 			id = append(id, value...)
-			id = binary.AppendVarint(id, int64(b2i(ok)))
+			id = binary.AppendVarint(id, int64(convert.Int(ok)))
 		}
 		for _, i := range e.tainted[n] {
 			id = binary.AppendVarint(id, int64(i))

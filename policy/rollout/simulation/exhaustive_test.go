@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
@@ -675,7 +676,7 @@ func randomScene(r *rand.Rand, more int) scene {
 		if own && app == 0 {
 			spec += " " + pick("cpu=3", "cpu=3", "spread", "spread="+corev1.LabelTopologyZone, "spread honor", "apart", "apart="+corev1.LabelTopologyZone, "spread cpu=3", "apart spread="+corev1.LabelTopologyZone)
 		}
-		for range r.Intn(3 - 2*b2i(own)) {
+		for range r.Intn(3 - 2*convert.Int(own)) {
 			spec += " " + pick("port=80", "port=80", "apart", "apart="+corev1.LabelTopologyZone, "spread", "spread="+corev1.LabelTopologyZone, "spread honor", "honor spread="+corev1.LabelTopologyZone,
 				"with=app0", "on=disk:ssd", "node=n0", "tolerates=x", "tolerates=*", "claim=c", "security=baseline")
 		}
@@ -702,7 +703,7 @@ func TestGuarantee(t *testing.T) {
 	const limit = 40000
 	counts := map[string]int{}
 	for seed := range clusters {
-		s := randomScene(rand.New(rand.NewSource(int64(seed))), b2i(seed%10 == 0))
+		s := randomScene(rand.New(rand.NewSource(int64(seed))), convert.Int(seed%10 == 0))
 		in := s.input(t)
 		some, ok := newModel(in).explore(limit)
 		if !ok {

@@ -86,7 +86,7 @@ func TestCrowded(t *testing.T) {
 		t.Errorf("no stall\n%s", lines(got.Steps))
 	}
 	w := newCluster(in)
-	if found := w.blockedBudgets(assumption{im: w.images}); len(found) != 1 {
+	if found := newProver(w).blockedBudgets(assumption{im: w.images}); len(found) != 1 {
 		t.Errorf("verdicts: %+v", found)
 	}
 }

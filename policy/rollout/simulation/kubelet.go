@@ -23,6 +23,9 @@ type imagePull struct {
 // name. The zero value stands for none.
 type credential struct{ namespace, secrets string }
 
+// hasOwnSecrets reports whether the pod brings a pull secret of its own.
+func (p imagePull) hasOwnSecrets() bool { return p.with != credential{} }
+
 func credentialOf(s *podClass) credential {
 	if len(s.spec.PullSecrets) == 0 {
 		return credential{}
@@ -30,8 +33,8 @@ func credentialOf(s *podClass) credential {
 	return credential{s.namespace, strings.Join(s.spec.PullSecrets, ",")}
 }
 
-// images are the images that nodes hold, and those that they can pull.
-type images struct {
+// Images are the images that nodes hold, and those that they can pull.
+type Images struct {
 	w     *cluster
 	names []string
 	ids   map[string]int32
@@ -80,7 +83,7 @@ func newHoldings() holdings { return holdings{map[uint64]bool{}, map[heldWith]bo
 func heldKey(image int32, n int32) uint64 { return uint64(uint32(image))<<32 | uint64(uint32(n)) } //nolint:gosec // both are indexes
 
 // started notes that a pod with the image runs on a node, or ran there.
-func (im *images) started(h holdings, p imagePull, n int32) {
+func (im *Images) started(h holdings, p imagePull, n int32) {
 	key := heldKey(p.image, n)
 	h.held[key] = true
 	if im.shared[p.image] {
@@ -92,7 +95,7 @@ func (im *images) started(h holdings, p imagePull, n int32) {
 // registry. Since Kubernetes 1.35 it does so only where it pulled the image with the credentials
 // of the pod, or with none but the node's own (KEP-2535; pkg/kubelet/images/pullmanager,
 // MustAttemptImagePull).
-func (im *images) has(h holdings, p imagePull, n int32) bool {
+func (im *Images) has(h holdings, p imagePull, n int32) bool {
 	key := heldKey(p.image, n)
 	if !im.shared[p.image] || !im.verifies[n] {
 		return h.held[key] || im.listed[key] || im.pins(p, n)
@@ -100,15 +103,20 @@ func (im *images) has(h holdings, p imagePull, n int32) bool {
 	return h.with[heldWith{key, p.with}] || h.with[heldWith{key, credential{}}]
 }
 
+// asks reports whether the kubelet of a node asks the registry for an image before the rollout.
+func (im *Images) asks(p imagePull, n int32) bool {
+	return p.policy == corev1.PullAlways || p.policy != corev1.PullNever && !im.has(im.held, p, n)
+}
+
 // pins reports whether a node certainly holds an image by a PinnedImageSet. By default (NeverVerifyPreloadedImages)
 // the kubelet then verifies no credentials for it, unless it pulled the image itself, with those of another
 // pod: see has.
-func (im *images) pins(p imagePull, n int32) bool {
+func (im *Images) pins(p imagePull, n int32) bool {
 	return im.pinned[heldKey(p.image, n)] && !im.ownPolicy[p.namespace]
 }
 
 // replacement returns what may have to be on a node for the pod that its controller makes instead of p.
-func (im *images) replacement(p *pod) []imagePull {
+func (im *Images) replacement(p *pod) []imagePull {
 	return slices.Concat(p.podClass.pulls, im.templates[ownerKey{p.Namespace, p.Owner}])
 }
 
@@ -120,7 +128,7 @@ func verifiesCredentials(node *corev1.Node) bool {
 }
 
 func (w *cluster) addImages() {
-	im := &images{
+	im := &Images{
 		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, pinned: map[uint64]bool{}, verifies: make([]bool, len(w.nodes)),
 		answers: map[pullKey]rollout.Pull{}, templates: map[ownerKey][]imagePull{},
 	}
@@ -144,7 +152,7 @@ func (w *cluster) addImages() {
 }
 
 // addPulls enters what pods and templates pull.
-func (im *images) addPulls() {
+func (im *Images) addPulls() {
 	w := im.w
 	var users []credential // of images, their first
 	pullOf := func(c rollout.Container, namespace string, with credential) imagePull {
@@ -183,7 +191,7 @@ func (im *images) addPulls() {
 }
 
 // addListed enters what node n lists.
-func (im *images) addListed(n int32) {
+func (im *Images) addListed(n int32) {
 	node := im.w.nodes[n]
 	im.verifies[n] = verifiesCredentials(node.Node)
 	for _, image := range node.Status.Images {
@@ -195,14 +203,14 @@ func (im *images) addListed(n int32) {
 }
 
 // startAll notes that node has the images of pods of a class that run there.
-func (im *images) startAll(class *podClass, node int32) {
+func (im *Images) startAll(class *podClass, node int32) {
 	for _, pull := range class.pulls {
 		im.started(im.held, pull, node)
 	}
 }
 
 // pin notes what nodes hold by PinnedImageSets.
-func (im *images) pin(held map[string][]string) {
+func (im *Images) pin(held map[string][]string) {
 	im.ownPolicy = map[string]bool{}
 	for _, namespace := range im.w.in.OwnPolicies {
 		im.ownPolicy[namespace] = true
@@ -220,13 +228,13 @@ func (im *images) pin(held map[string][]string) {
 	}
 }
 
-func (im *images) hold(name string, n int32) {
+func (im *Images) hold(name string, n int32) {
 	if id, ok := im.ids[name]; ok {
 		im.listed[heldKey(id, n)] = true
 	}
 }
 
-func (im *images) pull(p imagePull, pool int, updated bool) rollout.Pull {
+func (im *Images) pull(p imagePull, pool int, updated bool) rollout.Pull {
 	key := pullKey{p.image, p.namespace, pool, updated}
 	answer, ok := im.answers[key]
 	if !ok {
@@ -242,7 +250,7 @@ func (im *images) pull(p imagePull, pool int, updated bool) rollout.Pull {
 
 // assumption decides how unknowns count.
 type assumption struct {
-	im *images
+	im *Images
 	// works assumes that every pull works.
 	works bool
 	// sure assumes the worst only of pods that are known not to end or not to be made again.

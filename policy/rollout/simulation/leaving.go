@@ -55,7 +55,7 @@ func (w *cluster) staysBehind(pod int32) (leaving, bool) {
 	if p.Finalizers == "" {
 		return leaving{}, false
 	}
-	return leaving{name: w.podName(pod), podClass: p.podClass, why: "keeps " + p.Finalizers + " (finalizers)", held: true}, true
+	return leaving{name: w.pods[pod].FullName(), podClass: p.podClass, why: "keeps " + p.Finalizers + " (finalizers)", held: true}, true
 }
 
 // leavers reports whether a drain may wait for a pod that does not end, so that not every drain
@@ -97,13 +97,3 @@ func (p *placement) leaves(pod int32) {
 	p.remove(pod)
 	p.add(p.w.pods[pod].podClass, n, 1, true)
 }
-
-// heldStall returns the stall of a drain that waits for a pod to end.
-func (r *run) heldStall(d *drain, l leaving) Stall {
-	return Stall{
-		Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: l.name, Budgets: []string{}, Why: l.why, Possible: !l.sure, budget: noBudget,
-	}
-}
-
-// noBudget stands for none in a Stall.
-const noBudget = -1

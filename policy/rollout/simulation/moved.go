@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Moved is an image of pods that drains evict and that are replaced, where at least one node that they may
@@ -20,7 +18,7 @@ type Moved struct {
 }
 
 // moved returns those of all pods, sorted by image, namespace and pool.
-func (w *cluster) moved() []Moved {
+func moved(w *cluster) []Moved {
 	type key struct {
 		image     int32
 		namespace string
@@ -36,7 +34,7 @@ func (w *cluster) moved() []Moved {
 		pools, known := where[p.podClass]
 		if !known {
 			for _, pull := range p.podClass.pulls {
-				pools = append(pools, w.pulledIn(pull, p))
+				pools = append(pools, pulledIn(w, pull, p))
 			}
 			where[p.podClass] = pools
 		}
@@ -47,7 +45,7 @@ func (w *cluster) moved() []Moved {
 			at := key{pull.image, p.Namespace, pools[k]}
 			m, known := found[at]
 			if !known {
-				m = Moved{Image: w.images.names[pull.image], Namespace: p.Namespace, Pod: w.podName(int32(i))}
+				m = Moved{Image: w.images.names[pull.image], Namespace: p.Namespace, Pod: w.pods[int32(i)].FullName()}
 				if pools[k] >= 0 {
 					m.Pool = w.pools[pools[k]].Name
 				}
@@ -65,14 +63,10 @@ func (w *cluster) moved() []Moved {
 const notPulled = -2
 
 // pulledIn returns the pool of a node to which p may go and whose kubelet pulls the image.
-func (w *cluster) pulledIn(pull imagePull, p *pod) int {
-	nodes := p.podClass.eligible.list
-	if p.guard {
-		nodes = []int32{w.byName[p.Node]}
-	}
-	for _, n := range nodes {
+func pulledIn(w *cluster, pull imagePull, p *pod) int {
+	for _, n := range p.goesTo() {
 		w.ask(1)
-		if pull.policy == corev1.PullAlways || pull.policy != corev1.PullNever && !w.images.has(w.images.held, pull, n) {
+		if w.images.asks(pull, n) {
 			return w.nodes[n].pool
 		}
 	}

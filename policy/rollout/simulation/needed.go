@@ -46,15 +46,15 @@ func Needs(in Input) []Needed {
 		if p.stays || p.node < 0 || p.isNeverReplaced() {
 			continue
 		}
-		for _, pool := range w.poolsOf(p) {
+		for _, pool := range poolsOf(w, p) {
 			for _, pull := range w.images.replacement(p) {
 				at := key{pool, w.images.names[pull.image]}
 				n, known := found[at]
 				if !known {
-					n = Needed{Image: at.image, Pool: pool, Pod: w.podName(int32(i))}
+					n = Needed{Image: at.image, Pool: pool, Pod: w.pods[int32(i)].FullName()}
 				}
 				n.Always = n.Always || pull.policy == corev1.PullAlways
-				n.OwnSecrets = n.OwnSecrets || pull.with != credential{}
+				n.OwnSecrets = n.OwnSecrets || pull.hasOwnSecrets()
 				found[at] = n
 			}
 		}
@@ -63,7 +63,7 @@ func Needs(in Input) []Needed {
 }
 
 // poolsOf returns the pools on whose nodes p may run, by index.
-func (w *cluster) poolsOf(p *pod) []string {
+func poolsOf(w *cluster, p *pod) []string {
 	var names []string
 	for _, n := range p.podClass.eligible.list {
 		if pool := w.nodes[n].pool; pool >= 0 && !slices.Contains(names, w.pools[pool].Name) {

@@ -2,8 +2,9 @@ package simulation
 
 import (
 	"cmp"
-	"maps"
 	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // nodeSearch is the proof that the scheduler finds a node for a pod wherever all other pods are, or the
@@ -28,12 +29,12 @@ type nodeSearch struct {
 }
 
 // nodeSearchOf looks at pods of one class.
-func (w *cluster) nodeSearchOf(s *podClass) *nodeSearch {
-	if s.nodeSearch != nil {
-		return s.nodeSearch
+func (w *Prover) nodeSearchOf(s *podClass) *nodeSearch {
+	if known := w.searches[s.id]; known != nil {
+		return known
 	}
 	p := &nodeSearch{nodes: s.eligible, rivalOf: map[*podClass]bool{}, wide: map[*podClass]bool{}}
-	s.nodeSearch = p
+	w.searches[s.id] = p
 	switch {
 	case s.waits():
 		p.why = notTheDefault
@@ -44,7 +45,7 @@ func (w *cluster) nodeSearchOf(s *podClass) *nodeSearch {
 	}
 	p.nodes = w.besideFixed(s)
 	if len(p.nodes.list) > 0 && len(s.someOf) > 0 {
-		p.nodes = w.candidates.intern(w.inCompany(s, p.nodes.list))
+		p.nodes = w.inCompany(s, p.nodes)
 		if len(p.nodes.list) == 0 {
 			p.why = noAffinity
 			return p
@@ -84,7 +85,7 @@ func (p *nodeSearch) short(known cordons) obstruction {
 		}
 		return noRoom
 	case !known.none:
-		left -= p.capacity.cordoned - float64(b2i(known.ruledOut))*p.capacity.least
+		left -= p.capacity.cordoned - float64(convert.Int(known.ruledOut))*p.capacity.least
 	}
 	if left <= least {
 		return isCordoned
@@ -111,83 +112,8 @@ func (p *nodeSearch) top(n int) float64 {
 	return sum(p.capacity.shares[fewer:all])
 }
 
-// besideFixed returns the nodes on which no pod that stays is in the way of s.
-func (w *cluster) besideFixed(s *podClass) *nodeSet {
-	nodes := s.eligible
-	var partial []string
-	for _, c := range s.spreads {
-		if c.domains.partial {
-			partial = append(partial, c.domains.key)
-		}
-	}
-	if len(partial) > 0 {
-		nodes = w.keys.inAll(nodes, partial)
-	}
-	if !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasTaken() }) {
-		return nodes
-	}
-	var keep []int32
-	for _, n := range nodes.list {
-		w.ask(1)
-		if !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.isTaken(c.domains.of[n]) }) {
-			keep = append(keep, n)
-		}
-	}
-	return w.candidates.intern(keep)
-}
-
-// isFixed reports whether a pod that stays is in the domain.
-func (c *counter) isFixed(d int32) bool { return c.hasFixed() && d >= 0 && c.fixed[d] }
-
-// hasFixed reports whether any of the pods stays.
-func (c *counter) hasFixed() bool {
-	if c.fixed == nil {
-		c.fixed = map[int32]bool{}
-		for _, s := range c.classes {
-			for _, n := range s.fixed {
-				if at := c.domains.of[n]; at >= 0 && (c.only == nil || c.only.has(n)) {
-					c.fixed[at] = true
-				}
-			}
-		}
-	}
-	return len(c.fixed) > 0
-}
-
-// isTaken reports whether a pod that stays, or is leaving, is in the domain.
-func (c *counter) isTaken(d int32) bool { return c.hasTaken() && d >= 0 && c.taken[d] }
-
-func (c *counter) hasTaken() bool {
-	if c.taken == nil {
-		c.hasFixed()
-		c.taken = maps.Clone(c.fixed)
-		for _, s := range c.classes {
-			for _, n := range s.leaving {
-				if at := c.domains.of[n]; at >= 0 {
-					c.taken[at] = true
-				}
-			}
-		}
-	}
-	return len(c.taken) > 0
-}
-
-// inCompany returns the nodes where pods that stay are the company that s requires. One domain
-// for all of them is enough for a pod that is its own company.
-func (w *cluster) inCompany(s *podClass, nodes []int32) []int32 {
-	for _, a := range s.someOf {
-		single := a.own && !slices.ContainsFunc(a.counters, func(c *counter) bool { return c.domains.n != 1 })
-		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n int32) bool {
-			return slices.ContainsFunc(a.counters, func(c *counter) bool {
-				return c.domains.of[n] < 0 || !single && !c.isFixed(c.domains.of[n])
-			})
-		})
-	}
-	return nodes
-}
-
 // addRivals adds up what can be taken by pods that s cannot be beside: a domain each, the largest first.
-func (w *cluster) addRivals(s *podClass, p *nodeSearch) {
+func (w *Prover) addRivals(s *podClass, p *nodeSearch) {
 	wide := map[*podClass]float64{}
 	for _, c := range s.noneOf {
 		largest, single := w.largestDomain(c.domains, p.nodes)
@@ -208,14 +134,14 @@ func (w *cluster) addRivals(s *podClass, p *nodeSearch) {
 	}
 	for rival, largest := range wide {
 		p.wide[rival] = true
-		if pods := rival.mobile - b2i(rival == s) + w.leftBehind(rival); pods > 0 {
+		if pods := rival.mobile - convert.Int(rival == s) + w.leftBehind(rival); pods > 0 {
 			p.taken += float64(pods) * largest
 			p.weight += float64(pods) * w.demandOf(rival, p, s)
 			delete(p.rivalOf, rival)
 		}
 	}
 	for rival := range p.rivalOf {
-		pods := rival.mobile - b2i(rival == s)
+		pods := rival.mobile - convert.Int(rival == s)
 		if s.toleratesCordon {
 			pods += w.leftBehind(rival)
 		}
@@ -227,20 +153,20 @@ func (w *cluster) addRivals(s *podClass, p *nodeSearch) {
 
 // leftBehind returns how many pods of a class may have been evicted and not end. Each holds up the drain
 // of a node, so that it is on one that is cordoned.
-func (w *cluster) leftBehind(s *podClass) int {
+func (w *Prover) leftBehind(s *podClass) int {
 	if s.keeps == 0 {
 		return 0
 	}
 	drains := 0
 	for i := range w.pools {
-		drains += b2i(w.pools[i].drains) * min(w.pools[i].capacity, len(w.pools[i].order))
+		drains += convert.Int(w.pools[i].drains) * min(w.pools[i].capacity, len(w.pools[i].order))
 	}
 	return s.keeps * drains
 }
 
 // demandOf returns the part of a rival's requests that the capacity counts.
-func (w *cluster) demandOf(rival *podClass, p *nodeSearch, s *podClass) float64 {
-	if !rival.reach.overlaps(p.nodes) || s.outranks(p.nodes) && rival.spec.Priority < s.spec.Priority {
+func (w *Prover) demandOf(rival *podClass, p *nodeSearch, s *podClass) float64 {
+	if !rival.reach.overlaps(p.nodes) || outranks(s, p.nodes) && rival.spec.Priority < s.spec.Priority {
 		return 0
 	}
 	return weight(rival.requests, p.capacity.largest, w.rounded(s, p.nodes))
@@ -248,21 +174,21 @@ func (w *cluster) demandOf(rival *podClass, p *nodeSearch, s *podClass) float64 
 
 // largestDomain returns how many of the nodes the largest domain has; single says that each is
 // a node.
-func (w *cluster) largestDomain(d *domains, nodes *nodeSet) (largest float64, single bool) {
+func (w *Prover) largestDomain(d *domains, nodes *nodeSet) (largest float64, single bool) {
 	if d.key == hostPorts {
 		return 1, true
 	}
-	sizes := w.sizes(d, nodes)
+	sizes := w.sizesOf(d, nodes)
 	if len(sizes) == 0 {
 		return 0, true
 	}
 	return sizes[0], sizes[0] <= 1
 }
 
-// sizes returns how many of the nodes domains have, the largest first.
-func (w *cluster) sizes(d *domains, nodes *nodeSet) []float64 {
+// sizesOf returns how many of the nodes domains have, the largest first.
+func (w *Prover) sizesOf(d *domains, nodes *nodeSet) []float64 {
 	key := domainKey{d, nodes}
-	if known, ok := w.domainSizes[key]; ok {
+	if known, ok := w.sizes[key]; ok {
 		return known
 	}
 	sizes := make([]float64, d.n)
@@ -272,13 +198,8 @@ func (w *cluster) sizes(d *domains, nodes *nodeSet) []float64 {
 		}
 	}
 	slices.SortFunc(sizes, func(a, b float64) int { return cmp.Compare(b, a) })
-	w.domainSizes[key] = sizes
+	w.sizes[key] = sizes
 	return sizes
-}
-
-type domainKey struct {
-	*domains
-	nodes *nodeSet
 }
 
 // staysIn reports whether a pod of a class that is in a domain with one of the nodes is on that node.
@@ -301,13 +222,13 @@ type uneven struct {
 	open bool
 }
 
-func (w *cluster) addUneven(s *podClass, p *nodeSearch) {
+func (w *Prover) addUneven(s *podClass, p *nodeSearch) {
 	for _, c := range s.spreads {
-		u := uneven{counter: c.counter, others: -b2i(c.own), fill: max(c.skew+1-b2i(c.own), 1)}
+		u := uneven{counter: c.counter, others: -convert.Int(c.own), fill: max(c.skew+1-convert.Int(c.own), 1)}
 		for _, of := range c.classes {
 			u.others += of.pods
 		}
-		u.sizes = w.sizes(c.domains, p.nodes)
+		u.sizes = w.sizesOf(c.domains, p.nodes)
 		u.single = len(u.sizes) == 0 || u.sizes[0] <= 1
 		u.open = c.least <= 1 && c.size > 0 && c.size <= len(u.sizes) && u.sizes[c.size-1] > 0
 		p.uneven = append(p.uneven, u)
@@ -325,7 +246,7 @@ func (p *nodeSearch) ruledOut(u uneven, known cordons) float64 {
 		}
 		return sum(u.sizes[:min(max(u.others, 0)/u.fill, most)])
 	}
-	full := max(u.others-b2i(known.spread[u.counter]), 0) / u.fill
+	full := max(u.others-convert.Int(known.spread[u.counter]), 0) / u.fill
 	return sum(p.capacity.shares[:min(full, len(p.capacity.shares))])
 }
 

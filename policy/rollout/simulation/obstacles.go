@@ -41,11 +41,19 @@ const (
 
 var kindOrder = []ObstacleKind{ManyBudgets, NoEviction, CannotMove}
 
+// survey looks for obstacles.
+type survey struct {
+	*cluster
+	controllers []rollout.Controller
+	makers      rollout.Makers // of controllers, once they are asked for
+}
+
 // obstacles returns all of them: those of routers first, then those that block a drain at once.
-func (w *cluster) obstacles() []Obstacle {
+func obstacles(of *cluster, controllers []rollout.Controller) []Obstacle {
+	w := &survey{cluster: of, controllers: controllers}
 	all := slices.Concat(w.budgetObstacles(), w.immovable())
 	slices.SortStableFunc(all, func(a, b Obstacle) int {
-		return cmp.Or(b2i(b.Router)-b2i(a.Router), slices.Index(kindOrder, a.Kind)-slices.Index(kindOrder, b.Kind), strings.Compare(a.first(), b.first()))
+		return cmp.Or(convert.Int(b.Router)-convert.Int(a.Router), slices.Index(kindOrder, a.Kind)-slices.Index(kindOrder, b.Kind), strings.Compare(a.first(), b.first()))
 	})
 	return all
 }
@@ -55,9 +63,9 @@ func (o Obstacle) first() string {
 }
 
 // with adds a pod.
-func (o *Obstacle) with(w *cluster, i int32) {
+func (o *Obstacle) with(w *survey, i int32) {
 	p := &w.pods[i]
-	o.Pods = append(o.Pods, w.podName(i))
+	o.Pods = append(o.Pods, w.pods[i].FullName())
 	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].Name) {
 		o.Nodes = append(o.Nodes, w.nodes[p.node].Name)
 	}
@@ -69,9 +77,9 @@ func isRouter(p *pod) bool {
 }
 
 // order has the object by which an operator makes a pod do what helps, where there is one: the operator takes back what others do.
-func (w *cluster) order(i int32, what string) string {
+func (w *survey) order(i int32, what string) string {
 	if w.makers == nil {
-		w.makers = rollout.NewMakers(w.in.Cluster.Controllers)
+		w.makers = rollout.NewMakers(w.controllers)
 	}
 	p := &w.pods[i]
 	switch maker := w.makers.Of(p.Pod); {
@@ -85,7 +93,7 @@ func (w *cluster) order(i int32, what string) string {
 }
 
 // budgetObstacles are those that budgets make.
-func (w *cluster) budgetObstacles() []Obstacle {
+func (w *survey) budgetObstacles() []Obstacle {
 	var all []Obstacle
 	doubled := map[string]*Obstacle{}
 	for _, b := range w.budgets {
@@ -96,7 +104,7 @@ func (w *cluster) budgetObstacles() []Obstacle {
 		var running []int32
 		for _, i := range b.pods {
 			p := &w.pods[i]
-			ready += b2i(p.state == healthy)
+			ready += convert.Int(p.state == healthy)
 			if p.stays || p.state != healthy && p.state != unready {
 				continue
 			}
@@ -119,11 +127,8 @@ func (w *cluster) budgetObstacles() []Obstacle {
 	return all
 }
 
-func (w *cluster) addDoubled(doubled map[string]*Obstacle, i int32) {
-	var names []string
-	for _, b := range w.pods[i].podClass.budgets {
-		names = append(names, b.name())
-	}
+func (w *survey) addDoubled(doubled map[string]*Obstacle, i int32) {
+	names := w.pods[i].podClass.budgetNames()
 	key := strings.Join(names, " ")
 	if doubled[key] == nil {
 		help := "make their selectors select different pods, or delete all but one"
@@ -132,12 +137,12 @@ func (w *cluster) addDoubled(doubled map[string]*Obstacle, i int32) {
 				help = b.name() + " is to stay: " + b.Maker() + " made it"
 			}
 		}
-		doubled[key] = &Obstacle{Kind: ManyBudgets, Budgets: names, Why: "the eviction API evicts no pod that has more than one budget", Help: help}
+		doubled[key] = &Obstacle{Kind: ManyBudgets, Budgets: names, Why: tooManyBudgets, Help: help}
 	}
 	doubled[key].with(w, i)
 }
 
-func (w *cluster) noEviction(b *budget, refused []int32, ready int) Obstacle {
+func (w *survey) noEviction(b *budget, refused []int32, ready int) Obstacle {
 	o := Obstacle{Kind: NoEviction, Budgets: []string{b.name()}}
 	for _, i := range refused {
 		o.with(w, i)
@@ -159,7 +164,7 @@ func (w *cluster) noEviction(b *budget, refused []int32, ready int) Obstacle {
 }
 
 // leftToOwner leaves a budget that is owned to its owner: it says what that may wait for.
-func (w *cluster) leftToOwner(o Obstacle, b *budget) Obstacle {
+func (w *survey) leftToOwner(o Obstacle, b *budget) Obstacle {
 	if b.Maker() == "" || o.Router { // of a router's, its IngressController lifts nothing
 		return o
 	}
@@ -177,11 +182,11 @@ func (w *cluster) leftToOwner(o Obstacle, b *budget) Obstacle {
 }
 
 // notReady names the pods of a budget that are not, or says that they are missing.
-func (w *cluster) notReady(b *budget) []string {
+func (w *survey) notReady(b *budget) []string {
 	var names []string
 	for _, i := range b.pods {
 		if w.pods[i].state != healthy {
-			names = append(names, w.podName(i))
+			names = append(names, w.pods[i].FullName())
 		}
 	}
 	if len(names) == 0 {
@@ -191,7 +196,7 @@ func (w *cluster) notReady(b *budget) []string {
 }
 
 // immovable are the pods of budgets that fit no other node as things are, those of one owner together.
-func (w *cluster) immovable() []Obstacle {
+func (w *survey) immovable() []Obstacle {
 	at := w.newPlacement(assumption{im: w.images})
 	byOwner := map[string]*Obstacle{}
 	elsewhere := make([][]int32, len(w.classes)) // two nodes are one more than a pod is on
@@ -216,10 +221,7 @@ func (w *cluster) immovable() []Obstacle {
 		}
 		key := p.Namespace + "/" + p.Owner.Kind + "/" + p.Owner.Name + "/" + why
 		if byOwner[key] == nil {
-			byOwner[key] = &Obstacle{Kind: CannotMove, Why: why, Help: w.helpToMove(pod, why)}
-			for _, b := range s.budgets {
-				byOwner[key].Budgets = append(byOwner[key].Budgets, b.name())
-			}
+			byOwner[key] = &Obstacle{Kind: CannotMove, Budgets: s.budgetNames(), Why: why, Help: w.helpToMove(pod, why)}
 		}
 		byOwner[key].with(w, pod)
 	}
@@ -231,7 +233,7 @@ func (w *cluster) immovable() []Obstacle {
 }
 
 // feasible returns as many nodes where a pod can go.
-func (w *cluster) feasible(at *placement, s *podClass, most int) []int32 {
+func (w *survey) feasible(at *placement, s *podClass, most int) []int32 {
 	found := []int32{}
 	for _, n := range s.eligible.list {
 		if w.ask(1); at.obstructed(s, n) == "" {
@@ -244,7 +246,7 @@ func (w *cluster) feasible(at *placement, s *podClass, most int) []int32 {
 }
 
 // onlyOn says why a pod that is on a node can go to no other one, "" if it can.
-func (w *cluster) onlyOn(at *placement, s *podClass, own int32) string {
+func (w *survey) onlyOn(at *placement, s *podClass, own int32) string {
 	for _, n := range s.eligible.list {
 		if w.ask(1); n != own && at.obstructed(s, n) == "" {
 			return ""
@@ -273,7 +275,7 @@ func (w *cluster) onlyOn(at *placement, s *podClass, own int32) string {
 	}
 }
 
-func (w *cluster) helpToMove(i int32, why string) string {
+func (w *survey) helpToMove(i int32, why string) string {
 	switch {
 	case strings.Contains(why, string(portTaken)), strings.Contains(why, string(antiAffinity)):
 		return w.order(i, "run fewer replicas than there are nodes for them") + ", or add a node"

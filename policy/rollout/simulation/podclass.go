@@ -1,6 +1,9 @@
 package simulation
 
 import (
+	"encoding/binary"
+	"slices"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -31,14 +34,28 @@ type podClass struct {
 	// pod it cannot run; someOf and spreads are the other constraints that depend on pods.
 	counted []*counter
 	noneOf  []*counter
-	someOf  []affinity
-	spreads []spread
+	someOf  []Affinity
+	spreads []Spread
 	budgets []*budget
-	// nodeSearch says whether its pods surely find a node, once that was looked at.
-	nodeSearch *nodeSearch
 }
 
 // waits reports whether another scheduler or a scheduling gate decides where or when the pod starts.
 func (s *podClass) waits() bool {
 	return s.spec.Gated || s.spec.Scheduler != "" && s.spec.Scheduler != "default-scheduler"
+}
+
+// plain says that a node where the pod could not go has to become free first: nothing else
+// makes it possible.
+func (s *podClass) plain() bool {
+	return !s.toleratesCordon && len(s.someOf) == 0 && len(s.spreads) == 0 && !slices.ContainsFunc(s.noneOf, func(c *counter) bool {
+		return c.domains.n < len(c.domains.of)
+	})
+}
+
+func packed(amounts []int64) string {
+	b := make([]byte, 0, 8*len(amounts))
+	for _, amount := range amounts {
+		b = binary.AppendVarint(b, amount)
+	}
+	return string(b)
 }

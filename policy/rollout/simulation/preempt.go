@@ -3,6 +3,8 @@ package simulation
 import (
 	"cmp"
 	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // preempt makes room for a pod that fits no node by pushing out pods of lower priority, as few
@@ -49,7 +51,7 @@ func (r *run) victims(s *podClass, n int32) []int32 {
 	}
 	slices.SortStableFunc(all, func(a, b int32) int {
 		p, q := r.w.pods[a].podClass, r.w.pods[b].podClass
-		return cmp.Or(b2i(len(p.budgets) > 0)-b2i(len(q.budgets) > 0), cmp.Compare(p.spec.Priority, q.spec.Priority))
+		return cmp.Or(convert.Int(len(p.budgets) > 0)-convert.Int(len(q.budgets) > 0), cmp.Compare(p.spec.Priority, q.spec.Priority))
 	})
 	return all
 }

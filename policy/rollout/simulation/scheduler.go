@@ -3,6 +3,8 @@ package simulation
 import (
 	"maps"
 	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // placement is the position of all pods in the course of a rollout, with the counts of the scheduler.
@@ -228,7 +230,7 @@ func (p *placement) leftOn(n int32) []int64 {
 const plenty = int64(1) << 62
 
 // hasCompany restates satisfyPodAffinity (interpodaffinity/filtering.go).
-func (p *placement) hasCompany(a *affinity, n int32) bool {
+func (p *placement) hasCompany(a *Affinity, n int32) bool {
 	company, first := true, true
 	for _, c := range a.counters {
 		d := c.domains.of[n]
@@ -241,18 +243,18 @@ func (p *placement) hasCompany(a *affinity, n int32) bool {
 	return company || first && a.own
 }
 
-func (p *placement) spreads(c *spread, n int32) bool {
+func (p *placement) spreads(c *Spread, n int32) bool {
 	d := c.domains.of[n]
 	if d < 0 {
 		return false
 	}
-	here, least := int(p.counts[c.id][d])+b2i(c.own), p.least(c)
+	here, least := int(p.counts[c.id][d])+convert.Int(c.own), p.least(c)
 	return here-least <= c.skew
 }
 
 // least returns how many pods the domain with the fewest has. There are none where domains
 // are missing.
-func (p *placement) least(c *spread) int {
+func (p *placement) least(c *Spread) int {
 	counts, size := p.counts[c.id], c.size
 	if c.uncordoned {
 		size = len(p.open[domainKey{c.domains, c.only}])

@@ -1,6 +1,10 @@
 package simulation
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+)
 
 // search finds nodes for pods. For each set of eligible nodes it keeps them in the order of preference:
 // first nodes that are updated or not part of the rollout, as the taint UpdateInProgress keeps pods away
@@ -33,7 +37,7 @@ type candidates struct {
 }
 
 func newSearch(r *run) *search {
-	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes)), failed: map[need]int{}, needs: map[*podClass]need{}, doubts: make([]int8, len(r.w.classes))}
+	s := &search{r: r, order: make([]int32, len(r.w.nodes)), failed: map[need]int{}, needs: map[*podClass]need{}, doubts: make([]int8, len(r.w.classes))}
 	for _, p := range r.w.pools {
 		for i, n := range p.order {
 			s.order[n] = int32(len(p.order) - i) //nolint:gosec // there are not that many
@@ -43,6 +47,9 @@ func newSearch(r *run) *search {
 }
 
 func (s *search) of(set *nodeSet) *candidates {
+	if set.id >= len(s.bySet) {
+		s.bySet = append(s.bySet, make([]*candidates, set.id+1-len(s.bySet))...)
+	}
 	c := s.bySet[set.id]
 	if c != nil {
 		return c
@@ -106,14 +113,6 @@ func (s *search) needOf(of *podClass) need {
 	return n
 }
 
-// plain says that a node where the pod could not go has to become free first: nothing else
-// makes it possible.
-func (s *podClass) plain() bool {
-	return !s.toleratesCordon && len(s.someOf) == 0 && len(s.spreads) == 0 && !slices.ContainsFunc(s.noneOf, func(c *counter) bool {
-		return c.domains.n < len(c.domains.of)
-	})
-}
-
 func (s *search) findIn(c *candidates, of *podClass) int32 {
 	if s.mayFail(of) {
 		if n := s.first(c, of, func(n int32) bool { return s.r.fails(of, n, s.r.updated[n], s.r.more) >= 0 }); n >= 0 {
@@ -150,7 +149,7 @@ func (s *search) soonest(c *candidates, of *podClass) int32 {
 // mayFail reports whether an image of the class cannot be pulled, or perhaps cannot, anywhere.
 func (s *search) mayFail(of *podClass) bool {
 	if s.doubts[of.id] == 0 {
-		s.doubts[of.id] = 1 + int8(b2i(slices.ContainsFunc(of.pulls, func(p imagePull) bool { return s.r.anywhereFails(p) }))) //nolint:gosec // 1 or 2
+		s.doubts[of.id] = 1 + int8(convert.Int(slices.ContainsFunc(of.pulls, func(p imagePull) bool { return s.r.anywhereFails(p) }))) //nolint:gosec // 1 or 2
 	}
 	return s.doubts[of.id] == 2
 }

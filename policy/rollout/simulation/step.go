@@ -70,15 +70,3 @@ type Stall struct {
 	budget int
 }
 
-// Missing is a pod that a budget counts as not ready.
-type Missing struct {
-	Pod string
-	// Node is where it is, "" if it is on none. Updated says that the node has its new
-	// configuration; Moved that the pod is the replacement of one that was evicted.
-	Node    string
-	Updated bool
-	Moved   bool
-	// Image is the one that it cannot pull, Why any other reason, as a clause.
-	Image string
-	Why   string
-}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -25,10 +26,10 @@ func (s Stall) String() string {
 func (s Stall) parts() []string {
 	var parts []string
 	missing := slices.Clone(s.Missing)
-	slices.SortStableFunc(missing, func(a, b Missing) int { return b2i(b.Image != "") - b2i(a.Image != "") })
+	slices.SortStableFunc(missing, func(a, b Missing) int { return convert.Int(b.Image != "") - convert.Int(a.Image != "") })
 	shown := missing[:min(len(missing), namesShown-1)]
 	for _, m := range shown {
-		parts = append(parts, m.text(s.Possible))
+		parts = append(parts, whatLacks(m, s.Possible))
 	}
 	if more := len(missing) - len(shown); more > 0 {
 		parts = append(parts, text.Count(more, "more pod")+" of the budget cannot be relied on")
@@ -45,8 +46,8 @@ func (s Stall) parts() []string {
 	}
 }
 
-// text returns what a pod lacks, as a clause.
-func (m Missing) text(possible bool) string {
+// whatLacks returns what a pod lacks, as a clause.
+func whatLacks(m Missing, possible bool) string {
 	who := m.Pod
 	if m.Moved {
 		who = "the replacement of " + m.Pod

@@ -7,11 +7,12 @@ import (
 
 // worst plays the rollout with choices of the scheduler that do harm, and returns its steps and its stalls, with those that
 // cannot be excluded.
-func (w *cluster) worst() ([]Step, []Stall) {
+func worst(w *cluster) ([]Step, []Stall) {
 	v := assumption{im: w.images}
-	blockedBudgets := w.blockedBudgets(v)
-	r := w.newRun(v)
-	r.held = w.held(blockedBudgets)
+	proof := newProver(w)
+	blockedBudgets := proof.blockedBudgets(v)
+	r := newRun(w, v)
+	r.held = held(w, blockedBudgets)
 	stuck := r.play()
 	stalls := r.stalls(stuck)
 	told := map[int]bool{}
@@ -21,17 +22,17 @@ func (w *cluster) worst() ([]Step, []Stall) {
 	for _, found := range blockedBudgets {
 		if !told[found.budget.id] {
 			told[found.budget.id] = true
-			stalls = append(stalls, w.possible(found))
+			stalls = append(stalls, possible(w, found))
 		}
 	}
 	if len(stalls) > 0 {
-		w.attribute(stalls, blockedBudgets)
+		attribute(proof, stalls, blockedBudgets)
 	}
 	return r.steps, stalls
 }
 
 // held returns the classes of pods that have one of the blocked budgets.
-func (w *cluster) held(blockedBudgets []blockedBudget) map[*podClass]bool {
+func held(w *cluster, blockedBudgets []blockedBudget) map[*podClass]bool {
 	held := map[*podClass]bool{}
 	for _, found := range blockedBudgets {
 		for _, i := range found.budget.pods {
@@ -44,13 +45,13 @@ func (w *cluster) held(blockedBudgets []blockedBudget) map[*podClass]bool {
 // attribute says of each stall whether it would be there if every pull worked. Pods that merely may
 // not end or not be made again turn no stall by an image into another one, nor one without any
 // image into one by an image.
-func (w *cluster) attribute(stalls []Stall, blockedBudgets []blockedBudget) {
-	if !w.mayFail() {
+func attribute(w *Prover, stalls []Stall, blockedBudgets []blockedBudget) {
+	if !mayFail(w.cluster) {
 		return
 	}
 	v := assumption{im: w.images, works: true, sure: true}
 	without := byBudget(w.blockedBudgets(v))
-	r := w.newRun(v)
+	r := newRun(w.cluster, v)
 	drains := map[int]bool{}
 	for _, s := range r.stalls(r.play()) {
 		drains[s.budget] = true
@@ -99,16 +100,16 @@ func byBudget(blockedBudgets []blockedBudget) map[int]int {
 }
 
 // mayFail reports whether any image cannot be pulled somewhere, or perhaps cannot.
-func (w *cluster) mayFail() bool {
+func mayFail(w *cluster) bool {
 	v := assumption{im: w.images}
 	return slices.ContainsFunc(w.classes, func(s *podClass) bool { return w.ask(1) || slices.ContainsFunc(s.pulls, v.anywhereFails) }) ||
 		slices.ContainsFunc(w.pods, func(p pod) bool { return p.state == failing })
 }
 
 // possible turns a blocked budget into the stall that it cannot exclude.
-func (w *cluster) possible(found blockedBudget) Stall {
-	s := Stall{Pod: w.podName(found.pod), Budgets: found.budgets, Missing: found.missing, Why: found.why, Possible: true, budget: found.budget.id}
-	n := w.lastDrained(found)
+func possible(w *cluster, found blockedBudget) Stall {
+	s := Stall{Pod: w.pods[found.pod].FullName(), Budgets: found.budgets, Missing: found.missing, Why: found.why, Possible: true, budget: found.budget.id}
+	n := lastDrained(w, found)
 	s.Node, s.Pool = w.nodes[n].Name, w.pools[w.nodes[n].pool].Name
 	for _, m := range found.missing {
 		if m.Image != "" {
@@ -120,7 +121,7 @@ func (w *cluster) possible(found blockedBudget) Stall {
 }
 
 // lastDrained returns the node of the pod that cannot be evicted, or any that is drained.
-func (w *cluster) lastDrained(found blockedBudget) int32 {
+func lastDrained(w *cluster, found blockedBudget) int32 {
 	if n := w.pods[found.pod].node; n >= 0 {
 		return n
 	}
@@ -139,7 +140,7 @@ func (r *run) stalls(stuck []*drain) []Stall {
 		step := &r.steps[d.step]
 		seen := map[int]bool{}
 		for _, pod := range d.pods {
-			step.Refused = append(step.Refused, r.w.podName(pod))
+			step.Refused = append(step.Refused, r.w.pods[pod].FullName())
 			budgets := r.w.pods[pod].podClass.budgets
 			if len(budgets) == 0 || seen[budgets[0].id] {
 				continue
@@ -160,10 +161,9 @@ func (r *run) stalls(stuck []*drain) []Stall {
 func (r *run) stall(d *drain, pod int32) Stall {
 	budgets := r.w.pods[pod].podClass.budgets
 	b := budgets[0]
-	s := Stall{Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: r.w.podName(pod), budget: b.id}
+	s := Stall{Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: r.w.pods[pod].FullName(), budget: b.id}
 	if len(budgets) > 1 {
-		found := r.w.doubled(pod)
-		s.Budgets, s.Why = found.budgets, found.why
+		s.Budgets, s.Why = r.w.pods[pod].podClass.budgetNames(), tooManyBudgets
 		return s
 	}
 	s.Budgets = []string{b.name()}
@@ -189,7 +189,7 @@ func (r *run) stall(d *drain, pod int32) Stall {
 // missing says why a pod is not ready.
 func (r *run) missing(i int32) Missing {
 	p := &r.w.pods[i]
-	m := Missing{Pod: r.w.podName(i), Moved: r.moved[i]}
+	m := Missing{Pod: r.w.pods[i].FullName(), Moved: r.moved[i]}
 	if n := r.node[i]; n >= 0 {
 		m.Node, m.Updated = r.w.nodes[n].Name, r.updated[n]
 	}
@@ -226,3 +226,13 @@ func (r *run) whyUnplaced(s *podClass) string {
 	}
 	return "fits no node, ruled out by " + reasons(why)
 }
+
+// heldStall returns the stall of a drain that waits for a pod to end.
+func (r *run) heldStall(d *drain, l leaving) Stall {
+	return Stall{
+		Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: l.name, Budgets: []string{}, Why: l.why, Possible: !l.sure, budget: noBudget,
+	}
+}
+
+// noBudget stands for none in a Stall.
+const noBudget = -1

@@ -25,23 +25,6 @@ func (w *cluster) unmade(p *pod, v assumption) (why string, sure bool) {
 	}
 }
 
-// withheld says why a pod that waits for a node is not there yet, "" if it is. Sure says that
-// this is known.
-func (r *run) withheld(pod int32) (why string, sure bool) {
-	if !r.unmade[pod] {
-		return "", false
-	}
-	p := &r.w.pods[pod]
-	if why, sure := r.w.unmade(p, r.assumption); why != "" {
-		return why, sure
-	}
-	if p.set == nil {
-		return "", false
-	}
-	first := p.set.first(func(lower int32) bool { return r.state[lower] != healthy })
-	return p.set.waitsFor(r.w, pod, first, r.assumption)
-}
-
 // podSet is the pods of a StatefulSet that creates a pod only when all of lower ordinals are there and
 // ready, as it does without podManagementPolicy Parallel (processReplica in
 // pkg/controller/statefulset/stateful_set_control.go of k8s.io/kubernetes).
@@ -131,9 +114,9 @@ func (s *podSet) waitsFor(w *cluster, pod, first int32, v assumption) (why strin
 	blocks := first >= 0 && w.pods[first].ordinal() < own
 	switch {
 	case blocks && s.sure:
-		return "is made again when " + w.podName(first) + " is ready (podManagementPolicy OrderedReady)", true
+		return "is made again when " + w.pods[first].FullName() + " is ready (podManagementPolicy OrderedReady)", true
 	case blocks && v.counts(false):
-		return "may be made again only when " + w.podName(first) + " is ready, as it is not known whether its StatefulSet has podManagementPolicy Parallel", false
+		return "may be made again only when " + w.pods[first].FullName() + " is ready, as it is not known whether its StatefulSet has podManagementPolicy Parallel", false
 	case v.counts(false) && s.lacks >= 0 && s.lacks < own:
 		return "may be made again only when " + s.lacking + " is ready, which is not there", false
 	default:
