@@ -73,6 +73,9 @@ var pure = map[string]string{
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc":           "reads a document from bytes, whole",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson":       "reads an edit from bytes, whole",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text":             "what a person reads, without what does not print",
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/proof":      "",
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling": "",
 }
 
 // rooms are those of policy that each of them rests on.
@@ -107,7 +110,7 @@ func TestPure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{".", "evidence", "plan", "rules", "forecast", "words", "settings", "mirrors", "mirrors/policyfile", "rollout", "rollout/progress", "rollout/simulation", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
+	for _, folder := range []string{".", "evidence", "plan", "rules", "forecast", "words", "settings", "mirrors", "mirrors/policyfile", "rollout", "rollout/progress", "rollout/simulation", "rollout/simulation/proof", "rollout/simulation/scheduling", "rollout/status", "rollout/causes", "rollout/verify", "signing"} {
 		if sources[folder] == 0 {
 			t.Errorf("no source was found in folder %s", folder)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/proof"
 )
 
 func told(r Record) string {
@@ -59,7 +60,7 @@ func TestSimulationDocument(t *testing.T) {
 		},
 		Stalls: []simulation.Stall{{
 			Pool: "worker", Node: "w2", Pod: "app/router-1", Budgets: []string{"app/router"}, Image: "new", ByImage: true, Possible: true,
-			Missing: []simulation.Missing{{Pod: "app/router-0", Node: "w1", Updated: true, Moved: true, Image: "new", Why: "it is slow"}},
+			Missing: []proof.Missing{{Pod: "app/router-0", Node: "w1", Updated: true, Moved: true, Image: "new", Why: "it is slow"}},
 		}},
 		Waiting:   []string{"node w3 is not ready"},
 		Obstacles: []simulation.Obstacle{{Kind: simulation.CannotMove, Budgets: []string{"app/router"}, Pods: []string{"app/router-0"}, Nodes: []string{"w1"}, Why: "there is no other node", Help: "add one", Router: true}},

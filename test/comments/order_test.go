@@ -16,7 +16,7 @@ const (
 	// maxRepeated is how many names of types are declared in three places or more.
 	maxRepeated = 39
 	// maxClimbing is how many arrows between files of policy and the packages below it climb.
-	maxClimbing = 26
+	maxClimbing = 8
 )
 
 // TestRepeatedNames: a name that many types share tells little about each of them.

@@ -39,10 +39,9 @@
 //
 // # What is where
 //
-//   - The state: cluster, podclass, constraints, eligible, kubelet, budgets, leaving, unmade, forbidden.
-//     It does not change while a rollout is played.
-//   - The course: scheduler and preempt place pods, drain and search play the steps, worst collects the stalls.
-//   - The proof that no other course stalls: blockedbudget, nodesearch, capacity.
+//   - The state: package scheduling. It does not change while a rollout is played.
+//   - The course: drain plays the steps, search and preempt choose nodes for pods, worst collects the stalls.
+//   - The proof that no other course stalls: package proof.
 //   - What else is told of it: obstacles, moved, needed, text.
 //
 // The package is pure: everything comes in through Input.

@@ -3,20 +3,22 @@ package simulation
 import (
 	"cmp"
 	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // run is a rollout under way, with a choice of nodes for pods that does harm.
 type run struct {
-	w *cluster
-	*placement
-	assumption
+	w *scheduling.Cluster
+	*scheduling.Placement
+	scheduling.Assumption
 	// held are the classes of pods that budgets may keep on a node for good.
-	held      map[*podClass]bool
-	state     []podState
+	held      map[*scheduling.PodClass]bool
+	state     []scheduling.PodState
 	image     []int32 // by pod: the image that fails, where state is failing
 	moved     []bool
-	unmade    []bool   // pods that their controllers have still to make
-	more      holdings // images that came to nodes
+	unmade    []bool              // pods that their controllers have still to make
+	more      scheduling.Holdings // images that came to nodes
 	updated   []bool
 	ready     []int // by budget
 	waiting   []int32
@@ -42,27 +44,27 @@ type drain struct {
 	pool int
 	pods []int32
 	// held are the pods that have to end first.
-	held []leaving
+	held []scheduling.Leaving
 	step int
 }
 
-func newRun(w *cluster, v assumption) *run {
+func newRun(w *scheduling.Cluster, v scheduling.Assumption) *run {
 	r := &run{
-		w: w, placement: w.newPlacement(v), assumption: v,
-		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), unmade: make([]bool, len(w.pods)), more: newHoldings(),
-		updated: make([]bool, len(w.nodes)), ready: make([]int, len(w.budgets)), here: make([][]int32, len(w.nodes)),
-		pools: make([]poolRun, len(w.pools)), moves: make([]moveAt, len(w.pods)),
+		w: w, Placement: w.NewPlacement(v), Assumption: v,
+		state: make([]scheduling.PodState, len(w.Pods)), image: make([]int32, len(w.Pods)), moved: make([]bool, len(w.Pods)), unmade: make([]bool, len(w.Pods)), more: scheduling.NewHoldings(),
+		updated: make([]bool, len(w.Nodes)), ready: make([]int, len(w.Budgets)), here: make([][]int32, len(w.Nodes)),
+		pools: make([]poolRun, len(w.Pools)), moves: make([]moveAt, len(w.Pods)),
 	}
 	r.search = newSearch(r)
-	for i := range w.pods {
-		pod, p := int32(i), &w.pods[i]
+	for i := range w.Pods {
+		pod, p := int32(i), &w.Pods[i]
 		r.image[i] = -1
-		r.state[i] = p.state
+		r.state[i] = p.State
 		r.count(pod, 1)
-		switch p.state {
-		case failing:
-			r.image[i] = r.fails(p.podClass, p.node, false, holdings{})
-		case unscheduled:
+		switch p.State {
+		case scheduling.Failing:
+			r.image[i] = r.Fails(p.PodClass, p.At, false, scheduling.Holdings{})
+		case scheduling.Unscheduled:
 			r.unmade[i] = p.Deleted
 			r.waiting = append(r.waiting, pod)
 		}
@@ -71,15 +73,15 @@ func newRun(w *cluster, v assumption) *run {
 }
 
 func (r *run) count(pod int32, by int) {
-	if r.state[pod] != healthy {
+	if r.state[pod] != scheduling.Healthy {
 		return
 	}
-	for _, b := range r.w.pods[pod].podClass.budgets {
-		r.ready[b.id] += by
+	for _, b := range r.w.Pods[pod].PodClass.Budgets {
+		r.ready[b.ID] += by
 	}
 }
 
-func (r *run) become(pod int32, s podState) {
+func (r *run) become(pod int32, s scheduling.PodState) {
 	r.count(pod, -1)
 	r.state[pod] = s
 	r.count(pod, 1)
@@ -88,7 +90,7 @@ func (r *run) become(pod int32, s podState) {
 // play goes on until nothing can happen any more, and returns the drains that have not ended.
 func (r *run) play() []*drain {
 	r.schedule()
-	for progress := true; progress && !r.w.stopped; {
+	for progress := true; progress && !r.w.Stopped; {
 		progress = false
 		for i := range r.pools {
 			progress = r.take(i) || progress
@@ -118,34 +120,34 @@ func (r *run) drains() []*drain {
 }
 
 func (r *run) done(pool int) bool {
-	return r.pools[pool].next == len(r.w.pools[pool].order) && len(r.pools[pool].drains) == 0
+	return r.pools[pool].next == len(r.w.Pools[pool].Order) && len(r.pools[pool].drains) == 0
 }
 
 // take lets MCO take as many nodes of a pool as it may. A node that is not drained is updated
 // on the spot.
 func (r *run) take(i int) bool {
-	of, p := &r.w.pools[i], &r.pools[i]
-	if of.after >= 0 && !r.done(of.after) {
+	of, p := &r.w.Pools[i], &r.pools[i]
+	if of.Follows >= 0 && !r.done(of.Follows) {
 		return false
 	}
 	took := false
-	for ; p.next < len(of.order) && len(p.drains) < of.capacity && !r.w.stopped; p.next++ {
-		n := of.order[p.next]
+	for ; p.next < len(of.Order) && len(p.drains) < of.Capacity && !r.w.Stopped; p.next++ {
+		n := of.Order[p.next]
 		took = true
 		d := &drain{node: n, pool: i, step: len(r.steps)}
-		r.steps = append(r.steps, Step{Pool: of.Name, Node: r.w.nodes[n].Name, Drained: of.drains})
-		if !of.drains {
+		r.steps = append(r.steps, Step{Pool: of.Name, Node: r.w.Nodes[n].Name, Drained: of.Drains})
+		if !of.Drains {
 			r.update(d)
 			continue
 		}
-		r.cordon(n, true)
-		for _, pod := range slices.Concat(r.w.nodes[n].pods, r.here[n]) {
-			if r.node[pod] == n && r.isEvicted(pod) && !slices.Contains(d.pods, pod) {
+		r.Cordon(n, true)
+		for _, pod := range slices.Concat(r.w.Nodes[n].Pods, r.here[n]) {
+			if r.At[pod] == n && r.isEvicted(pod) && !slices.Contains(d.pods, pod) {
 				d.pods = append(d.pods, pod)
 			}
 		}
-		for _, l := range r.w.nodes[n].leaving {
-			if l.held && r.keeps(l) {
+		for _, l := range r.w.Nodes[n].Leaving {
+			if l.Held && r.Keeps(l) {
 				d.held = append(d.held, l)
 			}
 		}
@@ -156,7 +158,7 @@ func (r *run) take(i int) bool {
 
 // isEvicted reports whether a drain evicts the pod.
 func (r *run) isEvicted(pod int32) bool {
-	return r.w.pods[pod].IsEvictable() && r.state[pod] != gone
+	return r.w.Pods[pod].IsEvictable() && r.state[pod] != scheduling.Gone
 }
 
 // evict evicts what budgets let go. All pods of a node are asked for at once, so that
@@ -164,10 +166,10 @@ func (r *run) isEvicted(pod int32) bool {
 func (r *run) evict(d *drain) bool {
 	before := len(d.pods)
 	d.pods = slices.DeleteFunc(d.pods, func(pod int32) bool {
-		if r.node[pod] != d.node {
+		if r.At[pod] != d.node {
 			return true // pushed out in the meantime
 		}
-		if r.w.ask(2) || !r.mayEvict(pod) {
+		if r.w.Ask(2) || !r.mayEvict(pod) {
 			return false
 		}
 		r.evicted(pod, d)
@@ -177,33 +179,33 @@ func (r *run) evict(d *drain) bool {
 }
 
 func (r *run) mayEvict(pod int32) bool {
-	budgets := r.w.pods[pod].podClass.budgets
+	budgets := r.w.Pods[pod].PodClass.Budgets
 	switch {
-	case r.state[pod] == failing, len(budgets) == 0:
+	case r.state[pod] == scheduling.Failing, len(budgets) == 0:
 		return true
 	case len(budgets) > 1:
 		return false
 	default:
-		return budgets[0].allows(r.state[pod], r.ready[budgets[0].id])
+		return budgets[0].Allows(r.state[pod], r.ready[budgets[0].ID])
 	}
 }
 
 func (r *run) evicted(pod int32, d *drain) {
 	step := &r.steps[d.step]
-	if l, stays := r.w.staysBehind(pod); stays && r.keeps(l) {
+	if l, stays := r.w.StaysBehind(pod); stays && r.Keeps(l) {
 		d.held = append(d.held, l)
-		r.leaves(pod)
+		r.Leaves(pod)
 	} else {
-		r.remove(pod)
+		r.Remove(pod)
 	}
 	r.image[pod] = -1
 	r.moves[pod] = moveAt{d.step, len(step.Moves)}
-	move := Move{Pod: r.w.pods[pod].FullName(), Outcome: Unschedulable}
-	if r.w.pods[pod].isNeverReplaced() {
+	move := Move{Pod: r.w.Pods[pod].FullName(), Outcome: Unschedulable}
+	if r.w.Pods[pod].IsNeverReplaced() {
 		move.Outcome = Gone
-		r.become(pod, gone)
+		r.become(pod, scheduling.Gone)
 	} else {
-		r.become(pod, unscheduled)
+		r.become(pod, scheduling.Unscheduled)
 		r.moved[pod], r.unmade[pod] = true, true
 		r.waiting = append(r.waiting, pod)
 	}
@@ -216,12 +218,12 @@ func (r *run) schedule() bool {
 		return false
 	}
 	slices.SortStableFunc(r.waiting, func(a, b int32) int {
-		return cmp.Compare(r.w.pods[b].podClass.spec.Priority, r.w.pods[a].podClass.spec.Priority)
+		return cmp.Compare(r.w.Pods[b].PodClass.Spec.Priority, r.w.Pods[a].PodClass.Spec.Priority)
 	})
 	placed := 0
 	r.waiting = slices.DeleteFunc(r.waiting, func(pod int32) bool {
-		n := noNode
-		if !r.w.ask(2) {
+		n := scheduling.NoNode
+		if !r.w.Ask(2) {
 			n = r.choose(pod)
 		}
 		if n < 0 {
@@ -242,24 +244,24 @@ func (r *run) schedule() bool {
 	return placed > 0
 }
 
-// choose returns the node that a pod goes to, noNode if there is none.
+// choose returns the node that a pod goes to, NoNode if there is none.
 func (r *run) choose(pod int32) int32 {
-	p := &r.w.pods[pod]
-	if p.guard {
-		if !r.cordoned[p.node] {
-			return p.node
+	p := &r.w.Pods[pod]
+	if p.Guard {
+		if !r.Cordoned[p.At] {
+			return p.At
 		}
-		return noNode
+		return scheduling.NoNode
 	}
 	if why, _ := r.withheld(pod); why != "" {
-		return noNode
+		return scheduling.NoNode
 	}
 	r.unmade[pod] = false
-	if p.podClass.waits() {
-		return noNode
+	if p.PodClass.Waits() {
+		return scheduling.NoNode
 	}
-	n := r.search.find(p.podClass)
-	if n < 0 && p.podClass.spec.Preempts && p.podClass.spec.Priority > r.w.lowest {
+	n := r.search.find(p.PodClass)
+	if n < 0 && p.PodClass.Spec.Preempts && p.PodClass.Spec.Priority > r.w.Lowest {
 		return r.preempt(pod)
 	}
 	return n
@@ -267,7 +269,7 @@ func (r *run) choose(pod int32) int32 {
 
 // start puts a pod on a node, where its images are pulled.
 func (r *run) start(pod, n int32) {
-	r.put(pod, n)
+	r.Put(pod, n)
 	r.here[n] = append(r.here[n], pod)
 	r.try(pod)
 	if !r.moved[pod] {
@@ -275,30 +277,30 @@ func (r *run) start(pod, n int32) {
 	}
 	at := r.moves[pod]
 	move := &r.steps[at.step].Moves[at.move]
-	move.To, move.Updated, move.Outcome = r.w.nodes[n].Name, r.updated[n], Starts
-	if r.state[pod] != healthy {
+	move.To, move.Updated, move.Outcome = r.w.Nodes[n].Name, r.updated[n], Starts
+	if r.state[pod] != scheduling.Healthy {
 		move.Outcome = ImageFails
 		if r.image[pod] >= 0 {
-			move.Image = r.w.images.names[r.image[pod]]
+			move.Image = r.w.Images.Names[r.image[pod]]
 		}
 	}
 }
 
 // try lets the kubelet start the pod.
 func (r *run) try(pod int32) {
-	s, n := r.w.pods[pod].podClass, r.node[pod]
-	r.image[pod] = r.fails(s, n, r.updated[n], r.more)
+	s, n := r.w.Pods[pod].PodClass, r.At[pod]
+	r.image[pod] = r.Fails(s, n, r.updated[n], r.more)
 	if r.image[pod] >= 0 {
-		r.become(pod, failing)
+		r.become(pod, scheduling.Failing)
 		return
 	}
-	if r.w.pods[pod].state == unready && r.w.pods[pod].node != lostNode {
-		r.become(pod, unready) // as it was before
+	if r.w.Pods[pod].State == scheduling.Unready && r.w.Pods[pod].At != scheduling.LostNode {
+		r.become(pod, scheduling.Unready) // as it was before
 		return
 	}
-	r.become(pod, healthy)
-	for _, pull := range s.pulls {
-		r.w.images.started(r.more, pull, n)
+	r.become(pod, scheduling.Healthy)
+	for _, pull := range s.Pulls {
+		r.w.Images.Started(r.more, pull, n)
 	}
 }
 
@@ -312,11 +314,11 @@ func (r *run) finish(d *drain) {
 func (r *run) update(d *drain) {
 	n := d.node
 	r.updated[n] = true
-	r.cordon(n, false)
+	r.Cordon(n, false)
 	r.steps[d.step].Updated = true
 	r.search.settle(n)
-	for _, pod := range slices.Concat(r.w.nodes[n].pods, r.here[n]) {
-		if r.node[pod] == n && r.state[pod] == failing && r.image[pod] >= 0 {
+	for _, pod := range slices.Concat(r.w.Nodes[n].Pods, r.here[n]) {
+		if r.At[pod] == n && r.state[pod] == scheduling.Failing && r.image[pod] >= 0 {
 			r.try(pod)
 		}
 	}
@@ -328,13 +330,13 @@ func (r *run) withheld(pod int32) (why string, sure bool) {
 	if !r.unmade[pod] {
 		return "", false
 	}
-	p := &r.w.pods[pod]
-	if why, sure := r.w.unmade(p, r.assumption); why != "" {
+	p := &r.w.Pods[pod]
+	if why, sure := r.w.Unmade(p, r.Assumption); why != "" {
 		return why, sure
 	}
-	if p.set == nil {
+	if p.Set == nil {
 		return "", false
 	}
-	first := p.set.first(func(lower int32) bool { return r.state[lower] != healthy })
-	return p.set.waitsFor(r.w, pod, first, r.assumption)
+	first := p.Set.First(func(lower int32) bool { return r.state[lower] != scheduling.Healthy })
+	return p.Set.WaitsFor(r.w, pod, first, r.Assumption)
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/proof"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // TestHealthyUse: workers whose requests take 60 %, three replicas each, of which one may be
@@ -85,8 +87,8 @@ func TestCrowded(t *testing.T) {
 	if got := Run(in); len(got.Stalls) == 0 {
 		t.Errorf("no stall\n%s", lines(got.Steps))
 	}
-	w := newCluster(in)
-	if found := newProver(w).blockedBudgets(assumption{im: w.images}); len(found) != 1 {
+	w := scheduling.NewCluster(in)
+	if found := proof.New(w).BlockedBudgets(scheduling.Assumption{Images: w.Images}); len(found) != 1 {
 		t.Errorf("verdicts: %+v", found)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // Moved is an image of pods that drains evict and that are replaced, where at least one node that they may
@@ -18,36 +20,36 @@ type Moved struct {
 }
 
 // moved returns those of all pods, sorted by image, namespace and pool.
-func moved(w *cluster) []Moved {
+func moved(w *scheduling.Cluster) []Moved {
 	type key struct {
 		image     int32
 		namespace string
 		pool      int
 	}
 	found := map[key]Moved{}
-	where := map[*podClass][]int{} // by the image that is pulled: a pool, or notPulled
-	for i := range w.pods {
-		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.isNeverReplaced() || p.Deleted || !w.nodes[p.node].drained {
+	where := map[*scheduling.PodClass][]int{} // by the image that is pulled: a pool, or notPulled
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if p.Stays || p.At < 0 || p.IsNeverReplaced() || p.Deleted || !w.Nodes[p.At].Drained {
 			continue
 		}
-		pools, known := where[p.podClass]
+		pools, known := where[p.PodClass]
 		if !known {
-			for _, pull := range p.podClass.pulls {
+			for _, pull := range p.PodClass.Pulls {
 				pools = append(pools, pulledIn(w, pull, p))
 			}
-			where[p.podClass] = pools
+			where[p.PodClass] = pools
 		}
-		for k, pull := range p.podClass.pulls {
+		for k, pull := range p.PodClass.Pulls {
 			if pools[k] == notPulled {
 				continue
 			}
-			at := key{pull.image, p.Namespace, pools[k]}
+			at := key{pull.Image, p.Namespace, pools[k]}
 			m, known := found[at]
 			if !known {
-				m = Moved{Image: w.images.names[pull.image], Namespace: p.Namespace, Pod: w.pods[int32(i)].FullName()}
+				m = Moved{Image: w.Images.Names[pull.Image], Namespace: p.Namespace, Pod: w.Pods[int32(i)].FullName()}
 				if pools[k] >= 0 {
-					m.Pool = w.pools[pools[k]].Name
+					m.Pool = w.Pools[pools[k]].Name
 				}
 			}
 			m.Pods++
@@ -63,11 +65,11 @@ func moved(w *cluster) []Moved {
 const notPulled = -2
 
 // pulledIn returns the pool of a node to which p may go and whose kubelet pulls the image.
-func pulledIn(w *cluster, pull imagePull, p *pod) int {
-	for _, n := range p.goesTo() {
-		w.ask(1)
-		if w.images.asks(pull, n) {
-			return w.nodes[n].pool
+func pulledIn(w *scheduling.Cluster, pull scheduling.ImagePull, p *scheduling.Pod) int {
+	for _, n := range p.GoesTo() {
+		w.Ask(1)
+		if w.Images.Asks(pull, n) {
+			return w.Nodes[n].Pool
 		}
 	}
 	return notPulled

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // Needed is an image that pods which a drain can evict have to find on the nodes of a pool.
@@ -38,23 +39,23 @@ func Needs(in Input) []Needed {
 			p.Nodes[k].Unavailable = ""
 		}
 	}
-	w := newCluster(in)
+	w := scheduling.NewCluster(in)
 	type key struct{ pool, image string }
 	found := map[key]Needed{}
-	for i := range w.pods {
-		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.isNeverReplaced() {
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if p.Stays || p.At < 0 || p.IsNeverReplaced() {
 			continue
 		}
 		for _, pool := range poolsOf(w, p) {
-			for _, pull := range w.images.replacement(p) {
-				at := key{pool, w.images.names[pull.image]}
+			for _, pull := range w.Images.Replacement(p) {
+				at := key{pool, w.Images.Names[pull.Image]}
 				n, known := found[at]
 				if !known {
-					n = Needed{Image: at.image, Pool: pool, Pod: w.pods[int32(i)].FullName()}
+					n = Needed{Image: at.image, Pool: pool, Pod: w.Pods[int32(i)].FullName()}
 				}
-				n.Always = n.Always || pull.policy == corev1.PullAlways
-				n.OwnSecrets = n.OwnSecrets || pull.hasOwnSecrets()
+				n.Always = n.Always || pull.Policy == corev1.PullAlways
+				n.OwnSecrets = n.OwnSecrets || pull.HasOwnSecrets()
 				found[at] = n
 			}
 		}
@@ -63,11 +64,11 @@ func Needs(in Input) []Needed {
 }
 
 // poolsOf returns the pools on whose nodes p may run, by index.
-func poolsOf(w *cluster, p *pod) []string {
+func poolsOf(w *scheduling.Cluster, p *scheduling.Pod) []string {
 	var names []string
-	for _, n := range p.podClass.eligible.list {
-		if pool := w.nodes[n].pool; pool >= 0 && !slices.Contains(names, w.pools[pool].Name) {
-			names = append(names, w.pools[pool].Name)
+	for _, n := range p.PodClass.Eligible.List {
+		if pool := w.Nodes[n].Pool; pool >= 0 && !slices.Contains(names, w.Pools[pool].Name) {
+			names = append(names, w.Pools[pool].Name)
 		}
 	}
 	return names

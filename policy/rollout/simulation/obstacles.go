@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // Obstacle hinders the drains of any change.
@@ -43,19 +44,43 @@ var kindOrder = []ObstacleKind{ManyBudgets, NoEviction, CannotMove}
 
 // survey looks for obstacles.
 type survey struct {
-	*cluster
+	*scheduling.Cluster
 	controllers []rollout.Controller
 	makers      rollout.Makers // of controllers, once they are asked for
 }
 
 // obstacles returns all of them: those of routers first, then those that block a drain at once.
-func obstacles(of *cluster, controllers []rollout.Controller) []Obstacle {
-	w := &survey{cluster: of, controllers: controllers}
+func obstacles(of *scheduling.Cluster, controllers []rollout.Controller) []Obstacle {
+	w := &survey{Cluster: of, controllers: controllers}
 	all := slices.Concat(w.budgetObstacles(), w.immovable())
 	slices.SortStableFunc(all, func(a, b Obstacle) int {
 		return cmp.Or(convert.Int(b.Router)-convert.Int(a.Router), slices.Index(kindOrder, a.Kind)-slices.Index(kindOrder, b.Kind), strings.Compare(a.first(), b.first()))
 	})
 	return all
+}
+
+// String returns the obstacle as a sentence without its end: "budget openshift-ingress/
+// router-default allows no eviction of openshift-ingress/router-default-abc (worker-1): ...".
+func (o Obstacle) String() string {
+	pods := fmt.Sprintf("%s (%s)", text.Names(o.Pods, namesShown), text.Names(o.Nodes, namesShown))
+	budgets := text.Names(o.Budgets, namesShown)
+	said := ""
+	switch o.Kind {
+	case ManyBudgets:
+		said = fmt.Sprintf("%s cannot be evicted, with budgets %s", pods, budgets)
+	case NoEviction:
+		said = fmt.Sprintf("budget %s allows no eviction of %s", budgets, pods)
+	case CannotMove:
+		said = fmt.Sprintf("%s fit no other node", pods)
+		if len(o.Pods) == 1 {
+			said = fmt.Sprintf("%s fits no other node", pods)
+		}
+	}
+	said += ": " + o.Why
+	if o.Help != "" {
+		said += "; " + o.Help
+	}
+	return said
 }
 
 func (o Obstacle) first() string {
@@ -64,15 +89,15 @@ func (o Obstacle) first() string {
 
 // with adds a pod.
 func (o *Obstacle) with(w *survey, i int32) {
-	p := &w.pods[i]
-	o.Pods = append(o.Pods, w.pods[i].FullName())
-	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].Name) {
-		o.Nodes = append(o.Nodes, w.nodes[p.node].Name)
+	p := &w.Pods[i]
+	o.Pods = append(o.Pods, w.Pods[i].FullName())
+	if p.At >= 0 && !slices.Contains(o.Nodes, w.Nodes[p.At].Name) {
+		o.Nodes = append(o.Nodes, w.Nodes[p.At].Name)
 	}
 	o.Router = o.Router || isRouter(p)
 }
 
-func isRouter(p *pod) bool {
+func isRouter(p *scheduling.Pod) bool {
 	return p.Namespace == "openshift-ingress" && strings.HasPrefix(p.Name, "router-")
 }
 
@@ -81,7 +106,7 @@ func (w *survey) order(i int32, what string) string {
 	if w.makers == nil {
 		w.makers = rollout.NewMakers(w.controllers)
 	}
-	p := &w.pods[i]
+	p := &w.Pods[i]
 	switch maker := w.makers.Of(p.Pod); {
 	case isRouter(p):
 		return "have their IngressController " + what
@@ -96,27 +121,27 @@ func (w *survey) order(i int32, what string) string {
 func (w *survey) budgetObstacles() []Obstacle {
 	var all []Obstacle
 	doubled := map[string]*Obstacle{}
-	for _, b := range w.budgets {
-		if w.ask(10) {
+	for _, b := range w.Budgets {
+		if w.Ask(10) {
 			break
 		}
 		ready := 0
 		var running []int32
-		for _, i := range b.pods {
-			p := &w.pods[i]
-			ready += convert.Int(p.state == healthy)
-			if p.stays || p.state != healthy && p.state != unready {
+		for _, i := range b.Pods {
+			p := &w.Pods[i]
+			ready += convert.Int(p.State == scheduling.Healthy)
+			if p.Stays || p.State != scheduling.Healthy && p.State != scheduling.Unready {
 				continue
 			}
-			if len(p.podClass.budgets) > 1 {
-				if p.podClass.budgets[0] == b {
+			if len(p.PodClass.Budgets) > 1 {
+				if p.PodClass.Budgets[0] == b {
 					w.addDoubled(doubled, i)
 				}
 				continue
 			}
 			running = append(running, i)
 		}
-		refused := slices.DeleteFunc(running, func(i int32) bool { return b.allows(w.pods[i].state, ready) })
+		refused := slices.DeleteFunc(running, func(i int32) bool { return b.Allows(w.Pods[i].State, ready) })
 		if len(refused) > 0 {
 			all = append(all, w.noEviction(b, refused, ready))
 		}
@@ -128,35 +153,35 @@ func (w *survey) budgetObstacles() []Obstacle {
 }
 
 func (w *survey) addDoubled(doubled map[string]*Obstacle, i int32) {
-	names := w.pods[i].podClass.budgetNames()
+	names := w.Pods[i].PodClass.BudgetNames()
 	key := strings.Join(names, " ")
 	if doubled[key] == nil {
 		help := "make their selectors select different pods, or delete all but one"
-		for _, b := range w.pods[i].podClass.budgets {
+		for _, b := range w.Pods[i].PodClass.Budgets {
 			if b.Maker() != "" {
-				help = b.name() + " is to stay: " + b.Maker() + " made it"
+				help = b.FullName() + " is to stay: " + b.Maker() + " made it"
 			}
 		}
-		doubled[key] = &Obstacle{Kind: ManyBudgets, Budgets: names, Why: tooManyBudgets, Help: help}
+		doubled[key] = &Obstacle{Kind: ManyBudgets, Budgets: names, Why: scheduling.TooManyBudgets, Help: help}
 	}
 	doubled[key].with(w, i)
 }
 
-func (w *survey) noEviction(b *budget, refused []int32, ready int) Obstacle {
-	o := Obstacle{Kind: NoEviction, Budgets: []string{b.name()}}
+func (w *survey) noEviction(b *scheduling.Budget, refused []int32, ready int) Obstacle {
+	o := Obstacle{Kind: NoEviction, Budgets: []string{b.FullName()}}
 	for _, i := range refused {
 		o.with(w, i)
 	}
 	switch {
-	case b.never != "":
-		o.Why, o.Help = b.never, "change the budget"
-	case b.most <= b.desired:
-		o.Why = b.asksForAll()
+	case b.Never != "":
+		o.Why, o.Help = b.Never, "change the budget"
+	case b.Most <= b.Required:
+		o.Why = b.AsksForAll()
 		if o.Help = w.order(refused[0], "run more replicas"); !o.Router {
 			o.Help += ", or let the budget allow one to be unavailable"
 		}
 	default:
-		o.Why = fmt.Sprintf("%s of %s %s ready, and %s to be", text.Number(ready), text.Count(len(b.pods), "pod"), isAre(ready), text.Plural(b.desired, "has", "have"))
+		o.Why = fmt.Sprintf("%s of %s %s ready, and %s to be", text.Number(ready), text.Count(len(b.Pods), "pod"), isAre(ready), text.Plural(b.Required, "has", "have"))
 		o.Help = "see to the pods that are not ready: " + text.Names(w.notReady(b), namesShown)
 		return o
 	}
@@ -164,15 +189,15 @@ func (w *survey) noEviction(b *budget, refused []int32, ready int) Obstacle {
 }
 
 // leftToOwner leaves a budget that is owned to its owner: it says what that may wait for.
-func (w *survey) leftToOwner(o Obstacle, b *budget) Obstacle {
+func (w *survey) leftToOwner(o Obstacle, b *scheduling.Budget) Obstacle {
 	if b.Maker() == "" || o.Router { // of a router's, its IngressController lifts nothing
 		return o
 	}
 	o.Help = "see to " + b.Maker() + ", which made the budget, and lifts it by itself"
 	var all []*rollout.Pod
-	for i := range w.pods {
-		if w.pods[i].Namespace == b.Namespace && !w.ask(1) {
-			all = append(all, w.pods[i].Pod)
+	for i := range w.Pods {
+		if w.Pods[i].Namespace == b.Namespace && !w.Ask(1) {
+			all = append(all, w.Pods[i].Pod)
 		}
 	}
 	if beside := b.Beside(all); len(beside) > 0 {
@@ -182,46 +207,46 @@ func (w *survey) leftToOwner(o Obstacle, b *budget) Obstacle {
 }
 
 // notReady names the pods of a budget that are not, or says that they are missing.
-func (w *survey) notReady(b *budget) []string {
+func (w *survey) notReady(b *scheduling.Budget) []string {
 	var names []string
-	for _, i := range b.pods {
-		if w.pods[i].state != healthy {
-			names = append(names, w.pods[i].FullName())
+	for _, i := range b.Pods {
+		if w.Pods[i].State != scheduling.Healthy {
+			names = append(names, w.Pods[i].FullName())
 		}
 	}
 	if len(names) == 0 {
-		names = []string{text.Count(b.most-len(b.pods), "pod") + " not created yet"}
+		names = []string{text.Count(b.Most-len(b.Pods), "pod") + " not created yet"}
 	}
 	return names
 }
 
 // immovable are the pods of budgets that fit no other node as things are, those of one owner together.
 func (w *survey) immovable() []Obstacle {
-	at := w.newPlacement(assumption{im: w.images})
+	at := w.NewPlacement(scheduling.Assumption{Images: w.Images})
 	byOwner := map[string]*Obstacle{}
-	elsewhere := make([][]int32, len(w.classes)) // two nodes are one more than a pod is on
-	for i := range w.pods {
-		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.IsBare() || len(p.podClass.budgets) == 0 || w.ask(2) {
+	elsewhere := make([][]int32, len(w.Classes)) // two nodes are one more than a pod is on
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if p.Stays || p.At < 0 || p.IsBare() || len(p.PodClass.Budgets) == 0 || w.Ask(2) {
 			continue
 		}
-		s := p.podClass
-		if elsewhere[s.id] == nil {
-			elsewhere[s.id] = w.feasible(at, s, 2)
+		s := p.PodClass
+		if elsewhere[s.ID] == nil {
+			elsewhere[s.ID] = w.feasible(at, s, 2)
 		}
-		if len(elsewhere[s.id]) > 1 {
+		if len(elsewhere[s.ID]) > 1 {
 			continue
 		}
 		pod := int32(i)
-		at.remove(pod)
-		why := w.onlyOn(at, s, p.node)
-		at.put(pod, p.node)
+		at.Remove(pod)
+		why := w.onlyOn(at, s, p.At)
+		at.Put(pod, p.At)
 		if why == "" {
 			continue
 		}
 		key := p.Namespace + "/" + p.Owner.Kind + "/" + p.Owner.Name + "/" + why
 		if byOwner[key] == nil {
-			byOwner[key] = &Obstacle{Kind: CannotMove, Budgets: s.budgetNames(), Why: why, Help: w.helpToMove(pod, why)}
+			byOwner[key] = &Obstacle{Kind: CannotMove, Budgets: s.BudgetNames(), Why: why, Help: w.helpToMove(pod, why)}
 		}
 		byOwner[key].with(w, pod)
 	}
@@ -233,10 +258,10 @@ func (w *survey) immovable() []Obstacle {
 }
 
 // feasible returns as many nodes where a pod can go.
-func (w *survey) feasible(at *placement, s *podClass, most int) []int32 {
+func (w *survey) feasible(at *scheduling.Placement, s *scheduling.PodClass, most int) []int32 {
 	found := []int32{}
-	for _, n := range s.eligible.list {
-		if w.ask(1); at.obstructed(s, n) == "" {
+	for _, n := range s.Eligible.List {
+		if w.Ask(1); at.Obstructed(s, n) == "" {
 			if found = append(found, n); len(found) == most {
 				break
 			}
@@ -246,20 +271,20 @@ func (w *survey) feasible(at *placement, s *podClass, most int) []int32 {
 }
 
 // onlyOn says why a pod that is on a node can go to no other one, "" if it can.
-func (w *survey) onlyOn(at *placement, s *podClass, own int32) string {
-	for _, n := range s.eligible.list {
-		if w.ask(1); n != own && at.obstructed(s, n) == "" {
+func (w *survey) onlyOn(at *scheduling.Placement, s *scheduling.PodClass, own int32) string {
+	for _, n := range s.Eligible.List {
+		if w.Ask(1); n != own && at.Obstructed(s, n) == "" {
 			return ""
 		}
 	}
-	counts := map[obstruction]int{}
-	for i := range w.nodes {
-		if n := int32(i); n != own && !w.ask(1) {
-			counts[at.ruledOut(s, n)]++
+	counts := map[scheduling.Obstruction]int{}
+	for i := range w.Nodes {
+		if n := int32(i); n != own && !w.Ask(1) {
+			counts[at.RuledOut(s, n)]++
 		}
 	}
 	var parts []string
-	for _, why := range obstructions {
+	for _, why := range scheduling.Obstructions {
 		if counts[why] > 0 {
 			parts = append(parts, fmt.Sprintf("%s by %s", text.Number(counts[why]), why))
 		}
@@ -269,19 +294,26 @@ func (w *survey) onlyOn(at *placement, s *podClass, own int32) string {
 		return "there is no other node"
 	case 1:
 		_, by, _ := strings.Cut(parts[0], " ")
-		return fmt.Sprintf("%s ruled out %s", text.Plural(len(w.nodes)-1, "other node is", "other nodes are"), by)
+		return fmt.Sprintf("%s ruled out %s", text.Plural(len(w.Nodes)-1, "other node is", "other nodes are"), by)
 	default:
-		return fmt.Sprintf("of %s, %s", text.Plural(len(w.nodes)-1, "other node", "other nodes"), strings.Replace(strings.Join(parts, ", "), " by ", " are ruled out by ", 1))
+		return fmt.Sprintf("of %s, %s", text.Plural(len(w.Nodes)-1, "other node", "other nodes"), strings.Replace(strings.Join(parts, ", "), " by ", " are ruled out by ", 1))
 	}
 }
 
 func (w *survey) helpToMove(i int32, why string) string {
 	switch {
-	case strings.Contains(why, string(portTaken)), strings.Contains(why, string(antiAffinity)):
+	case strings.Contains(why, string(scheduling.PortTaken)), strings.Contains(why, string(scheduling.AntiAffinity)):
 		return w.order(i, "run fewer replicas than there are nodes for them") + ", or add a node"
-	case strings.Contains(why, string(noRoom)):
+	case strings.Contains(why, string(scheduling.NoRoom)):
 		return "make room on another node"
 	default:
 		return "expect it to be down until its node is back"
 	}
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }

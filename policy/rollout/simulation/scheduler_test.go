@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // TestFilters is where a pod x can go that has no node yet.
@@ -143,17 +144,17 @@ func TestFilters(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(&c)
 			}
-			w := newCluster(inputFor(c))
-			at := w.newPlacement(assumption{im: w.images})
+			w := scheduling.NewCluster(inputFor(c))
+			at := w.NewPlacement(scheduling.Assumption{Images: w.Images})
 			var can []string
-			for i := range w.pods {
-				p := &w.pods[i]
-				if p.node != noNode {
+			for i := range w.Pods {
+				p := &w.Pods[i]
+				if p.At != scheduling.NoNode {
 					continue
 				}
-				for n := range w.nodes {
-					if at.obstructed(p.podClass, int32(n)) == "" {
-						can = append(can, w.nodes[n].Name)
+				for n := range w.Nodes {
+					if at.Obstructed(p.PodClass, int32(n)) == "" {
+						can = append(can, w.Nodes[n].Name)
 					}
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // search finds nodes for pods. For each set of eligible nodes it keeps them in the order of preference:
@@ -11,7 +12,7 @@ import (
 // from the others if it can; and of the others, those that are updated last.
 type search struct {
 	r *run
-	// bySet is by nodeSet.id.
+	// bySet is by NodeSet.ID, as far as sets were asked for.
 	bySet []*candidates
 	// order is the place of each node among those that are still to come.
 	order []int32
@@ -19,7 +20,7 @@ type search struct {
 	// found, for pods that need the same.
 	freed  []int32
 	failed map[need]int
-	needs  map[*podClass]need
+	needs  map[*scheduling.PodClass]need
 	// doubts says, by class, what mayFail returned: 1 for false, 2 for true.
 	doubts []int8
 	looked int
@@ -30,47 +31,47 @@ const enough = 40
 
 // candidates are the nodes of a set, in the order of preference.
 type candidates struct {
-	set     *nodeSet
+	set     *scheduling.NodeSet
 	settled []int32
 	next    int
 	coming  []int32
 }
 
 func newSearch(r *run) *search {
-	s := &search{r: r, order: make([]int32, len(r.w.nodes)), failed: map[need]int{}, needs: map[*podClass]need{}, doubts: make([]int8, len(r.w.classes))}
-	for _, p := range r.w.pools {
-		for i, n := range p.order {
-			s.order[n] = int32(len(p.order) - i) //nolint:gosec // there are not that many
+	s := &search{r: r, order: make([]int32, len(r.w.Nodes)), failed: map[need]int{}, needs: map[*scheduling.PodClass]need{}, doubts: make([]int8, len(r.w.Classes))}
+	for _, p := range r.w.Pools {
+		for i, n := range p.Order {
+			s.order[n] = int32(len(p.Order) - i) //nolint:gosec // there are not that many
 		}
 	}
 	return s
 }
 
-func (s *search) of(set *nodeSet) *candidates {
-	if set.id >= len(s.bySet) {
-		s.bySet = append(s.bySet, make([]*candidates, set.id+1-len(s.bySet))...)
+func (s *search) of(set *scheduling.NodeSet) *candidates {
+	if set.ID >= len(s.bySet) {
+		s.bySet = append(s.bySet, make([]*candidates, set.ID+1-len(s.bySet))...)
 	}
-	c := s.bySet[set.id]
+	c := s.bySet[set.ID]
 	if c != nil {
 		return c
 	}
 	c = &candidates{set: set}
-	for _, n := range set.list {
-		if s.r.w.nodes[n].taken && !s.r.updated[n] {
+	for _, n := range set.List {
+		if s.r.w.Nodes[n].Taken && !s.r.updated[n] {
 			c.coming = append(c.coming, n)
 			continue
 		}
 		c.settled = append(c.settled, n)
 	}
 	slices.SortStableFunc(c.coming, func(a, b int32) int { return int(s.order[a] - s.order[b]) })
-	s.bySet[set.id] = c
+	s.bySet[set.ID] = c
 	return c
 }
 
 // settle moves a node that is updated among those that are preferred.
 func (s *search) settle(n int32) {
 	for _, c := range s.bySet {
-		if c != nil && c.set.has(n) {
+		if c != nil && c.set.Has(n) {
 			c.settled = append(c.settled, n)
 		}
 	}
@@ -80,12 +81,12 @@ func (s *search) settle(n int32) {
 // find returns the node that does most harm among those where a pod can go: one where it does not start, if
 // there is one, and otherwise, for a pod that a budget may hold, the one that is drained next. It does not
 // look at all of many nodes for that.
-func (s *search) find(of *podClass) int32 {
-	c := s.of(of.eligible)
+func (s *search) find(of *scheduling.PodClass) int32 {
+	c := s.of(of.Eligible)
 	need := s.needOf(of)
 	since, failed := s.failed[need]
-	if failed && of.plain() { // other nodes are as full as they were
-		c = &candidates{set: of.eligible, settled: s.freed[since:]}
+	if failed && of.Plain() { // other nodes are as full as they were
+		c = &candidates{set: of.Eligible, settled: s.freed[since:]}
 	}
 	n := s.findIn(c, of)
 	if n < 0 {
@@ -96,26 +97,26 @@ func (s *search) find(of *podClass) int32 {
 
 // need identifies the demand of a pod on nodes: room alone, or all that pods of its class demand.
 type need struct {
-	set      *nodeSet
+	set      *scheduling.NodeSet
 	requests string
-	podClass *podClass
+	podClass *scheduling.PodClass
 }
 
-func (s *search) needOf(of *podClass) need {
+func (s *search) needOf(of *scheduling.PodClass) need {
 	n, known := s.needs[of]
 	if !known {
 		n = need{podClass: of}
-		if !of.toleratesCordon && len(of.noneOf)+len(of.someOf)+len(of.spreads) == 0 {
-			n = need{set: of.eligible, requests: packed(of.requests)}
+		if !of.ToleratesCordon && len(of.NoneOf)+len(of.SomeOf)+len(of.Spreads) == 0 {
+			n = need{set: of.Eligible, requests: scheduling.Packed(of.Requests)}
 		}
 		s.needs[of] = n
 	}
 	return n
 }
 
-func (s *search) findIn(c *candidates, of *podClass) int32 {
+func (s *search) findIn(c *candidates, of *scheduling.PodClass) int32 {
 	if s.mayFail(of) {
-		if n := s.first(c, of, func(n int32) bool { return s.r.fails(of, n, s.r.updated[n], s.r.more) >= 0 }); n >= 0 {
+		if n := s.first(c, of, func(n int32) bool { return s.r.Fails(of, n, s.r.updated[n], s.r.more) >= 0 }); n >= 0 {
 			return n
 		}
 	}
@@ -129,10 +130,10 @@ func (s *search) findIn(c *candidates, of *podClass) int32 {
 
 // soonest returns of the nodes that are still to be updated, and where the pod can go, the one that
 // is next: there it is evicted again as soon as that can be.
-func (s *search) soonest(c *candidates, of *podClass) int32 {
+func (s *search) soonest(c *candidates, of *scheduling.PodClass) int32 {
 	seen := 0
 	for _, n := range slices.Backward(c.coming) {
-		if seen > enough || s.r.w.stopped {
+		if seen > enough || s.r.w.Stopped {
 			break
 		}
 		if s.r.updated[n] {
@@ -143,20 +144,20 @@ func (s *search) soonest(c *candidates, of *podClass) int32 {
 		}
 		seen++
 	}
-	return noNode
+	return scheduling.NoNode
 }
 
 // mayFail reports whether an image of the class cannot be pulled, or perhaps cannot, anywhere.
-func (s *search) mayFail(of *podClass) bool {
-	if s.doubts[of.id] == 0 {
-		s.doubts[of.id] = 1 + int8(convert.Int(slices.ContainsFunc(of.pulls, func(p imagePull) bool { return s.r.anywhereFails(p) }))) //nolint:gosec // 1 or 2
+func (s *search) mayFail(of *scheduling.PodClass) bool {
+	if s.doubts[of.ID] == 0 {
+		s.doubts[of.ID] = 1 + int8(convert.Int(slices.ContainsFunc(of.Pulls, func(p scheduling.ImagePull) bool { return s.r.AnywhereFails(p) }))) //nolint:gosec // 1 or 2
 	}
-	return s.doubts[of.id] == 2
+	return s.doubts[of.ID] == 2
 }
 
 // first returns the first node that suits and where the pod can go. It goes on where it
 // stopped the last time, so that pods spread over nodes.
-func (s *search) first(c *candidates, of *podClass, suits func(int32) bool) int32 {
+func (s *search) first(c *candidates, of *scheduling.PodClass, suits func(int32) bool) int32 {
 	seen, at := 0, c.next
 	for range c.settled {
 		if at >= len(c.settled) {
@@ -164,7 +165,7 @@ func (s *search) first(c *candidates, of *podClass, suits func(int32) bool) int3
 		}
 		n := c.settled[at]
 		at++
-		if s.r.w.stopped || seen > enough {
+		if s.r.w.Stopped || seen > enough {
 			break
 		}
 		if !s.can(of, n) {
@@ -181,7 +182,7 @@ func (s *search) first(c *candidates, of *podClass, suits func(int32) bool) int3
 	}
 	seen = 0
 	for _, n := range c.coming {
-		if seen > enough || s.r.w.stopped {
+		if seen > enough || s.r.w.Stopped {
 			break
 		}
 		if s.r.updated[n] || !s.can(of, n) {
@@ -192,13 +193,13 @@ func (s *search) first(c *candidates, of *podClass, suits func(int32) bool) int3
 		}
 		seen++
 	}
-	return noNode
+	return scheduling.NoNode
 }
 
-func (s *search) can(of *podClass, n int32) bool {
+func (s *search) can(of *scheduling.PodClass, n int32) bool {
 	s.looked++
 	if s.looked%64 == 0 {
-		s.r.w.ask(8)
+		s.r.w.Ask(8)
 	}
-	return s.r.obstructed(of, n) == ""
+	return s.r.Obstructed(of, n) == ""
 }

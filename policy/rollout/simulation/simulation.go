@@ -2,7 +2,12 @@ package simulation
 
 import (
 	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
+
+// Input is the change and the cluster that a simulation is of.
+type Input = scheduling.Input
 
 // Result says whether a rollout may stall, and how.
 type Result struct {
@@ -43,18 +48,18 @@ var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudg
 
 // Run simulates a rollout.
 func Run(in Input) Result {
-	w := newCluster(in)
+	w := scheduling.NewCluster(in)
 	result := Result{Unknown: slices.DeleteFunc(slices.Clone(in.Cluster.Unknown), func(r string) bool { return !slices.Contains(restsOn, r) })}
-	if !w.stopped {
+	if !w.Stopped {
 		result.Steps, result.Stalls = worst(w)
 	}
-	result.Waiting = w.waiting
-	if !w.stopped {
+	result.Waiting = w.Waiting
+	if !w.Stopped {
 		result.Obstacles = obstacles(w, in.Cluster.Controllers)
 	}
-	if !w.stopped {
+	if !w.Stopped {
 		result.Moved = moved(w)
 	}
-	result.Partial = w.stopped
+	result.Partial = w.Stopped
 	return result
 }

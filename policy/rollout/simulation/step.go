@@ -1,5 +1,7 @@
 package simulation
 
+import "github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/proof"
+
 // Step is the update of one node.
 type Step struct {
 	Pool string
@@ -57,7 +59,7 @@ type Stall struct {
 	// Image is one that keeps a pod of the budget from starting, "" if no image causes the
 	// stall. Missing are the pods of the budget that are not ready and why.
 	Image   string
-	Missing []Missing
+	Missing []proof.Missing
 	// Why is the reason where it is not pods that are missing: the budget asks for as many as
 	// there are.
 	Why string
@@ -69,4 +71,3 @@ type Stall struct {
 
 	budget int
 }
-

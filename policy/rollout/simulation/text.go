@@ -7,6 +7,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/proof"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // namesShown is how many of a list a text names before it counts the others.
@@ -26,7 +28,7 @@ func (s Stall) String() string {
 func (s Stall) parts() []string {
 	var parts []string
 	missing := slices.Clone(s.Missing)
-	slices.SortStableFunc(missing, func(a, b Missing) int { return convert.Int(b.Image != "") - convert.Int(a.Image != "") })
+	slices.SortStableFunc(missing, func(a, b proof.Missing) int { return convert.Int(b.Image != "") - convert.Int(a.Image != "") })
 	shown := missing[:min(len(missing), namesShown-1)]
 	for _, m := range shown {
 		parts = append(parts, whatLacks(m, s.Possible))
@@ -47,7 +49,7 @@ func (s Stall) parts() []string {
 }
 
 // whatLacks returns what a pod lacks, as a clause.
-func whatLacks(m Missing, possible bool) string {
+func whatLacks(m proof.Missing, possible bool) string {
 	who := m.Pod
 	if m.Moved {
 		who = "the replacement of " + m.Pod
@@ -115,43 +117,12 @@ func (m Move) String() string {
 }
 
 // reasons names what keeps a pod from all nodes.
-func reasons(why []obstruction) string {
+func reasons(why []scheduling.Obstruction) string {
 	var names []string
-	for _, o := range obstructions {
+	for _, o := range scheduling.Obstructions {
 		if slices.Contains(why, o) {
 			names = append(names, string(o))
 		}
 	}
 	return strings.Join(names, ", ")
-}
-
-// String returns the obstacle as a sentence without its end: "budget openshift-ingress/
-// router-default allows no eviction of openshift-ingress/router-default-abc (worker-1): ...".
-func (o Obstacle) String() string {
-	pods := fmt.Sprintf("%s (%s)", text.Names(o.Pods, namesShown), text.Names(o.Nodes, namesShown))
-	budgets := text.Names(o.Budgets, namesShown)
-	said := ""
-	switch o.Kind {
-	case ManyBudgets:
-		said = fmt.Sprintf("%s cannot be evicted, with budgets %s", pods, budgets)
-	case NoEviction:
-		said = fmt.Sprintf("budget %s allows no eviction of %s", budgets, pods)
-	case CannotMove:
-		said = fmt.Sprintf("%s fit no other node", pods)
-		if len(o.Pods) == 1 {
-			said = fmt.Sprintf("%s fits no other node", pods)
-		}
-	}
-	said += ": " + o.Why
-	if o.Help != "" {
-		said += "; " + o.Help
-	}
-	return said
-}
-
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }

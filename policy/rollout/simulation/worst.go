@@ -3,14 +3,17 @@ package simulation
 import (
 	"slices"
 	"sync"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/proof"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // worst plays the rollout with choices of the scheduler that do harm, and returns its steps and its stalls, with those that
 // cannot be excluded.
-func worst(w *cluster) ([]Step, []Stall) {
-	v := assumption{im: w.images}
-	proof := newProver(w)
-	blockedBudgets := proof.blockedBudgets(v)
+func worst(w *scheduling.Cluster) ([]Step, []Stall) {
+	v := scheduling.Assumption{Images: w.Images}
+	prover := proof.New(w)
+	blockedBudgets := prover.BlockedBudgets(v)
 	r := newRun(w, v)
 	r.held = held(w, blockedBudgets)
 	stuck := r.play()
@@ -20,23 +23,23 @@ func worst(w *cluster) ([]Step, []Stall) {
 		told[s.budget] = true
 	}
 	for _, found := range blockedBudgets {
-		if !told[found.budget.id] {
-			told[found.budget.id] = true
+		if !told[found.Budget.ID] {
+			told[found.Budget.ID] = true
 			stalls = append(stalls, possible(w, found))
 		}
 	}
 	if len(stalls) > 0 {
-		attribute(proof, stalls, blockedBudgets)
+		attribute(prover, stalls, blockedBudgets)
 	}
 	return r.steps, stalls
 }
 
 // held returns the classes of pods that have one of the blocked budgets.
-func held(w *cluster, blockedBudgets []blockedBudget) map[*podClass]bool {
-	held := map[*podClass]bool{}
+func held(w *scheduling.Cluster, blockedBudgets []proof.BlockedBudget) map[*scheduling.PodClass]bool {
+	held := map[*scheduling.PodClass]bool{}
 	for _, found := range blockedBudgets {
-		for _, i := range found.budget.pods {
-			held[w.pods[i].podClass] = true
+		for _, i := range found.Budget.Pods {
+			held[w.Pods[i].PodClass] = true
 		}
 	}
 	return held
@@ -45,27 +48,27 @@ func held(w *cluster, blockedBudgets []blockedBudget) map[*podClass]bool {
 // attribute says of each stall whether it would be there if every pull worked. Pods that merely may
 // not end or not be made again turn no stall by an image into another one, nor one without any
 // image into one by an image.
-func attribute(w *Prover, stalls []Stall, blockedBudgets []blockedBudget) {
-	if !mayFail(w.cluster) {
+func attribute(w *proof.Prover, stalls []Stall, blockedBudgets []proof.BlockedBudget) {
+	if !mayFail(w.Cluster) {
 		return
 	}
-	v := assumption{im: w.images, works: true, sure: true}
-	without := byBudget(w.blockedBudgets(v))
-	r := newRun(w.cluster, v)
+	v := scheduling.Assumption{Images: w.Images, Works: true, Sure: true}
+	without := byBudget(w.BlockedBudgets(v))
+	r := newRun(w.Cluster, v)
 	drains := map[int]bool{}
 	for _, s := range r.stalls(r.play()) {
 		drains[s.budget] = true
 	}
 	all := byBudget(blockedBudgets)
 	byOther := sync.OnceValues(func() (certain, doubtful map[int]bool) {
-		if !w.doubts() {
+		if !w.HasDoubts() {
 			return nil, nil
 		}
 		certain, doubtful = map[int]bool{}, map[int]bool{}
-		for budget := range byBudget(w.blockedBudgets(assumption{im: w.images, sure: true})) {
+		for budget := range byBudget(w.BlockedBudgets(scheduling.Assumption{Images: w.Images, Sure: true})) {
 			certain[budget] = true
 		}
-		for budget := range byBudget(w.blockedBudgets(assumption{im: w.images, works: true})) {
+		for budget := range byBudget(w.BlockedBudgets(scheduling.Assumption{Images: w.Images, Works: true})) {
 			doubtful[budget] = true
 		}
 		return certain, doubtful
@@ -91,27 +94,27 @@ func attribute(w *Prover, stalls []Stall, blockedBudgets []blockedBudget) {
 }
 
 // byBudget returns how many pods lack an image, by the blocked budgets.
-func byBudget(blockedBudgets []blockedBudget) map[int]int {
+func byBudget(blockedBudgets []proof.BlockedBudget) map[int]int {
 	missing := make(map[int]int, len(blockedBudgets))
 	for _, found := range blockedBudgets {
-		missing[found.budget.id] = max(missing[found.budget.id], found.byImage)
+		missing[found.Budget.ID] = max(missing[found.Budget.ID], found.ByImage)
 	}
 	return missing
 }
 
 // mayFail reports whether any image cannot be pulled somewhere, or perhaps cannot.
-func mayFail(w *cluster) bool {
-	v := assumption{im: w.images}
-	return slices.ContainsFunc(w.classes, func(s *podClass) bool { return w.ask(1) || slices.ContainsFunc(s.pulls, v.anywhereFails) }) ||
-		slices.ContainsFunc(w.pods, func(p pod) bool { return p.state == failing })
+func mayFail(w *scheduling.Cluster) bool {
+	v := scheduling.Assumption{Images: w.Images}
+	return slices.ContainsFunc(w.Classes, func(s *scheduling.PodClass) bool { return w.Ask(1) || slices.ContainsFunc(s.Pulls, v.AnywhereFails) }) ||
+		slices.ContainsFunc(w.Pods, func(p scheduling.Pod) bool { return p.State == scheduling.Failing })
 }
 
 // possible turns a blocked budget into the stall that it cannot exclude.
-func possible(w *cluster, found blockedBudget) Stall {
-	s := Stall{Pod: w.pods[found.pod].FullName(), Budgets: found.budgets, Missing: found.missing, Why: found.why, Possible: true, budget: found.budget.id}
+func possible(w *scheduling.Cluster, found proof.BlockedBudget) Stall {
+	s := Stall{Pod: w.Pods[found.Pod].FullName(), Budgets: found.Budgets, Missing: found.Missing, Why: found.Why, Possible: true, budget: found.Budget.ID}
 	n := lastDrained(w, found)
-	s.Node, s.Pool = w.nodes[n].Name, w.pools[w.nodes[n].pool].Name
-	for _, m := range found.missing {
+	s.Node, s.Pool = w.Nodes[n].Name, w.Pools[w.Nodes[n].Pool].Name
+	for _, m := range found.Missing {
 		if m.Image != "" {
 			s.Image = m.Image
 			break
@@ -121,12 +124,12 @@ func possible(w *cluster, found blockedBudget) Stall {
 }
 
 // lastDrained returns the node of the pod that cannot be evicted, or any that is drained.
-func lastDrained(w *cluster, found blockedBudget) int32 {
-	if n := w.pods[found.pod].node; n >= 0 {
+func lastDrained(w *scheduling.Cluster, found proof.BlockedBudget) int32 {
+	if n := w.Pods[found.Pod].At; n >= 0 {
 		return n
 	}
-	for i := range w.nodes {
-		if w.nodes[i].drained {
+	for i := range w.Nodes {
+		if w.Nodes[i].Drained {
 			return int32(i)
 		}
 	}
@@ -140,16 +143,16 @@ func (r *run) stalls(stuck []*drain) []Stall {
 		step := &r.steps[d.step]
 		seen := map[int]bool{}
 		for _, pod := range d.pods {
-			step.Refused = append(step.Refused, r.w.pods[pod].FullName())
-			budgets := r.w.pods[pod].podClass.budgets
-			if len(budgets) == 0 || seen[budgets[0].id] {
+			step.Refused = append(step.Refused, r.w.Pods[pod].FullName())
+			budgets := r.w.Pods[pod].PodClass.Budgets
+			if len(budgets) == 0 || seen[budgets[0].ID] {
 				continue
 			}
-			seen[budgets[0].id] = true
+			seen[budgets[0].ID] = true
 			all = append(all, r.stall(d, pod))
 		}
 		for _, l := range d.held {
-			step.Refused = append(step.Refused, l.name)
+			step.Refused = append(step.Refused, l.Name)
 		}
 		if len(d.held) > 0 {
 			all = append(all, r.heldStall(d, d.held[0]))
@@ -159,17 +162,17 @@ func (r *run) stalls(stuck []*drain) []Stall {
 }
 
 func (r *run) stall(d *drain, pod int32) Stall {
-	budgets := r.w.pods[pod].podClass.budgets
+	budgets := r.w.Pods[pod].PodClass.Budgets
 	b := budgets[0]
-	s := Stall{Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: r.w.pods[pod].FullName(), budget: b.id}
+	s := Stall{Pool: r.w.Pools[d.pool].Name, Node: r.w.Nodes[d.node].Name, Pod: r.w.Pods[pod].FullName(), budget: b.ID}
 	if len(budgets) > 1 {
-		s.Budgets, s.Why = r.w.pods[pod].podClass.budgetNames(), tooManyBudgets
+		s.Budgets, s.Why = r.w.Pods[pod].PodClass.BudgetNames(), scheduling.TooManyBudgets
 		return s
 	}
-	s.Budgets = []string{b.name()}
+	s.Budgets = []string{b.FullName()}
 	doubtful := 0
-	for _, i := range b.pods {
-		if r.state[i] == healthy || i == pod {
+	for _, i := range b.Pods {
+		if r.state[i] == scheduling.Healthy || i == pod {
 			continue
 		}
 		m := r.missing(i)
@@ -181,30 +184,30 @@ func (r *run) stall(d *drain, pod int32) Stall {
 		}
 		s.Missing = append(s.Missing, m)
 	}
-	s.Why = b.reason(len(s.Missing))
-	s.Possible = doubtful > 0 && b.allows(r.state[pod], r.ready[b.id]+doubtful)
+	s.Why = b.Reason(len(s.Missing))
+	s.Possible = doubtful > 0 && b.Allows(r.state[pod], r.ready[b.ID]+doubtful)
 	return s
 }
 
 // missing says why a pod is not ready.
-func (r *run) missing(i int32) Missing {
-	p := &r.w.pods[i]
-	m := Missing{Pod: r.w.pods[i].FullName(), Moved: r.moved[i]}
-	if n := r.node[i]; n >= 0 {
-		m.Node, m.Updated = r.w.nodes[n].Name, r.updated[n]
+func (r *run) missing(i int32) proof.Missing {
+	p := &r.w.Pods[i]
+	m := proof.Missing{Pod: r.w.Pods[i].FullName(), Moved: r.moved[i]}
+	if n := r.At[i]; n >= 0 {
+		m.Node, m.Updated = r.w.Nodes[n].Name, r.updated[n]
 	}
 	switch {
-	case p.node == lostNode && !r.moved[i]:
+	case p.At == scheduling.LostNode && !r.moved[i]:
 		m.Node, m.Why = p.Node, "is on a node that is not there"
-	case r.state[i] == gone:
+	case r.state[i] == scheduling.Gone:
 		m.Why = "was evicted, and nothing replaces it"
-	case r.state[i] == unscheduled:
+	case r.state[i] == scheduling.Unscheduled:
 		if m.Why, _ = r.withheld(i); m.Why == "" {
-			m.Why = r.whyUnplaced(p.podClass)
+			m.Why = r.whyUnplaced(p.PodClass)
 		}
 	case r.image[i] >= 0:
-		m.Image = r.w.images.names[r.image[i]]
-	case r.state[i] == failing:
+		m.Image = r.w.Images.Names[r.image[i]]
+	case r.state[i] == scheduling.Failing:
 		m.Why = "has not started"
 	default:
 		m.Why = "is not ready"
@@ -213,14 +216,14 @@ func (r *run) missing(i int32) Missing {
 }
 
 // whyUnplaced says what keeps a pod from the nodes that it is eligible for.
-func (r *run) whyUnplaced(s *podClass) string {
-	if s.waits() {
+func (r *run) whyUnplaced(s *scheduling.PodClass) string {
+	if s.Waits() {
 		return "waits for its scheduling gates to be lifted, or has a scheduler of its own"
 	}
-	var why []obstruction
-	for i := range r.w.nodes {
-		o := r.ruledOut(s, int32(i))
-		if r.w.ask(1); o != "" && !slices.Contains(why, o) {
+	var why []scheduling.Obstruction
+	for i := range r.w.Nodes {
+		o := r.RuledOut(s, int32(i))
+		if r.w.Ask(1); o != "" && !slices.Contains(why, o) {
 			why = append(why, o)
 		}
 	}
@@ -228,9 +231,9 @@ func (r *run) whyUnplaced(s *podClass) string {
 }
 
 // heldStall returns the stall of a drain that waits for a pod to end.
-func (r *run) heldStall(d *drain, l leaving) Stall {
+func (r *run) heldStall(d *drain, l scheduling.Leaving) Stall {
 	return Stall{
-		Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: l.name, Budgets: []string{}, Why: l.why, Possible: !l.sure, budget: noBudget,
+		Pool: r.w.Pools[d.pool].Name, Node: r.w.Nodes[d.node].Name, Pod: l.Name, Budgets: []string{}, Why: l.Why, Possible: !l.Sure, budget: noBudget,
 	}
 }
 

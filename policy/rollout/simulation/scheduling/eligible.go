@@ -1,4 +1,4 @@
-package simulation
+package scheduling
 
 import (
 	"encoding/binary"
@@ -15,20 +15,22 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
-// nodeSet is a set of nodes. Equal sets of one cluster are the same one.
-type nodeSet struct {
-	id   int
+// NodeSet is a set of nodes. Equal sets of one cluster are the same one.
+type NodeSet struct {
+	ID   int
 	bits []uint64
-	list []int32
-	// staying says that nodes of it are not drained.
-	staying bool
+	List []int32
+	// Staying says that nodes of it are not drained.
+	Staying bool
 }
 
-func (s *nodeSet) has(n int32) bool { return s.bits[n>>6]&(1<<(n&63)) != 0 }
+// Has reports whether the set has a node.
+func (s *NodeSet) Has(n int32) bool { return s.bits[n>>6]&(1<<(n&63)) != 0 }
 
-func (s *nodeSet) overlaps(other *nodeSet) bool {
+// Overlaps reports whether the sets have a node in common.
+func (s *NodeSet) Overlaps(other *NodeSet) bool {
 	if s == other {
-		return len(s.list) > 0
+		return len(s.List) > 0
 	}
 	for i, word := range s.bits {
 		if word&other.bits[i] != 0 {
@@ -41,10 +43,10 @@ func (s *nodeSet) overlaps(other *nodeSet) bool {
 // eligibility finds the nodes that pods may run on. It looks at one of the nodes with equal taints, and
 // equal labels of the keys that pods ask for.
 type eligibility struct {
-	w    *cluster
-	sets []*nodeSet
+	w    *Cluster
+	sets []*NodeSet
 	// byContent and bySignature find sets again.
-	byContent, bySignature map[string]*nodeSet
+	byContent, bySignature map[string]*NodeSet
 	// taints are those that keep pods away, each once; tainted are those of each node.
 	taints  []corev1.Taint
 	tainted [][]int
@@ -61,29 +63,29 @@ const rareFrom = 64
 
 var cordonTaint = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 
-func (w *cluster) addEligibility() {
+func (w *Cluster) addEligibility() {
 	e := &eligibility{
-		w: w, byContent: map[string]*nodeSet{}, bySignature: map[string]*nodeSet{},
+		w: w, byContent: map[string]*NodeSet{}, bySignature: map[string]*NodeSet{},
 		rare: map[string]map[string][]int32{}, volumes: map[*corev1.NodeSelector]*nodeaffinity.LazyErrorNodeSelector{},
 	}
 	w.candidates = e
 	e.addTaints()
 	e.addClasses(e.keysAskedFor())
-	for _, s := range w.classes {
-		if s.mobile == 0 {
+	for _, s := range w.Classes {
+		if s.Mobile == 0 {
 			continue
 		}
-		s.toleratesCordon = s.spec.Tolerates(&cordonTaint)
-		s.eligible = e.find(s, filter{affinity: true, volumes: true, taints: true, alive: true})
-		s.reach = s.eligible
-		if w.ask(5) {
+		s.ToleratesCordon = s.Spec.Tolerates(&cordonTaint)
+		s.Eligible = e.find(s, filter{affinity: true, volumes: true, taints: true, alive: true})
+		s.Reach = s.Eligible
+		if w.Ask(5) {
 			return
 		}
 	}
-	for i := range w.pods {
-		p := &w.pods[i]
-		if s := p.podClass; p.node >= 0 && !p.stays && !s.reach.has(p.node) {
-			s.reach = e.intern(append(slices.Clone(s.reach.list), p.node))
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if s := p.PodClass; p.At >= 0 && !p.Stays && !s.Reach.Has(p.At) {
+			s.Reach = e.intern(append(slices.Clone(s.Reach.List), p.At))
 		}
 	}
 }
@@ -93,9 +95,9 @@ type filter struct{ affinity, volumes, taints, alive bool }
 
 // addTaints numbers the taints that keep pods away.
 func (e *eligibility) addTaints() {
-	e.tainted = make([][]int, len(e.w.nodes))
-	for n := range e.w.nodes {
-		for _, taint := range e.w.nodes[n].Spec.Taints {
+	e.tainted = make([][]int, len(e.w.Nodes))
+	for n := range e.w.Nodes {
+		for _, taint := range e.w.Nodes[n].Spec.Taints {
 			if taint.Effect != corev1.TaintEffectNoSchedule && taint.Effect != corev1.TaintEffectNoExecute || taint.Key == cordonTaint.Key {
 				continue // a cordon goes by spec.unschedulable, which comes before the taint
 			}
@@ -122,14 +124,14 @@ func (e *eligibility) keysAskedFor() map[string]bool {
 			}
 		}
 	}
-	for _, s := range e.w.classes {
-		if s.mobile == 0 {
+	for _, s := range e.w.Classes {
+		if s.Mobile == 0 {
 			continue
 		}
-		for key := range s.spec.NodeSelector {
+		for key := range s.Spec.NodeSelector {
 			keys[key] = true
 		}
-		ask(requiredNodes(s.spec.Affinity))
+		ask(requiredNodes(s.Spec.Affinity))
 	}
 	for _, selector := range e.w.in.Cluster.Volumes {
 		ask(selector)
@@ -148,8 +150,8 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 	var common []string
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		values := map[string][]int32{}
-		for n := range e.w.nodes {
-			if value, ok := e.w.nodes[n].Labels[key]; ok {
+		for n := range e.w.Nodes {
+			if value, ok := e.w.Nodes[n].Labels[key]; ok {
 				values[value] = append(values[value], int32(n))
 			}
 		}
@@ -160,10 +162,10 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 		common = append(common, key)
 	}
 	classes := map[string]int{}
-	for n := range e.w.nodes {
+	for n := range e.w.Nodes {
 		var id []byte
 		for _, key := range common {
-			value, ok := e.w.nodes[n].Labels[key]
+			value, ok := e.w.Nodes[n].Labels[key]
 			id = append(id, value...)
 			id = binary.AppendVarint(id, int64(convert.Int(ok)))
 		}
@@ -181,7 +183,7 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 }
 
 // find returns the nodes that pass the filter for the pods of s.
-func (e *eligibility) find(s *podClass, f filter) *nodeSet {
+func (e *eligibility) find(s *PodClass, f filter) *NodeSet {
 	var volumes []*corev1.NodeSelector
 	if f.volumes {
 		volumes = e.volumesOf(s)
@@ -192,22 +194,22 @@ func (e *eligibility) find(s *podClass, f filter) *nodeSet {
 	}
 	tolerated := make([]bool, len(e.taints))
 	for i := range e.taints {
-		tolerated[i] = s.spec.Tolerates(&e.taints[i])
+		tolerated[i] = s.Spec.Tolerates(&e.taints[i])
 	}
-	required := s.spec.RequiredNodes()
+	required := s.Spec.RequiredNodes()
 	fits := func(n int32) bool {
-		e.w.ask(1)
+		e.w.Ask(1)
 		if f.taints && slices.ContainsFunc(e.tainted[n], func(i int) bool { return !tolerated[i] }) {
 			return false
 		}
 		if !f.affinity {
 			return true
 		}
-		if ok, err := required.Match(e.w.nodes[n].Node); !ok || err != nil {
+		if ok, err := required.Match(e.w.Nodes[n].Node); !ok || err != nil {
 			return false
 		}
 		for _, v := range volumes {
-			if ok, err := e.volume(v).Match(e.w.nodes[n].Node); !ok || err != nil {
+			if ok, err := e.volume(v).Match(e.w.Nodes[n].Node); !ok || err != nil {
 				return false
 			}
 		}
@@ -228,9 +230,9 @@ func (e *eligibility) find(s *podClass, f filter) *nodeSet {
 		}
 	}
 	if f.alive {
-		cordonKeeps := !s.spec.Tolerates(&cordonTaint)
+		cordonKeeps := !s.Spec.Tolerates(&cordonTaint)
 		fitting = slices.DeleteFunc(fitting, func(n int32) bool {
-			return !e.w.nodes[n].alive || cordonKeeps && e.w.nodes[n].cordoned
+			return !e.w.Nodes[n].alive || cordonKeeps && e.w.Nodes[n].cordoned
 		})
 	}
 	set := e.intern(fitting)
@@ -239,13 +241,13 @@ func (e *eligibility) find(s *podClass, f filter) *nodeSet {
 }
 
 // intern returns the set with these nodes.
-func (e *eligibility) intern(nodes []int32) *nodeSet {
-	set := &nodeSet{id: len(e.sets), bits: make([]uint64, (len(e.w.nodes)+63)/64), list: slices.Clone(nodes)}
-	slices.Sort(set.list)
+func (e *eligibility) intern(nodes []int32) *NodeSet {
+	set := &NodeSet{ID: len(e.sets), bits: make([]uint64, (len(e.w.Nodes)+63)/64), List: slices.Clone(nodes)}
+	slices.Sort(set.List)
 	content := make([]byte, 0, len(set.bits)*8)
-	for _, n := range set.list {
+	for _, n := range set.List {
 		set.bits[n>>6] |= 1 << (n & 63)
-		set.staying = set.staying || !e.w.nodes[n].drained
+		set.Staying = set.Staying || !e.w.Nodes[n].Drained
 	}
 	for _, word := range set.bits {
 		content = binary.LittleEndian.AppendUint64(content, word)
@@ -259,21 +261,21 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 }
 
 // signature is the same for pods that may run on the same nodes.
-func (e *eligibility) signature(s *podClass, f filter, volumes []*corev1.NodeSelector) string {
+func (e *eligibility) signature(s *PodClass, f filter, volumes []*corev1.NodeSelector) string {
 	var b strings.Builder
-	fmt.Fprint(&b, f.affinity, f.taints, f.alive, f.volumes, s.spec.Tolerates(&cordonTaint))
+	fmt.Fprint(&b, f.affinity, f.taints, f.alive, f.volumes, s.Spec.Tolerates(&cordonTaint))
 	if f.taints {
 		for i := range e.taints {
-			b.WriteString(flag(s.spec.Tolerates(&e.taints[i])))
+			b.WriteString(flag(s.Spec.Tolerates(&e.taints[i])))
 		}
 	}
 	if !f.affinity {
 		return b.String()
 	}
-	for _, key := range slices.Sorted(maps.Keys(s.spec.NodeSelector)) {
-		b.WriteString(key + "=" + s.spec.NodeSelector[key] + ",")
+	for _, key := range slices.Sorted(maps.Keys(s.Spec.NodeSelector)) {
+		b.WriteString(key + "=" + s.Spec.NodeSelector[key] + ",")
 	}
-	for _, selector := range append([]*corev1.NodeSelector{requiredNodes(s.spec.Affinity)}, volumes...) {
+	for _, selector := range append([]*corev1.NodeSelector{requiredNodes(s.Spec.Affinity)}, volumes...) {
 		if selector == nil {
 			continue
 		}
@@ -289,9 +291,9 @@ func (e *eligibility) signature(s *podClass, f filter, volumes []*corev1.NodeSel
 
 // volumesOf returns where the volumes of the pods can be used, of those that are tied to
 // nodes.
-func (e *eligibility) volumesOf(s *podClass) []*corev1.NodeSelector {
+func (e *eligibility) volumesOf(s *PodClass) []*corev1.NodeSelector {
 	var tied []*corev1.NodeSelector
-	for _, claim := range s.spec.Claims {
+	for _, claim := range s.Spec.Claims {
 		if selector := e.w.in.Cluster.Volumes[s.namespace+"/"+claim]; selector != nil {
 			tied = append(tied, selector)
 		}
@@ -310,14 +312,14 @@ func (e *eligibility) volume(selector *corev1.NodeSelector) *nodeaffinity.LazyEr
 
 // rareNodes returns the nodes to look at for pods that ask for a rare label or the name of a node: all,
 // unless they name the values. It returns false if one node of each class is enough.
-func (e *eligibility) rareNodes(s *podClass, volumes []*corev1.NodeSelector) ([]int32, bool) {
-	for key, value := range s.spec.NodeSelector {
+func (e *eligibility) rareNodes(s *PodClass, volumes []*corev1.NodeSelector) ([]int32, bool) {
+	for key, value := range s.Spec.NodeSelector {
 		if nodes, ok := e.rare[key]; ok {
 			return nodes[value], true
 		}
 	}
 	asks := false
-	for _, selector := range append([]*corev1.NodeSelector{requiredNodes(s.spec.Affinity)}, volumes...) {
+	for _, selector := range append([]*corev1.NodeSelector{requiredNodes(s.Spec.Affinity)}, volumes...) {
 		if selector == nil {
 			continue
 		}
@@ -330,7 +332,7 @@ func (e *eligibility) rareNodes(s *podClass, volumes []*corev1.NodeSelector) ([]
 	if !asks {
 		return nil, false
 	}
-	all := make([]int32, len(e.w.nodes))
+	all := make([]int32, len(e.w.Nodes))
 	for n := range all {
 		all[n] = int32(n)
 	}

@@ -1,15 +1,16 @@
-package simulation
+package proof
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // demand is the demand of pods that may go to the same nodes, with the requests of each.
 type demand struct {
-	reach    *nodeSet
+	reach    *scheduling.NodeSet
 	priority int32
 	requests []int64
 	pods     int
@@ -24,8 +25,14 @@ type mobileDemand struct {
 	known  map[capacityKey]capacity
 }
 
+// capacities finds out what nodes have for pods.
+type capacities struct {
+	*scheduling.Cluster
+	moving *mobileDemand // once it was worked out
+}
+
 type capacityKey struct {
-	set      *nodeSet
+	set      *scheduling.NodeSet
 	requests string
 	priority int32
 	cordon   bool
@@ -46,25 +53,25 @@ type capacity struct {
 	largest []int64
 }
 
-func (w *Prover) demand() *mobileDemand {
+func (w *capacities) demand() *mobileDemand {
 	if w.moving != nil {
 		return w.moving
 	}
-	m := &mobileDemand{fixed: make([][]int64, len(w.nodes)), known: map[capacityKey]capacity{}}
-	for n := range w.nodes {
-		m.fixed[n] = make([]int64, len(w.resources))
+	m := &mobileDemand{fixed: make([][]int64, len(w.Nodes)), known: map[capacityKey]capacity{}}
+	for n := range w.Nodes {
+		m.fixed[n] = make([]int64, len(w.Resources))
 	}
-	for i := range w.pods {
-		if p := &w.pods[i]; p.stays && p.node >= 0 {
-			for r, amount := range p.podClass.requests {
-				m.fixed[p.node][r] += amount
+	for i := range w.Pods {
+		if p := &w.Pods[i]; p.Stays && p.At >= 0 {
+			for r, amount := range p.PodClass.Requests {
+				m.fixed[p.At][r] += amount
 			}
 		}
 	}
-	for n := range w.nodes {
-		for _, l := range w.nodes[n].leaving {
-			for r, amount := range l.podClass.requests {
-				m.fixed[n][r] += amount * int64(convert.Int(!l.ended))
+	for n := range w.Nodes {
+		for _, l := range w.Nodes[n].Leaving {
+			for r, amount := range l.PodClass.Requests {
+				m.fixed[n][r] += amount * int64(convert.Int(!l.Ended))
 			}
 		}
 	}
@@ -74,30 +81,43 @@ func (w *Prover) demand() *mobileDemand {
 		requests string
 	}
 	groups := map[key]int{}
-	for _, s := range w.classes {
-		if s.mobile == 0 {
+	for _, s := range w.Classes {
+		if s.Mobile == 0 {
 			continue
 		}
-		k := key{s.reach.id, s.spec.Priority, packed(s.requests)}
+		k := key{s.Reach.ID, s.Spec.Priority, scheduling.Packed(s.Requests)}
 		at, ok := groups[k]
 		if !ok {
 			at = len(m.groups)
 			groups[k] = at
-			m.groups = append(m.groups, demand{reach: s.reach, priority: s.spec.Priority, requests: s.requests})
+			m.groups = append(m.groups, demand{reach: s.Reach, priority: s.Spec.Priority, requests: s.Requests})
 		}
-		m.groups[at].pods += s.mobile
+		m.groups[at].pods += s.Mobile
 		m.groups[at].behind += w.leftBehind(s)
 	}
 	w.moving = m
 	return m
 }
 
+// leftBehind returns how many pods of a class may have been evicted and not end. Each holds up the drain
+// of a node, so that it is on one that is cordoned.
+func (w *capacities) leftBehind(s *scheduling.PodClass) int {
+	if s.Keeps == 0 {
+		return 0
+	}
+	drains := 0
+	for i := range w.Pools {
+		drains += convert.Int(w.Pools[i].Drains) * min(w.Pools[i].Capacity, len(w.Pools[i].Order))
+	}
+	return s.Keeps * drains
+}
+
 // capacity returns that for a pod of s on some of the nodes that it is eligible for.
-func (w *Prover) capacity(s *podClass, nodes *nodeSet) capacity {
+func (w *capacities) capacity(s *scheduling.PodClass, nodes *scheduling.NodeSet) capacity {
 	requests := w.rounded(s, nodes)
-	key := capacityKey{set: nodes, requests: packed(requests), cordon: s.toleratesCordon, priority: -1 << 31}
+	key := capacityKey{set: nodes, requests: scheduling.Packed(requests), cordon: s.ToleratesCordon, priority: -1 << 31}
 	if outranks(s, nodes) {
-		key.priority = s.spec.Priority
+		key.priority = s.Spec.Priority
 	}
 	m := w.demand()
 	if known, ok := m.known[key]; ok {
@@ -106,10 +126,10 @@ func (w *Prover) capacity(s *podClass, nodes *nodeSet) capacity {
 	free, largest := w.free(nodes, requests)
 	r := capacity{largest: largest}
 	byPool := map[int][]float64{}
-	for i, n := range nodes.list {
+	for i, n := range nodes.List {
 		share := max(shareOf(free[i], largest, requests), 0)
-		if at := w.nodes[n]; at.drained {
-			byPool[at.pool] = append(byPool[at.pool], share)
+		if at := w.Nodes[n]; at.Drained {
+			byPool[at.Pool] = append(byPool[at.Pool], share)
 		}
 		if share > 0 {
 			r.shares = append(r.shares, share)
@@ -119,11 +139,11 @@ func (w *Prover) capacity(s *podClass, nodes *nodeSet) capacity {
 	least := 1.0
 	slices.SortFunc(r.shares, func(a, b float64) int { return cmp.Compare(b, a) })
 	for pool, shares := range byPool {
-		if s.toleratesCordon {
+		if s.ToleratesCordon {
 			break
 		}
 		slices.SortFunc(shares, func(a, b float64) int { return cmp.Compare(b, a) })
-		shares = shares[:min(len(shares), w.pools[pool].capacity)]
+		shares = shares[:min(len(shares), w.Pools[pool].Capacity)]
 		r.cordoned += sum(shares)
 		least = min(least, shares[len(shares)-1])
 	}
@@ -131,8 +151,8 @@ func (w *Prover) capacity(s *podClass, nodes *nodeSet) capacity {
 		r.least = least
 	}
 	for _, group := range m.groups {
-		if w.ask(1); group.reach.overlaps(nodes) && group.priority >= key.priority {
-			r.taken += float64(group.pods+group.behind*convert.Int(s.toleratesCordon)) * weight(group.requests, largest, requests)
+		if w.Ask(1); group.reach.Overlaps(nodes) && group.priority >= key.priority {
+			r.taken += float64(group.pods+group.behind*convert.Int(s.ToleratesCordon)) * weight(group.requests, largest, requests)
 		}
 	}
 	m.known[key] = r
@@ -141,24 +161,26 @@ func (w *Prover) capacity(s *podClass, nodes *nodeSet) capacity {
 
 // outranks reports whether only pods of the same or a higher priority can take room from s. It would
 // preempt others, which counts only where drains move those anyway.
-func outranks(s *podClass, nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
+func outranks(s *scheduling.PodClass, nodes *scheduling.NodeSet) bool {
+	return s.Spec.Preempts && !nodes.Staying
+}
 
 // without takes a pod of s itself out of what others request.
-func (r capacity) without(s *podClass, requests []int64) capacity {
-	if s.mobile > 0 {
-		r.taken -= weight(s.requests, r.largest, requests)
+func (r capacity) without(s *scheduling.PodClass, requests []int64) capacity {
+	if s.Mobile > 0 {
+		r.taken -= weight(s.Requests, r.largest, requests)
 	}
 	return r
 }
 
 // rounded returns what a pod of s requests, rounded up to keep the number of different amounts small.
-func (w *Prover) rounded(s *podClass, nodes *nodeSet) []int64 {
+func (w *capacities) rounded(s *scheduling.PodClass, nodes *scheduling.NodeSet) []int64 {
 	const steps = 64
-	rounded := slices.Clone(s.requests)
-	if len(nodes.list) <= steps {
+	rounded := slices.Clone(s.Requests)
+	if len(nodes.List) <= steps {
 		return rounded // exact, where it costs nothing
 	}
-	most := w.nodes[nodes.list[0]].alloc
+	most := w.Nodes[nodes.List[0]].Alloc
 	for r := range rounded {
 		if most == nil || rounded[r] == 0 || most[r] < steps || r == 0 {
 			continue
@@ -171,13 +193,13 @@ func (w *Prover) rounded(s *podClass, nodes *nodeSet) []int64 {
 
 // free returns the resources that each node has left for pods that move once the pod is there, nil
 // where it does not fit; and the most of each resource that any node has left.
-func (w *Prover) free(nodes *nodeSet, requests []int64) (free [][]int64, largest []int64) {
+func (w *capacities) free(nodes *scheduling.NodeSet, requests []int64) (free [][]int64, largest []int64) {
 	m := w.demand()
 	largest = make([]int64, len(requests))
-	free = make([][]int64, len(nodes.list))
-	left := make([]int64, len(requests)*len(nodes.list))
-	for i, n := range nodes.list {
-		alloc := w.nodes[n].alloc
+	free = make([][]int64, len(nodes.List))
+	left := make([]int64, len(requests)*len(nodes.List))
+	for i, n := range nodes.List {
+		alloc := w.Nodes[n].Alloc
 		if alloc == nil {
 			continue
 		}
@@ -225,4 +247,12 @@ func weight(of, largest, requests []int64) float64 {
 		}
 	}
 	return w
+}
+
+func sum(shares []float64) float64 {
+	total := 0.0
+	for _, share := range shares {
+		total += share
+	}
+	return total
 }

@@ -1,4 +1,4 @@
-package simulation
+package scheduling
 
 import (
 	"fmt"
@@ -13,19 +13,19 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// counter counts pods by the topology domain that they are in. All constraints of pods on other pods
+// Counter counts pods by the topology domain that they are in. All constraints of pods on other pods
 // are evaluated by counters: affinity, anti-affinity, spread, and ports on the host, whose domains are
 // the nodes.
-type counter struct {
+type Counter struct {
 	id int
-	// domains says which domain a node is in; only counts the pods of these nodes alone, nil
+	// Domains says which domain a node is in; only counts the pods of these nodes alone, nil
 	// means all.
-	domains *domains
-	only    *nodeSet
-	// classes are those whose pods are counted.
-	classes []*podClass
-	// size is how many domains there are, for spread. Fixed are those with a pod that stays.
-	size  int
+	Domains *Domains
+	only    *NodeSet
+	// Classes are those whose pods are counted.
+	Classes []*PodClass
+	// Size is how many domains there are, for spread. Fixed are those with a pod that stays.
+	Size  int
 	fixed map[int32]bool
 	// taken are the domains with a pod that stays, or is leaving.
 	taken map[int32]bool
@@ -34,92 +34,92 @@ type counter struct {
 	isSpread, uncordoned bool
 }
 
-// domains are the domains of one topology.
-type domains struct {
-	key string
-	of  []int32 // by node, -1 for a node without the label
-	n   int
-	// partial says that nodes are in no domain, perNode that each domain is one node.
-	partial, perNode bool
+// Domains are the domains of one topology.
+type Domains struct {
+	Key string
+	Of  []int32 // by node, -1 for a node without the label
+	N   int
+	// partial says that nodes are in no domain, PerNode that each domain is one node.
+	partial, PerNode bool
 }
 
 // Affinity is a required affinity to pods: the domain of each counter must have a pod that all of the
 // counters count. Own says that the pod itself is counted, and may be the first.
 type Affinity struct {
-	counters []*counter
+	counters []*Counter
 	own      bool
 }
 
 // Spread is a topologySpreadConstraint with DoNotSchedule.
 type Spread struct {
-	*counter
-	skew, least int // maxSkew, minDomains
-	own         bool
+	*Counter
+	Skew, Least int // maxSkew, minDomains
+	Own         bool
 }
 
 // topology finds domains by their key, and pod classes by their labels.
 type topology struct {
-	w        *cluster
-	domains  map[string]*domains
-	byLabel  map[string][]*podClass // "namespace\x00key\x00value"
-	inSpace  map[string][]*podClass
-	counters map[string]*counter
+	w        *Cluster
+	domains  map[string]*Domains
+	byLabel  map[string][]*PodClass // "namespace\x00key\x00value"
+	inSpace  map[string][]*PodClass
+	counters map[string]*Counter
 	// counting and sizes are what pods with like constraints share: the nodes whose pods count, and
 	// how many domains these are in.
-	counting map[countingKey]*nodeSet
-	sizes    map[domainKey]int
+	counting map[countingKey]*NodeSet
+	sizes    map[DomainKey]int
 }
 
-// domainKey identifies the domains of one topology that some nodes are in.
-type domainKey struct {
-	*domains
-	nodes *nodeSet
+// DomainKey identifies the domains of one topology that some nodes are in.
+type DomainKey struct {
+	*Domains
+	Nodes *NodeSet
 }
 
 // countingKey identifies nodes by a set, and by the topologies that they have to be in.
 type countingKey struct {
-	nodes *nodeSet
+	nodes *NodeSet
 	keys  string
 }
 
-// hostPorts is the key of the topology whose domains are the nodes; no label has it.
-const hostPorts = ""
+// HostPorts is the key of the topology whose domains are the nodes; no label has it.
+const HostPorts = ""
 
-func (w *cluster) addConstraints() {
-	t := &topology{w: w, domains: map[string]*domains{}, byLabel: map[string][]*podClass{}, inSpace: map[string][]*podClass{}, counters: map[string]*counter{}, counting: map[countingKey]*nodeSet{}, sizes: map[domainKey]int{}}
+func (w *Cluster) addConstraints() {
+	t := &topology{w: w, domains: map[string]*Domains{}, byLabel: map[string][]*PodClass{}, inSpace: map[string][]*PodClass{}, counters: map[string]*Counter{}, counting: map[countingKey]*NodeSet{}, sizes: map[DomainKey]int{}}
 	w.keys = t
-	for _, s := range w.classes {
+	for _, s := range w.Classes {
 		t.inSpace[s.namespace] = append(t.inSpace[s.namespace], s)
-		for key, value := range s.spec.Labels {
+		for key, value := range s.Spec.Labels {
 			at := s.namespace + "\x00" + key + "\x00" + value
 			t.byLabel[at] = append(t.byLabel[at], s)
 		}
 	}
 	t.addPorts()
-	for _, s := range w.classes {
+	for _, s := range w.Classes {
 		t.addAntiAffinity(s)
-		if s.mobile > 0 {
+		if s.Mobile > 0 {
 			t.addAffinity(s)
 			t.addSpread(s)
 		}
-		if w.ask(5) {
+		if w.Ask(5) {
 			return
 		}
 	}
 }
 
-func (t *topology) topology(key string) *domains {
+func (t *topology) topology(key string) *Domains {
 	if d, ok := t.domains[key]; ok {
 		return d
 	}
-	d := &domains{key: key, of: make([]int32, len(t.w.nodes))}
+	d := &Domains{Key: key, Of: make([]int32, len(t.w.Nodes))}
 	values := map[string]int32{}
-	for n := range t.w.nodes {
-		value, ok := t.w.nodes[n].Name, true
-		if key != hostPorts {
-			value, ok = t.w.nodes[n].Labels[key]
+	for n := range t.w.Nodes {
+		value, ok := t.w.Nodes[n].Name, true
+		if key != HostPorts {
+			value, ok = t.w.Nodes[n].Labels[key]
 		}
-		d.of[n] = -1
+		d.Of[n] = -1
 		if !ok {
 			d.partial = true
 			continue
@@ -129,10 +129,10 @@ func (t *topology) topology(key string) *domains {
 			at = int32(len(values)) //nolint:gosec // at most one for each node
 			values[value] = at
 		}
-		d.of[n] = at
+		d.Of[n] = at
 	}
-	d.n = len(values)
-	d.perNode = !slices.ContainsFunc(counted(d.of, d.n), func(nodes int) bool { return nodes > 1 })
+	d.N = len(values)
+	d.PerNode = !slices.ContainsFunc(counted(d.Of, d.N), func(nodes int) bool { return nodes > 1 })
 	t.domains[key] = d
 	return d
 }
@@ -150,12 +150,12 @@ func counted(of []int32, n int) []int {
 
 // counter returns the counter with that identity; classes says whose pods it counts, if it is
 // new.
-func (t *topology) counter(id, key string, only *nodeSet, classes func() []*podClass) *counter {
+func (t *topology) counter(id, key string, only *NodeSet, classes func() []*PodClass) *Counter {
 	if c, ok := t.counters[id]; ok {
 		return c
 	}
-	c := &counter{id: len(t.w.counters), domains: t.topology(key), only: only, classes: classes()}
-	for _, s := range c.classes {
+	c := &Counter{id: len(t.w.counters), Domains: t.topology(key), only: only, Classes: classes()}
+	for _, s := range c.Classes {
 		s.counted = append(s.counted, c)
 	}
 	t.counters[id] = c
@@ -166,9 +166,9 @@ func (t *topology) counter(id, key string, only *nodeSet, classes func() []*podC
 // addPorts makes a counter for each port on the host. Two conflict if protocol and port are
 // the same, unless their addresses differ.
 func (t *topology) addPorts() {
-	users := map[rollout.HostPort][]*podClass{}
-	for _, s := range t.w.classes {
-		for _, port := range s.spec.HostPorts {
+	users := map[rollout.HostPort][]*PodClass{}
+	for _, s := range t.w.Classes {
+		for _, port := range s.Spec.HostPorts {
 			if port = normalPort(port); port.Port > 0 && !slices.Contains(users[port], s) {
 				users[port] = append(users[port], s)
 			}
@@ -179,15 +179,15 @@ func (t *topology) addPorts() {
 		number := rollout.HostPort{Protocol: port.Protocol, Port: port.Port}
 		byNumber[number] = append(byNumber[number], port)
 	}
-	for _, s := range t.w.classes {
-		for _, port := range s.spec.HostPorts {
+	for _, s := range t.w.Classes {
+		for _, port := range s.Spec.HostPorts {
 			port = normalPort(port)
 			others := byNumber[rollout.HostPort{Protocol: port.Protocol, Port: port.Port}]
 			slices.SortFunc(others, func(a, b rollout.HostPort) int { return strings.Compare(a.IP, b.IP) })
 			for _, other := range others {
 				if port.Conflicts(other) {
 					id := fmt.Sprintf("port %s %s %d", other.IP, other.Protocol, other.Port)
-					s.never(t.counter(id, hostPorts, nil, func() []*podClass { return users[other] }))
+					s.never(t.counter(id, HostPorts, nil, func() []*PodClass { return users[other] }))
 				}
 			}
 		}
@@ -205,37 +205,37 @@ func normalPort(port rollout.HostPort) rollout.HostPort {
 }
 
 // never adds a counter that must not count a pod where s runs.
-func (s *podClass) never(c *counter) {
-	if !slices.Contains(s.noneOf, c) {
-		s.noneOf = append(s.noneOf, c)
+func (s *PodClass) never(c *Counter) {
+	if !slices.Contains(s.NoneOf, c) {
+		s.NoneOf = append(s.NoneOf, c)
 	}
 }
 
 // addAntiAffinity adds the terms of s, which hold both ways: none that s selects may be where
 // it goes, and those that it selects may not go where it is.
-func (t *topology) addAntiAffinity(s *podClass) {
-	if s.spec.Affinity == nil || s.spec.Affinity.PodAntiAffinity == nil {
+func (t *topology) addAntiAffinity(s *PodClass) {
+	if s.Spec.Affinity == nil || s.Spec.Affinity.PodAntiAffinity == nil {
 		return
 	}
-	for _, term := range s.spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+	for _, term := range s.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		m, ok := t.matcher(s.namespace, &term, true)
 		if !ok {
 			continue
 		}
-		selected := t.counter("selected "+term.TopologyKey+" "+m.id, term.TopologyKey, nil, func() []*podClass { return t.matching(m) })
+		selected := t.counter("selected "+term.TopologyKey+" "+m.id, term.TopologyKey, nil, func() []*PodClass { return t.matching(m) })
 		s.never(selected)
-		by := t.counter(fmt.Sprintf("by %d %s %s", s.id, term.TopologyKey, m.id), term.TopologyKey, nil, func() []*podClass { return []*podClass{s} })
-		for _, other := range selected.classes {
+		by := t.counter(fmt.Sprintf("by %d %s %s", s.ID, term.TopologyKey, m.id), term.TopologyKey, nil, func() []*PodClass { return []*PodClass{s} })
+		for _, other := range selected.Classes {
 			other.never(by)
 		}
 	}
 }
 
-func (t *topology) addAffinity(s *podClass) {
-	if s.spec.Affinity == nil || s.spec.Affinity.PodAffinity == nil {
+func (t *topology) addAffinity(s *PodClass) {
+	if s.Spec.Affinity == nil || s.Spec.Affinity.PodAffinity == nil {
 		return
 	}
-	terms := s.spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	terms := s.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if len(terms) == 0 {
 		return
 	}
@@ -251,20 +251,20 @@ func (t *topology) addAffinity(s *podClass) {
 	}
 	a := Affinity{}
 	for _, term := range terms {
-		a.counters = append(a.counters, t.counter("all "+term.TopologyKey+all, term.TopologyKey, nil, func() []*podClass {
-			return slices.DeleteFunc(t.matching(matchers[0]), func(other *podClass) bool {
+		a.counters = append(a.counters, t.counter("all "+term.TopologyKey+all, term.TopologyKey, nil, func() []*PodClass {
+			return slices.DeleteFunc(t.matching(matchers[0]), func(other *PodClass) bool {
 				return slices.ContainsFunc(matchers[1:], func(m matcher) bool { return !m.matches(other) })
 			})
 		}))
 	}
-	a.own = slices.Contains(a.counters[0].classes, s)
-	s.someOf = append(s.someOf, a)
+	a.own = slices.Contains(a.counters[0].Classes, s)
+	s.SomeOf = append(s.SomeOf, a)
 }
 
 // addSpread adds the constraints with DoNotSchedule (PodTopologySpread of the scheduler).
-func (t *topology) addSpread(s *podClass) {
+func (t *topology) addSpread(s *PodClass) {
 	var hard []corev1.TopologySpreadConstraint
-	for _, c := range s.spec.Spread {
+	for _, c := range s.Spec.Spread {
 		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
 			hard = append(hard, c)
 		}
@@ -275,32 +275,32 @@ func (t *topology) addSpread(s *podClass) {
 			selector = labels.Nothing()
 		}
 		for _, key := range c.MatchLabelKeys {
-			if value, ok := s.spec.Labels[key]; ok {
+			if value, ok := s.Spec.Labels[key]; ok {
 				requirement, _ := labels.SelectorFromSet(labels.Set{key: value}).Requirements()
 				selector = selector.Add(requirement...)
 			}
 		}
 		m := matcher{id: s.namespace + " " + selector.String(), spaces: []string{s.namespace}, selector: selector}
 		only := t.countingNodes(s, hard, c)
-		uncordoned := honorsTaints(c) && !s.toleratesCordon
-		counter := t.counter(fmt.Sprintf("spread %s %d %t %s", c.TopologyKey, only.id, uncordoned, m.id), c.TopologyKey, only, func() []*podClass { return t.matching(m) })
+		uncordoned := honorsTaints(c) && !s.ToleratesCordon
+		counter := t.counter(fmt.Sprintf("spread %s %d %t %s", c.TopologyKey, only.ID, uncordoned, m.id), c.TopologyKey, only, func() []*PodClass { return t.matching(m) })
 		counter.isSpread, counter.uncordoned = true, uncordoned
-		counter.size = t.size(domainKey{counter.domains, only})
+		counter.Size = t.size(DomainKey{counter.Domains, only})
 		least := 1
 		if c.MinDomains != nil {
 			least = int(*c.MinDomains)
 		}
-		s.spreads = append(s.spreads, Spread{counter, int(c.MaxSkew), least, slices.Contains(counter.classes, s)})
+		s.Spreads = append(s.Spreads, Spread{counter, int(c.MaxSkew), least, slices.Contains(counter.Classes, s)})
 	}
 }
 
 // size returns how many domains nodes are in.
-func (t *topology) size(key domainKey) int {
+func (t *topology) size(key DomainKey) int {
 	size, known := t.sizes[key]
 	if !known {
 		seen := map[int32]bool{}
-		for _, n := range key.nodes.list {
-			seen[key.of[n]] = true
+		for _, n := range key.Nodes.List {
+			seen[key.Of[n]] = true
 		}
 		size = len(seen)
 		t.sizes[key] = size
@@ -310,7 +310,7 @@ func (t *topology) size(key domainKey) int {
 
 // countingNodes returns the nodes whose pods count for a constraint: those that have all the
 // topologies, and that the pod could run on by its policies.
-func (t *topology) countingNodes(s *podClass, all []corev1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) *nodeSet {
+func (t *topology) countingNodes(s *PodClass, all []corev1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) *NodeSet {
 	f := filter{affinity: true}
 	if c.NodeAffinityPolicy != nil {
 		f.affinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
@@ -326,17 +326,17 @@ func (t *topology) countingNodes(s *podClass, all []corev1.TopologySpreadConstra
 }
 
 // inAll returns those of nodes that are in a domain of each topology.
-func (t *topology) inAll(nodes *nodeSet, topologies []string) *nodeSet {
+func (t *topology) inAll(nodes *NodeSet, topologies []string) *NodeSet {
 	key := countingKey{nodes, strings.Join(topologies, "\x00")}
 	set, known := t.counting[key]
 	if known {
 		return set
 	}
-	in := slices.Clone(nodes.list)
+	in := slices.Clone(nodes.List)
 	for _, topology := range topologies {
-		of := t.topology(topology).of
+		of := t.topology(topology).Of
 		in = slices.DeleteFunc(in, func(n int32) bool { return of[n] < 0 })
-		t.w.ask(1 + len(nodes.list)/20)
+		t.w.Ask(1 + len(nodes.List)/20)
 	}
 	set = t.w.candidates.intern(in)
 	t.counting[key] = set
@@ -355,8 +355,8 @@ type matcher struct {
 	selector labels.Selector
 }
 
-func (m matcher) matches(s *podClass) bool {
-	return (m.spaces == nil || slices.Contains(m.spaces, s.namespace)) && m.selector.Matches(labels.Set(s.spec.Labels))
+func (m matcher) matches(s *PodClass) bool {
+	return (m.spaces == nil || slices.Contains(m.spaces, s.namespace)) && m.selector.Matches(labels.Set(s.Spec.Labels))
 }
 
 // matcher returns whom a term of (anti-)affinity selects. Where the labels of namespaces are
@@ -393,13 +393,13 @@ func (t *topology) matcher(namespace string, term *corev1.PodAffinityTerm, wide 
 }
 
 // matching returns the pod classes that m selects, by their labels where it asks for some value.
-func (t *topology) matching(m matcher) []*podClass {
+func (t *topology) matching(m matcher) []*PodClass {
 	spaces := m.spaces
 	if spaces == nil {
 		spaces = slices.Sorted(maps.Keys(t.inSpace))
 	}
 	requirements, selectable := m.selector.Requirements()
-	var found []*podClass
+	var found []*PodClass
 	for _, space := range spaces {
 		if !selectable {
 			break
@@ -417,7 +417,7 @@ func (t *topology) matching(m matcher) []*podClass {
 				found = append(found, s)
 			}
 		}
-		t.w.ask(1 + len(candidates)/20)
+		t.w.Ask(1 + len(candidates)/20)
 	}
 	return found
 }

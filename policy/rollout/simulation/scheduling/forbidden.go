@@ -1,4 +1,4 @@
-package simulation
+package scheduling
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // addForbidden finds the pods whose replacements the API server may refuse. That is never certain: users
 // and namespaces can be exempt, other webhooks can change a pod, and pods that end give back what they
 // used of a quota.
-func (w *cluster) addForbidden() {
+func (w *Cluster) addForbidden() {
 	quotas := map[string][]*corev1.ResourceQuota{}
 	for _, q := range w.in.Cluster.Quotas {
 		quotas[q.Namespace] = append(quotas[q.Namespace], q)
@@ -26,32 +26,26 @@ func (w *cluster) addForbidden() {
 			failing[ownerKey{c.Namespace, c.Owner}] = c.Failure
 		}
 	}
-	byClass := make([]string, len(w.classes))
-	for i, s := range w.classes {
+	byClass := make([]string, len(w.Classes))
+	for i, s := range w.Classes {
 		byClass[i] = s.forbidden(w.in.Cluster.Namespaces[s.namespace], quotas[s.namespace])
 	}
-	for i := range w.pods {
-		p := &w.pods[i]
-		why := byClass[p.podClass.id]
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		why := byClass[p.PodClass.ID]
 		if message := failing[ownerKey{p.Namespace, p.Owner}]; message != "" {
 			why = fmt.Sprintf("may not be made: the last one that its %s was to make was refused (%s)", p.Owner.Kind, message)
 		}
-		if !p.guard && p.Owner.Kind != "" {
+		if !p.Guard && p.Owner.Kind != "" {
 			p.forbidden = why
 		}
 	}
 }
 
-// ownerKey identifies a controller of pods.
-type ownerKey struct {
-	namespace string
-	rollout.Owner
-}
-
 // forbidden says why pods of the class may not be made in a namespace with such labels and quotas, ""
 // if they may. The scopes of quotas are not looked at: each is taken to count all pods.
-func (s *podClass) forbidden(namespace labels.Set, quotas []*corev1.ResourceQuota) string {
-	if !s.spec.Security.Meets(namespace) {
+func (s *PodClass) forbidden(namespace labels.Set, quotas []*corev1.ResourceQuota) string {
+	if !s.Spec.Security.Meets(namespace) {
 		version := ""
 		if pinned := namespace[rollout.EnforceVersionLabel]; pinned != "" {
 			version = " by " + pinned
@@ -65,7 +59,7 @@ func (s *podClass) forbidden(namespace labels.Set, quotas []*corev1.ResourceQuot
 			switch {
 			case !counted && s.takes(longName(name)):
 				return fmt.Sprintf("may not be made: of ResourceQuota %s/%s it is not known how much of %s is used", q.Namespace, q.Name, name)
-			case slices.Contains(s.spec.Unset, longName(name)):
+			case slices.Contains(s.Spec.Unset, longName(name)):
 				return fmt.Sprintf("may not be made: ResourceQuota %s/%s wants each container to set %s", q.Namespace, q.Name, longName(name))
 			case used.Cmp(hard) > 0 && s.takes(longName(name)):
 				return fmt.Sprintf("may not be made: ResourceQuota %s/%s allows %s of %s, and %s are used", q.Namespace, q.Name, hard.String(), name, used.String())
@@ -84,13 +78,13 @@ func longName(name corev1.ResourceName) corev1.ResourceName {
 }
 
 // takes reports whether a pod of the class counts for a resource of quotas.
-func (s *podClass) takes(name corev1.ResourceName) bool {
+func (s *PodClass) takes(name corev1.ResourceName) bool {
 	if name == corev1.ResourcePods || name == "count/pods" {
 		return true
 	}
 	if request, found := strings.CutPrefix(string(name), corev1.DefaultResourceRequestsPrefix); found {
-		requested := s.spec.Requests[corev1.ResourceName(request)]
+		requested := s.Spec.Requests[corev1.ResourceName(request)]
 		return !requested.IsZero()
 	}
-	return strings.HasPrefix(string(name), "limits.") && !slices.Contains(s.spec.Unset, name)
+	return strings.HasPrefix(string(name), "limits.") && !slices.Contains(s.Spec.Unset, name)
 }

@@ -1,53 +1,61 @@
-package simulation
+package proof
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // nodeSearch is the proof that the scheduler finds a node for a pod wherever all other pods are, or the
 // reason why it may not.
 type nodeSearch struct {
 	// nodes are those where no pod that stays is in its way.
-	nodes *nodeSet
+	nodes *scheduling.NodeSet
 	// capacity is what they have for it.
 	capacity capacity
 	// rivals is how many moving pods it cannot share a node with. Taken is how much room these can take
 	// from it, with those that it cannot share another domain with; weight is what they request.
 	rivals        int
 	taken, weight float64
-	rivalOf       map[*podClass]bool // those that take a node each
-	wide          map[*podClass]bool // those that take a larger domain
+	rivalOf       map[*scheduling.PodClass]bool // those that take a node each
+	wide          map[*scheduling.PodClass]bool // those that take a larger domain
 	// uneven is what its spread constraints can rule out.
 	uneven []uneven
 	// rivalry is what keeps them apart.
-	rivalry obstruction
+	rivalry scheduling.Obstruction
 	// why is what keeps the pod from being placed in any case, "" if nothing does.
-	why obstruction
+	why scheduling.Obstruction
+}
+
+// nodeSearches finds out whether pods find a node, for each class once.
+type nodeSearches struct {
+	capacities
+	byClass []*nodeSearch // by PodClass.ID
+	sizes   map[scheduling.DomainKey][]float64
 }
 
 // nodeSearchOf looks at pods of one class.
-func (w *Prover) nodeSearchOf(s *podClass) *nodeSearch {
-	if known := w.searches[s.id]; known != nil {
+func (w *nodeSearches) nodeSearchOf(s *scheduling.PodClass) *nodeSearch {
+	if known := w.byClass[s.ID]; known != nil {
 		return known
 	}
-	p := &nodeSearch{nodes: s.eligible, rivalOf: map[*podClass]bool{}, wide: map[*podClass]bool{}}
-	w.searches[s.id] = p
+	p := &nodeSearch{nodes: s.Eligible, rivalOf: map[*scheduling.PodClass]bool{}, wide: map[*scheduling.PodClass]bool{}}
+	w.byClass[s.ID] = p
 	switch {
-	case s.waits():
-		p.why = notTheDefault
+	case s.Waits():
+		p.why = scheduling.NotTheDefault
 		return p
-	case len(s.eligible.list) == 0:
-		p.why = notEligible
+	case len(s.Eligible.List) == 0:
+		p.why = scheduling.NotEligible
 		return p
 	}
-	p.nodes = w.besideFixed(s)
-	if len(p.nodes.list) > 0 && len(s.someOf) > 0 {
-		p.nodes = w.inCompany(s, p.nodes)
-		if len(p.nodes.list) == 0 {
-			p.why = noAffinity
+	p.nodes = w.BesideFixed(s)
+	if len(p.nodes.List) > 0 && len(s.SomeOf) > 0 {
+		p.nodes = w.InCompany(s, p.nodes)
+		if len(p.nodes.List) == 0 {
+			p.why = scheduling.NoAffinity
 			return p
 		}
 	}
@@ -69,37 +77,37 @@ type cordons struct {
 	// requests, and spread are the constraints that count it.
 	rivals int
 	weight float64
-	spread map[*counter]bool
+	spread map[*scheduling.Counter]bool
 	// ruledOut says that one of them is in a domain that a spread constraint rules out anyway.
 	ruledOut bool
 }
 
 // short returns what can keep the pod from all nodes, "" for nothing.
-func (p *nodeSearch) short(known cordons) obstruction {
+func (p *nodeSearch) short(known cordons) scheduling.Obstruction {
 	const least = 1e-9 // the error of sums of fractions
 	left := p.capacity.total
 	switch {
 	case left <= least:
-		if len(p.nodes.list) == 0 {
-			return notEligible
+		if len(p.nodes.List) == 0 {
+			return scheduling.NotEligible
 		}
-		return noRoom
+		return scheduling.NoRoom
 	case !known.none:
 		left -= p.capacity.cordoned - float64(convert.Int(known.ruledOut))*p.capacity.least
 	}
 	if left <= least {
-		return isCordoned
+		return scheduling.Cordoned
 	}
 	if left -= p.taken - p.top(known.rivals); left <= least {
 		return p.rivalry
 	}
 	for _, u := range p.uneven {
 		if left -= p.ruledOut(u, known); left <= least {
-			return spreadUneven
+			return scheduling.SpreadUneven
 		}
 	}
 	if left -= max(p.capacity.taken-p.weight-known.weight, 0); left <= least {
-		return noRoom
+		return scheduling.NoRoom
 	}
 	return ""
 }
@@ -113,19 +121,19 @@ func (p *nodeSearch) top(n int) float64 {
 }
 
 // addRivals adds up what can be taken by pods that s cannot be beside: a domain each, the largest first.
-func (w *Prover) addRivals(s *podClass, p *nodeSearch) {
-	wide := map[*podClass]float64{}
-	for _, c := range s.noneOf {
-		largest, single := w.largestDomain(c.domains, p.nodes)
-		p.rivalry = antiAffinity
-		if c.domains.key == hostPorts {
-			p.rivalry = portTaken
+func (w *nodeSearches) addRivals(s *scheduling.PodClass, p *nodeSearch) {
+	wide := map[*scheduling.PodClass]float64{}
+	for _, c := range s.NoneOf {
+		largest, single := w.largestDomain(c.Domains, p.nodes)
+		p.rivalry = scheduling.AntiAffinity
+		if c.Domains.Key == scheduling.HostPorts {
+			p.rivalry = scheduling.PortTaken
 		}
-		for _, rival := range c.classes {
-			if rival.mobile == 0 || c.domains.perNode && !rival.reach.overlaps(p.nodes) {
+		for _, rival := range c.Classes {
+			if rival.Mobile == 0 || c.Domains.PerNode && !rival.Reach.Overlaps(p.nodes) {
 				continue
 			}
-			if single && staysIn(c.domains, rival, p.nodes) {
+			if single && staysIn(c.Domains, rival, p.nodes) {
 				p.rivalOf[rival] = true
 				continue
 			}
@@ -134,15 +142,15 @@ func (w *Prover) addRivals(s *podClass, p *nodeSearch) {
 	}
 	for rival, largest := range wide {
 		p.wide[rival] = true
-		if pods := rival.mobile - convert.Int(rival == s) + w.leftBehind(rival); pods > 0 {
+		if pods := rival.Mobile - convert.Int(rival == s) + w.leftBehind(rival); pods > 0 {
 			p.taken += float64(pods) * largest
 			p.weight += float64(pods) * w.demandOf(rival, p, s)
 			delete(p.rivalOf, rival)
 		}
 	}
 	for rival := range p.rivalOf {
-		pods := rival.mobile - convert.Int(rival == s)
-		if s.toleratesCordon {
+		pods := rival.Mobile - convert.Int(rival == s)
+		if s.ToleratesCordon {
 			pods += w.leftBehind(rival)
 		}
 		p.rivals += pods
@@ -151,31 +159,18 @@ func (w *Prover) addRivals(s *podClass, p *nodeSearch) {
 	p.taken += sum(p.capacity.shares[:min(p.rivals, len(p.capacity.shares))])
 }
 
-// leftBehind returns how many pods of a class may have been evicted and not end. Each holds up the drain
-// of a node, so that it is on one that is cordoned.
-func (w *Prover) leftBehind(s *podClass) int {
-	if s.keeps == 0 {
-		return 0
-	}
-	drains := 0
-	for i := range w.pools {
-		drains += convert.Int(w.pools[i].drains) * min(w.pools[i].capacity, len(w.pools[i].order))
-	}
-	return s.keeps * drains
-}
-
 // demandOf returns the part of a rival's requests that the capacity counts.
-func (w *Prover) demandOf(rival *podClass, p *nodeSearch, s *podClass) float64 {
-	if !rival.reach.overlaps(p.nodes) || outranks(s, p.nodes) && rival.spec.Priority < s.spec.Priority {
+func (w *nodeSearches) demandOf(rival *scheduling.PodClass, p *nodeSearch, s *scheduling.PodClass) float64 {
+	if !rival.Reach.Overlaps(p.nodes) || outranks(s, p.nodes) && rival.Spec.Priority < s.Spec.Priority {
 		return 0
 	}
-	return weight(rival.requests, p.capacity.largest, w.rounded(s, p.nodes))
+	return weight(rival.Requests, p.capacity.largest, w.rounded(s, p.nodes))
 }
 
 // largestDomain returns how many of the nodes the largest domain has; single says that each is
 // a node.
-func (w *Prover) largestDomain(d *domains, nodes *nodeSet) (largest float64, single bool) {
-	if d.key == hostPorts {
+func (w *nodeSearches) largestDomain(d *scheduling.Domains, nodes *scheduling.NodeSet) (largest float64, single bool) {
+	if d.Key == scheduling.HostPorts {
 		return 1, true
 	}
 	sizes := w.sizesOf(d, nodes)
@@ -186,15 +181,15 @@ func (w *Prover) largestDomain(d *domains, nodes *nodeSet) (largest float64, sin
 }
 
 // sizesOf returns how many of the nodes domains have, the largest first.
-func (w *Prover) sizesOf(d *domains, nodes *nodeSet) []float64 {
-	key := domainKey{d, nodes}
+func (w *nodeSearches) sizesOf(d *scheduling.Domains, nodes *scheduling.NodeSet) []float64 {
+	key := scheduling.DomainKey{Domains: d, Nodes: nodes}
 	if known, ok := w.sizes[key]; ok {
 		return known
 	}
-	sizes := make([]float64, d.n)
-	for _, n := range nodes.list {
-		if d.of[n] >= 0 {
-			sizes[d.of[n]]++
+	sizes := make([]float64, d.N)
+	for _, n := range nodes.List {
+		if d.Of[n] >= 0 {
+			sizes[d.Of[n]]++
 		}
 	}
 	slices.SortFunc(sizes, func(a, b float64) int { return cmp.Compare(b, a) })
@@ -203,14 +198,14 @@ func (w *Prover) sizesOf(d *domains, nodes *nodeSet) []float64 {
 }
 
 // staysIn reports whether a pod of a class that is in a domain with one of the nodes is on that node.
-func staysIn(d *domains, s *podClass, nodes *nodeSet) bool {
-	return d.perNode || s.reach == nodes || !slices.ContainsFunc(s.reach.list, func(n int32) bool { return !nodes.has(n) })
+func staysIn(d *scheduling.Domains, s *scheduling.PodClass, nodes *scheduling.NodeSet) bool {
+	return d.PerNode || s.Reach == nodes || !slices.ContainsFunc(s.Reach.List, func(n int32) bool { return !nodes.Has(n) })
 }
 
 // uneven is a spread constraint, with the pods that make it rule out domains: those with maxSkew more pods
 // than the one with the fewest, which may have none.
 type uneven struct {
-	*counter
+	*scheduling.Counter
 	// others is how many pods are counted beside the one that is placed, and fill how many of
 	// them rule out a domain.
 	others, fill int
@@ -222,15 +217,15 @@ type uneven struct {
 	open bool
 }
 
-func (w *Prover) addUneven(s *podClass, p *nodeSearch) {
-	for _, c := range s.spreads {
-		u := uneven{counter: c.counter, others: -convert.Int(c.own), fill: max(c.skew+1-convert.Int(c.own), 1)}
-		for _, of := range c.classes {
-			u.others += of.pods
+func (w *nodeSearches) addUneven(s *scheduling.PodClass, p *nodeSearch) {
+	for _, c := range s.Spreads {
+		u := uneven{Counter: c.Counter, others: -convert.Int(c.Own), fill: max(c.Skew+1-convert.Int(c.Own), 1)}
+		for _, of := range c.Classes {
+			u.others += of.Pods
 		}
-		u.sizes = w.sizesOf(c.domains, p.nodes)
+		u.sizes = w.sizesOf(c.Domains, p.nodes)
 		u.single = len(u.sizes) == 0 || u.sizes[0] <= 1
-		u.open = c.least <= 1 && c.size > 0 && c.size <= len(u.sizes) && u.sizes[c.size-1] > 0
+		u.open = c.Least <= 1 && c.Size > 0 && c.Size <= len(u.sizes) && u.sizes[c.Size-1] > 0
 		p.uneven = append(p.uneven, u)
 	}
 }
@@ -242,18 +237,10 @@ func (p *nodeSearch) ruledOut(u uneven, known cordons) float64 {
 	if !u.single {
 		most := len(u.sizes)
 		if known.unknown && u.open {
-			most = u.size - 1
+			most = u.Size - 1
 		}
 		return sum(u.sizes[:min(max(u.others, 0)/u.fill, most)])
 	}
-	full := max(u.others-convert.Int(known.spread[u.counter]), 0) / u.fill
+	full := max(u.others-convert.Int(known.spread[u.Counter]), 0) / u.fill
 	return sum(p.capacity.shares[:min(full, len(p.capacity.shares))])
-}
-
-func sum(shares []float64) float64 {
-	total := 0.0
-	for _, share := range shares {
-		total += share
-	}
-	return total
 }

@@ -1,4 +1,4 @@
-package simulation
+package scheduling
 
 import (
 	"cmp"
@@ -10,12 +10,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// unmade says why no other pod may be made instead of p once it is evicted, or of one that is
+// Unmade says why no other pod may be made instead of p once it is evicted, or of one that is
 // waited for; "" if one is. Sure says that this is known.
-func (w *cluster) unmade(p *pod, v assumption) (why string, sure bool) {
+func (w *Cluster) Unmade(p *Pod, v Assumption) (why string, sure bool) {
 	switch {
-	case p.before != nil && v.keeps(*p.before):
-		return "is made again when the one before has ended, which is being deleted and " + p.before.why, p.before.sure
+	case p.before != nil && v.Keeps(*p.before):
+		return "is made again when the one before has ended, which is being deleted and " + p.before.Why, p.before.Sure
 	case p.Owner.Kind == "StatefulSet" && p.Finalizers != "" && v.counts(false):
 		return "is made again when the one before has ended, which keeps " + p.Finalizers + " (finalizers)", false
 	case p.forbidden != "" && v.counts(false):
@@ -25,10 +25,10 @@ func (w *cluster) unmade(p *pod, v assumption) (why string, sure bool) {
 	}
 }
 
-// podSet is the pods of a StatefulSet that creates a pod only when all of lower ordinals are there and
+// PodSet is the pods of a StatefulSet that creates a pod only when all of lower ordinals are there and
 // ready, as it does without podManagementPolicy Parallel (processReplica in
 // pkg/controller/statefulset/stateful_set_control.go of k8s.io/kubernetes).
-type podSet struct {
+type PodSet struct {
 	pods []int32 // by their ordinals
 	// lacks is the lowest ordinal without a pod although a higher ordinal has one, -1 for none;
 	// lacking is the name of that pod.
@@ -40,7 +40,7 @@ type podSet struct {
 
 // ordinal restates getParentNameAndOrdinal (pkg/controller/statefulset/stateful_set_utils.go): -1 for
 // a pod that has none.
-func (p *pod) ordinal() int {
+func (p *Pod) ordinal() int {
 	_, number, _ := cutLast(p.Name)
 	n, err := strconv.ParseInt(number, 10, 32)
 	if err != nil || n < 0 {
@@ -58,24 +58,24 @@ func cutLast(name string) (before, after string, found bool) {
 }
 
 // addSets enters the pods of StatefulSets by their ordinals.
-func (w *cluster) addSets() {
+func (w *Cluster) addSets() {
 	known := map[ownerKey]rollout.Controller{}
 	for _, c := range w.in.Cluster.Controllers {
 		known[ownerKey{c.Namespace, c.Owner}] = c
 	}
-	sets := map[ownerKey]*podSet{}
-	for i := range w.pods {
-		p := &w.pods[i]
+	sets := map[ownerKey]*PodSet{}
+	for i := range w.Pods {
+		p := &w.Pods[i]
 		k := ownerKey{p.Namespace, p.Owner}
 		c, sure := known[k]
 		if p.Owner.Kind != "StatefulSet" || c.Parallel || p.ordinal() < 0 {
 			continue
 		}
 		if sets[k] == nil {
-			sets[k] = &podSet{lacks: int(c.First), sure: sure}
+			sets[k] = &PodSet{lacks: int(c.First), sure: sure}
 		}
-		p.set = sets[k]
-		p.set.pods = append(p.set.pods, int32(i))
+		p.Set = sets[k]
+		p.Set.pods = append(p.Set.pods, int32(i))
 	}
 	for _, set := range sets {
 		set.complete(w)
@@ -83,40 +83,40 @@ func (w *cluster) addSets() {
 }
 
 // complete sorts the pods, and finds out which is the first that is not there.
-func (s *podSet) complete(w *cluster) {
-	slices.SortFunc(s.pods, func(a, b int32) int { return cmp.Compare(w.pods[a].ordinal(), w.pods[b].ordinal()) })
+func (s *PodSet) complete(w *Cluster) {
+	slices.SortFunc(s.pods, func(a, b int32) int { return cmp.Compare(w.Pods[a].ordinal(), w.Pods[b].ordinal()) })
 	for _, pod := range s.pods {
-		switch o := w.pods[pod].ordinal(); {
+		switch o := w.Pods[pod].ordinal(); {
 		case o < s.lacks: // being scaled down from below
 		case o == s.lacks:
 			s.lacks++
 		default:
-			base, _, _ := cutLast(w.pods[pod].Name)
-			s.lacking = fmt.Sprintf("%s/%s-%d", w.pods[pod].Namespace, base, s.lacks)
+			base, _, _ := cutLast(w.Pods[pod].Name)
+			s.lacking = fmt.Sprintf("%s/%s-%d", w.Pods[pod].Namespace, base, s.lacks)
 			return
 		}
 	}
 	s.lacks = -1
 }
 
-// first returns the pod of the lowest ordinal that is not ready, -1 if all are.
-func (s *podSet) first(isUnready func(int32) bool) int32 {
+// First returns the pod of the lowest ordinal that is not ready, -1 if all are.
+func (s *PodSet) First(isUnready func(int32) bool) int32 {
 	if i := slices.IndexFunc(s.pods, isUnready); i >= 0 {
 		return s.pods[i]
 	}
 	return -1
 }
 
-// waitsFor says why a pod is not made while first is the first that is not ready, "" if it is. Sure
+// WaitsFor says why a pod is not made while first is the first that is not ready, "" if it is. Sure
 // says that this is known: one that is not there may be made any moment.
-func (s *podSet) waitsFor(w *cluster, pod, first int32, v assumption) (why string, sure bool) {
-	own := w.pods[pod].ordinal()
-	blocks := first >= 0 && w.pods[first].ordinal() < own
+func (s *PodSet) WaitsFor(w *Cluster, pod, first int32, v Assumption) (why string, sure bool) {
+	own := w.Pods[pod].ordinal()
+	blocks := first >= 0 && w.Pods[first].ordinal() < own
 	switch {
 	case blocks && s.sure:
-		return "is made again when " + w.pods[first].FullName() + " is ready (podManagementPolicy OrderedReady)", true
+		return "is made again when " + w.Pods[first].FullName() + " is ready (podManagementPolicy OrderedReady)", true
 	case blocks && v.counts(false):
-		return "may be made again only when " + w.pods[first].FullName() + " is ready, as it is not known whether its StatefulSet has podManagementPolicy Parallel", false
+		return "may be made again only when " + w.Pods[first].FullName() + " is ready, as it is not known whether its StatefulSet has podManagementPolicy Parallel", false
 	case v.counts(false) && s.lacks >= 0 && s.lacks < own:
 		return "may be made again only when " + s.lacking + " is ready, which is not there", false
 	default:
@@ -124,11 +124,11 @@ func (s *podSet) waitsFor(w *cluster, pod, first int32, v assumption) (why strin
 	}
 }
 
-// doubts reports whether it is uncertain of any pod that it ends, or is made again.
-func (w *cluster) doubts() bool {
-	isDoubtful := func(l leaving) bool { return !l.sure }
-	return slices.ContainsFunc(w.nodes, func(n node) bool { return slices.ContainsFunc(n.leaving, isDoubtful) }) ||
-		slices.ContainsFunc(w.pods, func(p pod) bool {
-			return p.Finalizers != "" || p.forbidden != "" || p.set != nil && (!p.set.sure || p.set.lacks >= 0)
+// HasDoubts reports whether it is uncertain of any pod that it ends, or is made again.
+func (w *Cluster) HasDoubts() bool {
+	isDoubtful := func(l Leaving) bool { return !l.Sure }
+	return slices.ContainsFunc(w.Nodes, func(n Node) bool { return slices.ContainsFunc(n.Leaving, isDoubtful) }) ||
+		slices.ContainsFunc(w.Pods, func(p Pod) bool {
+			return p.Finalizers != "" || p.forbidden != "" || p.Set != nil && (!p.Set.sure || p.Set.lacks >= 0)
 		})
 }

@@ -1,4 +1,4 @@
-package simulation
+package proof
 
 import (
 	"cmp"
@@ -6,9 +6,10 @@ import (
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
-// blockedBudget is a budget that may refuse an eviction for good, whatever nodes the scheduler chooses and
+// BlockedBudget is a budget that may refuse an eviction for good, whatever nodes the scheduler chooses and
 // in whatever order things happen.
 //
 // The proof considers the final state, when nothing can happen any more. The cordoned nodes are then
@@ -16,170 +17,166 @@ import (
 // refuses has lost as many pods as it can spare: they cannot start where they are, or no node fits them.
 // A pod that is certain to start wherever it goes, and certain to find a node in that state, is not lost.
 // A budget that can lose only fewer does not refuse.
-type blockedBudget struct {
-	budget  *budget
-	missing []Missing
-	// byImage is how many of the missing lack an image.
-	byImage int
-	why     string
-	pod     int32 // one that cannot be evicted
-	budgets []string
+type BlockedBudget struct {
+	Budget  *scheduling.Budget
+	Missing []Missing
+	// ByImage is how many of the missing lack an image.
+	ByImage int
+	Why     string
+	Pod     int32 // one that cannot be evicted
+	Budgets []string
 }
 
-// Prover finds the budgets of a cluster that may refuse an eviction for good. It remembers what is used more than once.
-type Prover struct {
-	*cluster
-	searches []*nodeSearch // by podClass.id
-	sizes    map[domainKey][]float64
-	moving   *mobileDemand
+// Prover finds the blocked budgets of a cluster. It remembers what does not depend on an assumption.
+type Prover struct{ nodeSearches }
+
+// New returns the Prover of a cluster.
+func New(w *scheduling.Cluster) *Prover {
+	return &Prover{nodeSearches{capacities{Cluster: w}, make([]*nodeSearch, len(w.Classes)), map[scheduling.DomainKey][]float64{}}}
 }
 
-func newProver(w *cluster) *Prover {
-	return &Prover{cluster: w, searches: make([]*nodeSearch, len(w.classes)), sizes: map[domainKey][]float64{}}
-}
-
-// blockedBudgets returns all budgets that may refuse an eviction for good.
-func (w *Prover) blockedBudgets(v assumption) []blockedBudget {
-	var all []blockedBudget
-	if !slices.ContainsFunc(w.nodes, func(n node) bool { return n.drained }) {
+// BlockedBudgets returns all budgets that may refuse an eviction for good.
+func (w *Prover) BlockedBudgets(v scheduling.Assumption) []BlockedBudget {
+	var all []BlockedBudget
+	if !slices.ContainsFunc(w.Nodes, func(n scheduling.Node) bool { return n.Drained }) {
 		return nil
 	}
-	for _, b := range w.budgets {
-		if w.stopped {
+	for _, b := range w.Budgets {
+		if w.Stopped {
 			return all
 		}
-		if b.drained == 0 {
+		if b.Drained == 0 {
 			continue
 		}
 		if found, ok := w.judge(b, v, false); ok {
 			all = append(all, found)
 		}
 	}
-	if len(all) != 1 || len(all[0].budgets) > 1 || w.leavers() {
+	if len(all) != 1 || len(all[0].Budgets) > 1 || w.HasLeavers() {
 		return all
 	}
 	// All cordoned nodes have a pod of this one budget then.
-	found, ok := w.judge(all[0].budget, v, true)
+	found, ok := w.judge(all[0].Budget, v, true)
 	if !ok {
 		return nil
 	}
-	return []blockedBudget{found}
+	return []BlockedBudget{found}
 }
 
 // judge returns why a budget is blocked, false if it is certain to let its remaining pods go some time.
 // Alone says that no other budget refuses an eviction for good.
-func (w *Prover) judge(b *budget, v assumption, alone bool) (blockedBudget, bool) {
-	found := blockedBudget{budget: b, pod: -1, budgets: []string{b.name()}}
+func (w *Prover) judge(b *scheduling.Budget, v scheduling.Assumption, alone bool) (BlockedBudget, bool) {
+	found := BlockedBudget{Budget: b, Pod: -1, Budgets: []string{b.FullName()}}
 	spared := false
 	var unreadyPod, doubled int32 = -1, -1
-	c := &circumstances{v: v, alone: alone, own: w.ownNodes(b), mobile: w.mobileClasses(b), unready: map[*podSet]int32{}}
-	for _, i := range b.pods {
-		p := &w.pods[i]
-		if w.ask(2); !p.stays && len(p.podClass.budgets) > 1 && doubled < 0 {
+	c := &circumstances{v: v, alone: alone, own: w.ownNodes(b), mobile: w.mobileClasses(b), unready: map[*scheduling.PodSet]int32{}}
+	for _, i := range b.Pods {
+		p := &w.Pods[i]
+		if w.Ask(2); !p.Stays && len(p.PodClass.Budgets) > 1 && doubled < 0 {
 			doubled = i
 		}
 		m, isLost := w.missing(i, c)
 		if isLost {
-			found.missing = append(found.missing, m)
-			found.byImage += convert.Int(m.Image != "")
+			found.Missing = append(found.Missing, m)
+			found.ByImage += convert.Int(m.Image != "")
 		}
-		if !p.stays && p.state == unready {
+		if !p.Stays && p.State == scheduling.Unready {
 			unreadyPod = i
 		}
 		switch {
-		case p.stays:
+		case p.Stays:
 		case !isLost && !spared:
-			spared, found.pod = true, i
-		case found.pod < 0: // it may become ready, whatever is wrong with it now
-			found.pod = i
+			spared, found.Pod = true, i
+		case found.Pod < 0: // it may become ready, whatever is wrong with it now
+			found.Pod = i
 		}
 	}
 	if doubled >= 0 {
 		return w.doubled(doubled), true
 	}
-	ready := len(b.pods) - len(found.missing)
-	if found.pod >= 0 && !b.allows(healthy, ready+convert.Int(!spared)) {
+	ready := len(b.Pods) - len(found.Missing)
+	if found.Pod >= 0 && !b.Allows(scheduling.Healthy, ready+convert.Int(!spared)) {
 		if !spared { // it is not lost itself
-			found.missing = slices.DeleteFunc(found.missing, func(m Missing) bool { return m.Pod == w.pods[found.pod].FullName() })
+			found.Missing = slices.DeleteFunc(found.Missing, func(m Missing) bool { return m.Pod == w.Pods[found.Pod].FullName() })
 		}
-		found.why = b.reason(len(found.missing))
+		found.Why = b.Reason(len(found.Missing))
 		return found, true
 	}
-	if unreadyPod >= 0 && !b.allows(unready, ready) {
-		found.pod, found.why = unreadyPod, b.reason(len(found.missing))
+	if unreadyPod >= 0 && !b.Allows(scheduling.Unready, ready) {
+		found.Pod, found.Why = unreadyPod, b.Reason(len(found.Missing))
 		return found, true
 	}
-	return blockedBudget{}, false
+	return BlockedBudget{}, false
 }
 
 // doubled is about a pod of more than one budget.
-func (w *Prover) doubled(i int32) blockedBudget {
-	p := &w.pods[i]
-	return blockedBudget{budget: p.podClass.budgets[0], pod: i, why: tooManyBudgets, budgets: p.podClass.budgetNames()}
+func (w *Prover) doubled(i int32) BlockedBudget {
+	p := &w.Pods[i]
+	return BlockedBudget{Budget: p.PodClass.Budgets[0], Pod: i, Why: scheduling.TooManyBudgets, Budgets: p.PodClass.BudgetNames()}
 }
 
-func (w *Prover) mobileClasses(b *budget) []*podClass {
-	var classes []*podClass
-	for _, i := range b.pods {
-		if s := w.pods[i].podClass; s.mobile > 0 && (len(classes) == 0 || classes[len(classes)-1] != s) {
+func (w *Prover) mobileClasses(b *scheduling.Budget) []*scheduling.PodClass {
+	var classes []*scheduling.PodClass
+	for _, i := range b.Pods {
+		if s := w.Pods[i].PodClass; s.Mobile > 0 && (len(classes) == 0 || classes[len(classes)-1] != s) {
 			classes = append(classes, s)
 		}
 	}
-	slices.SortFunc(classes, func(a, b *podClass) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(classes, func(a, b *scheduling.PodClass) int { return cmp.Compare(a.ID, b.ID) })
 	return slices.Compact(classes)
 }
 
 // circumstances are the conditions under which a budget is judged.
 type circumstances struct {
-	v     assumption
+	v     scheduling.Assumption
 	alone bool
 	own   ownNodes
 	// mobile are the classes of its pods that drains evict.
-	mobile []*podClass
-	// unready are the first pods of podSets that may not be ready.
-	unready map[*podSet]int32
+	mobile []*scheduling.PodClass
+	// unready are the first pods of PodSets that may not be ready.
+	unready map[*scheduling.PodSet]int32
 }
 
 // missing reports whether a pod of a budget may be unready in the final state, and why.
 func (w *Prover) missing(i int32, c *circumstances) (Missing, bool) {
 	m, isLost := w.missingItself(i, c)
-	p := &w.pods[i]
-	if isLost || p.stays || p.set == nil {
+	p := &w.Pods[i]
+	if isLost || p.Stays || p.Set == nil {
 		return m, isLost
 	}
-	first, known := c.unready[p.set]
+	first, known := c.unready[p.Set]
 	if !known {
-		first = p.set.first(func(lower int32) bool {
+		first = p.Set.First(func(lower int32) bool {
 			_, isLost := w.missingItself(lower, c)
 			return isLost
 		})
-		c.unready[p.set] = first
+		c.unready[p.Set] = first
 	}
-	m.Why, _ = p.set.waitsFor(w.cluster, i, first, c.v)
+	m.Why, _ = p.Set.WaitsFor(w.Cluster, i, first, c.v)
 	return m, m.Why != ""
 }
 
 // missingItself is missing, apart from the other pods of a StatefulSet, for which it may have to wait.
 func (w *Prover) missingItself(i int32, c *circumstances) (Missing, bool) {
-	p := &w.pods[i]
-	m := Missing{Pod: w.pods[i].FullName()}
-	if p.node >= 0 {
-		m.Node = w.nodes[p.node].Name
+	p := &w.Pods[i]
+	m := Missing{Pod: w.Pods[i].FullName()}
+	if p.At >= 0 {
+		m.Node = w.Nodes[p.At].Name
 	}
 	switch {
-	case p.node == lostNode:
+	case p.At == scheduling.LostNode:
 		m.Node, m.Why = p.Node, "is on a node that is not there"
-	case p.state == unready:
+	case p.State == scheduling.Unready:
 		m.Why = "is not ready"
-	case p.state == failing:
+	case p.State == scheduling.Failing:
 		return w.neverStarted(i, c.v, m)
-	case p.stays:
+	case p.Stays:
 		return m, false
-	case p.isNeverReplaced():
+	case p.IsNeverReplaced():
 		m.Why = "is not replaced when it is evicted"
 	case p.Owner.Kind == "Job":
 		m.Why = "may not be replaced when it is evicted"
-	case p.podClass.waits():
+	case p.PodClass.Waits():
 		m.Why = "waits for its scheduling gates to be lifted, or has a scheduler of its own"
 	default:
 		return w.replaced(i, c)
@@ -188,28 +185,28 @@ func (w *Prover) missingItself(i int32, c *circumstances) (Missing, bool) {
 }
 
 // neverStarted is about a pod that is on a node and has not started.
-func (w *Prover) neverStarted(i int32, v assumption, m Missing) (Missing, bool) {
-	p := &w.pods[i]
-	if image := v.fails(p.podClass, p.node, false, holdings{}); image >= 0 {
-		m.Image = w.images.names[image]
+func (w *Prover) neverStarted(i int32, v scheduling.Assumption, m Missing) (Missing, bool) {
+	p := &w.Pods[i]
+	if image := v.Fails(p.PodClass, p.At, false, scheduling.Holdings{}); image >= 0 {
+		m.Image = w.Images.Names[image]
 		return m, true
 	}
 	m.Why = "has not started"
 	if p.Failing != "" {
 		m.Why = "has not started (" + p.Failing + ")"
 	}
-	return m, !v.works || !p.FailsToPull() || p.Failing == "InvalidImageName" // which no pull helps
+	return m, !v.Works || !p.FailsToPull() || p.Failing == "InvalidImageName" // which no pull helps
 }
 
 // replaced is about a pod that is evicted, or waits for a node.
 func (w *Prover) replaced(i int32, c *circumstances) (Missing, bool) {
-	p, v, own := &w.pods[i], c.v, c.own
-	m := Missing{Pod: w.pods[i].FullName(), Moved: p.node >= 0}
-	if n, image, updated, fails := v.mayFail(p.podClass, p.goesTo()); fails {
-		m.Node, m.Updated, m.Image = w.nodes[n].Name, updated, w.images.names[image]
+	p, v, own := &w.Pods[i], c.v, c.own
+	m := Missing{Pod: w.Pods[i].FullName(), Moved: p.At >= 0}
+	if n, image, updated, fails := v.MayFail(p.PodClass, p.GoesTo()); fails {
+		m.Node, m.Updated, m.Image = w.Nodes[n].Name, updated, w.Images.Names[image]
 		return m, true
 	}
-	if p.guard {
+	if p.Guard {
 		// It waits for its node while that is cordoned. One of these nodes has a pod of the
 		// budget that is refused, which is not lost.
 		if own.apart(c.alone) {
@@ -218,11 +215,11 @@ func (w *Prover) replaced(i int32, c *circumstances) (Missing, bool) {
 		m.Why = fmt.Sprintf("can run on %s only, which may be cordoned", p.Node)
 		return m, true
 	}
-	if why, _ := w.unmade(p, v); why != "" {
+	if why, _ := w.Unmade(p, v); why != "" {
 		m.Why = why
 		return m, true
 	}
-	why := w.unplaced(p.podClass, c)
+	why := w.unplaced(p.PodClass, c)
 	if why == "" {
 		return m, false
 	}
@@ -232,13 +229,13 @@ func (w *Prover) replaced(i int32, c *circumstances) (Missing, bool) {
 
 // unplaced says what may keep a pod from being placed while the budget refuses another one of
 // its pods, which is on a cordoned node.
-func (w *Prover) unplaced(s *podClass, c *circumstances) obstruction {
+func (w *Prover) unplaced(s *scheduling.PodClass, c *circumstances) scheduling.Obstruction {
 	nodeSearch := w.nodeSearchOf(s)
 	switch nodeSearch.why {
-	case "", notEligible, notTheDefault, noAffinity:
+	case "", scheduling.NotEligible, scheduling.NotTheDefault, scheduling.NoAffinity:
 		return nodeSearch.why
 	}
-	if s.toleratesCordon { // no node is lost for a cordon
+	if s.ToleratesCordon { // no node is lost for a cordon
 		return nodeSearch.why
 	}
 	return nodeSearch.short(w.cordons(s, c))
@@ -246,25 +243,25 @@ func (w *Prover) unplaced(s *podClass, c *circumstances) obstruction {
 
 // cordons describes the cordoned nodes while the budget refuses a pod that is not of class s. That pod is
 // on one of them.
-func (w *Prover) cordons(s *podClass, c *circumstances) cordons {
+func (w *Prover) cordons(s *scheduling.PodClass, c *circumstances) cordons {
 	nodeSearch := w.nodeSearchOf(s)
-	known := cordons{none: c.own.apart(c.alone) && len(s.reach.list) == 1, weight: maxWeight, spread: map[*counter]bool{}}
+	known := cordons{none: c.own.apart(c.alone) && len(s.Reach.List) == 1, weight: maxWeight, spread: map[*scheduling.Counter]bool{}}
 	rivals, others := 0, 0
 	for _, u := range nodeSearch.uneven {
-		known.spread[u.counter] = true
+		known.spread[u.Counter] = true
 	}
 	for _, other := range c.mobile {
 		rivals += convert.Int(nodeSearch.rivalOf[other])
 		others += convert.Int(!nodeSearch.rivalOf[other] && !nodeSearch.wide[other])
 		known.weight = min(known.weight, w.demandOf(other, nodeSearch, s))
 		for _, u := range nodeSearch.uneven {
-			if !slices.Contains(u.classes, other) || !staysIn(u.domains, other, nodeSearch.nodes) {
-				known.spread[u.counter] = false
+			if !slices.Contains(u.Classes, other) || !staysIn(u.Domains, other, nodeSearch.nodes) {
+				known.spread[u.Counter] = false
 			}
 		}
 	}
 	for _, u := range nodeSearch.uneven {
-		if known.spread[u.counter] && u.fill == 1 {
+		if known.spread[u.Counter] && u.fill == 1 {
 			known.ruledOut = known.ruledOut || !u.single
 			known.none = known.none || c.alone
 		}
@@ -287,7 +284,7 @@ func (w *Prover) cordons(s *podClass, c *circumstances) cordons {
 const maxWeight = 1
 
 // ownNodes are the nodes of pods that can run on one node only, or that operators put back on theirs
-// (pod.guard).
+// (Pod.Guard).
 type ownNodes struct {
 	// crowded is set unless all pods of the budget have such a node, each another one.
 	crowded bool
@@ -299,31 +296,31 @@ type ownNodes struct {
 // any that is cordoned for another reason; alone says that there is no other reason.
 func (h ownNodes) apart(alone bool) bool { return !h.crowded && (alone || h.cordoned <= 1) }
 
-func (w *Prover) ownNodes(b *budget) ownNodes {
+func (w *Prover) ownNodes(b *scheduling.Budget) ownNodes {
 	h := ownNodes{}
 	byPool, taken := map[int]int{}, map[int32]bool{}
-	for _, i := range b.pods {
-		p := &w.pods[i]
-		if p.stays {
+	for _, i := range b.Pods {
+		p := &w.Pods[i]
+		if p.Stays {
 			continue
 		}
-		own := p.node
-		if !p.guard && len(p.podClass.reach.list) == 1 {
-			own = p.podClass.reach.list[0]
-		} else if !p.guard {
-			own = noNode
+		own := p.At
+		if !p.Guard && len(p.PodClass.Reach.List) == 1 {
+			own = p.PodClass.Reach.List[0]
+		} else if !p.Guard {
+			own = scheduling.NoNode
 		}
 		if own < 0 || taken[own] {
 			h.crowded = true
 			continue
 		}
 		taken[own] = true
-		if at := w.nodes[own]; at.drained {
-			byPool[at.pool]++
+		if at := w.Nodes[own]; at.Drained {
+			byPool[at.Pool]++
 		}
 	}
 	for pool, nodes := range byPool {
-		h.cordoned += min(nodes, w.pools[pool].capacity)
+		h.cordoned += min(nodes, w.Pools[pool].Capacity)
 	}
 	return h
 }
