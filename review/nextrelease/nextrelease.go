@@ -25,7 +25,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
@@ -62,7 +62,7 @@ type Options struct {
 	Reviewer review.Reviewer
 	Store    standing.Store
 	// Client asks for release images.
-	Client *registry.Client
+	Client transfer.Registries
 	// Outlet is where the news go, which are about the ClusterVersion.
 	Outlet watchloop.Outlet
 	// Every is the time between two rounds, give or take a quarter. The round after an inconclusive one comes sooner.

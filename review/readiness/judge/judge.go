@@ -21,8 +21,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/release"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -44,7 +44,7 @@ type Cluster interface {
 type World struct {
 	Cluster  Cluster
 	Reviewer *review.Reviewer
-	Client   *registry.Client // for release images
+	Client   transfer.Registries // for release images
 	// Payloads remember what was read of release images; nil for a caller that asks once.
 	Payloads *Payloads
 	// Flags are those by which a command was told of the cluster, for the commands that it prints: " --from dump.yaml". "" for none.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 	"github.com/mirrorset-guard/mirrorset-guard/review/readiness/judge"
@@ -218,7 +219,7 @@ func TestAsksNobodyElse(t *testing.T) {
 		s.Without(tt.gone)
 		hosts.Clear()
 		w := worldOf(t, s.with(t, s.Mirror, mirror, "NeverContactSource", "AllowContactingSource"))
-		w.Client.SetTrust(nil, nil, http.ProxyURL(to))
+		w.Client.(*registry.Client).SetTrust(nil, nil, http.ProxyURL(to))
 		r, err := judge.Release(t.Context(), w, find(t, w, testrelease.Version))
 		if err != nil {
 			t.Fatal(err)
