@@ -122,11 +122,12 @@ func (l *lookup) missingBlobs(ctx context.Context, mediaType string, manifest []
 		return "", err
 	}
 	held := make([]bool, len(blobs))
+	known := l.known()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(limits.BlobsPerImage)
 	for i, d := range blobs {
 		group.Go(func() (err error) {
-			held[i], err = l.client.blobs.held(ctx, l, d)
+			held[i], err = known.held(ctx, l, d)
 			return err
 		})
 	}
@@ -152,14 +153,15 @@ func lackOf(missing []digest.Digest, of int) string {
 // A blobCache remembers which blobs registries hold, so that a layer that many images of a
 // repository have in common is asked for once. It is safe for concurrent use.
 type blobCache struct {
-	mu         sync.Mutex
-	known      map[blobKey]*blob
-	generation uint64 // of the client that asked
+	mu    sync.Mutex
+	known map[blobKey]*blob
 }
 
+// known returns what was found with the credentials and the trust of l.
+func (l *lookup) known() *blobCache { return wire.Kept[blobCache](&l.Exchange) }
+
 type blobKey struct {
-	endpoint   *wire.Endpoint
-	repository string
+	repository wire.Repository
 	digest     digest.Digest
 }
 
@@ -181,16 +183,16 @@ func (b *blob) usable() bool {
 
 // held reports whether the registry that l asks holds a blob in the repository of l.
 func (c *blobCache) held(ctx context.Context, l *lookup, d digest.Digest) (bool, error) {
-	key := blobKey{l.Endpoint, l.target.Path(), d}
+	key := blobKey{l.target.Repository, d}
 	c.mu.Lock()
 	b := c.known[key]
 	if b == nil || !b.usable() {
 		of := *l // whose token it may renew
-		b = &blob{wire.StartCall(l.Endpoint, func(ctx context.Context) (bool, error) {
+		b = &blob{wire.StartCall(&l.Exchange, func(ctx context.Context) (bool, error) {
 			_, held, err := of.read(ctx, d, 0)
 			return held, err
 		}), time.Now()}
-		c.insert(l.client, key, b)
+		c.insert(key, b)
 	}
 	c.mu.Unlock()
 	return b.Wait(ctx)
@@ -200,13 +202,13 @@ func (c *blobCache) held(ctx context.Context, l *lookup, d digest.Digest) (bool,
 func (c *blobCache) put(l *lookup, d digest.Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.insert(l.client, blobKey{l.Endpoint, l.target.Path(), d}, &blob{wire.Answered(true), time.Now()})
+	c.insert(blobKey{l.target.Repository, d}, &blob{wire.Answered(true), time.Now()})
 }
 
-// insert is called with the lock held. What was found with credentials and trust of earlier is of no use, and keeps them in memory.
-func (c *blobCache) insert(of *Client, key blobKey, b *blob) {
-	if now := of.Generation(); c.known == nil || len(c.known) >= maxKnownBlobs || now != c.generation {
-		c.known, c.generation = map[blobKey]*blob{}, now
+// insert is called with the lock held.
+func (c *blobCache) insert(key blobKey, b *blob) {
+	if c.known == nil || len(c.known) >= maxKnownBlobs {
+		c.known = map[blobKey]*blob{}
 	}
 	c.known[key] = b
 }

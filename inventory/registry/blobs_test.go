@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"context"
-	"crypto/x509"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -361,26 +358,29 @@ func TestHostileManifest(t *testing.T) {
 
 // TestBlobCacheIsBounded: what is remembered of blobs does not grow forever.
 func TestBlobCacheIsBounded(t *testing.T) {
-	c := newTestClient(t, newTLSServer(t, newShop().serve))
-	target, err := parseTarget(deep(tagged()))
-	if err != nil {
-		t.Fatal(err)
+	var cache blobCache
+	for i := range maxKnownBlobs + 1 {
+		cache.insert(blobKey{digest: digest.FromString(fmt.Sprint(i))}, nil)
 	}
-	known := map[blobKey]*blob{}
-	c.blobs.known, c.blobs.generation = known, c.Generation()
-	for i := range maxKnownBlobs {
-		known[blobKey{c.Endpoint(target.Repository), "app/web", digest.FromString(fmt.Sprint(i))}] = nil
+	if n := len(cache.known); n != 1 {
+		t.Errorf("%d blobs are remembered", n)
 	}
-	hold := func(name string) {
-		_, err := c.Ask(t.Context(), target.Repository, func(ctx context.Context, x wire.Exchange) error {
-			_, err := c.blobs.held(ctx, &lookup{Exchange: x, client: c, target: target}, digest.FromString(name))
-			return err
-		})
-		if n := len(c.blobs.known); err != nil || n != 1 {
-			t.Errorf("%d blobs are remembered: %v", n, err)
+}
+
+// TestBlobsAreForgotten with the credentials by which they were found.
+func TestBlobsAreForgotten(t *testing.T) {
+	registry := newShop()
+	registry.add("1", ociManifest, imageOf("c", "l"))
+	registry.hold("c", "l")
+	s := newTLSServer(t, registry.serve)
+	c := newTestClient(t, s)
+	for i, want := range []int{2, 2, 4} {
+		if i == 2 {
+			c.SetCredentials(credentials(t, map[string]string{"other.example.com": canary}))
+		}
+		wantFact(t, probe(t, c, deep(tagged())), policy.Present)
+		if n := s.count("", "/blobs/"); n != want {
+			t.Errorf("%d requests for blobs after probe %d, want %d", n, i+1, want)
 		}
 	}
-	hold("x")
-	c.SetTrust(trust(t), map[string]*x509.CertPool{"other.example.com": nil}, nil)
-	hold("y") // and nothing of a time with another trust
 }

@@ -16,7 +16,6 @@ type Client struct {
 	*wire.Client
 	nodes   nodePlatforms
 	configs configs
-	blobs   blobCache
 }
 
 // NewClient returns a Client, which has to be closed. Platforms returns those of the nodes, as os/architecture
@@ -42,7 +41,7 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) (fact policy.Fac
 		return unreadable.Fact(time.Now())
 	}
 	asNodes, err := c.Ask(ctx, t.Repository, func(ctx context.Context, x wire.Exchange) (err error) {
-		fact, err = (&lookup{Exchange: x, client: c, target: t}).look(ctx)
+		fact, err = (&lookup{x, &c.nodes, &c.configs, t}).look(ctx)
 		return err
 	})
 	if f := new(wire.Failure); errors.As(err, &f) {

@@ -47,7 +47,7 @@ func (l *lookup) checkImage(ctx context.Context, fact *policy.Fact, manifest []b
 	case platform == "":
 		return nil // unknown
 	}
-	nodes := l.client.Platforms()
+	nodes := l.nodes.platforms()
 	fact.Serves = []string{}
 	switch {
 	case len(nodes) == 0:
@@ -84,9 +84,9 @@ func (l *lookup) platform(ctx context.Context, mediaType string, manifest []byte
 		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", l.API())
 	}
 	var held bool
-	platform, known := l.client.configs.get(m.Config.Digest)
+	platform, known := l.configs.get(m.Config.Digest)
 	if known {
-		held, err = l.client.blobs.held(ctx, l, m.Config.Digest)
+		held, err = l.known().held(ctx, l, m.Config.Digest)
 	} else {
 		platform, held, err = l.readConfig(ctx, m.Config.Digest)
 	}
@@ -121,8 +121,8 @@ func (l *lookup) readConfig(ctx context.Context, d digest.Digest) (platform stri
 		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, text.ShortDigest(d.String()))
 	}
 	platform = platformOf(r.Body, "")
-	l.client.configs.put(d, platform)
-	l.client.blobs.put(l, d)
+	l.configs.put(d, platform)
+	l.known().put(l, d)
 	return platform, true, nil
 }
 
@@ -163,8 +163,9 @@ type nodePlatforms struct {
 
 // Platforms returns the platforms of the nodes, sorted, none if they are not known. The
 // result must not be changed.
-func (c *Client) Platforms() []string {
-	n := &c.nodes
+func (c *Client) Platforms() []string { return c.nodes.platforms() }
+
+func (n *nodePlatforms) platforms() []string {
 	if n.read == nil {
 		return nil
 	}

@@ -33,8 +33,9 @@ var manifestTypes = []string{
 // A lookup asks one registry about one image.
 type lookup struct {
 	wire.Exchange
-	client *Client
-	target target
+	nodes   *nodePlatforms
+	configs *configs
+	target  target
 }
 
 // look finds out what the location has as deeply as it says.
@@ -76,7 +77,7 @@ func (l *lookup) asksByHead() bool {
 }
 
 func (l *lookup) readsIndexes() bool {
-	return l.client.nodes.read != nil || l.target.depth > mirrors.DepthExists
+	return l.nodes.read != nil || l.target.depth > mirrors.DepthExists
 }
 
 // present returns the Fact if r, the answer to a HEAD, shows the image beyond doubt.

@@ -205,7 +205,7 @@ func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []by
 	if len(x.children) == 0 {
 		return mismatch("%s serves an index that lists no images; nodes would stop there", host)
 	}
-	platforms := l.client.Platforms()
+	platforms := l.nodes.platforms()
 	choices := x.choices(platforms)
 	parts, err := l.lookUpChildren(ctx, choices)
 	if err != nil {

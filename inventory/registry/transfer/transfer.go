@@ -39,16 +39,9 @@ type transfer struct {
 	pushes     bool
 }
 
-const (
-	// stalled is how long a request may be without a byte in either direction. A registry that puts a
-	// large layer together on an object store takes a minute before it answers.
-	stalled = 2 * time.Minute
-	// maxThrottled is how often a request that was refused with 429 is repeated, each time when the registry
-	// says, or later.
-	maxThrottled = 10
-	// maxSaid bounds the read part of a refusal.
-	maxSaid = 64 << 10
-)
+// stalled is how long a request may be without a byte in either direction. A registry that puts a
+// large layer together on an object store takes a minute before it answers.
+const stalled = 2 * time.Minute
 
 // RoundTrip implements http.RoundTripper.
 func (t *transfer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -82,7 +75,7 @@ func (r *transferred) answer() (*http.Response, error) {
 	if repository == "" {
 		return r.beside()
 	}
-	x, err := r.endpoint.Exchange(ctx, wire.Repository{Name: r.place.Host() + "/" + repository, Insecure: r.place.Insecure})
+	x, err := r.endpoint.Sender(ctx, repository)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +92,7 @@ func (r *transferred) answer() (*http.Response, error) {
 	if r.hasBody() {
 		err = send()
 	} else {
-		err = r.endpoint.Repeat(ctx, maxThrottled, send)
+		err = r.endpoint.Repeat(ctx, send)
 	}
 	return resp, err
 }
@@ -146,13 +139,13 @@ func splitPath(path string) (repository, what string) {
 	return "", ""
 }
 
-func (r *transferred) once(x *wire.Exchange, repository, what string, anew bool) (resp *http.Response, err error) {
+func (r *transferred) once(x *wire.Sender, repository, what string, anew bool) (resp *http.Response, err error) {
 	ctx := r.request.Context()
 	out := r.request.Clone(ctx)
 	if err := r.authorize(x, out, repository, anew); err != nil {
 		return nil, err
 	}
-	err = x.Paced(ctx, func() (isNews bool, err error) {
+	err = r.endpoint.Paced(ctx, func() (isNews bool, err error) {
 		var refusal error
 		if resp, refusal, err = r.send(out, what, x); refusal != nil { //nolint:bodyclose // as above
 			return true, refusal
@@ -164,7 +157,7 @@ func (r *transferred) once(x *wire.Exchange, repository, what string, anew bool)
 }
 
 // authorize makes out a request that opens a repository, and the one that a blob is mounted from.
-func (r *transferred) authorize(x *wire.Exchange, out *http.Request, repository string, anew bool) error {
+func (r *transferred) authorize(x *wire.Sender, out *http.Request, repository string, anew bool) error {
 	ctx, scope := out.Context(), "repository:"+repository+":pull"
 	if r.pushes {
 		scope += ",push"
@@ -186,7 +179,7 @@ func (r *transferred) elsewhere() (*http.Response, error) {
 
 // send sends a request, and ends it if nothing moves any more. The refusal is a *wire.Failure; the error is of a caller that has left, or of
 // reading what it sends.
-func (r *transferred) send(out *http.Request, what string, x *wire.Exchange) (resp *http.Response, refusal, err error) {
+func (r *transferred) send(out *http.Request, what string, x *wire.Sender) (resp *http.Response, refusal, err error) {
 	w := watch(out.Context(), stalled)
 	out = out.WithContext(w.ctx)
 	if r.hasBody() {
@@ -216,7 +209,7 @@ func (r *transferred) send(out *http.Request, what string, x *wire.Exchange) (re
 		return resp, nil, nil
 	}
 	defer resp.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxSaid)) // a part of it says enough
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, wire.MaxOther)) // a part of it says enough
 	answer := wire.Response{Status: resp.StatusCode, Header: resp.Header, Body: said}
 	f := r.refusal(answer, x)
 	if r.pushes && !asks && saysCache(answer) {
@@ -226,8 +219,8 @@ func (r *transferred) send(out *http.Request, what string, x *wire.Exchange) (re
 }
 
 // refusal returns what an answer of failure means; x is nil if it is not of the registry.
-func (r *transferred) refusal(answer wire.Response, x *wire.Exchange) *wire.Failure {
-	host, status := r.endpoint.API(), strings.TrimSpace(fmt.Sprintf("%d %s", answer.Status, http.StatusText(answer.Status)))
+func (r *transferred) refusal(answer wire.Response, x *wire.Sender) *wire.Failure {
+	host, status := r.endpoint.API(), answer.StatusText()
 	switch {
 	case x == nil:
 		f := wire.Unreachable("%s redirects to %s, which answers %s", host, text.OneLine(r.request.URL.Host, wire.MaxQuote), status)

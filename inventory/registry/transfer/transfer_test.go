@@ -3,8 +3,12 @@ package transfer
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
@@ -55,5 +59,38 @@ func TestWhatIsSent(t *testing.T) {
 		if (err != nil) != tc.refused || sent == tc.refused || got != tc.want {
 			t.Errorf("%s%s: sent %t with %q, %v", tc.url, tc.path, sent, got, err)
 		}
+	}
+}
+
+// TestBrokenEntry: libraries ask GET /v2/ first, which needs no credential. Nothing else is sent.
+func TestBrokenEntry(t *testing.T) {
+	var asked []string
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path+r.Header.Get("Authorization"))
+		w.Header().Set("WWW-Authenticate", "Basic")
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer registry.Close()
+	host := strings.TrimPrefix(registry.URL, "http://")
+	credentials, err := pullsecret.Parse([]byte(`{"auths":{"` + host + `/app":{"auth":"%"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := wire.NewClient(wire.Options{AllowLoopback: true, Credentials: credentials})
+	defer client.Close()
+	ref, err := name.NewDigest(host + "/app@sha256:" + strings.Repeat("a", 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	carrier, err := New(client, mirrors.Location{Ref: ref.String(), Insecure: true}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = remote.Get(ref, remote.WithTransport(carrier), remote.WithContext(t.Context()))
+	if want := "the entry " + wire.Quote(host+"/app") + " of the global pull secret"; err == nil || !strings.HasPrefix(Reason(err), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if !slices.Equal(asked, []string{"/v2/"}) {
+		t.Errorf("asked %q", asked)
 	}
 }

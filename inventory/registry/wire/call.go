@@ -13,9 +13,13 @@ type SharedCall[T any] struct {
 	err   error
 }
 
-// StartCall starts work in the background. It ends with the credentials and the trust by which e is asked.
-func StartCall[T any](e *Endpoint, work func(context.Context) (T, error)) *SharedCall[T] {
-	c, g := &SharedCall[T]{done: make(chan struct{})}, e.generation
+// StartCall starts work in the background. It ends with the credentials and the trust by which x asks.
+func StartCall[T any](x *Exchange, work func(context.Context) (T, error)) *SharedCall[T] {
+	return startCall(x.endpoint.generation, work)
+}
+
+func startCall[T any](g *generation, work func(context.Context) (T, error)) *SharedCall[T] {
+	c := &SharedCall[T]{done: make(chan struct{})}
 	started := g.spawn(func() {
 		defer close(c.done)
 		c.value, c.err = work(g.ctx)

@@ -41,9 +41,9 @@ type Options struct {
 	// AllowLoopback permits registries at loopback addresses. Other addresses that mean
 	// something only from where the guard runs are always refused.
 	AllowLoopback bool
-	// Proxy returns the proxy for a request; nil means http.ProxyFromEnvironment. A proxy can reach the
+	// Proxy returns the proxy for a request, nil for none; if it is nil itself, that is http.ProxyFromEnvironment. A proxy can reach the
 	// names that it resolves.
-	Proxy Proxy
+	Proxy func(*http.Request) (*url.URL, error)
 	// Rates bound the requests a second to a registry, by its host in one spelling
 	// (mirrors.OneSpelling); nil means DefaultRates.
 	Rates map[string]float64
@@ -148,8 +148,8 @@ func (c *Client) Prepare(ctx context.Context, locs []mirrors.Location) bool {
 		if unreadable != nil {
 			continue
 		}
-		cred, _ := g.credentials.Lookup(r.Name)
-		if cred.Broken != "" {
+		cred, broken := g.credential(r)
+		if broken != nil {
 			continue
 		}
 		k := g.endpoint(r).keychain(cred)
@@ -184,7 +184,7 @@ func (c *Client) SetCredentials(credentials pullsecret.Credentials) {
 // They replace Options.RootCAs, HostRootCAs and Proxy, and count as one change, however
 // many of them differ. Functions cannot be compared, so a proxy always counts as a change,
 // unless there was none and is none.
-func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertPool, proxy Proxy) {
+func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertPool, proxy func(*http.Request) (*url.URL, error)) {
 	c.change(func() bool {
 		o := &c.options
 		same := o.RootCAs.Equal(roots) && maps.EqualFunc(o.HostRootCAs, hostRoots, (*x509.CertPool).Equal) &&
@@ -193,9 +193,6 @@ func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertP
 		return !same
 	})
 }
-
-// A Proxy returns the proxy for a request, nil for none.
-type Proxy = func(*http.Request) (*url.URL, error)
 
 // Generation counts the changes of credentials and trust. Facts of an earlier generation may be
 // different now.

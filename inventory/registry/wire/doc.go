@@ -8,14 +8,15 @@
 //		r, err := x.Get(ctx, wire.Request{Path: "manifests/latest", Limit: wire.MaxManifest}, wire.Response{})
 //		...
 //
-// A Client is for all registries, an Endpoint for one of them, an Exchange for one repository there. An error
+// A Client is for all registries, an Endpoint for one of them, an Exchange for one repository there. An Exchange, by which probes
+// ask, names a path below its repository, and no URL; a Sender, for what libraries send, is given whole requests. An error
 // is a *Failure, whose words can be shown.
 //
 // # Where to find what
 //
 //   - Credentials, trust and rates, and when they change: client.go. What ends then: generation.go, call.go.
 //   - GET /v2/, and whether a registry answers at all: endpoint.go.
-//   - Requests about a repository, when they are asked again and with which token: exchange.go. A 401, and what it means:
+//   - Requests about a repository, when they are asked again and with which token: exchange.go; of libraries: sender.go. A 401, and what it means:
 //     auth.go. Tokens: tokens.go. The entries of the pull secret: package pullsecret.
 //   - The way of a request, its proxy and its trust: transport.go. Addresses that are never asked, and what a failed
 //     connection means: package connection.

@@ -29,6 +29,7 @@ const sessionLife = 5 * time.Minute
 // that are not.
 type Endpoint struct {
 	generation *generation
+	host       string // as references name it
 	api        string
 	insecure   bool
 	transport  *transport
@@ -76,7 +77,7 @@ func (e *Endpoint) startPing() (*SharedCall[*session], *session, error) {
 	if e.session != nil && time.Since(e.session.since) < sessionLife {
 		return nil, e.session, nil
 	}
-	e.underWay = StartCall(e, e.ping)
+	e.underWay = startCall(e.generation, e.ping)
 	return e.underWay, nil, nil
 }
 
@@ -108,7 +109,7 @@ func (e *Endpoint) worthClearText(err error) bool {
 }
 
 func (e *Endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {
-	r, err := e.transport.ask(ctx, Request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", Limit: maxOther})
+	r, err := e.transport.ask(ctx, Request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", Limit: MaxOther})
 	if err != nil {
 		return nil, e.distrusted(e.NoAnswer(err, e.transport.timeoutFor(err)), err)
 	}
@@ -143,14 +144,11 @@ func (e *Endpoint) distrusted(f *Failure, err error) *Failure {
 func pingFailure(host string, r Response) *Failure {
 	f := statusFailure(host, r)
 	if f.load == fine {
-		f = Unreachable("%s answers %s to GET /v2/, where nodes expect 200 or 401; is it a registry?", host, statusText(r.Status))
+		f = Unreachable("%s answers %s to GET /v2/, where nodes expect 200 or 401; is it a registry?", host, r.StatusText())
 		f.Status = r.Status
 	}
 	return f
 }
-
-// StatusFailure returns what an answer other than 200 means.
-func (e *Endpoint) StatusFailure(r Response) *Failure { return statusFailure(e.api, r) }
 
 // NoAnswer returns what it means that err came instead of an answer, within a time limit.
 func (e *Endpoint) NoAnswer(err error, limit time.Duration) *Failure {
@@ -162,8 +160,11 @@ func (e *Endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	return e.transport.RoundTrip(req)
 }
 
-// Repeat calls do, and once more after each failure that may pass: maxThrottled times where the registry asks for time.
-func (e *Endpoint) Repeat(ctx context.Context, maxThrottled int, do func() error) error {
+// maxThrottled is how often Repeat asks again where the registry limits the rate of requests, each time when it says, or later.
+const maxThrottled = 10
+
+// Repeat calls do, and once more after each failure that may pass.
+func (e *Endpoint) Repeat(ctx context.Context, do func() error) error {
 	return again(ctx, func(f *Failure, attempt int) bool {
 		if f.load == throttled {
 			return attempt < maxThrottled

@@ -6,13 +6,13 @@ import (
 	"net/http"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // An Exchange asks a registry about one repository, with what that takes: the registry's answer to GET /v2/, the
-// credential and, once there is one, a token. A copy of it may be used beside it.
+// credential and, once there is one, a token. It sends nothing but GET and HEAD for paths below the repository. A copy of it may be
+// used beside it.
 type Exchange struct {
-	*Endpoint
+	endpoint   *Endpoint
 	repository Repository
 	session    *session
 	credential pullsecret.Entry
@@ -22,31 +22,18 @@ type Exchange struct {
 	final bool
 }
 
-// Exchange returns what asks about a repository, which need not be that of any location, without a token as yet. It fails if the
-// registry does not answer or the entry of the pull secret is broken.
-func (e *Endpoint) Exchange(ctx context.Context, r Repository) (*Exchange, error) {
-	cred, _ := e.generation.credentials.Lookup(r.Name)
-	if cred.Broken != "" {
-		return nil, brokenEntry(r.Host(), cred)
-	}
+func (e *Endpoint) exchange(ctx context.Context, r Repository, cred pullsecret.Entry) (*Exchange, error) {
 	s, err := e.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Exchange{Endpoint: e, repository: r, session: s, credential: cred}, nil
+	return &Exchange{endpoint: e, repository: r, session: s, credential: cred}, nil
 }
 
-// brokenEntry returns the failure of nodes at the entry, before any request.
-func brokenEntry(host string, cred pullsecret.Entry) *Failure {
-	f := Unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", Quote(cred.Key), host, cred.Broken)
-	f.Presence, f.trouble = policy.Denied, policy.Trouble{Cause: policy.BrokenEntry, Entry: cred.Key}
-	return f
-}
+// API returns the host that speaks for the registry ("registry-1.docker.io").
+func (x *Exchange) API() string { return x.endpoint.api }
 
-func (x *Exchange) keychain() *keychain { return x.Endpoint.keychain(x.credential) }
-
-// Anonymous reports whether there are no credentials for the repository.
-func (x *Exchange) Anonymous() bool { return x.credential.Anonymous() }
+func (x *Exchange) keychain() *keychain { return x.endpoint.keychain(x.credential) }
 
 // authorize gets a token for reading where the registry wants one.
 func (x *Exchange) authorize(ctx context.Context) (err error) {
@@ -54,22 +41,6 @@ func (x *Exchange) authorize(ctx context.Context) (err error) {
 		x.grant, x.final, err = x.keychain().token(ctx, x.session, x.repository.pulling())
 	}
 	return err
-}
-
-// Authorize makes req, which has the path, a request to the registry that opens scopes, by a new token if anew is set.
-func (x *Exchange) Authorize(ctx context.Context, req *http.Request, anew bool, scopes ...string) (err error) {
-	var g *grant
-	if x.session.wantsToken() {
-		if g, err = x.keychain().tokenFor(ctx, x.session, anew, scopes...); err != nil {
-			return err
-		}
-	}
-	req.URL.Scheme, req.URL.Host, req.Host = x.session.scheme, x.api, ""
-	req.Header.Set("User-Agent", x.transport.options.UserAgent)
-	if authorization := x.keychain().authorization(x.session, g); authorization != "" {
-		req.Header.Set("Authorization", authorization)
-	}
-	return nil
 }
 
 // Get asks for q as a node does: with a token for this repository alone, and for what the registry reports as missing,
@@ -113,18 +84,18 @@ func (x *Exchange) Head(ctx context.Context, q Request) (Response, error) {
 // ask sends the request q by method, at the registry's pace, and retries if that may help. An error is a *Failure or the end of ctx.
 func (x *Exchange) ask(ctx context.Context, method string, q Request) (r Response, err error) {
 	mayRepeat := func(f *Failure, attempt int) bool {
-		return f.passes(attempt) && !isInconclusive(method, f) && x.breaker.open() == nil
+		return f.passes(attempt) && !isInconclusive(method, f) && x.endpoint.breaker.open() == nil
 	}
-	q.method, q.url = method, x.session.scheme+"://"+x.api+"/v2/"+x.repository.Path()+"/"+q.Path
+	q.method, q.url = method, x.session.scheme+"://"+x.endpoint.api+"/v2/"+x.repository.Path()+"/"+q.Path
 	err = again(ctx, mayRepeat, func() error {
 		q.authorization = x.keychain().authorization(x.session, x.grant)
-		return x.paced(ctx, maxRetryWait, func() (isNews bool, err error) {
+		return x.endpoint.paced(ctx, maxRetryWait, func() (isNews bool, err error) {
 			var f *Failure
-			switch r, err = x.transport.ask(ctx, q); {
+			switch r, err = x.endpoint.transport.ask(ctx, q); {
 			case err == nil && r.Status >= http.StatusBadRequest:
 				f = x.StatusFailure(r)
 			case err != nil && ctx.Err() == nil:
-				f = x.NoAnswer(err, x.transport.timeoutFor(err))
+				f = x.endpoint.NoAnswer(err, x.endpoint.transport.timeoutFor(err))
 			}
 			if f == nil || err == nil && f.load == fine {
 				return true, err
@@ -160,5 +131,8 @@ func (x *Exchange) Denied(r Response) *Failure {
 	if x.grant != nil && x.grant.value.withheld != nil {
 		return x.grant.value.withheld
 	}
-	return denied(x.api, r, x.credential)
+	return denied(x.endpoint.api, r, x.credential)
 }
+
+// StatusFailure returns what an answer other than 200 means.
+func (x *Exchange) StatusFailure(r Response) *Failure { return statusFailure(x.endpoint.api, r) }

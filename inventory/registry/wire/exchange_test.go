@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // TestBadAnswersToHead: nothing but GET says whether a registry is well. It is asked at full width all the same.
@@ -50,6 +54,23 @@ func TestBadAnswersToHead(t *testing.T) {
 				t.Errorf("%.1f requests at a time, want about %d", p.limit, p.max)
 			}
 		})
+	}
+}
+
+// TestBrokenEntry takes no room from registries that can be asked.
+func TestBrokenEntry(t *testing.T) {
+	credentials, err := pullsecret.Parse([]byte(`{"auths":{"` + host + `":{"auth":"%"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewClient(Options{Credentials: credentials})
+	defer c.Close()
+	f := ask(t, c, web)
+	if f == nil || f.Presence != policy.Denied || !strings.Contains(f.Detail, host) {
+		t.Errorf("%v", f)
+	}
+	if len(c.current().endpoints) > 0 || len(c.paces.byHost) > 0 {
+		t.Errorf("%d endpoints, %d paces", len(c.current().endpoints), len(c.paces.byHost))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -94,7 +93,7 @@ func Unreachable(format string, args ...any) *Failure {
 
 // statusFailure returns what an answer other than 200 means.
 func statusFailure(host string, r Response) *Failure {
-	f := Unreachable("%s answers %s%s", host, statusText(r.Status), r.Says())
+	f := Unreachable("%s answers %s%s", host, r.StatusText(), r.Says())
 	f.Status = r.Status
 	switch {
 	case r.Status == http.StatusNotFound, r.Status == http.StatusGone:
@@ -107,17 +106,13 @@ func statusFailure(host string, r Response) *Failure {
 	case r.Status >= 500 && r.Status != http.StatusNotImplemented && r.Status != http.StatusInsufficientStorage: // which do not pass
 		f.trouble.Cause = policy.Overloaded
 		f.load, f.again, f.after = overloaded, true, retryAfter(r.Header, time.Now())
-		f.Detail = fmt.Sprintf("%s is failing: it answers %s%s; try again when it has recovered", host, statusText(r.Status), r.Says())
+		f.Detail = fmt.Sprintf("%s is failing: it answers %s%s; try again when it has recovered", host, r.StatusText(), r.Says())
 	case r.redirected != "" && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden):
 		f.trouble.Cause = policy.Redirecting
 		f.Detail = fmt.Sprintf("%s redirects to %s, which answers %d; credentials are not sent along a redirect",
 			host, text.OneLine(r.redirected, MaxQuote), r.Status)
 	}
 	return f
-}
-
-func statusText(status int) string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 }
 
 func inAWhile(d time.Duration) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/pullsecret"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // A generation holds the sessions, connections and tokens that rest on one set of
@@ -27,6 +28,7 @@ type generation struct {
 	running sync.WaitGroup
 
 	endpoints map[endpointKey]*Endpoint
+	kept      sync.Map // see Kept
 }
 
 type endpointKey struct {
@@ -70,6 +72,13 @@ func (g *generation) end() {
 	}
 }
 
+// Kept returns the T in which those who ask keep what they learn by the credentials and the trust of x, the zero value at first. All
+// who ask by these share it, and it is dropped with them.
+func Kept[T any](x *Exchange) *T {
+	kept, _ := x.endpoint.generation.kept.LoadOrStore((*T)(nil), new(T))
+	return kept.(*T)
+}
+
 func (g *generation) ended() bool { return g.ctx.Err() != nil }
 
 // begin counts the caller among those that end waits for, until finish. It returns
@@ -108,7 +117,11 @@ func (g *generation) ask(ctx context.Context, r Repository, ask func(context.Con
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
-	x, err := g.endpoint(r).Exchange(ctx, r)
+	cred, err := g.credential(r)
+	if err != nil {
+		return err // before its endpoint takes the room of another
+	}
+	x, err := g.endpoint(r).exchange(ctx, r, cred)
 	if err == nil {
 		err = x.authorize(ctx)
 	}
@@ -116,6 +129,17 @@ func (g *generation) ask(ctx context.Context, r Repository, ask func(context.Con
 		return err
 	}
 	return ask(ctx, *x)
+}
+
+// credential returns what is shown to the registry of r. It fails where nodes do: at a broken entry, before any request.
+func (g *generation) credential(r Repository) (pullsecret.Entry, error) {
+	cred, _ := g.credentials.Lookup(r.Name)
+	if cred.Broken == "" {
+		return cred, nil
+	}
+	f := Unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", Quote(cred.Key), r.Host(), cred.Broken)
+	f.Presence, f.trouble = policy.Denied, policy.Trouble{Cause: policy.BrokenEntry, Entry: cred.Key}
+	return cred, f
 }
 
 func (g *generation) endpoint(r Repository) *Endpoint {
@@ -151,6 +175,7 @@ func (g *generation) newEndpoint(r Repository) *Endpoint {
 	}
 	return &Endpoint{
 		generation: g,
+		host:       r.Host(),
 		api:        api,
 		insecure:   r.Insecure,
 		transport:  newTransport(&g.options, roots, r.Insecure, g.options.DialTimeout/ports),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,8 +17,8 @@ const (
 	// MaxManifest is the most that nodes read (containers/image internal/iolimits). A
 	// longer manifest fails the pull.
 	MaxManifest = 4 << 20
-	// maxOther bounds the read part of any other answer.
-	maxOther = 64 << 10
+	// MaxOther bounds the read part of any other answer.
+	MaxOther = 64 << 10
 )
 
 // A Request is one HTTP request to a registry or to its token server.
@@ -68,6 +69,11 @@ func (q Request) build(ctx context.Context, userAgent string) (*http.Request, er
 		req.Header.Add("Accept", mediaType)
 	}
 	return req, nil
+}
+
+// StatusText returns the status as messages have it ("404 Not Found").
+func (r Response) StatusText() string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status)))
 }
 
 // SaysNoRepository reports whether the answer is that there is no such repository.

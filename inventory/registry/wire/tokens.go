@@ -168,7 +168,7 @@ func (k *keychain) fetchAhead(s *session, scopes []string) {
 
 // start begins to fetch a token after the one before, if that is not nil.
 func (k *keychain) start(s *session, before *grant, scopes []string) *grant {
-	return &grant{scopes, StartCall(k.endpoint, func(ctx context.Context) (token, error) {
+	return &grant{scopes, startCall(k.endpoint.generation, func(ctx context.Context) (token, error) {
 		if before != nil {
 			<-before.done
 		}
@@ -285,7 +285,7 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 		}
 		return token{}, withheld
 	case http.StatusNotFound, http.StatusGone:
-		return token{}, q.ofServer(Unreachable("%s answers %s", q.server(realm), statusText(r.Status)), realm)
+		return token{}, q.ofServer(Unreachable("%s answers %s", q.server(realm), r.StatusText()), realm)
 	default:
 		return token{}, q.ofServer(statusFailure(q.server(realm), r), realm)
 	}
@@ -338,13 +338,13 @@ func (q *tokenRequest) request(realm *url.URL, cred pullsecret.Entry) Request {
 		form.Set("grant_type", "refresh_token")
 		form.Set("refresh_token", cred.IdentityToken)
 		form.Set("client_id", q.endpoint.transport.options.UserAgent)
-		return Request{method: http.MethodPost, url: withQuery(realm, nil), form: form, Limit: maxOther}
+		return Request{method: http.MethodPost, url: withQuery(realm, nil), form: form, Limit: MaxOther}
 	}
 	query := q.parameters(realm.Query())
 	if cred.Username != "" {
 		query.Add("account", cred.Username)
 	}
-	return Request{method: http.MethodGet, url: withQuery(realm, query), authorization: cred.Basic(), Limit: maxOther}
+	return Request{method: http.MethodGet, url: withQuery(realm, query), authorization: cred.Basic(), Limit: MaxOther}
 }
 
 func (q *tokenRequest) parameters(values url.Values) url.Values {
