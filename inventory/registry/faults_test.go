@@ -4,16 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -147,38 +143,6 @@ func TestManyHosts(t *testing.T) {
 		if n := count(facts)[policy.Present]; n != len(locs) {
 			t.Errorf("got %v", count(facts))
 		}
-	}
-}
-
-// TestHTTP1: without HTTP/2 there are about as many connections as requests at once,
-// and they are used again. About, because net/http gives a connection back a moment
-// after its answer was read.
-func TestHTTP1(t *testing.T) {
-	var opened atomic.Int32
-	s := startServer(t, healthy, func(s *httptest.Server) {
-		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				opened.Add(1)
-			}
-		}
-		s.StartTLS()
-	})
-	c := newTestClient(t, s)
-	var group errgroup.Group
-	group.SetLimit(8)
-	for _, l := range locations(500, host+"/a:%d") {
-		group.Go(func() error {
-			if fact := c.Probe(t.Context(), l); fact.Presence != policy.Present {
-				return fmt.Errorf("%s: %s", l.Ref, fact.Detail)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		t.Error(err)
-	}
-	if n := opened.Load(); n > 50 {
-		t.Errorf("%d connections for 500 requests, 8 at a time", n)
 	}
 }
 

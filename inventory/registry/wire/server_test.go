@@ -76,7 +76,7 @@ func ask(t testing.TB, c *Client, r Repository) *Failure {
 // healthy answers everything with 200.
 func healthy(http.ResponseWriter, *http.Request) {}
 
-// bearer gives a token to anybody, and answers those who bring one for the repository.
+// bearer gives a token to anybody, and a manifest to those who bring one for the repository.
 func bearer(w http.ResponseWriter, r *http.Request) {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	repository, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"), "/manifests/")
@@ -86,5 +86,7 @@ func bearer(w http.ResponseWriter, r *http.Request) {
 	case !slices.Contains(strings.Split(token, ","), "repository:"+repository+":pull"):
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/token"`, host))
 		w.WriteHeader(http.StatusUnauthorized)
+	default:
+		fmt.Fprint(w, "{}")
 	}
 }

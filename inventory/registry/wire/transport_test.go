@@ -94,8 +94,16 @@ func TestDNS(t *testing.T) {
 					return new(net.Dialer).DialContext(ctx, "udp", server)
 				},
 			}
-			if f := ask(t, c, r); f == nil || f.Presence != policy.Unreachable || !strings.Contains(f.Detail, tc.detail) {
-				t.Errorf("%v, want %q", f, tc.detail)
+			f := ask(t, c, r)
+			if f == nil {
+				t.Fatal("no failure")
+			}
+			fact := f.Fact(time.Now())
+			if fact.Presence != policy.Unreachable || !strings.Contains(fact.Detail, tc.detail) {
+				t.Errorf("%+v, want %q", fact, tc.detail)
+			}
+			if fact.Trouble == nil || fact.Trouble.Cause == policy.Silent {
+				t.Errorf("the cause is %+v: it is not the registry that does not answer", fact.Trouble)
 			}
 		})
 	}
