@@ -61,7 +61,8 @@ func (c *Copy) Commands() []string {
 	case c.Obstacle != "":
 		return []string{c.Obstacle}
 	case c.Cache:
-		return c.throughCache()
+		// It was asked already, as nodes ask it, so that what it lacks is not for it to give.
+		return []string{c.SeeUpstream("it has only what it gets there"), "then pull it once through the cache: " + PullCommand(c.To)}
 	case !c.OnlyAttachments:
 		return []string{CopyCommand("--all --preserve-digests", c.From[0], c.To)}
 	}
@@ -111,11 +112,6 @@ func PullCommand(from mirrors.Location) string {
 		flags += " --src-tls-verify=false"
 	}
 	return fmt.Sprintf(`skopeo copy %s docker://%s "dir:$(mktemp -d)"`, flags, from.Ref)
-}
-
-// throughCache returns what has a cache get c. It was asked already, as nodes ask it, so that what it lacks is not for it to give.
-func (c *Copy) throughCache() []string {
-	return []string{c.SeeUpstream("it has only what it gets there"), "then pull it once through the cache: " + PullCommand(c.To)}
 }
 
 // SeeUpstream says what to do about the upstream of a cache, and why.

@@ -176,15 +176,10 @@ func (f Facts) HasUnknown() bool {
 // On returns the facts about the sources of a route, in their order.
 func (f Facts) On(r *mirrors.Route) []*Fact {
 	facts := make([]*Fact, len(r.Sources))
-	f.fill(facts, r)
-	return facts
-}
-
-// fill is on for a slice that exists.
-func (f Facts) fill(facts []*Fact, r *mirrors.Route) {
 	for k := range r.Sources {
 		facts[k] = f.At(r.Sources[k].Location)
 	}
+	return facts
 }
 
 // Facts about which nothing was found.
@@ -193,11 +188,6 @@ var (
 	PlatformsNotAsked  = Fact{Presence: Inconclusive, Detail: "found; its platforms were not looked up in time"}
 	SignaturesNotAsked = Fact{Presence: Inconclusive, Detail: "found; its signatures were not looked up in time"}
 )
-
-// unread reports whether f is about an index whose children were not read.
-func (f *Fact) unread() bool {
-	return len(f.Children) == 0 && slices.Contains(IndexTypes, f.MediaType)
-}
 
 // IndexTypes are the media types of lists of manifests.
 var IndexTypes = []string{
@@ -264,7 +254,10 @@ type Freshness struct {
 }
 
 // HasDigest reports whether it is known which image f is about.
-func (f *Fact) HasDigest() bool { return f.Digest != "" && !f.unread() }
+func (f *Fact) HasDigest() bool {
+	unread := len(f.Children) == 0 && slices.Contains(IndexTypes, f.MediaType) // an index whose children were not read
+	return f.Digest != "" && !unread
+}
 
 // IsOneImage reports whether two places have the same, or one a part of what the other has.
 func IsOneImage(a, b *Fact) bool {

@@ -5,26 +5,27 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 )
 
 // assumed returns the images that count as found only because a mirroring would copy them, and on what
 // evidence, in order. Where nodes of several pools take several routes, it is that of the first.
-func (j Judged) assumed() (images []string, evidence map[string]string) {
+func (j Judged) assumed() (images []string, why map[string]string) {
 	if j.Judgement.Counts.Assumed == 0 {
 		return nil, nil
 	}
-	evidence = map[string]string{}
+	why = map[string]string{}
 	for i := range j.Plan.Reroutes {
 		reroute := &j.Plan.Reroutes[i]
 		ref := reroute.Image.Ref
-		if _, known := evidence[ref]; known {
+		if _, known := why[ref]; known {
 			continue
 		}
-		if why := j.Plan.Assumption(reroute, j.Facts); why != "" {
-			images, evidence[ref] = append(images, ref), why
+		if rests := evidence.Assess(&j.Plan.Settings, reroute, j.Facts).Assumption(); rests != "" {
+			images, why[ref] = append(images, ref), rests
 		}
 	}
-	return images, evidence
+	return images, why
 }
 
 // maxAssumed is how many assumed images a report for people names.

@@ -13,7 +13,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 )
 
 // An Explainer computes the routes of images before and after a change.
@@ -117,7 +116,7 @@ func (e *Explainer) Use(images policy.Images, nodes []*corev1.Node) {
 	for _, img := range images.ByReference() {
 		for _, i := range wanted[e.spelled(img.Ref)] {
 			e.Images[i].Consumers = append(e.Images[i].Consumers, img.Consumers...)
-			e.Images[i].OnWindows = e.Images[i].OnWindows || plan.RunOnWindows(img.Consumers, nodes)
+			e.Images[i].OnWindows = e.Images[i].OnWindows || evidence.SiteOf(nodes, nil, nil).RunOnWindows(img.Consumers)
 		}
 	}
 }

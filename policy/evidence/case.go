@@ -162,13 +162,10 @@ func (a *Case) TellCurrent(f *policy.Finding) {
 			line += ", which was not read"
 			remedies = append(remedies, fmt.Sprintf("let the guard read MachineConfig %s, or add it to the dump: it shows whether nodes get the image today", by.Name))
 		} else {
-			line += ", by which they look for it at " + cmp.Or(strings.Join(refsOf(c.Route.Open()), ", then "), "no place")
+			open := convert.Each(c.Route.Open(), func(l mirrors.Location) string { return l.Ref })
+			line += ", by which they look for it at " + cmp.Or(strings.Join(open, ", then "), "no place")
 		}
 		lines = append(lines, line)
 	}
 	f.Detail, f.Remedy = append(slices.Clone(f.Detail), lines...), append(slices.Clone(f.Remedy), remedies...)
-}
-
-func refsOf(places []mirrors.Location) []string {
-	return convert.Each(places, func(l mirrors.Location) string { return l.Ref })
 }

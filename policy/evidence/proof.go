@@ -162,7 +162,8 @@ func (a *Case) KeepsPlatforms() Proof {
 func (a *Case) LacksTheSame(lost []string) Proof {
 	return a.today(func(today *WeighedRoute) bool {
 		before, served := a.ServedOn(today)
-		return served && len(lost) > 0 && containsAll(slices.Concat(before.Missing, before.Lacks), lost)
+		lacks := slices.Concat(before.Missing, before.Lacks)
+		return served && len(lost) > 0 && !slices.ContainsFunc(lost, func(platform string) bool { return !slices.Contains(lacks, platform) })
 	})
 }
 
@@ -176,8 +177,4 @@ func (a *Case) ServedOn(today *WeighedRoute) (*policy.Fact, bool) {
 	kept := open[:max(0, slices.Index(open, now.Location))]
 	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
 	return before.Fact, ok && !slices.ContainsFunc(today.UnverifiedFront(), moved)
-}
-
-func containsAll(all, some []string) bool {
-	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }

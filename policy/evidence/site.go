@@ -15,17 +15,13 @@ import (
 // written by the Windows Machine Config Operator, as hosts.toml of containerd for each registry (pkg/registries/registries.go of
 // openshift/windows-machine-config-operator at b80a137bb8e8): other places are asked there, in another order.
 func (s *NodeSite) RunOnWindows(consumers []policy.Consumer) bool {
-	return s.hasWindows() && slices.ContainsFunc(consumers, func(c policy.Consumer) bool {
+	return s != nil && slices.ContainsFunc(s.Platforms, policy.IsWindows) && slices.ContainsFunc(consumers, func(c policy.Consumer) bool {
 		if c.Use == policy.History || c.Placement == nil {
 			return false
 		}
 		of := s.platformsOf(c.Placement)
 		return c.Placement.OS == policy.Windows || len(of) > 0 && !slices.ContainsFunc(of, func(p string) bool { return !policy.IsWindows(p) })
 	})
-}
-
-func (s *NodeSite) hasWindows() bool {
-	return s != nil && slices.ContainsFunc(s.Platforms, policy.IsWindows)
 }
 
 // maxPlacements bounds the different placements of one change that are compared with all nodes. Beyond

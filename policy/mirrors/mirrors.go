@@ -197,11 +197,7 @@ func (r Route) Equal(other Route) bool {
 // more of what they serve: a node that gets the image by before gets it by r.
 func (r Route) OnlyRelaxes(before Route) bool {
 	return r.Err == nil && before.Err == nil && r.Refused == "" && before.Refused == "" &&
-		slices.EqualFunc(r.Sources, before.Sources, PullSource.onlyRelaxes)
-}
-
-func (s PullSource) onlyRelaxes(before PullSource) bool {
-	return s.AsksNoMore(before) && s.samePlace(before)
+		slices.EqualFunc(r.Sources, before.Sources, func(s, before PullSource) bool { return s.AsksNoMore(before) && s.samePlace(before) })
 }
 
 // SamePlaces reports whether a node asks the same places on both routes, whatever it requires

@@ -69,7 +69,8 @@ func (s Set) Equal(other Set) bool {
 		reflect.DeepEqual(s.Registries, other.Registries) &&
 		s.Payload == other.Payload && slices.Equal(s.ImportFrom, other.ImportFrom) && s.TrustedCA == other.TrustedCA && s.CAsUnknown == other.CAsUnknown &&
 		maps.Equal(s.CAs, other.CAs) && s.Applied.equal(other.Applied) &&
-		slices.EqualFunc(s.Files, other.Files, equalFile) && s.Pool == other.Pool
+		slices.EqualFunc(s.Files, other.Files, func(a, b File) bool { return a.MachineConfig == b.MachineConfig && a.Role == b.Role && sameFile(a, b) }) &&
+		s.Pool == other.Pool
 }
 
 func sameObject(a, b Object) bool {
@@ -81,8 +82,4 @@ func (a *Applied) equal(b *Applied) bool {
 		return a == b
 	}
 	return maps.EqualFunc(a.Files, b.Files, bytes.Equal)
-}
-
-func equalFile(a, b File) bool {
-	return a.MachineConfig == b.MachineConfig && a.Role == b.Role && sameFile(a, b)
 }

@@ -83,8 +83,3 @@ func streamTag(field string) string {
 	tag, _, _ := strings.Cut(rest, "]")
 	return tag
 }
-
-// FollowsObjects reports whether something in the cluster reads the objects from the API that MCO rejects.
-func (p ChangePlan) FollowsObjects() bool {
-	return p.Known.Images.HasOtherPullers() && len(slices.Concat(p.Change.Before.Objects, p.Change.After.Objects)) > 0
-}

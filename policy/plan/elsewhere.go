@@ -1,18 +1,10 @@
 package plan
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
-
-// RunOnWindows reports whether there are pods among consumers that of nodes only those with Windows may run.
-func RunOnWindows(consumers []policy.Consumer, nodes []*corev1.Node) bool {
-	return evidence.SiteOf(nodes, nil, nil).RunOnWindows(consumers)
-}
 
 const hostedClusterKind = "HostedCluster"
 

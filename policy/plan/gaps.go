@@ -76,7 +76,7 @@ func unseenOn(before, after mirrors.Route) Unseen {
 	switch {
 	case before.Err != nil:
 		return UnseenKept // it could not be pulled
-	case after.Err != nil || !keeps(before.Open(), after.Open()):
+	case after.Err != nil || slices.ContainsFunc(before.Open(), func(l mirrors.Location) bool { return !slices.Contains(after.Open(), l) }):
 		return UnseenMoved
 	case after.SourceBlocked() && hasNewInFront(before.Open(), after.Open()):
 		return UnseenMoved
@@ -106,11 +106,6 @@ func asksForMore(before, after []mirrors.PullSource) bool {
 		}
 	}
 	return false
-}
-
-// keeps reports whether each of before is in after.
-func keeps(before, after []mirrors.Location) bool {
-	return !slices.ContainsFunc(before, func(l mirrors.Location) bool { return !slices.Contains(after, l) })
 }
 
 // hasNewInFront reports whether after has a new place in front of one that before has too.

@@ -67,7 +67,7 @@ func (o Outline) Plan() ChangePlan {
 		p.addReroutes(reroutes, malformed, variant.Pools)
 		if k == 0 { // the reasons for a rejection are the same for all variants
 			p.Rejected, p.RejectedBefore, p.Unjudged = r.rejected, r.rejectedBefore, r.After == nil
-			p.Shrinks = r.shrinksTooMuch(c)
+			p.Shrinks = IsTooMuch(r.rejected) && IsTooMuch(r.rejectedBefore) && c.OnlyShrinks()
 		}
 	}
 	p.forgetPools()

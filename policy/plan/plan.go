@@ -124,11 +124,6 @@ func (p ChangePlan) RequiresNone() bool {
 	})
 }
 
-// AddsPolicies reports whether the change brings or alters an image policy.
-func (p ChangePlan) AddsPolicies() bool {
-	return len(policy.Differing(p.Change.After.Policies, p.Change.Before.Policies)) > 0
-}
-
 // Doubled returns s with room for n more, at least twice as much as before if there was none: append
 // adds a quarter, and so allocates several times the final size in all.
 func Doubled[T any](s []T, n int) []T {
@@ -136,12 +131,6 @@ func Doubled[T any](s []T, n int) []T {
 		return s
 	}
 	return slices.Grow(s, max(n, len(s)))
-}
-
-// Assumption says on what evidence the image of r counts as found on its new route, if that is a
-// mirroring that has not been done; "" where it was found, or was not.
-func (p Plan) Assumption(r *evidence.Reroute, facts policy.Facts) string {
-	return evidence.Assess(&p.Settings, r, facts).Assumption()
 }
 
 // ByImage groups the reroutes by image. An image has several where the nodes of some pools

@@ -42,14 +42,14 @@ func resolve(c policy.Change, inForce *mirrors.Tables, judgeRejected bool) resol
 	if r.objects, err = inForce.Resolve(pool); errors.As(err, &r.rejectedBefore) {
 		r.objects, _ = inForce.ResolveUnchecked(pool)
 	}
-	if r.After, err = mirrors.Resolve(c.After); errors.As(err, &r.rejected) && (judgeRejected || !r.rejectedAnew()) {
+	if r.After, err = mirrors.Resolve(c.After); errors.As(err, &r.rejected) && (judgeRejected || len(r.rejected.Beyond(r.rejectedBefore)) == 0) {
 		r.After, _ = mirrors.ResolveUnchecked(c.After)
 	}
 	if r.unreadable = r.objects == nil; r.unreadable {
 		r.objects = unconfigured()
 	}
 	r.before = r.objects
-	if r.repairs() {
+	if r.rejectedBefore != nil && r.rejected == nil {
 		r.before, _ = inForce.ResolveApplied(pool)
 		r.unreadable = false
 	}
@@ -57,19 +57,6 @@ func resolve(c policy.Change, inForce *mirrors.Tables, judgeRejected bool) resol
 		r.bare = unconfigured()
 	}
 	return r
-}
-
-// rejectedAnew reports whether the new configuration is rejected for something that is not
-// wrong with the one in force.
-func (r *resolution) rejectedAnew() bool { return len(r.rejected.Beyond(r.rejectedBefore)) > 0 }
-
-// repairs reports whether MCO rejects the configuration in force, and not the new one.
-func (r *resolution) repairs() bool { return r.rejectedBefore != nil && r.rejected == nil }
-
-// shrinksTooMuch reports whether both configurations are too large to be judged, and c,
-// whose resolution is r, only makes them smaller.
-func (r *resolution) shrinksTooMuch(c policy.Change) bool {
-	return IsTooMuch(r.rejected) && IsTooMuch(r.rejectedBefore) && c.OnlyShrinks()
 }
 
 // IsTooMuch reports whether r is of a configuration that is too large to be judged.

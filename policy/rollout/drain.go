@@ -136,8 +136,11 @@ func changedReason(scope string, was, is sysregistriesv2.Registry) reason {
 // compares both with the first of them, and any change of the entry drains.
 func alteredText(scope string, before []sysregistriesv2.Endpoint, prior, m sysregistriesv2.Endpoint) string {
 	was, is := pulls(prior.PullFromMirror), pulls(m.PullFromMirror)
+	isSame := func(e sysregistriesv2.Endpoint) bool {
+		return e.Location == m.Location && e.PullFromMirror == m.PullFromMirror
+	}
 	switch {
-	case listed(before, m.Location, m.PullFromMirror):
+	case slices.ContainsFunc(before, isSame): // behind its twin with another type of pulls
 		return fmt.Sprintf("the entry for %s changes, and lists mirror %s twice: MCO takes the one for %s for a change of the one for %s", scope, m.Location, is, was)
 	case was == is: // the same in another spelling, which MCO compares
 		return fmt.Sprintf("pull-from-mirror of mirror %s of %s changes from %q to %q", m.Location, scope, prior.PullFromMirror, m.PullFromMirror)
@@ -168,14 +171,6 @@ func first(endpoints []sysregistriesv2.Endpoint, location string) *sysregistries
 		return nil
 	}
 	return &endpoints[i]
-}
-
-// listed reports whether a mirror was there with the same type of pulls before, behind its
-// twin with another.
-func listed(endpoints []sysregistriesv2.Endpoint, location, pulls string) bool {
-	return slices.ContainsFunc(endpoints, func(e sysregistriesv2.Endpoint) bool {
-		return e.Location == location && e.PullFromMirror == pulls
-	})
 }
 
 // addedReason is allDigestOnlyMirror (drain.go:324) for a registry that only the later file has.

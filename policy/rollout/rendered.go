@@ -88,7 +88,8 @@ func (r *Rendered) ChangesTo(next *Rendered) Changes {
 		}
 		c.Files = append(c.Files, file)
 	}
-	differences, err := RegistryDifferences(r.Files, next.Files)
+	differences, err := PullDifferences(r.Files, next.Files)
+	differences = slices.DeleteFunc(differences, func(c RegistryChange) bool { return c.File != "" })
 	if err != nil {
 		c.System = append(c.System, err.Error())
 	}
@@ -105,14 +106,7 @@ func (r *Rendered) ChangesTo(next *Rendered) Changes {
 	return c
 }
 
-// RegistryDifferences returns in which entries of registries.conf the files of two rendered
-// configs differ. The error says which of them cannot be read.
-func RegistryDifferences(before, after Files) ([]RegistryChange, error) {
-	all, err := PullDifferences(before, after)
-	return slices.DeleteFunc(all, func(c RegistryChange) bool { return c.File != "" }), err
-}
-
-// PullDifferences is RegistryDifferences for all that MCO generates for registries:
+// PullDifferences returns in what the files of two rendered configs differ, of all that MCO generates for registries:
 // policy.json and registries.d too.
 func PullDifferences(before, after Files) ([]RegistryChange, error) {
 	was, err := tableOf(before)

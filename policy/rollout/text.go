@@ -54,7 +54,8 @@ func (f Forecast) groupText(group []Pool) string {
 	nodes, atOnce, least := 0, 0, 0
 	var took Range
 	for _, p := range group {
-		taken := p.taken()
+		_, waiting := p.waiting()
+		taken := len(p.Nodes) - waiting
 		counts = append(counts, text.Number(taken))
 		nodes += taken
 		atOnce, least = max(atOnce, p.AtOnce), max(least, rounds(taken, p.AtOnce))
@@ -90,10 +91,4 @@ func (p *Pool) heldText() string {
 		}
 	}
 	return ""
-}
-
-// taken is how many nodes MCO takes as things are.
-func (p *Pool) taken() int {
-	_, waiting := p.waiting()
-	return len(p.Nodes) - waiting
 }

@@ -29,7 +29,7 @@ func DecideInBrief(p plan.ChangePlan, facts policy.Facts, n int) policy.Verdict 
 	onlyPins := p.Change.OnlyPins()
 	v := policy.Verdict{
 		Judgement: j,
-		Brings:    len(p.Added) > 0 || p.ListsChanged || p.AddsPolicies() || onlyPins,
+		Brings:    len(p.Added) > 0 || p.ListsChanged || len(policy.Differing(p.Change.After.Policies, p.Change.Before.Policies)) > 0 || onlyPins,
 		Deletes:   p.Change.OnlyDeletes(),
 		Unjudged:  p.Unjudged, OnlySignatures: p.OnlySignatures(), RequiresNone: p.RequiresNone(), OnlyPins: onlyPins,
 	}

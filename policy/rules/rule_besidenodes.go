@@ -61,7 +61,7 @@ func lackBesideNodes(a *evidence.Case) string {
 // followedAtOnce: MCO rejects the configuration, and says so nowhere; nodes keep what they have. Readers
 // of the objects at the API take them as they are: see mirrors.ResolveFor.
 func followedAtOnce(p plan.ChangePlan, _ policy.Facts) []policy.Finding {
-	if p.Rejected == nil || plan.IsTooMuch(p.Rejected) || !p.FollowsObjects() {
+	if p.Rejected == nil || plan.IsTooMuch(p.Rejected) || !p.Known.Images.HasOtherPullers() || len(p.Change.Before.Objects)+len(p.Change.After.Objects) == 0 {
 		return nil
 	}
 	f := policy.Finding{

@@ -36,7 +36,8 @@ func broadSource(p plan.ChangePlan, facts policy.Facts) []policy.Finding {
 			Detail: []string{mirrors.NameOf(e.Object), "namespaces: " + cmp.Or(text.Names(c.namespaces, plan.MaxNamed), "none")},
 		}
 		if narrow := Narrow(p.Plan, facts, e); len(narrow) > 0 && narrow[0].Source != e.Source {
-			f.Detail = append(f.Detail, "narrower sources that the mirror holds completely: "+text.Names(sourcesOf(narrow), plan.MaxNamed))
+			sources := convert.Each(narrow, func(e mirrors.Entry) string { return e.Source })
+			f.Detail = append(f.Detail, "narrower sources that the mirror holds completely: "+text.Names(sources, plan.MaxNamed))
 			f.Remedy = []string{"name only what is mirrored; check -o narrowed prints such an object"}
 		}
 		findings = append(findings, f)
@@ -72,10 +73,6 @@ func coverageOf(p plan.Plan, e mirrors.Entry) coverage {
 	}
 	c.repositories, c.namespaces = slices.Sorted(maps.Keys(repositories)), slices.Sorted(maps.Keys(namespaces))
 	return c
-}
-
-func sourcesOf(entries []mirrors.Entry) []string {
-	return convert.Each(entries, func(e mirrors.Entry) string { return e.Source })
 }
 
 // Narrow returns the smallest list of entries to replace e that covers every image of the

@@ -36,7 +36,7 @@ func rejectedByMCO(p plan.ChangePlan, _ policy.Facts) []policy.Finding {
 		return nil
 	}
 	var findings []policy.Finding
-	added := textsOf(p.Rejected.Beyond(p.RejectedBefore))
+	added := convert.Each(p.Rejected.Beyond(p.RejectedBefore), mirrors.Reason.String)
 	for _, reason := range reasonsOf(p.Rejected) {
 		if slices.Contains(added, reason.String()) {
 			findings = append(findings, newlyRejected(p, reason))
@@ -143,8 +143,4 @@ func reasonsOf(r *mirrors.Rejection) []mirrors.Reason {
 		return nil
 	}
 	return r.Reasons
-}
-
-func textsOf(reasons []mirrors.Reason) []string {
-	return convert.Each(reasons, mirrors.Reason.String)
 }

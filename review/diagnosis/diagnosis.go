@@ -52,7 +52,7 @@ const passingTime = 12 * time.Second
 // again after a while.
 func Diagnose(ctx context.Context, r *environment.Rollout, o Options) (causes.Diagnosis, error) {
 	d, err := diagnose(ctx, r, o)
-	if err != nil || r.Config == nil || !d.IsPassing() {
+	if err != nil || r.Config == nil || !slices.ContainsFunc(d.HoldUps, func(h causes.HoldUp) bool { return h.Passing }) {
 		return d, err
 	}
 	select {

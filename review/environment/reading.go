@@ -127,7 +127,7 @@ func AwaitRead(ctx context.Context, w io.Writer, cluster Reading, limit time.Dur
 			}
 			return fmt.Errorf("reading the cluster: %w", err)
 		case <-look.C:
-			if sources := cluster.Sources(); isHopeless(sources) {
+			if sources := cluster.Sources(); len(sources) > 0 && !slices.ContainsFunc(sources, func(s follow.Status) bool { return !lasts(s.Err) }) { // nothing can be read, for reasons that last
 				cancel()
 				if err := <-read; err == nil { // at this moment
 					return nil
@@ -136,11 +136,6 @@ func AwaitRead(ctx context.Context, w io.Writer, cluster Reading, limit time.Dur
 			}
 		}
 	}
-}
-
-// isHopeless reports whether nothing can be read, for reasons that last.
-func isHopeless(sources []follow.Status) bool {
-	return len(sources) > 0 && !slices.ContainsFunc(sources, func(s follow.Status) bool { return !lasts(s.Err) })
 }
 
 // lasts reports whether time does not mend an error.

@@ -276,12 +276,8 @@ func (w *Watcher) judge(ctx context.Context, choice target.Release) (r *readines
 	if err != nil {
 		return nil, true, err
 	}
-	return r, !awaits(r), nil
-}
-
-// awaits reports whether r rests on an answer that is not there yet.
-func awaits(r *readiness.Readiness) bool {
-	return r.Judged.Facts.HasUnknown() || r.Version == "" && r.State() == readiness.Unknown
+	awaits := r.Judged.Facts.HasUnknown() || r.Version == "" && r.State() == readiness.Unknown
+	return r, !awaits, nil
 }
 
 // askAgain looks up, as for a review, the images of r that are not ready, and reports whether there are any.

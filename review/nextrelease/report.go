@@ -79,14 +79,10 @@ func (l *ledger) enter(v verdict, settled bool) {
 // news yields what has changed, if something has.
 func (l *ledger) news(yield func(watchloop.News) bool) {
 	if l.trial.IsNews() {
-		yield(watchloop.News{Report: l.latest.report(), Done: l.trial.MarkReported})
-	}
-}
-
-// report says what the verdict is, in the words of the Event.
-func (v *verdict) report() watchloop.Report {
-	return watchloop.Report{
-		About: "the next release", Reason: reasons[v.state()], Warning: v.state() == readiness.NotReady, Message: "Judged the next release", Note: v.note(),
+		v := &l.latest
+		yield(watchloop.News{Done: l.trial.MarkReported, Report: watchloop.Report{
+			About: "the next release", Reason: reasons[v.state()], Warning: v.state() == readiness.NotReady, Message: "Judged the next release", Note: v.note(),
+		}})
 	}
 }
 

@@ -36,7 +36,7 @@ func (r *Readiness) Answer() *answer.Answer {
 	r.addImages(a)
 	a.Add(answer.Section{ID: "whole", Title: "The release as a whole"}, r.Signature.block())
 	for _, p := range r.Problems {
-		a.Add(p.block())
+		a.Add(answer.Stated(p.State.String()+":", tones[p.State], p.Reason, p.Detail))
 	}
 	if title, commands := r.remedies(); len(commands) > 0 {
 		a.Add(answer.List{ID: "remedy", Title: title + ":", Items: answer.Commands(commands)})
@@ -246,10 +246,6 @@ func (s *Signature) block() answer.Block {
 		lines = append(lines, answer.Labelled(answer.Hint, "To do:", s.Remedy))
 	}
 	return lines
-}
-
-func (p *Problem) block() answer.Block {
-	return answer.Stated(p.State.String()+":", tones[p.State], p.Reason, p.Detail)
 }
 
 // remedies are the ways to copy all that is missing, none if nothing can be copied.

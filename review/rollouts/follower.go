@@ -103,7 +103,7 @@ func (r *run) look(ctx context.Context, now time.Time) error {
 	}
 	in, err := r.reader.Input(ctx, now)
 	switch {
-	case isNothing(err):
+	case errors.Is(err, status.ErrHosted) || errors.Is(err, status.ErrNoPools):
 		r.metrics.pools(nil)
 		return r.noRollouts(err)
 	case err != nil:
@@ -133,11 +133,6 @@ func (r *run) isDue(now time.Time) bool {
 	}
 	r.seen, r.looked = seen, now
 	return true
-}
-
-// isNothing reports whether err says that a cluster has no rollouts of MCO.
-func isNothing(err error) bool {
-	return errors.Is(err, status.ErrHosted) || errors.Is(err, status.ErrNoPools)
 }
 
 // noRollouts says so once.

@@ -75,7 +75,9 @@ func (l *ledger) record(set mirrors.Set, pools []mirrorPool, now time.Time) {
 			objects = []mirrors.Object{nil}
 		}
 		for _, o := range objects {
-			l.account(o, now).record(p)
+			a := l.account(o, now)
+			a.pools = append(a.pools, p)
+			a.last[p.Name] = p.Pool.Pool
 		}
 	}
 	there := map[string]bool{"": true}
@@ -92,11 +94,6 @@ func (l *ledger) account(o mirrors.Object, now time.Time) *account {
 	}
 	l.accounts[key].object = o
 	return l.accounts[key]
-}
-
-func (a *account) record(p mirrorPool) {
-	a.pools = append(a.pools, p)
-	a.last[p.Name] = p.Pool.Pool
 }
 
 // report reports what has changed.

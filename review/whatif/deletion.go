@@ -74,7 +74,7 @@ func Judge(ctx context.Context, r *review.Reviewer, list *DeleteList, coming rev
 	}
 	today, _ := r.LookUp(ctx, plan.Lookups)
 	j := &judgement{list: list, plan: plan, real: today, registries: r.Registries}
-	d := Deletion{List: list, Images: imagesOf(plan.Plan)}
+	d := Deletion{List: list, Images: slices.Compact(convert.Each(plan.Reroutes, func(r evidence.Reroute) string { return r.Image.Ref }))} // sorted by them
 	j.resolve(ctx)
 	tomorrow := *r
 	tomorrow.Registries = review.RegistriesFunc(j.presence)
@@ -95,11 +95,6 @@ func (l *DeleteList) concerns(route *mirrors.Route) bool {
 		repository, _ := split(s.Location)
 		return s.Tried() && l.at[repository] != nil
 	})
-}
-
-// imagesOf returns the references of a plan, each once. Its reroutes are sorted by them.
-func imagesOf(p plan.Plan) []string {
-	return slices.Compact(convert.Each(p.Reroutes, func(r evidence.Reroute) string { return r.Image.Ref }))
 }
 
 // elsewhere counts the items at repositories that no route of p leads to. It returns, sorted, those of their registries

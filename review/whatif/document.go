@@ -34,9 +34,6 @@ func (d Deletion) Document() v1alpha1.Deletion {
 	return doc
 }
 
-// subject names d, for people.
-func (d Deletion) subject() string { return "Deleting what " + d.List.name + " lists" }
-
 // answer says in a sentence what d does.
 func (d Deletion) answer() string {
 	items := map[int]bool{}
@@ -60,7 +57,7 @@ func (d Deletion) answer() string {
 // the image at another one.
 func (d Deletion) Answer() *answer.Answer {
 	a := &answer.Answer{
-		Verdict: "Breaks nothing", Tone: answer.Good, Subject: d.List.name, Headline: d.subject() + " " + d.answer(),
+		Verdict: "Breaks nothing", Tone: answer.Good, Subject: d.List.name, Headline: "Deleting what " + d.List.name + " lists " + d.answer(),
 		Notes: d.Notes, Basis: []string{review.AskedFromHere}, Cases: d.cases, Took: d.Took,
 	}
 	switch {

@@ -72,8 +72,8 @@ func (m *Mapping) add(number int, line string, names map[string]string) error {
 		return fmt.Errorf("the destination %w", err)
 	}
 	from := origin{line: int32(number)} //nolint:gosec // at most MaxLines
-	if isOther(source) {
-		from.version = source
+	if strings.HasPrefix(source, "oci:") || strings.Contains(source, "://") && !strings.HasPrefix(source, dockerTransport) {
+		from.version = source // no registry, such as oci:///catalog or file://dir
 	} else if from.ref, err = parseRef(source); err != nil {
 		return fmt.Errorf("the source %w", err)
 	}
@@ -85,11 +85,6 @@ func (m *Mapping) add(number int, line string, names map[string]string) error {
 	}
 	from.repository, from.version = once(names, from.repository), strings.Clone(from.version)
 	return m.put(m.at(once(names, mirrors.OneSpelling(to.repository))), strings.Clone(to.version), from)
-}
-
-// isOther reports whether a source is no registry, such as oci:///catalog or file://dir.
-func isOther(source string) bool {
-	return strings.HasPrefix(source, "oci:") || strings.Contains(source, "://") && !strings.HasPrefix(source, dockerTransport)
 }
 
 func once(names map[string]string, s string) string {

@@ -95,7 +95,7 @@ func (d *diagnosis) controller(s *status.Status) {
 		Cause: ControllerDown, Chain: chain("no pool is rendered, and no node is taken or drained", name+" does not run"),
 		Remedies: []Remedy{look(inMCO+"get deployment,pods -l k8s-app="+name, "shows its Deployment and its pods")},
 	}
-	if !waits(s) {
+	if !slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.From != "" || len(p.Left) > 0 }) {
 		h.Chain.Symptom = "the next change will reach no node"
 	}
 	for _, p := range pods {
@@ -104,19 +104,9 @@ func (d *diagnosis) controller(s *status.Status) {
 	}
 	if len(pods) == 0 {
 		h.because("there is no pod of it: its Deployment is scaled to 0, or cannot make one")
-		h.Remedies = append(h.Remedies, d.scaleUp(name))
+		h.Remedies = append(h.Remedies, act(inMCO+"scale deployment "+name+" --replicas=1", "starts it; it renders what has waited and takes the next nodes"))
 	}
 	d.add(h)
-}
-
-// scaleUp brings a Deployment of MCO back.
-func (d *diagnosis) scaleUp(name string) Remedy {
-	return act(inMCO+"scale deployment "+name+" --replicas=1", "starts it; it renders what has waited and takes the next nodes")
-}
-
-// waits reports whether something is left to do for a node.
-func waits(s *status.Status) bool {
-	return slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.From != "" || len(p.Left) > 0 })
 }
 
 // operator is about what the operator says of itself where nothing explains it.

@@ -27,9 +27,10 @@ func (d *diagnosis) degraded(p *status.Pool, n *status.Node) bool {
 	}
 	h.because(n.Reason)
 	switch {
-	case isFileChanged(n.Reason):
+	case mismatchedFile.MatchString(n.Reason) || validatedBy.MatchString(n.Reason) && !strings.Contains(n.Reason, "osImageURL"):
 		d.fileChanged(n, &h)
-	case isSystemFailure(n.Reason):
+	case mentions(n.Reason, "failed to update OS", "rpm-ostree", "bootc", "osImageURL", "pivot", "kernel arguments", "finalize-staged"):
+		// updateLayeredOS and its callers in MCO's pkg/daemon/update.go
 		d.systemNotUpdated(p, n, &h)
 	default:
 		h.Unexplained = true
@@ -47,10 +48,6 @@ var (
 	mismatchedFile = regexp.MustCompile(`(?:content mismatch for file|mode mismatch for file:|could not stat file|could not read file|couldn't decode file) "([^"]+)"`)
 	validatedBy    = regexp.MustCompile(`unexpected on-disk state validating against ([^\s:]+)`)
 )
-
-func isFileChanged(reason string) bool {
-	return mismatchedFile.MatchString(reason) || validatedBy.MatchString(reason) && !strings.Contains(reason, "osImageURL")
-}
 
 // fileChanged is about a file that is not what MCO wrote: which, and how to see both.
 func (d *diagnosis) fileChanged(n *status.Node, h *HoldUp) {
@@ -108,12 +105,6 @@ func (d *diagnosis) expectedLink(config, path string) string {
 	default:
 		return fmt.Sprintf("MCO expects %s as it is in rendered config %s, which has it", path, config)
 	}
-}
-
-// isSystemFailure reports whether the daemon failed to update the operating system (updateLayeredOS
-// and its callers in MCO's pkg/daemon/update.go).
-func isSystemFailure(reason string) bool {
-	return mentions(reason, "failed to update OS", "rpm-ostree", "bootc", "osImageURL", "pivot", "kernel arguments", "finalize-staged")
 }
 
 // mentions reports whether one of words is in a reason.

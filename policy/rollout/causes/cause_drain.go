@@ -127,7 +127,7 @@ func (d *diagnosis) refused(p *status.Pool, n *status.Node, pod *rollout.Pod, r 
 	if len(owned(d.budgets.covering(pod)...)) == 0 {
 		h.Remedies = append(h.Remedies, act(in(pod.Namespace)+"delete pod "+text.Argument(pod.Name), effect))
 	}
-	h.Remedies = worstLast(h.Remedies)
+	slices.SortStableFunc(h.Remedies, func(a, b Remedy) int { return rollout.FalseFirst(mayWorsen(a), mayWorsen(b)) })
 	d.add(h)
 }
 

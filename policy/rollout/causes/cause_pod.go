@@ -38,7 +38,7 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 	switch {
 	case !d.began.IsZero() && p.Created.After(d.began):
 		w.because(fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", status.When(p.Created, d.Now)))
-	case !p.IsBare() && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
+	case !p.IsBare() && slices.ContainsFunc(slices.Concat(others.works, others.fails, others.unknown), func(n string) bool { return n != p.Node }):
 		again := replace(p, "")
 		w.remedies = append(w.remedies, act(fmt.Sprintf("oc adm cordon %s && { %s; oc adm uncordon %s; }", text.Argument(p.Node), again.Command, text.Argument(p.Node)), again.Effect+", on another node"))
 	default:
@@ -146,7 +146,7 @@ func (d *diagnosis) kept(w *explanation, p *rollout.Pod) {
 	var drained []string
 	held := 0
 	for _, n := range eligible {
-		if isBeingDrained(n) {
+		if n.Spec.Unschedulable && rollout.ReportOf(n).IsDraining() {
 			drained = append(drained, n.Name)
 		}
 		for _, other := range d.PodsOn[n.Name] {

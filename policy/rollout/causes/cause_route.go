@@ -45,9 +45,6 @@ func (d *diagnosis) pullBy(config, namespace, image string) rollout.Pull {
 // landing lists the nodes that a replacement of a pod may go to, by whether they can pull its image.
 type landing struct{ works, fails, unknown []string }
 
-// all returns all nodes.
-func (l landing) all() []string { return slices.Concat(l.works, l.fails, l.unknown) }
-
 // isSafe reports whether the image can be pulled wherever the pod may go.
 func (l landing) isSafe() bool { return len(l.works) > 0 && len(l.fails)+len(l.unknown) == 0 }
 

@@ -2,7 +2,6 @@ package causes
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -21,11 +20,6 @@ type Diagnosis struct {
 	Notes []string
 	// Asks are the questions whose answers, in Input.Evidence, would tell more.
 	Asks status.Asks
-}
-
-// IsPassing reports whether a hold-up may be over in a moment.
-func (d *Diagnosis) IsPassing() bool {
-	return slices.ContainsFunc(d.HoldUps, func(h HoldUp) bool { return h.Passing })
 }
 
 // HoldUp is a cause for which nodes or a pool do not move.

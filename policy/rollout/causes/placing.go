@@ -50,8 +50,3 @@ func (d *diagnosis) hasVolumes(p *rollout.Pod, n *corev1.Node) bool {
 	}
 	return true
 }
-
-// isBeingDrained reports whether MCO has cordoned a node, and drains it.
-func isBeingDrained(n *corev1.Node) bool {
-	return n.Spec.Unschedulable && rollout.ReportOf(n).IsDraining()
-}

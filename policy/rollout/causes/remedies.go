@@ -2,11 +2,9 @@ package causes
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // Remedy is a command, with its effect.
@@ -37,12 +35,6 @@ const inMCO = "oc -n " + mcoNamespace + " "
 // mayWorsen reports whether r says of itself that it may make things worse, or is a last resort.
 func mayWorsen(r Remedy) bool {
 	return strings.HasPrefix(r.Effect, "may make it worse") || strings.HasPrefix(r.Effect, "last resort")
-}
-
-// worstLast puts remedies last that may make it worse, in their order.
-func worstLast(remedies []Remedy) []Remedy {
-	slices.SortStableFunc(remedies, func(a, b Remedy) int { return rollout.FalseFirst(mayWorsen(a), mayWorsen(b)) })
-	return remedies
 }
 
 // daemonPod shows the daemon of a node.

@@ -68,10 +68,6 @@ type nodeTrack struct {
 	best   int
 }
 
-func newPoolTrack(now time.Time) *poolTrack {
-	return &poolTrack{nodes: map[string]*nodeTrack{}, moved: now, diagnosed: now}
-}
-
 func (p *poolTrack) event(now time.Time, kind Type, message string) Event {
 	return Event{Time: now, Type: kind, Pool: p.name, Message: text.Line(message), Config: p.target, Counts: p.counts()}
 }

@@ -29,7 +29,8 @@ func (t *Tracker) Diagnosed(d causes.Diagnosis, cluster rollout.Cluster, now tim
 	for i := range t.status.Pools {
 		name := t.status.Pools[i].Name
 		if p := t.pools[name]; p != nil && p.active {
-			p.diagnose(diagnosis{holdUpsFor(d.HoldUps, name), cluster.Pods, t.stallAfter}, now, &events)
+			holdUps := slices.DeleteFunc(slices.Clone(d.HoldUps), func(h causes.HoldUp) bool { return h.Pool != "" && h.Pool != name })
+			p.diagnose(diagnosis{holdUps, cluster.Pods, t.stallAfter}, now, &events)
 		}
 	}
 	return events
@@ -40,11 +41,6 @@ type diagnosis struct {
 	holdUps    []causes.HoldUp
 	pods       []rollout.Pod
 	stallAfter time.Duration
-}
-
-// holdUpsFor returns those about a pool, and those about the cluster.
-func holdUpsFor(all []causes.HoldUp, pool string) []causes.HoldUp {
-	return slices.DeleteFunc(slices.Clone(all), func(h causes.HoldUp) bool { return h.Pool != "" && h.Pool != pool })
 }
 
 // unexplained is how many times as long a pool has to stand still without a known cause to count as stalled. That is longer

@@ -54,7 +54,7 @@ func (t *Tracker) Observe(s Sight) []Event {
 		o := observation{Sight: s, pool: &t.status.Pools[i], members: members}
 		track, known := t.pools[o.pool.Name]
 		if !known {
-			track = newPoolTrack(s.Time)
+			track = &poolTrack{nodes: map[string]*nodeTrack{}, moved: s.Time, diagnosed: s.Time}
 			t.pools[o.pool.Name] = track
 			track.find(&o)
 		} else {

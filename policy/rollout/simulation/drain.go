@@ -101,7 +101,9 @@ func (r *run) play() []*drain {
 		progress = r.schedule() || progress
 		for _, d := range r.drains() {
 			if len(d.pods)+len(d.held) == 0 {
-				r.finish(d)
+				p := &r.pools[d.pool]
+				p.drains = slices.DeleteFunc(p.drains, func(other *drain) bool { return other == d })
+				r.update(d)
 				progress = true
 			}
 		}
@@ -302,12 +304,6 @@ func (r *run) try(pod int32) {
 	for _, pull := range s.Pulls {
 		r.w.Images.Started(r.more, pull, n)
 	}
-}
-
-func (r *run) finish(d *drain) {
-	p := &r.pools[d.pool]
-	p.drains = slices.DeleteFunc(p.drains, func(other *drain) bool { return other == d })
-	r.update(d)
 }
 
 // update gives a node its new configuration. Pods there that could not pull try again.

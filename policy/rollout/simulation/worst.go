@@ -155,7 +155,10 @@ func (r *run) stalls(stuck []*drain) []Stall {
 			step.Refused = append(step.Refused, l.Name)
 		}
 		if len(d.held) > 0 {
-			all = append(all, r.heldStall(d, d.held[0]))
+			l := d.held[0]
+			all = append(all, Stall{
+				Pool: r.w.Pools[d.pool].Name, Node: r.w.Nodes[d.node].Name, Pod: l.Name, Budgets: []string{}, Why: l.Why, Possible: !l.Sure, budget: noBudget,
+			})
 		}
 	}
 	return all
@@ -228,13 +231,6 @@ func (r *run) whyUnplaced(s *scheduling.PodClass) string {
 		}
 	}
 	return "fits no node, ruled out by " + reasons(why)
-}
-
-// heldStall returns the stall of a drain that waits for a pod to end.
-func (r *run) heldStall(d *drain, l scheduling.Leaving) Stall {
-	return Stall{
-		Pool: r.w.Pools[d.pool].Name, Node: r.w.Nodes[d.node].Name, Pod: l.Name, Budgets: []string{}, Why: l.Why, Possible: !l.Sure, budget: noBudget,
-	}
 }
 
 // noBudget stands for none in a Stall.

@@ -108,17 +108,12 @@ func (j *judging) read(ctx context.Context) (*release.Payload, error) {
 	switch {
 	case err == nil:
 		return payload, nil
-	case isPassing(err) || ctx.Err() != nil:
+	case transfer.IsTemporary(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || ctx.Err() != nil:
 		j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutImage, State: readiness.Unknown, Reason: "the payload could not be read", Detail: []string{at.Ref + ": " + reasonOf(err)}})
 		return nil, nil
 	default:
 		return nil, fmt.Errorf("%s: %s", at.Ref, reasonOf(err))
 	}
-}
-
-// isPassing reports whether err may be another, or none, a while later.
-func isPassing(err error) bool {
-	return transfer.IsTemporary(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // reasonOf keeps what the guard itself says of an image, and shortens what a registry does.

@@ -117,13 +117,6 @@ func (j *judging) applied(payload *release.Payload) *release.Payload {
 	return &own
 }
 
-// unreadBelow says that policies may be missing.
-func (j *judging) unreadBelow(err error) {
-	if err != nil {
-		j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutImage, State: readiness.Unknown, Reason: "whether the release brings further image policies is not known", Detail: []string{reasonOf(err)}})
-	}
-}
-
 // payload finds the release image and reads what it consists of: nothing but its name if nodes would not get it, or if that
 // is not known. Version is "" then.
 func (j *judging) payload(ctx context.Context) (*release.Payload, error) {
@@ -144,7 +137,9 @@ func (j *judging) payload(ctx context.Context) (*release.Payload, error) {
 		payload = &release.Payload{Image: cmp.Or(j.Image, j.Choice.Image)}
 	} else {
 		j.Version = payload.Version
-		j.unreadBelow(payload.Unread)
+		if payload.Unread != nil {
+			j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutImage, State: readiness.Unknown, Reason: "whether the release brings further image policies is not known", Detail: []string{reasonOf(payload.Unread)}})
+		}
 		payload = j.applied(payload)
 	}
 	if v := j.Choice.Version; v != "" && j.Version != "" && v != j.Version {

@@ -97,7 +97,7 @@ func next(v *configv1.ClusterVersion) (Release, error) {
 	var newest *configv1.Release
 	for i := range v.Status.AvailableUpdates {
 		r := &v.Status.AvailableUpdates[i]
-		if newest == nil || isNewer(r.Version, newest.Version) {
+		if newest == nil || compareVersions(r.Version, newest.Version) > 0 {
 			newest = r
 		}
 	}
@@ -115,8 +115,6 @@ func next(v *configv1.ClusterVersion) (Release, error) {
 
 // MaxNamed is how many versions are named.
 const MaxNamed = 8
-
-func isNewer(a, b string) bool { return compareVersions(a, b) > 0 }
 
 // compareVersions puts invalid versions first.
 func compareVersions(a, b string) int {

@@ -92,7 +92,8 @@ func (w *Prover) judge(b *scheduling.Budget, v scheduling.Assumption, alone bool
 		}
 	}
 	if doubled >= 0 {
-		return w.doubled(doubled), true
+		class := w.Pods[doubled].PodClass
+		return BlockedBudget{Budget: class.Budgets[0], Pod: doubled, Why: scheduling.TooManyBudgets, Budgets: class.BudgetNames()}, true
 	}
 	ready := len(b.Pods) - len(found.Missing)
 	if found.Pod >= 0 && !b.Allows(scheduling.Healthy, ready+convert.Int(!spared)) {
@@ -107,12 +108,6 @@ func (w *Prover) judge(b *scheduling.Budget, v scheduling.Assumption, alone bool
 		return found, true
 	}
 	return BlockedBudget{}, false
-}
-
-// doubled is about a pod of more than one budget.
-func (w *Prover) doubled(i int32) BlockedBudget {
-	p := &w.Pods[i]
-	return BlockedBudget{Budget: p.PodClass.Budgets[0], Pod: i, Why: scheduling.TooManyBudgets, Budgets: p.PodClass.BudgetNames()}
 }
 
 func (w *Prover) mobileClasses(b *scheduling.Budget) []*scheduling.PodClass {
