@@ -110,9 +110,6 @@ type Node struct {
 	// Updating is set where that is so because another rendered config is on its way to the
 	// node, and will pass.
 	Updating bool
-	// Degraded is set where the node could not apply its last rendered config. MCO gives it
-	// the next one all the same.
-	Degraded bool
 }
 
 // IsSkipped reports whether MCO takes the node only after somebody has seen to it.
@@ -131,7 +128,7 @@ func inOrder(nodes []*corev1.Node, last string) []Node {
 		why, updating := unavailable(node)
 		ordered[i] = Node{
 			Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone], Rank: i,
-			Unavailable: why, Updating: updating, Degraded: isFailing(node),
+			Unavailable: why, Updating: updating,
 		}
 		if i > 0 && byZoneAndAge(sorted[i-1], node, last) == 0 {
 			ordered[i].Rank = ordered[i-1].Rank

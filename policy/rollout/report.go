@@ -29,9 +29,8 @@ type Report struct {
 	State, Reason string
 	// Done says that the node has the config and the image that it should have.
 	Done bool
-	// Failing says that the daemon gave up on the desired config. GaveUp says that it gave
-	// up, be it on the config that the node has.
-	Failing, GaveUp bool
+	// GaveUp says that the daemon gave up, on the desired config or on the one that the node has.
+	GaveUp bool
 	// DrainAsked is what the daemon last asked the drain controller for, DrainDone what that
 	// last did: "drain" or "uncordon", a hyphen, and the name of a rendered config.
 	DrainAsked, DrainDone string
@@ -42,7 +41,7 @@ func ReportOf(node *corev1.Node) Report {
 	a := node.Annotations
 	return Report{
 		Current: a[currentConfig], Desired: a[desiredConfig], State: a[daemonState], Reason: a[daemonReason],
-		Done: isDone(node), Failing: isFailing(node), GaveUp: hasGivenUp(node),
+		Done: isDone(node), GaveUp: hasGivenUp(node),
 		DrainAsked: a[desiredDrain], DrainDone: a[lastDrain],
 	}
 }
