@@ -65,16 +65,17 @@ type World struct {
 	// Live and Trust follow a live cluster; nil in the world of a dump.
 	Live  *cluster.Inventory
 	Trust *trust.Follower
+	// TrustSettings returns the objects that determine what the nodes trust.
+	TrustSettings func() trust.Settings
 
 	stop             context.CancelFunc // nil until it is started
 	cas              caSource
 	otherCredentials func(ref string) bool
 	notes            review.NoteSource
-	trusted          func() trust.Settings
 	headroom         []byte // which Go takes for memory in use
 }
 
-// New returns the world of a live cluster, still unread: start it, or run Live and Trust.
+// New returns the world of a live cluster, still unread: Read it, or run Live and Trust.
 func New(config *rest.Config, o Options) (*World, error) {
 	w := &World{headroom: make([]byte, o.Headroom)}
 	w.Registries = NewRegistries(o, w.platforms)
@@ -88,14 +89,14 @@ func New(config *rest.Config, o Options) (*World, error) {
 		w.Close()
 		return nil, err
 	}
-	w.Cluster, w.cas, w.otherCredentials, w.notes, w.trusted = w.Live, w.Trust, w.Trust.Matches, w.Trust, w.Trust.Settings
+	w.Cluster, w.cas, w.otherCredentials, w.notes, w.TrustSettings = w.Live, w.Trust, w.Trust.Matches, w.Trust, w.Trust.Settings
 	return w, nil
 }
 
 // FromDump returns the world of a dump. Its registries are trusted as the nodes in it trust them. They
 // are not asked through the proxies of these, which this machine may not reach.
 func FromDump(dump *snapshot.Snapshot, o Options) *World {
-	w := &World{Cluster: dump, trusted: dump.TrustSettings, headroom: make([]byte, o.Headroom)}
+	w := &World{Cluster: dump, TrustSettings: dump.TrustSettings, headroom: make([]byte, o.Headroom)}
 	w.Registries = NewRegistries(o, w.platforms)
 	if data := dump.PullSecret(); data != nil {
 		w.Registries.SetCredentials(data, nil)
@@ -121,16 +122,6 @@ func (w *World) Reviewer() review.Reviewer {
 	}
 }
 
-// TrustSettings returns the objects that determine what the nodes trust.
-func (w *World) TrustSettings() trust.Settings { return w.trusted() }
-
-// Start follows a live cluster until ctx ends, or Close is called.
-func (w *World) Start(ctx context.Context) {
-	ctx, w.stop = context.WithCancel(ctx)
-	go w.Live.Run(ctx)  //nolint:errcheck // it returns nil; WaitReady says what matters
-	go w.Trust.Run(ctx) //nolint:errcheck // as above
-}
-
 // ForbiddenAfter is for how long a command asks again for what it may not read: people often may
 // not read all, and wait for the answer.
 const ForbiddenAfter = 3 * time.Second
@@ -138,10 +129,12 @@ const ForbiddenAfter = 3 * time.Second
 // readTimeout is how long a command waits for a whole cluster to be read.
 const readTimeout = 2 * time.Minute
 
-// Read starts a live cluster, and returns once all of it has been read. It says on progress how far
-// that is.
+// Read follows a live cluster until ctx ends, or Close is called, and returns once all of it has been read. It says on
+// progress how far that is.
 func (w *World) Read(ctx context.Context, progress io.Writer) error {
-	w.Start(ctx)
+	ctx, w.stop = context.WithCancel(ctx)
+	go w.Live.Run(ctx)  //nolint:errcheck // it returns nil; WaitReady says what matters
+	go w.Trust.Run(ctx) //nolint:errcheck // as above
 	waiting, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if err := AwaitRead(waiting, progress, w.Live, readTimeout); err != nil {
@@ -153,7 +146,7 @@ func (w *World) Read(ctx context.Context, progress io.Writer) error {
 	return nil
 }
 
-// Close ends what Start began, and the requests under way to registries.
+// Close ends what Read began, and the requests under way to registries.
 func (w *World) Close() {
 	if w.stop != nil {
 		w.stop()
