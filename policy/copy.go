@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -15,8 +16,8 @@ import (
 // the remedies.
 type Copy struct {
 	Image Image
-	// Rule is that of the Finding, and Reason its reason.
-	Rule, Reason string
+	// Rule is that of the Finding.
+	Rule string
 	// Rank is that of Settings.Rank: the lowest is to be copied first.
 	Rank int
 	// From are the places that hold the image, by the facts, in the order in which nodes would find
@@ -66,11 +67,7 @@ func (c *Copy) Commands() []string {
 	case !c.OnlyAttachments:
 		return []string{CopyCommand("--all --preserve-digests", c.From[0], c.To)}
 	}
-	var commands []string
-	for _, a := range c.Attachments {
-		commands = append(commands, CopyCommand("--preserve-digests", a.From, a.To))
-	}
-	return commands
+	return convert.Each(c.Attachments, func(a AttachmentCopy) string { return CopyCommand("--preserve-digests", a.From, a.To) })
 }
 
 // CopyCommand returns the command that copies from one place to another, with flags first.

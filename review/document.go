@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -36,11 +37,7 @@ func findingDocument(f policy.Finding) v1alpha1.Finding {
 
 // FindingDocuments returns findings as JSON.
 func FindingDocuments(findings []policy.Finding) []v1alpha1.Finding {
-	docs := []v1alpha1.Finding{}
-	for _, f := range findings {
-		docs = append(docs, findingDocument(f))
-	}
-	return docs
+	return append([]v1alpha1.Finding{}, convert.Each(findings, findingDocument)...)
 }
 
 // ConsumerDocuments returns the consumers of img as JSON.
@@ -74,7 +71,9 @@ func RouteDocument(route mirrors.Route, facts policy.Facts) v1alpha1.Route {
 		if f, ok := facts[s.Location]; ok && !s.Blocked {
 			source.Fact = factDocument(f)
 			source.Fact.Blobs = s.Depth == mirrors.DepthBlobs
-			source.Signatures = signatureDocuments(s, facts)
+			source.Signatures = convert.Each(evidence.SignaturesAt(s, facts), func(s evidence.SignatureFinding) v1alpha1.Signature {
+				return v1alpha1.Signature{Platform: s.Platform, Digest: s.Digest, Reference: s.At.Ref, State: s.State, Detail: s.Detail}
+			})
 		}
 		source.Required, source.LooksForSignatures = requiredDocument(s.Trust), s.Attachments
 		r.Sources = append(r.Sources, source)
@@ -91,14 +90,6 @@ func requiredDocument(trust *policyfile.Trust) *v1alpha1.Required {
 		required.Requirements = append(required.Requirements, r.String())
 	}
 	return required
-}
-
-func signatureDocuments(place mirrors.PullSource, facts policy.Facts) []v1alpha1.Signature {
-	var all []v1alpha1.Signature
-	for _, s := range evidence.SignaturesAt(place, facts) {
-		all = append(all, v1alpha1.Signature{Platform: s.Platform, Digest: s.Digest, Reference: s.At.Ref, State: s.State, Detail: s.Detail})
-	}
-	return all
 }
 
 func factDocument(f *policy.Fact) *v1alpha1.Fact {

@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
 const (
@@ -118,10 +119,7 @@ func (e *Explainer) placeItems(r mirrors.Resolution, ref string, route mirrors.R
 	var all []answer.Item
 	if len(route.Sources) > 0 && route.Sources[0].Trust != nil {
 		trust := route.Sources[0].Trust
-		var requirements []string
-		for _, r := range trust.Requirements.List() {
-			requirements = append(requirements, r.String())
-		}
+		requirements := convert.Each(trust.Requirements.List(), func(r signing.Requirement) string { return r.String() })
 		all = answer.Indented([]string{"required by " + trust.Origin(maxMakers) + ": " + strings.Join(requirements, "; and ")})
 	}
 	if route.Err != nil {

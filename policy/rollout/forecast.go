@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // Members returns which nodes the pools have, in which order MCO takes them, and what keeps the pools
@@ -131,11 +133,7 @@ func generatedRoles(pools []*mcfgv1.MachineConfigPool) []labels.Set {
 			roles[pool.Name] = true
 		}
 	}
-	var sets []labels.Set
-	for _, role := range slices.Sorted(maps.Keys(roles)) {
-		sets = append(sets, labels.Set{mcfgv1.MachineConfigRoleLabelKey: role})
-	}
-	return sets
+	return convert.Each(slices.Sorted(maps.Keys(roles)), func(role string) labels.Set { return labels.Set{mcfgv1.MachineConfigRoleLabelKey: role} })
 }
 
 // decide sets the part that p takes, apart from its nodes' state.

@@ -10,6 +10,7 @@ import (
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
@@ -59,6 +60,11 @@ type RegistryChange struct {
 // IsEmpty reports whether nothing differs.
 func (c Changes) IsEmpty() bool {
 	return len(c.Registries)+len(c.Files)+len(c.Units)+len(c.System) == 0
+}
+
+// Scopes are those of Registries.
+func (c Changes) Scopes() []string {
+	return convert.Each(c.Registries, func(r RegistryChange) string { return r.Scope })
 }
 
 // And returns what either of two changes brings.
@@ -117,11 +123,10 @@ func PullDifferences(before, after Files) ([]RegistryChange, error) {
 	if err != nil {
 		return nil, err
 	}
-	var changes []RegistryChange
-	for _, d := range slices.Concat(mirrors.Differences(was.Config(), is.Config()), mirrors.PolicyDifferences(was, is)) {
-		changes = append(changes, RegistryChange{File: d.File, Scope: d.Scope, Before: d.Objects, After: d.MachineConfig})
-	}
-	return changes, nil
+	all := slices.Concat(mirrors.Differences(was.Config(), is.Config()), mirrors.PolicyDifferences(was, is))
+	return convert.Each(all, func(d mirrors.Difference) RegistryChange {
+		return RegistryChange{File: d.File, Scope: d.Scope, Before: d.Objects, After: d.MachineConfig}
+	}), nil
 }
 
 // Routes returns the routes of nodes that have r.

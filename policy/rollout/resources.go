@@ -1,5 +1,7 @@
 package rollout
 
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
 // groups are those of the resources that a rollout depends on, "" for that of Kubernetes.
 var groups = map[string]string{
 	"machineconfigpools": mcoGroup, "machineconfignodes": mcoGroup, "controllerconfigs": mcoGroup, "poddisruptionbudgets": "policy",
@@ -14,8 +16,5 @@ const (
 // QualifiedResource returns the name of a resource that Cluster.Unknown may hold, as a role
 // names it: "poddisruptionbudgets.policy".
 func QualifiedResource(resource string) string {
-	if group := groups[resource]; group != "" {
-		return resource + "." + group
-	}
-	return resource
+	return schema.GroupResource{Group: groups[resource], Resource: resource}.String()
 }

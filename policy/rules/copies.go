@@ -44,7 +44,8 @@ func copyTo(a *evidence.Case, to mirrors.Location) *policy.Copy {
 	if a.Brief {
 		return nil
 	}
-	c := &policy.Copy{Image: a.Settings.SortConsumers(a.Image), Rank: a.Settings.Rank(a.Image), To: to.Bare(), ToSource: !isMirror(a, to), Cache: a.Settings.IsCache(to.Ref)}
+	toMirror := slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror && s.Location == to })
+	c := &policy.Copy{Image: a.Settings.SortConsumers(a.Image), Rank: a.Settings.Rank(a.Image), To: to.Bare(), ToSource: !toMirror, Cache: a.Settings.IsCache(to.Ref)}
 	c.From, c.Digest, c.Found = origins(a, to)
 	c.Partial = isPartial(a, to)
 	c.Readers = a.Readers
@@ -83,11 +84,6 @@ func holdsAnother(a *evidence.Case, l mirrors.Location, digest string) bool {
 	return digest != "" && !mirrors.ByDigest(l.Ref) && slices.ContainsFunc(a.NewRoute.OpenPlaces(), func(at evidence.Place) bool {
 		return mirrors.SamePlace(at.Ref, l.Ref) && at.Fact.Presence == policy.Present && at.Fact.Digest != "" && at.Fact.Digest != digest
 	})
-}
-
-// isMirror reports whether a place on the new route is a mirror.
-func isMirror(a *evidence.Case, l mirrors.Location) bool {
-	return slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror && s.Location == l })
 }
 
 // origins returns the places other than but that hold the image, or the source if no such place is

@@ -160,7 +160,7 @@ func judgeOne(s *settings.Settings, a *evidence.Case) []policy.Finding {
 			f = plan.AsPin(a, f)
 		}
 		if f.Copy != nil {
-			f.Copy.Rule, f.Copy.Reason = f.Rule, f.Reason
+			f.Copy.Rule = f.Rule
 			f.Remedy = append(f.Copy.Commands(), f.Remedy...)
 		}
 		f = forReroute(*s, a.Reroute).Settle(f, false)
@@ -267,7 +267,9 @@ func DecideDeletion(p plan.DeletionPlan, today, after policy.Facts, takes func(*
 			then := evidence.Assess(s, r, after)
 			found := judgeOne(s, then)
 			if len(found) > 0 && !losesToday(r, today, takes) {
-				was := judgeInBrief(s, r, today)
+				now := evidence.Assess(s, r, today)
+				now.Brief = true
+				was := judgeOne(s, now)
 				found = policy.Only(found, func(f *policy.Finding) bool {
 					return !slices.ContainsFunc(was, func(w policy.Finding) bool { return w.Rule == f.Rule && w.Severity >= f.Severity })
 				})
@@ -286,13 +288,6 @@ func DecideDeletion(p plan.DeletionPlan, today, after policy.Facts, takes func(*
 	}
 	sort(*s, findings)
 	return findings
-}
-
-// judgeInBrief judges r by facts; the findings lack Detail and Remedy.
-func judgeInBrief(s *settings.Settings, r *evidence.Reroute, facts policy.Facts) []policy.Finding {
-	a := evidence.Assess(s, r, facts)
-	a.Brief = true
-	return judgeOne(s, a)
 }
 
 // losesToday reports whether takes holds of a place that nodes may get to today, unless it is proved that they

@@ -28,21 +28,18 @@ func Decisive(p plan.Plan, facts policy.Facts) []mirrors.Location {
 	s := &p.Settings
 	for _, k := range p.Ranking() {
 		r := &p.Reroutes[k]
-		if !restsOnRecall(r, facts) || !recallDecides(s, r, facts) {
+		recalled := slices.DeleteFunc(lookedAt(r, facts), func(l mirrors.Location) bool { return !facts.At(l).Recalled })
+		if len(recalled) == 0 || !recallDecides(s, r, facts) {
 			continue
 		}
-		for _, l := range lookedAt(r, facts) {
-			if facts.At(l).Recalled && !seen[l] {
+		for _, l := range recalled {
+			if !seen[l] {
 				seen[l] = true
 				decisive = append(decisive, l)
 			}
 		}
 	}
 	return decisive
-}
-
-func restsOnRecall(r *evidence.Reroute, facts policy.Facts) bool {
-	return slices.ContainsFunc(lookedAt(r, facts), func(l mirrors.Location) bool { return facts.At(l).Recalled })
 }
 
 // lookedAt returns the locations whose facts count for r: where more of the manifest at a place

@@ -128,13 +128,8 @@ func (s *scope) complete(path []string) []string {
 	if s.lacking == 0 && len(path) > 0 {
 		return []string{strings.Join(path, "/")}
 	}
-	var names []string
-	for name := range s.children {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var scopes []string
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.children)) {
 		scopes = append(scopes, s.children[name].complete(append(slices.Clone(path), name))...)
 	}
 	return scopes

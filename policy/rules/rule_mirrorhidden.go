@@ -21,7 +21,8 @@ func mirrorHidden(a *evidence.Case) (policy.Finding, bool) {
 	if !a.Hidden || a.After.Err != nil {
 		return policy.Finding{}, false
 	}
-	lost := lostMirrors(a)
+	kept := a.After.Mirrors()
+	lost := slices.DeleteFunc(a.Before.Mirrors(), func(l mirrors.Location) bool { return slices.Contains(kept, l) })
 	if len(lost) == 0 {
 		return policy.Finding{}, false
 	}
@@ -36,10 +37,4 @@ func mirrorHidden(a *evidence.Case) (policy.Finding, bool) {
 		f.Severity = a.UnlessBroken()
 	}
 	return f, true
-}
-
-// lostMirrors returns the mirrors that the new route no longer has.
-func lostMirrors(a *evidence.Case) []mirrors.Location {
-	kept := a.After.Mirrors()
-	return slices.DeleteFunc(a.Before.Mirrors(), func(l mirrors.Location) bool { return slices.Contains(kept, l) })
 }

@@ -260,10 +260,7 @@ func (u *scopeUse) count(ref string, table *mirrors.Table, namespaces []string) 
 
 // policyScopesOver returns the scopes that an image policy may have over a reference.
 func policyScopesOver(ref string) []string {
-	scopes := []string{ref}
-	for scope := range plan.ScopesOver(ref) {
-		scopes = append(scopes, scope)
-	}
+	scopes := slices.AppendSeq([]string{ref}, plan.ScopesOver(ref))
 	for name := policy.Hostname(mirrors.HostOf(ref)); ; {
 		_, domain, more := strings.Cut(name, ".")
 		if !more {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -26,12 +27,7 @@ type Current func(o mirrors.Object) ([]byte, error)
 // DependsOnCurrent reports whether EditOn may differ from Edit: there is an object
 // that may be invalid only as a creation, or Image cluster, which is mostly given in part.
 func (r *Reader) DependsOnCurrent() bool {
-	for _, e := range r.read {
-		if e.gvk == mirrors.ImageConfigGVK {
-			return true
-		}
-	}
-	return r.invalid > 0
+	return r.invalid > 0 || slices.ContainsFunc(r.read, func(e entry) bool { return e.gvk == mirrors.ImageConfigGVK })
 }
 
 // EditOn is Edit for objects that may be in force already. Parts that were invalid before and are not touched are not mistakes,

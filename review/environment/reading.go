@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
@@ -153,9 +154,8 @@ func notReadText(sources []follow.Status) string {
 	if len(reasons) == 1 && len(by[reasons[0]]) == len(sources) {
 		return fmt.Sprintf("none of %s could be read: %s", text.Count(len(sources), "list"), reasons[0])
 	}
-	var parts []string
-	for _, why := range reasons {
-		parts = append(parts, fmt.Sprintf("%s could not be read: %s", text.Names(by[why], mostLists), why))
-	}
+	parts := convert.Each(reasons, func(why string) string {
+		return fmt.Sprintf("%s could not be read: %s", text.Names(by[why], mostLists), why)
+	})
 	return strings.Join(text.First(parts, 3, "reason"), "; ")
 }

@@ -210,11 +210,7 @@ const maxNamed = 5
 
 // beganText says what goes to the nodes of a pool.
 func beganText(p mirrorPool) string {
-	var scopes []string
-	for _, r := range p.Changes.Registries {
-		scopes = append(scopes, r.Scope)
-	}
-	note := fmt.Sprintf("pool %s gets %s: registries.conf for %s", p.Name, p.Target, text.Names(scopes, maxNamed))
+	note := fmt.Sprintf("pool %s gets %s: registries.conf for %s", p.Name, p.Target, text.Names(p.Changes.Scopes(), maxNamed))
 	if others := len(p.Changes.Files) + len(p.Changes.Units) + len(p.Changes.System); others > 0 {
 		note += fmt.Sprintf(", and %s", text.Count(others, "other change"))
 	}

@@ -2,11 +2,13 @@ package rollouts
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -82,10 +84,7 @@ func (r *Reader) Forget() { r.set, r.err = nil, nil }
 const retryMirrors = 20 * time.Second
 
 func targetsOf(c rollout.Cluster) string {
-	var targets []string
-	for _, p := range c.Pools {
-		targets = append(targets, fmt.Sprintf("%s %s", p.Name, p.Spec.Configuration.Name))
-	}
+	targets := convert.Each(c.Pools, func(p *mcfgv1.MachineConfigPool) string { return p.Name + " " + p.Spec.Configuration.Name })
 	slices.Sort(targets)
 	return strings.Join(targets, "\n")
 }

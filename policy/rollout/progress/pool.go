@@ -176,11 +176,7 @@ func broughtText(p *status.Pool) string {
 		return ": its changes could not be read"
 	}
 	var parts []string
-	var scopes []string
-	for _, r := range c.Registries {
-		scopes = append(scopes, r.Scope)
-	}
-	if len(scopes) > 0 {
+	if scopes := c.Scopes(); len(scopes) > 0 {
 		parts = append(parts, "registries.conf for "+text.Names(scopes, named))
 	}
 	if len(c.Files)+len(c.Units) > 0 {

@@ -134,10 +134,7 @@ func compareVersions(a, b string) int {
 
 // others says what else can be asked for.
 func others(v *configv1.ClusterVersion) string {
-	var versions []string
-	for _, r := range v.Status.AvailableUpdates {
-		versions = append(versions, r.Version)
-	}
+	versions := convert.Each(v.Status.AvailableUpdates, func(r configv1.Release) string { return r.Version })
 	for _, u := range v.Status.ConditionalUpdates {
 		if !slices.Contains(versions, u.Release.Version) {
 			versions = append(versions, u.Release.Version)

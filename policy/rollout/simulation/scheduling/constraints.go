@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -316,10 +317,7 @@ func (t *topology) countingNodes(s *PodClass, all []corev1.TopologySpreadConstra
 		f.affinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
 	}
 	f.taints = honorsTaints(c)
-	var keys []string
-	for _, c := range all {
-		keys = append(keys, c.TopologyKey)
-	}
+	keys := convert.Each(all, func(c corev1.TopologySpreadConstraint) string { return c.TopologyKey })
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	return t.inAll(t.w.candidates.find(s, f), keys)

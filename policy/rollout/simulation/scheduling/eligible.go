@@ -266,7 +266,7 @@ func (e *eligibility) signature(s *PodClass, f filter, volumes []*corev1.NodeSel
 	fmt.Fprint(&b, f.affinity, f.taints, f.alive, f.volumes, s.Spec.Tolerates(&cordonTaint))
 	if f.taints {
 		for i := range e.taints {
-			b.WriteString(flag(s.Spec.Tolerates(&e.taints[i])))
+			fmt.Fprint(&b, convert.Int(s.Spec.Tolerates(&e.taints[i])))
 		}
 	}
 	if !f.affinity {
@@ -370,12 +370,4 @@ func (e *eligibility) rareTerms(selector *corev1.NodeSelector) (nodes []int32, r
 		narrow = narrow && named
 	}
 	return nodes, rare, narrow && rare
-}
-
-// flag returns a bit of a signature.
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
 }

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -61,17 +62,8 @@ func (w *Cluster) StaysBehind(pod int32) (Leaving, bool) {
 // HasLeavers reports whether a drain may wait for a pod that does not end, so that not every drain
 // that waits does so for a budget.
 func (w *Cluster) HasLeavers() bool {
-	for i := range w.Nodes {
-		if w.Nodes[i].Drained && len(w.Nodes[i].Leaving) > 0 {
-			return true
-		}
-	}
-	for i := range w.Pods {
-		if p := &w.Pods[i]; !p.Stays && p.Finalizers != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Nodes, func(n Node) bool { return n.Drained && len(n.Leaving) > 0 }) ||
+		slices.ContainsFunc(w.Pods, func(p Pod) bool { return !p.Stays && p.Finalizers != "" })
 }
 
 // Keeps reports whether a pod that is leaving counts under an assumption.
