@@ -135,8 +135,7 @@ func (f filter) permit(ctx context.Context, what authorizer.Attributes) int {
 // isUnanswered reports whether err is of the question instead of an answer: of the connection, or
 // that the API server does not take it.
 func isUnanswered(err error) bool {
-	var several utilerrors.Aggregate // which errors.As does not look into
-	if errors.As(err, &several) {
+	if several, ok := errors.AsType[utilerrors.Aggregate](err); ok { // which errors.As does not look into
 		return slices.ContainsFunc(several.Errors(), isUnanswered)
 	}
 	var status apierrors.APIStatus

@@ -46,8 +46,7 @@ func Duplicate(text []byte) error {
 		return nil // it is invalid for another reason
 	}
 	err := goyaml.UnmarshalStrict(text, &value)
-	var all *goyaml.TypeError
-	if errors.As(err, &all) {
+	if all, ok := errors.AsType[*goyaml.TypeError](err); ok {
 		return errors.New(strings.Join(all.Errors, "; "))
 	}
 	return err

@@ -157,8 +157,7 @@ func (s *survey) round(ctx context.Context) {
 func (s *survey) discover() (kinds map[schema.GroupVersionResource]schema.GroupKind, lost map[string]bool, err error) {
 	lists, err := s.served()
 	lost = map[string]bool{}
-	var failed *discovery.ErrGroupDiscoveryFailed
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); ok {
 		for gv := range failed.Groups {
 			lost[gv.Group] = true
 		}

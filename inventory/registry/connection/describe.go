@@ -117,14 +117,13 @@ func IsReset(err error) bool {
 // Innermost strips the layers that repeat the URL and the addresses.
 func Innermost(err error) error {
 	for {
-		var outer *url.Error
-		if !errors.As(err, &outer) {
+		outer, ok := errors.AsType[*url.Error](err)
+		if !ok {
 			break
 		}
 		err = outer.Err
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		return op.Err
 	}
 	return err

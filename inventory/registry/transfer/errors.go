@@ -15,8 +15,7 @@ import (
 
 // IsTemporary reports whether err, from a library over what New returns, may pass if the same is tried again.
 func IsTemporary(err error) bool {
-	var f *wire.Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*wire.Failure](err); ok {
 		return f.IsTemporary()
 	}
 	return connection.IsReset(err)
@@ -31,14 +30,13 @@ func IsAbsent(err error) bool {
 
 // SaysNoRepository reports whether err, from a library over what New returns, is the answer that there is no such repository.
 func SaysNoRepository(err error) bool {
-	var answer *ggcr.Error
-	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && len(answer.Errors) > 0 && answer.Errors[0].Code == ggcr.NameUnknownErrorCode
+	answer, ok := errors.AsType[*ggcr.Error](err)
+	return ok && answer.StatusCode == http.StatusNotFound && len(answer.Errors) > 0 && answer.Errors[0].Code == ggcr.NameUnknownErrorCode
 }
 
 // Status returns the status of the answer behind err, which a library over what New returns returned; 0 if there is none.
 func Status(err error) int {
-	var f *wire.Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*wire.Failure](err); ok {
 		return f.Status
 	}
 	return 0

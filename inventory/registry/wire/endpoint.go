@@ -91,8 +91,7 @@ func (e *Endpoint) ping(ctx context.Context) (*session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.session = s
-	var f *Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Failure](err); ok {
 		e.breaker.failed(f, true)
 	}
 	return s, err
@@ -101,11 +100,8 @@ func (e *Endpoint) ping(ctx context.Context) (*session, error) {
 // worthClearText avoids a second timeout: with a port in the reference, clear text would
 // use the same port, which has already swallowed the packets.
 func (e *Endpoint) worthClearText(err error) bool {
-	var f *Failure
-	if errors.As(err, &f) && f.refused {
-		return false
-	}
-	return !hasPort(e.api) || !errors.As(err, &f) || !f.timedOut
+	f, ok := errors.AsType[*Failure](err)
+	return !ok || !f.refused && (!hasPort(e.api) || !f.timedOut)
 }
 
 func (e *Endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {
@@ -201,8 +197,7 @@ func (e *Endpoint) paced(ctx context.Context, most time.Duration, do func() (isN
 		return err
 	}
 	isNews, err := do()
-	var f *Failure
-	failed := errors.As(err, &f)
+	f, failed := errors.AsType[*Failure](err)
 	switch {
 	case !isNews, err != nil && !failed:
 		e.pace.leave()

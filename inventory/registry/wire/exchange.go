@@ -74,8 +74,7 @@ func (x *Exchange) GetOnce(ctx context.Context, q Request) (Response, error) {
 // failure that shows that GET would not be answered either is an error.
 func (x *Exchange) Head(ctx context.Context, q Request) (Response, error) {
 	r, err := x.ask(ctx, http.MethodHead, q)
-	var f *Failure
-	if errors.As(err, &f) && isInconclusive(http.MethodHead, f) {
+	if f, ok := errors.AsType[*Failure](err); ok && isInconclusive(http.MethodHead, f) {
 		return Response{}, nil
 	}
 	return r, err

@@ -41,8 +41,7 @@ type transport struct {
 
 // timeoutFor returns the time limit that was in force where err came from, for messages.
 func (t *transport) timeoutFor(err error) time.Duration {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout") {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout") {
 		return t.dialer.Timeout
 	}
 	return t.options.Timeout
