@@ -34,20 +34,3 @@ func WebhookConfiguration() (*admissionregistrationv1.ValidatingWebhookConfigura
 	}
 	return &c, nil
 }
-
-// WebhookConfigurationAt returns the webhook configuration of the base, changed
-// in one point: it reaches a guard that is not a service in the cluster, at base
-// ("https://127.0.0.1:9443") and the service's path, with a certificate that
-// caBundle (PEM) vouches for.
-func WebhookConfigurationAt(base string, caBundle []byte) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	c, err := WebhookConfiguration()
-	if err != nil {
-		return nil, err
-	}
-	for i := range c.Webhooks {
-		client := &c.Webhooks[i].ClientConfig
-		url := base + *client.Service.Path
-		*client = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: caBundle}
-	}
-	return c, nil
-}

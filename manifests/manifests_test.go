@@ -198,27 +198,6 @@ func TestWebhookConfigurationMatchesTheCode(t *testing.T) {
 	}
 }
 
-func TestWebhookConfigurationAt(t *testing.T) {
-	base, err := WebhookConfiguration()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := WebhookConfigurationAt("https://127.0.0.1:1234", []byte("a CA"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:1234/validate"), CABundle: []byte("a CA")}
-	for i := range got.Webhooks {
-		if diff := gocmp.Diff(want, got.Webhooks[i].ClientConfig); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", got.Webhooks[i].Name, diff)
-		}
-	}
-	ignored := cmpopts.IgnoreFields(admissionregistrationv1.ValidatingWebhook{}, "ClientConfig")
-	if diff := gocmp.Diff(base, got, ignored); diff != "" {
-		t.Errorf("something else changed too (-base +got):\n%s", diff)
-	}
-}
-
 // The service connects the API server to the port of the process.
 func TestServiceReachesTheProcess(t *testing.T) {
 	var service corev1.Service

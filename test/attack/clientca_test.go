@@ -12,10 +12,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
 // TestClientCA: with --client-ca only the API server is answered, which has a client certificate by its
@@ -44,7 +44,7 @@ func TestClientCA(t *testing.T) {
 	g := s.start(t, s.binary, "--client-ca", file)
 	s.guards = []*guard{g}
 	g.AwaitReady(t)
-	config, err := manifests.WebhookConfigurationAt("https://"+g.Listen, s.ca)
+	config, err := process.WebhooksAt("https://"+g.Listen, s.ca)
 	must(t, err)
 	text, err := yaml.Marshal(config)
 	must(t, err)

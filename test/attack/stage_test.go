@@ -33,7 +33,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
@@ -160,7 +159,7 @@ func (s *stage) register(t *testing.T) {
 		s.guards[s.next.Add(1)%uint64(len(s.guards))].proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.server.Close)
-	config, err := manifests.WebhookConfigurationAt(s.server.URL, certificateOf(s.server))
+	config, err := process.WebhooksAt(s.server.URL, certificateOf(s.server))
 	must(t, err)
 	for i := range config.Webhooks {
 		config.Webhooks[i].MatchConditions = append(config.Webhooks[i].MatchConditions, admissionregistrationv1.MatchCondition{

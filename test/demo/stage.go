@@ -28,6 +28,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
@@ -387,7 +388,7 @@ current-context: demo
 // register registers the webhook of the manifests at the guard's own address, and
 // waits until the API server asks it.
 func (s *stage) register(ctx context.Context) error {
-	config, err := manifests.WebhookConfigurationAt("https://"+s.listen, s.ca)
+	config, err := process.WebhooksAt("https://"+s.listen, s.ca)
 	if err != nil {
 		return err
 	}

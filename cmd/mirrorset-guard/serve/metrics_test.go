@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
-	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
 // ownMetrics is how the names of the guard's metrics begin. The others are those of Go programs.
@@ -256,7 +256,7 @@ func testAPIServerMetrics(t *testing.T, c realCluster) {
 // applyWebhooks makes the API server ask a guard at url.
 func applyWebhooks(t *testing.T, c realCluster, url string, ca []byte) {
 	t.Helper()
-	hooks, err := manifests.WebhookConfigurationAt(url, ca)
+	hooks, err := process.WebhooksAt(url, ca)
 	if err != nil {
 		t.Fatal(err)
 	}
