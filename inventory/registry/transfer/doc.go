@@ -13,6 +13,4 @@
 // A request that belongs to no repository is not sent, but GET /v2/, which carries no credentials. One to another host than the
 // registry's, to which an answer redirected, carries none either, whatever the library gave it. Nothing is sent about a repository
 // whose entry in the pull secret is broken: libraries ask GET /v2/ first, so that they learn of it with their next request.
-//
-// It imports package wire and nothing of what probes.
 package transfer

@@ -46,6 +46,4 @@
 // insecure is never asked in clear text. Loopback, link-local and metadata addresses
 // are not dialled. Whatever a registry sends is bounded: header, body, redirects,
 // time. Its words are quoted, cut and kept on one line.
-//
-// It imports packages connection, limits and pullsecret, and policy for its words; none that asks by it.
 package wire
