@@ -16,7 +16,7 @@ func (c *Inventory) mirrorSources(dyn dynamic.Interface) []*source {
 	return convert.Each(mirrorKinds, func(k mirrorKind) *source {
 		s := custom(dyn, k.collection(), "")
 		s.Trim = func(runtime.Object) any { return nil }
-		s.Sink = &counter{changes: &c.mirrorChanges}
+		s.Sink = &counter{Sink: follow.One(func(any, error) {}), changes: &c.mirrorChanges}
 		return s
 	})
 }
@@ -28,34 +28,26 @@ func (c *Inventory) MirrorChanges() uint64 { return c.mirrorChanges.Load() }
 // ProgressChanges returns a number that grows when something changes of ProgressObjects.
 func (c *Inventory) ProgressChanges() uint64 { return c.progressChanges.Load() }
 
-// A counter counts changes of the objects that it passes on to a Sink, if there is one.
+// A counter counts changes of the objects that it passes on to a Sink.
 type counter struct {
 	follow.Sink
 	changes *atomic.Uint64
 	none    bool // was said last
 }
 
-// Put implements follow.Sink.
 func (c *counter) Put(o *follow.Object) {
-	if c.Sink != nil {
-		c.Sink.Put(o)
-	}
+	c.Sink.Put(o)
 	c.count(false)
 }
 
-// Remove implements follow.Sink.
 func (c *counter) Remove(namespace, name string) {
-	if c.Sink != nil {
-		c.Sink.Remove(namespace, name)
-	}
+	c.Sink.Remove(namespace, name)
 	c.count(false)
 }
 
 // Replace implements follow.Sink. A lasting lack is not a change.
 func (c *counter) Replace(all []*follow.Object, lacking error) {
-	if c.Sink != nil {
-		c.Sink.Replace(all, lacking)
-	}
+	c.Sink.Replace(all, lacking)
 	if lacking == nil || !c.none {
 		c.count(lacking != nil)
 	}

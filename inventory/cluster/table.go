@@ -10,13 +10,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
-// A table holds the trimmed objects of one kind. The zero value is empty and ready.
+// A table is a follow.Sink that holds the trimmed objects of one kind. The zero value is empty and ready.
 type table[T any] struct {
 	mu   sync.Mutex
 	rows map[types.NamespacedName]T
 }
 
-// Put implements follow.Sink.
 func (t *table[T]) Put(o *follow.Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,14 +25,12 @@ func (t *table[T]) Put(o *follow.Object) {
 	t.rows[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o.Value.(T)
 }
 
-// Remove implements follow.Sink.
 func (t *table[T]) Remove(namespace, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.rows, types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// Replace implements follow.Sink.
 func (t *table[T]) Replace(all []*follow.Object, _ error) {
 	rows := byObject[T](all)
 	t.mu.Lock()

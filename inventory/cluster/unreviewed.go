@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -20,15 +18,12 @@ type fileSink struct {
 	listed bool
 }
 
-// Put implements follow.Sink.
 func (s *fileSink) Put(o *follow.Object) { s.comparing(func() { s.table.Put(o) }, o.Name) }
 
-// Remove implements follow.Sink.
 func (s *fileSink) Remove(namespace, name string) {
 	s.comparing(func() { s.table.Remove(namespace, name) }, name)
 }
 
-// Replace implements follow.Sink.
 func (s *fileSink) Replace(all []*follow.Object, lacking error) {
 	if lacking != nil {
 		s.table.Replace(nil, lacking)
@@ -39,8 +34,8 @@ func (s *fileSink) Replace(all []*follow.Object, lacking error) {
 	for _, o := range all {
 		names[o.Name] = true
 	}
-	for name := range s.names() {
-		names[name.Name] = true
+	for _, files := range s.all() {
+		names[nameOfFiles(files)] = true
 	}
 	s.comparing(func() { s.table.Replace(all, nil) }, slices.Sorted(maps.Keys(names))...)
 	s.listed = true
@@ -65,15 +60,4 @@ func (s *fileSink) comparing(change func(), names ...string) {
 
 func sameFile(a, b mirrors.File) bool {
 	return a.MachineConfig == b.MachineConfig && a.Role == b.Role && a.Path == b.Path && bytes.Equal(a.Contents, b.Contents)
-}
-
-// names returns those of the rows.
-func (t *table[T]) names() map[types.NamespacedName]bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	names := make(map[types.NamespacedName]bool, len(t.rows))
-	for name := range t.rows {
-		names[name] = true
-	}
-	return names
 }

@@ -23,23 +23,25 @@ type Resource interface {
 // Custom returns a resource without a Go type of its own. Its objects are
 // *unstructured.Unstructured; Typed decodes them.
 func Custom(dyn dynamic.Interface, r schema.GroupVersionResource) Resource {
-	return custom{dyn.Resource(r), dyn}
+	return custom{dyn.Resource(r), origin{dyn}}
 }
 
 type custom struct {
 	dynamic.NamespaceableResourceInterface
-	dyn dynamic.Interface
+	origin
 }
 
-// List implements Resource.
-func (r custom) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	return r.NamespaceableResourceInterface.List(ctx, o)
-}
+// An origin is the client that a resource comes from.
+type origin struct{ client any }
 
 // IsWatchListSemanticsUnSupported passes on what the client says: a fake one does not
 // stream lists.
-func (r custom) IsWatchListSemanticsUnSupported() bool {
-	return watchlist.DoesClientNotSupportWatchListSemantics(r.dyn)
+func (o origin) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(o.client)
+}
+
+func (r custom) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return r.NamespaceableResourceInterface.List(ctx, o)
 }
 
 // Typed decodes an object of a Custom resource. The API server has checked its types.
@@ -59,31 +61,27 @@ type client[L runtime.Object] interface {
 
 // Builtin returns the resource that a client, which kube has made, leads to.
 func Builtin[L runtime.Object](c client[L], kube kubernetes.Interface) Resource {
-	return builtin[L]{c, kube}
+	return builtin[L]{c, origin{kube}}
 }
 
 type builtin[L runtime.Object] struct {
 	client[L]
-	kube kubernetes.Interface
+	origin
 }
 
-// List implements Resource.
 func (r builtin[L]) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	return r.client.List(ctx, o)
 }
 
-// IsWatchListSemanticsUnSupported passes on what the client says.
-func (r builtin[L]) IsWatchListSemanticsUnSupported() bool {
-	return watchlist.DoesClientNotSupportWatchListSemantics(r.kube)
-}
-
 // FirstServed returns a resource that is read in the version now, or in the version before
 // if the cluster does not serve that.
-func FirstServed(now, before Resource) Resource { return firstServed{now, before} }
+func FirstServed(now, before Resource) Resource { return firstServed{now, before, origin{now}} }
 
-type firstServed struct{ now, before Resource }
+type firstServed struct {
+	now, before Resource
+	origin
+}
 
-// List implements Resource.
 func (r firstServed) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := r.now.List(ctx, o)
 	if apierrors.IsNotFound(err) {
@@ -92,7 +90,6 @@ func (r firstServed) List(ctx context.Context, o metav1.ListOptions) (runtime.Ob
 	return list, err
 }
 
-// Watch implements Resource.
 func (r firstServed) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	w, err := r.now.Watch(ctx, o)
 	if apierrors.IsNotFound(err) {
@@ -101,29 +98,23 @@ func (r firstServed) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return w, err
 }
 
-// IsWatchListSemanticsUnSupported passes on what the client says.
-func (r firstServed) IsWatchListSemanticsUnSupported() bool {
-	return watchlist.DoesClientNotSupportWatchListSemantics(r.now)
-}
-
 // IfServed returns r with an error of its own where it is not served: an API server refuses that to users without the right to
 // read it, too. served is asked after a refusal.
 func IfServed(r Resource, served func(context.Context) (bool, error)) Resource {
-	return ifServed{r, served}
+	return ifServed{r, served, origin{r}}
 }
 
 type ifServed struct {
 	Resource
 	served func(context.Context) (bool, error)
+	origin
 }
 
-// List implements Resource.
 func (r ifServed) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := r.Resource.List(ctx, o)
 	return list, r.explain(ctx, err)
 }
 
-// Watch implements Resource.
 func (r ifServed) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	w, err := r.Resource.Watch(ctx, o)
 	return w, r.explain(ctx, err)
@@ -137,9 +128,4 @@ func (r ifServed) explain(ctx context.Context, err error) error {
 		return apierrors.NewNotFound(schema.GroupResource{}, "")
 	}
 	return err
-}
-
-// IsWatchListSemanticsUnSupported passes on what the client says.
-func (r ifServed) IsWatchListSemanticsUnSupported() bool {
-	return watchlist.DoesClientNotSupportWatchListSemantics(r.Resource)
 }

@@ -50,12 +50,19 @@ func (s Status) IsForbidden() bool { return apierrors.IsForbidden(s.Lacking) }
 // is stale, or will be unless it is read again.
 func (s Status) IsBlind() bool { return s.Stale || s.IsReadable() && s.Err != nil }
 
-// Waiting says that a source has not synced yet, and what was wrong when it was last asked.
-func (s Status) Waiting() string {
-	if s.Err == nil {
-		return s.Name + " not read yet"
+// Waiting names the sources that have not synced yet, each with what was wrong when it was last asked.
+func Waiting[S interface{ Status() Status }](sources []S) []string {
+	var waiting []string
+	for _, s := range sources {
+		switch status := s.Status(); {
+		case status.Synced:
+		case status.Err == nil:
+			waiting = append(waiting, status.Name+" not read yet")
+		default:
+			waiting = append(waiting, fmt.Sprintf("%s not read: %v", status.Name, status.Err))
+		}
 	}
-	return fmt.Sprintf("%s not read: %v", s.Name, s.Err)
+	return waiting
 }
 
 // Staleness says for how long a source has been stale, and why. It follows a name in a
@@ -84,12 +91,10 @@ func (h *health) read(staleAfter time.Duration) Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.status
-	s.Stale = s.IsReadable() && time.Since(s.Heard) >= staleAfter && (s.Err != nil || h.overdue())
+	isOverdue := !h.due.IsZero() && time.Now().After(h.due) // by a dead connection, and not as nothing happens
+	s.Stale = s.IsReadable() && time.Since(s.Heard) >= staleAfter && (s.Err != nil || isOverdue)
 	return s
 }
-
-// overdue tells a dead connection without an error from a source where nothing happens.
-func (h *health) overdue() bool { return !h.due.IsZero() && time.Now().After(h.due) }
 
 // succeed says that the source has answered.
 func (h *health) succeed() {

@@ -15,20 +15,17 @@ type both struct{ first, second any }
 // A tee passes objects on to two Sinks.
 type tee struct{ first, second Sink }
 
-// Put implements Sink.
 func (t tee) Put(o *Object) {
 	first, second := split(o)
 	t.first.Put(first)
 	t.second.Put(second)
 }
 
-// Remove implements Sink.
 func (t tee) Remove(namespace, name string) {
 	t.first.Remove(namespace, name)
 	t.second.Remove(namespace, name)
 }
 
-// Replace implements Sink.
 func (t tee) Replace(all []*Object, lacking error) {
 	first, second := make([]*Object, len(all)), make([]*Object, len(all))
 	for i, o := range all {

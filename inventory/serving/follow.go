@@ -116,12 +116,7 @@ func (f *Follower) Run(ctx context.Context) error {
 // Ready returns nil once everything has been read, or is known not to be there, or for long
 // enough that it may not be read. Until then the error names the missing objects.
 func (f *Follower) Ready() error {
-	var waiting []string
-	for _, s := range f.sources() {
-		if status := s.Status(); !status.Synced {
-			waiting = append(waiting, status.Waiting())
-		}
-	}
+	waiting := follow.Waiting(f.sources())
 	if len(waiting) > 0 {
 		return fmt.Errorf("how to serve is not known: %s", strings.Join(waiting, "; "))
 	}

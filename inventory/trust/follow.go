@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
 // Options configure a Follower. The zero value is the default.
@@ -120,12 +122,7 @@ func (f *Follower) Ready() error {
 	if f.isReady() {
 		return nil
 	}
-	var waiting []string
-	for _, o := range f.all() {
-		if status := o.Status(); !status.Synced {
-			waiting = append(waiting, status.Waiting())
-		}
-	}
+	waiting := follow.Waiting(f.all())
 	return fmt.Errorf("the CAs and proxies of nodes are not known: %s", strings.Join(waiting, "; "))
 }
 
