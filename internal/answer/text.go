@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -299,11 +300,7 @@ func (f *Finding) lines() []Line {
 // String returns a finding in full, without its subject: a line for what uses that, for the reason unless it is "", for each
 // detail and for each remedy.
 func (f *Finding) String() string {
-	var lines []string
-	for _, line := range f.lines() {
-		lines = append(lines, text.Lines(safe(line).String()))
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(convert.Each(f.lines(), func(line Line) string { return text.Lines(safe(line).String()) }), "\n")
 }
 
 func (v Verbatim) text(w *textWriter) {

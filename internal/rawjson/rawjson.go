@@ -150,11 +150,4 @@ func unquote(quoted []byte) []byte {
 	return []byte(s)
 }
 
-func trim(value []byte) []byte {
-	for len(value) > 0 && isSpace(value[0]) {
-		value = value[1:]
-	}
-	return value
-}
-
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+func trim(value []byte) []byte { return bytes.TrimLeft(value, " \t\r\n") }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -36,11 +37,9 @@ var imageConfigMaps = []objectKey{
 
 // ImageConfigMaps returns the names of the ConfigMaps that are known to name images.
 func ImageConfigMaps() []types.NamespacedName {
-	all := make([]types.NamespacedName, len(imageConfigMaps))
-	for i, key := range imageConfigMaps {
-		all[i] = types.NamespacedName{Namespace: key.namespace, Name: key.name}
-	}
-	return all
+	return convert.Each(imageConfigMaps, func(k objectKey) types.NamespacedName {
+		return types.NamespacedName{Namespace: k.namespace, Name: k.name}
+	})
 }
 
 // decodeConfigMap is Decode for a ConfigMap, which is looked through if it is known to
@@ -50,7 +49,7 @@ func decodeConfigMap(data []byte) (Holder, error) {
 	if err := json.Unmarshal(data, &named); err != nil {
 		return Holder{}, fmt.Errorf("reading ConfigMap: %w", err)
 	}
-	if !isImageConfigMap(named.Namespace, named.Name) {
+	if !slices.Contains(imageConfigMaps, objectKey{named.Namespace, named.Name}) && !looksLikeImages(named.Namespace, named.Name) {
 		return Holder{}, ErrKind // faults in the data of others do not matter
 	}
 	var o corev1.ConfigMap
@@ -58,10 +57,6 @@ func decodeConfigMap(data []byte) (Holder, error) {
 		return Holder{}, fmt.Errorf("reading ConfigMap: %w", err)
 	}
 	return ExtractConfigMap(&o), nil
-}
-
-func isImageConfigMap(namespace, name string) bool {
-	return slices.Contains(imageConfigMaps, objectKey{namespace, name}) || looksLikeImages(namespace, name)
 }
 
 // IsGuessableConfigMap reports whether a ConfigMap that is not among ImageConfigMaps may

@@ -28,13 +28,10 @@ func TrimProxy(p *configv1.Proxy) *configv1.Proxy {
 
 // withoutUser does not parse the address: an invalid URL may hold a password too.
 func withoutUser(address string) string {
-	scheme, rest, found := strings.Cut(address, "//")
-	if !found {
-		scheme, rest = "", address
-	} else {
-		scheme += "//"
+	if scheme, rest, found := strings.Cut(address, "//"); found {
+		return scheme + "//" + rest[strings.LastIndex(rest, "@")+1:]
 	}
-	return scheme + rest[strings.LastIndex(rest, "@")+1:]
+	return address[strings.LastIndex(address, "@")+1:]
 }
 
 // TrimClusterVersion returns a ClusterVersion with only the release, its channel, the releases before

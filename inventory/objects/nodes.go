@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -84,10 +85,7 @@ func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	if p.DeletionTimestamp != nil {
 		t.Finalizers = p.Finalizers
 	}
-	t.Spec.Configuration.Source = nil
-	for _, source := range p.Spec.Configuration.Source {
-		t.Spec.Configuration.Source = append(t.Spec.Configuration.Source, corev1.ObjectReference{Name: source.Name})
-	}
+	t.Spec.Configuration.Source = convert.Each(p.Spec.Configuration.Source, func(r corev1.ObjectReference) corev1.ObjectReference { return corev1.ObjectReference{Name: r.Name} })
 	t.Status.Configuration.Source = nil
 	if since, by, ok := rollout.PausedSince(p); ok && p.Spec.Paused {
 		t.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: by, Time: new(metav1.NewTime(since)), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)}}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
@@ -45,20 +46,13 @@ func (f *Follower) isInstalled(w admissionregistrationv1.ValidatingWebhook) bool
 func (c *calls) all() []*admissionregistrationv1.ValidatingWebhookConfiguration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []*admissionregistrationv1.ValidatingWebhookConfiguration
-	for _, name := range slices.Sorted(maps.Keys(c.held)) {
-		all = append(all, c.held[name])
-	}
-	return all
+	return convert.Each(slices.Sorted(maps.Keys(c.held)), func(name string) *admissionregistrationv1.ValidatingWebhookConfiguration { return c.held[name] })
 }
 
-// Put implements follow.Sink.
 func (c *calls) Put(o *follow.Object) { c.change(func() { c.put(o) }) }
 
-// Remove implements follow.Sink.
 func (c *calls) Remove(_, name string) { c.change(func() { delete(c.held, name) }) }
 
-// Replace implements follow.Sink.
 func (c *calls) Replace(all []*follow.Object, _ error) {
 	c.change(func() {
 		c.held = nil

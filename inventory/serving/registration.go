@@ -10,6 +10,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -180,10 +181,7 @@ func (c comparison) matchPolicy() string {
 }
 
 func (c comparison) matchConditions() string {
-	var names []string
-	for _, condition := range c.got.MatchConditions {
-		names = append(names, condition.Name)
-	}
+	names := convert.Each(c.got.MatchConditions, func(m admissionregistrationv1.MatchCondition) string { return m.Name })
 	if len(names) == 0 {
 		return ""
 	}

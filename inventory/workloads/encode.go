@@ -75,13 +75,7 @@ func Sets(pods []rollout.Pod) iter.Seq[any] {
 		}
 		sets[row].Pods = append(sets[row].Pods, pod{p.Name, p.Node, p.Started, p.Ready, p.Deleted, p.Ended, p.Static, p.Failing, p.Created, p.FailingContainer, p.Detail, p.Ends, p.Finalizers})
 	}
-	return func(yield func(any) bool) {
-		for _, set := range sets {
-			if !yield(set) {
-				return
-			}
-		}
-	}
+	return slices.Values(convert.Each(sets, func(set *podSet) any { return set }))
 }
 
 // PutSet enters pods from a dump, as Sets wrote them. Nothing is entered if there is an
