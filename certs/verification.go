@@ -63,7 +63,7 @@ func (v *Verification) Ready() error {
 	failures, _ := v.judge(webhooks)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(webhooks) == 0 || len(failures) < len(webhooks) || !areProven(failures) {
+	if len(webhooks) == 0 || len(failures) < len(webhooks) || slices.ContainsFunc(failures, func(f *Failure) bool { return !f.Proven }) {
 		v.accepted = time.Now()
 		return nil
 	}
@@ -71,10 +71,6 @@ func (v *Verification) Ready() error {
 		return nil
 	}
 	return failures[0]
-}
-
-func areProven(failures []*Failure) bool {
-	return !slices.ContainsFunc(failures, func(r *Failure) bool { return !r.Proven })
 }
 
 // Notes lists the faults of the certificate, each in one line.

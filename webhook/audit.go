@@ -63,8 +63,8 @@ func (a answer) recorded(now time.Time, took time.Duration) auditv1alpha1.Decisi
 
 		OldSpecHash: a.hashes.before, NewSpecHash: a.hashes.after,
 	}
-	if a.override != nil {
-		record.Override = a.override.recorded()
+	if o := a.override; o != nil {
+		record.Override = &auditv1alpha1.Override{Result: string(o.result), Of: string(o.refusal), Code: o.code, Reason: audit.Text(o.reason), Refused: audit.Text(o.objection)}
 	}
 	if a.err == nil {
 		audit.Rest(&record, a.record)
@@ -88,8 +88,4 @@ func (h *Handler) confirm(r *request, called string, confirmed bool) {
 			User: audit.UserOf(r.requester()), Object: r.recorded(called),
 		})
 	}
-}
-
-func (o overrideAttempt) recorded() *auditv1alpha1.Override {
-	return &auditv1alpha1.Override{Result: string(o.result), Of: string(o.refusal), Code: o.code, Reason: audit.Text(o.reason), Refused: audit.Text(o.objection)}
 }

@@ -59,7 +59,7 @@ var (
 	pagePolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hashOf(style), hashOf(script))
 	templates  = template.Must(template.New("").Funcs(template.FuncMap{
 		"number": text.Number, "sign": func(t Tone) string { return looks[t].sign }, "kind": func(t Tone) string { return looks[t].kind },
-		"cut": shown, "short": text.ShortDigests, "lines": func(s string) string { return text.Cut(text.Lines(s), maxText) }, "line": shownLine, "class": class,
+		"cut": func(s string) string { return text.Cut(text.Line(s), maxText) }, "short": text.ShortDigests, "lines": func(s string) string { return text.Cut(text.Lines(s), maxText) }, "line": shownLine, "class": class,
 		"copied": func(l Line) bool { return len(l) == 1 && l[0].Code }, "mark": func(s string) string { return strings.Trim(s, "- ") },
 		"heading": heading, "middle": middle, "bar": bar, "first": func(lines []string) []string { return text.First(lines, maxLines, "") },
 		"users": func(names []string) []string { return text.First(names, maxListed, "") },
@@ -80,9 +80,6 @@ func hashOf(s string) string {
 func SecurityPolicy() string {
 	return pagePolicy + "; frame-ancestors 'none'" // which has no effect in a page
 }
-
-// shown returns s as a page shows it.
-func shown(s string) string { return text.Cut(text.Line(s), maxText) }
 
 func heading(title string) string {
 	return text.Cut(text.Line(strings.TrimSuffix(title, ":")), maxTitle)

@@ -88,9 +88,6 @@ func escape(s string, limit int) string { return text.Markdown(text.Cut(text.Lin
 // code returns as much of s as has room in a cell, as a code span.
 func code(s string) string { return text.Code(text.Cut(text.Line(s), maxCell)) }
 
-// cell returns Markdown for a cell of a table.
-func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
-
 // fold puts lines, as a code block, below a title that is Markdown already.
 func (w *markdownWriter) fold(title, lines func() string) {
 	w.folds = append(w.folds, func() string {
@@ -150,7 +147,7 @@ func (w *markdownWriter) table(head []string, rows [][]Line, noun string) {
 	for i, row := range rows {
 		var b strings.Builder
 		for _, line := range row {
-			b.WriteString("| " + cell(inline(line, maxCell)) + " ")
+			b.WriteString("| " + strings.ReplaceAll(inline(line, maxCell), "|", `\|`) + " ")
 		}
 		if !w.within(maxTable, b.String()+"|\n") {
 			w.more(len(rows)-i, noun)

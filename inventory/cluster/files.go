@@ -8,17 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 const machineConfigs = "/apis/machineconfiguration.openshift.io/v1/machineconfigs"
-
-// trimFiles keeps the files of a MachineConfig that decide where nodes pull from.
-func trimFiles(o runtime.Object) any { return objects.FilesOf(o.(*unstructured.Unstructured)) }
 
 // registryFiles returns the files beside the generated ones: as they are followed or, if nothing
 // is followed, read page by page.

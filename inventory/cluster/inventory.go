@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	imagev1 "github.com/openshift/api/image/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -146,14 +149,14 @@ func (c *Inventory) keepAlso(s *source, o Options) {
 	}
 	switch s.Name {
 	case workloads.Pods:
-		also(objects.Needed, trimPod(&c.pods), podSink{&c.pods})
+		also(objects.Needed, func(o runtime.Object) any { return c.pods.Trim(o.(*corev1.Pod)) }, podSink{&c.pods})
 	case "imagestreams.image.openshift.io":
-		also(0, trimStream, streamSink(&c.index))
+		also(0, func(o runtime.Object) any { return images.StreamOf(follow.Typed[imagev1.ImageStream](o)) }, streamSink(&c.index))
 	case "machineconfigs.machineconfiguration.openshift.io":
-		also(0, trimFiles, &fileSink{table: &c.files, tell: o.OnUnreviewed})
+		also(0, func(o runtime.Object) any { return objects.FilesOf(o.(*unstructured.Unstructured)) }, &fileSink{table: &c.files, tell: o.OnUnreviewed})
 	}
 	if i := slices.Index(controllerResources, s.Name); i >= 0 {
-		also(objects.Detail, trimController, &c.controllers[i])
+		also(objects.Detail, func(o runtime.Object) any { return workloads.ControllerOf(o) }, &c.controllers[i])
 	}
 	for _, k := range objects.Kinds() {
 		if s.Name == k.GroupResource().String() {
@@ -267,12 +270,7 @@ func (c *Inventory) Run(ctx context.Context) error {
 // time. Until then the error names those that have not, and what was wrong when
 // they were last asked. It stays nil afterwards: Notes reports later trouble.
 func (c *Inventory) Ready() error {
-	var waiting []string
-	for _, s := range c.sources {
-		if status := s.Status(); !status.Synced {
-			waiting = append(waiting, status.Waiting())
-		}
-	}
+	waiting := follow.Waiting(c.sources)
 	if c.survey != nil && !c.survey.isDone.Load() {
 		waiting = append(waiting, "unknown kinds not searched yet")
 	}

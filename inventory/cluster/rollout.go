@@ -5,7 +5,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
@@ -85,15 +84,8 @@ func (s *source) resource() string {
 	return schema.ParseGroupResource(s.Name).Resource
 }
 
-// trimPod keeps what a rollout depends on.
-func trimPod(pods *workloads.Table) func(runtime.Object) any {
-	return func(o runtime.Object) any { return pods.Trim(o.(*corev1.Pod)) }
-}
-
 // controllerResources are those of controllers of pods that a rollout depends on.
 var controllerResources = []string{"statefulsets.apps", "replicasets.apps", "replicationcontrollers", "deployments.apps"}
-
-func trimController(o runtime.Object) any { return workloads.ControllerOf(o) }
 
 // keptControllers returns those that a rollout depends on.
 func (c *Inventory) keptControllers() []rollout.Controller {

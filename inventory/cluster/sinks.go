@@ -19,13 +19,10 @@ type holderSink struct {
 	kind  string
 }
 
-// Put implements follow.Sink.
 func (s holderSink) Put(t *follow.Object) { s.index.Put(s.holder(t)) }
 
-// Remove implements follow.Sink.
 func (s holderSink) Remove(namespace, name string) { s.index.Delete(s.kind, namespace, name) }
 
-// Replace implements follow.Sink.
 func (s holderSink) Replace(all []*follow.Object, _ error) {
 	s.index.ReplaceSeq(s.kind, func(yield func(images.Holder) bool) {
 		for _, t := range all {
@@ -58,24 +55,16 @@ type indexSink[T any] struct {
 	replace func(map[types.NamespacedName]T)
 }
 
-// accountSink enters service accounts in an Index.
-func accountSink(index *images.Index) follow.Sink {
-	return indexSink[images.Account]{index.PutAccount, index.DeleteAccount, index.ReplaceAccounts}
-}
-
 // streamSink enters ImageStreams in an Index, besides the images that they name.
 func streamSink(index *images.Index) follow.Sink {
 	remove := func(namespace, name string) { index.PutStream(namespace, name, nil) }
 	return indexSink[*images.Stream]{index.PutStream, remove, index.ReplaceStreams}
 }
 
-// Put implements follow.Sink.
 func (s indexSink[T]) Put(t *follow.Object) { s.put(t.Namespace, t.Name, t.Value.(T)) }
 
-// Remove implements follow.Sink.
 func (s indexSink[T]) Remove(namespace, name string) { s.remove(namespace, name) }
 
-// Replace implements follow.Sink.
 func (s indexSink[T]) Replace(all []*follow.Object, _ error) { s.replace(byObject[T](all)) }
 
 // A keptSink enters objects of one kind in a Store.
@@ -86,13 +75,10 @@ type keptSink struct {
 
 func (s keptSink) trim(o runtime.Object) any { return s.kind.Trim(o) }
 
-// Put implements follow.Sink.
 func (s keptSink) Put(o *follow.Object) { s.store.Put(s.kind, o.Value.(metav1.Object)) }
 
-// Remove implements follow.Sink.
 func (s keptSink) Remove(namespace, name string) { s.store.Remove(s.kind, namespace, name) }
 
-// Replace implements follow.Sink.
 func (s keptSink) Replace(all []*follow.Object, _ error) {
 	s.store.Replace(s.kind, convert.Each(all, func(o *follow.Object) metav1.Object { return o.Value.(metav1.Object) }))
 }
@@ -100,7 +86,6 @@ func (s keptSink) Replace(all []*follow.Object, _ error) {
 // A podSink enters pods in a Table. Those that have ended are nil.
 type podSink struct{ pods *workloads.Table }
 
-// Put implements follow.Sink.
 func (s podSink) Put(o *follow.Object) {
 	if p := o.Value.(*rollout.Pod); p != nil {
 		s.pods.Put(p)
@@ -109,10 +94,8 @@ func (s podSink) Put(o *follow.Object) {
 	s.pods.Remove(o.Namespace, o.Name)
 }
 
-// Remove implements follow.Sink.
 func (s podSink) Remove(namespace, name string) { s.pods.Remove(namespace, name) }
 
-// Replace implements follow.Sink.
 func (s podSink) Replace(all []*follow.Object, _ error) {
 	s.pods.Replace(func(yield func(*rollout.Pod) bool) {
 		for _, o := range all {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"slices"
 
-	imagev1 "github.com/openshift/api/image/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -181,7 +180,7 @@ func kept(kube kubernetes.Interface, dyn dynamic.Interface, store *objects.Store
 // account itself names the one that OpenShift has made, and before that it is not known.
 func serviceAccounts(kube kubernetes.Interface, index *images.Index) *source {
 	return readable("serviceaccounts", follow.Builtin(kube.CoreV1().ServiceAccounts(metav1.NamespaceAll), kube),
-		func(o runtime.Object) any { return images.AccountOf(o.(*corev1.ServiceAccount)) }, accountSink(index))
+		func(o runtime.Object) any { return images.AccountOf(o.(*corev1.ServiceAccount)) }, indexSink[images.Account]{index.PutAccount, index.DeleteAccount, index.ReplaceAccounts})
 }
 
 // accountsKnown returns how complete and current a source of serviceAccounts is.
@@ -190,10 +189,6 @@ func accountsKnown(s follow.Status) images.Accounts {
 		return images.StaleAccounts
 	}
 	return images.AllAccounts
-}
-
-func trimStream(o runtime.Object) any {
-	return images.StreamOf(follow.Typed[imagev1.ImageStream](o))
 }
 
 func resourceOf(group, version, resource string) schema.GroupVersionResource {

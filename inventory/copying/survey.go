@@ -42,7 +42,7 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 	var failed []error
 	for _, l := range j.From {
 		if j.from, err = c.at(ctx, l, false); err == nil {
-			err = j.readFrom(ctx, l, &c.options)
+			err = j.readFrom(ctx, l)
 		}
 		if err == nil {
 			return c.surveyMirror(ctx, j)
@@ -52,7 +52,7 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 	return errors.Join(failed...)
 }
 
-func (j *Job) readFrom(ctx context.Context, l mirrors.Location, o *Options) error {
+func (j *Job) readFrom(ctx context.Context, l mirrors.Location) error {
 	r := &reader{j.from, &quota{}}
 	var known attachments
 	var ahead sync.WaitGroup

@@ -140,9 +140,6 @@ func (a *aheadReader) Close() error {
 
 // put puts a manifest under ref.
 func (j *Job) put(ctx context.Context, m *manifest, ref name.Reference) error {
-	return j.to.oras.Manifests().PushReference(ctx, m.descriptor(), bytes.NewReader(m.raw), ref.Identifier())
-}
-
-func (m *manifest) descriptor() ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: string(m.mediaType), Digest: digest.Digest(m.digest.String()), Size: int64(len(m.raw))}
+	of := ocispec.Descriptor{MediaType: string(m.mediaType), Digest: digest.Digest(m.digest.String()), Size: int64(len(m.raw))}
+	return j.to.oras.Manifests().PushReference(ctx, of, bytes.NewReader(m.raw), ref.Identifier())
 }

@@ -52,14 +52,9 @@ func EachObject(ctx context.Context, api rest.Interface, l Listing, visit func(*
 		if page.token == "" {
 			return nil
 		}
-		token, limit = page.token, nextLimit(limit, page.bytes)
+		token = page.token
+		limit = int(min(DefaultPageSize, max(1, int64(limit)*pageBytes/max(1, page.bytes)))) // which make a page of pageBytes
 	}
-}
-
-// nextLimit returns how many objects make a page of pageBytes, given that limit of them had
-// so many bytes.
-func nextLimit(limit int, bytes int64) int {
-	return int(min(DefaultPageSize, max(1, int64(limit)*pageBytes/max(1, bytes))))
 }
 
 // A listPage holds the metadata of a page.

@@ -108,7 +108,7 @@ func hasHadImage(s *corev1.ContainerStatus) bool {
 // not be known otherwise.
 func keeperOf(o metav1.Object, replicas *int32) schema.GroupKind {
 	owner := metav1.GetControllerOf(o)
-	if owner == nil || !isZero(replicas) {
+	if owner == nil || replicas == nil || *replicas != 0 { // nil is 1, the API server's default
 		return schema.GroupKind{}
 	}
 	return kindOfOwner(owner)
@@ -122,9 +122,6 @@ func fromReplicationController(rc *corev1.ReplicationController) Holder {
 	}
 	return fromTemplate("ReplicationController", rc, rc.Spec.Template, Reference{Keeper: keeperOf(rc, rc.Spec.Replicas)})
 }
-
-// isZero reports whether replicas is 0; nil is not, as the API server's default is 1.
-func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
 // addSpec adds the images that the kubelet would pull for a pod, of its three lists of
 // containers and its image volumes, and those in the settings of containers. The digests are by container

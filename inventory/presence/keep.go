@@ -42,10 +42,6 @@ const (
 	keepRetry = time.Minute
 )
 
-func newKeeper(most int) *keeper {
-	return &keeper{most: most, topics: map[string]topic{}, due: map[mirrors.Location]time.Time{}}
-}
-
 // set makes locs the locations of a topic, or ends it if there are none. Those that are in a memory share its references.
 func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, now time.Time, in *memory) {
 	delete(k.topics, name)

@@ -83,7 +83,7 @@ func NewStore(p Prober, o Options) *Store {
 		jobs:    map[mirrors.Location]*job{},
 		queues:  map[queueKey]*queue{},
 		notes:   map[string]string{},
-		keeper:  newKeeper(o.maxKept),
+		keeper:  &keeper{most: o.maxKept, topics: map[string]topic{}, due: map[mirrors.Location]time.Time{}},
 	}
 	s.keeper.generation = p.Generation()
 	return s

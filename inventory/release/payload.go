@@ -70,11 +70,6 @@ func isOS(name string) bool {
 	return name == formerOS || slices.ContainsFunc(osNames, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// compare puts first what an update needs first.
-func compare(a, b Image) int {
-	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Level, b.Level), strings.Compare(a.Name, b.Name))
-}
-
 func (i Image) rank() int {
 	switch {
 	case i.Name == cvo:
@@ -111,7 +106,9 @@ func (f *files) payload(image string) (*Payload, error) {
 	if p.Images, err = f.images(); err != nil {
 		return nil, fmt.Errorf("%s: %w", referencesFile, err)
 	}
-	slices.SortStableFunc(p.Images, compare)
+	slices.SortStableFunc(p.Images, func(a, b Image) int { // first what an update needs first
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Level, b.Level), strings.Compare(a.Name, b.Name))
+	})
 	return p, nil
 }
 

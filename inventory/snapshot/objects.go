@@ -278,7 +278,8 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return r.imageStream(data)
 	case machineConfigKind.GroupKind():
 		if h.Name == mirrors.GeneratedRegistries {
-			r.applied(data)
+			// Few answers depend on it, and those say so: failing to read it is not a Problem.
+			r.set.Applied, r.notApplied = objects.DecodeApplied(data)
 			return nil
 		}
 		r.machineConfigs[h.Name] = true
@@ -346,12 +347,6 @@ func (r *reader) registryFiles(name string, data []byte) error {
 	return err
 }
 
-// applied keeps what nodes have. Few answers depend on it, and those say so: failing to
-// read it is not a Problem.
-func (r *reader) applied(data []byte) {
-	r.set.Applied, r.notApplied = objects.DecodeApplied(data)
-}
-
 // put enters the images that an object names.
 func (r *reader) put(h images.Holder) {
 	r.index.Put(h)
@@ -395,7 +390,7 @@ func (r *reader) other(kind schema.GroupKind, data []byte) error {
 		return r.guess(kind, data)
 	}
 	var err error
-	if isOwn(kind) {
+	if kind.Group == ownVersion.Group && slices.Contains(ownKinds, kind.Kind) {
 		data, err = withoutType(data)
 	}
 	if err == nil {

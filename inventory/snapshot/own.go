@@ -36,11 +36,6 @@ var errLater = errors.New("a later version of mirrorset-guard has written it")
 // maxKind is how much is shown of the name of a kind that is not known.
 const maxKind = 100
 
-// isOwn reports whether objects of a kind are read as parts of a dump that Write wrote.
-func isOwn(kind schema.GroupKind) bool {
-	return kind.Group == ownVersion.Group && slices.Contains(ownKinds, kind.Kind)
-}
-
 // known returns the reason why an object of the guard's own group cannot be read; nil if it can, or may
 // be left out.
 func known(gvk schema.GroupVersionKind) error {

@@ -45,13 +45,9 @@ func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
 		_ = r.lost(err)
 	case isMirrorKind(gvk), decisive[gvk.GroupKind()]:
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
-	case namesImages(gvk.Kind):
+	case slices.ContainsFunc(images.Kinds(), func(k schema.GroupKind) bool { return k.Kind == gvk.Kind }):
 		r.gap(gvk.Kind, err)
 	}
-}
-
-func namesImages(kind string) bool {
-	return slices.ContainsFunc(images.Kinds(), func(k schema.GroupKind) bool { return k.Kind == kind })
 }
 
 // decisive are the kinds besides mirror objects without which there is no answer: nodes, their configuration, and the credentials

@@ -18,12 +18,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// hasEnded reports whether a pod no longer takes any room, and waits to be cleared away. One that
-// is being deleted holds a drain up for as long as it is there.
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && isOver(pod)
-}
-
 func isOver(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -35,7 +35,8 @@ type Table struct {
 // Trim returns the kept part of a pod, nil for one that has ended and is not being deleted. The pod is
 // not changed, and parts of it may be kept.
 func (t *Table) Trim(pod *corev1.Pod) *rollout.Pod {
-	if hasEnded(pod) {
+	// It takes no room. One that is being deleted holds a drain up for as long as it is there.
+	if pod.DeletionTimestamp == nil && isOver(pod) {
 		return nil
 	}
 	p := podOf(pod)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	clientcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
@@ -130,7 +131,7 @@ func (l *Lease) put(ctx context.Context, from content, entries []entry, dryRun .
 	lease := l.empty()
 	// The uid is what keeps the API server from making a new Lease of it, which it does for an
 	// update of one that is not there.
-	lease.UID, lease.ResourceVersion = from.id(), from.version
+	lease.UID, lease.ResourceVersion = types.UID(from.uid), from.version
 	lease.Annotations = map[string]string{annotation: list, knownAnnotation: strings.Join(from.known, ",")}
 	lease, err = l.client.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun, FieldManager: manager})
 	if err != nil {

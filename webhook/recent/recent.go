@@ -33,7 +33,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -103,8 +102,6 @@ type content struct {
 	// known are senders that a replica has known, some of them.
 	known []string
 }
-
-func (c content) id() types.UID { return types.UID(c.uid) }
 
 func (c content) same(other content) bool { return c.uid == other.uid && c.version == other.version }
 

@@ -59,17 +59,13 @@ func (o *renderOptions) run(ctx context.Context, io cli.Streams) error {
 	}
 	defer w.Close()
 	set.Files = nil // files beside the generated one are not part of it
-	r, err := review.Render(policy.Change{Before: set, After: edit.Apply(set)}, o.needsBefore(), func() (*mirrors.Applied, error) { return w.Cluster.Applied(ctx) })
+	// Where the configuration in force is not printed, a change that repairs an invalid one can be rendered.
+	needsBefore := len(o.change.Files) == 0 || o.output.Format != "toml" && o.output.Format != "files"
+	r, err := review.Render(policy.Change{Before: set, After: edit.Apply(set)}, needsBefore, func() (*mirrors.Applied, error) { return w.Cluster.Applied(ctx) })
 	if err != nil {
 		return err
 	}
 	return o.print(io, r)
-}
-
-// needsBefore reports whether the configuration in force is printed. Where it is
-// not, a change that repairs an invalid one can be rendered.
-func (o *renderOptions) needsBefore() bool {
-	return len(o.change.Files) == 0 || o.output.Format != "toml" && o.output.Format != "files"
 }
 
 func (o *renderOptions) print(to cli.Streams, r *v1alpha1.Rendering) error {

@@ -47,16 +47,10 @@ const stalled = 2 * time.Minute
 func (t *transfer) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := &transferred{transfer: t, endpoint: t.registries.Endpoint(t.place), request: req}
 	resp, err := r.answer()
-	if err != nil {
-		closeBody(req)
-	}
-	return resp, err
-}
-
-func closeBody(req *http.Request) {
-	if req.Body != nil {
+	if err != nil && req.Body != nil {
 		req.Body.Close() // its error does not matter, as it was not read to its end
 	}
+	return resp, err
 }
 
 // A transferred is one request of a transfer.
@@ -67,7 +61,8 @@ type transferred struct {
 }
 
 func (r *transferred) answer() (*http.Response, error) {
-	if !r.isOfRegistry() {
+	// A storage that the registry named is another host. go-containerregistry calls the Docker Hub index.docker.io.
+	if !mirrors.SamePlace(r.request.URL.Host, r.place.Host()) {
 		return r.elsewhere()
 	}
 	ctx := r.request.Context()
@@ -110,11 +105,6 @@ func (r *transferred) beside() (*http.Response, error) {
 }
 
 func (r *transferred) hasBody() bool { return r.request.Body != nil && r.request.Body != http.NoBody }
-
-// isOfRegistry reports whether the request is for the registry itself, and not for a storage that it named.
-func (r *transferred) isOfRegistry() bool {
-	return mirrors.SamePlace(r.request.URL.Host, r.place.Host()) // go-containerregistry calls the Docker Hub index.docker.io
-}
 
 // origin returns the first of the requests that led to req by the answers of registries. Only its path names the repository:
 // later ones are of storage, or of an upload that has begun.

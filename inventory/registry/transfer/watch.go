@@ -29,8 +29,6 @@ func watch(ctx context.Context, limit time.Duration) *bodyWatch {
 	return w
 }
 
-func (w *bodyWatch) moved() { w.timer.Reset(w.limit) }
-
 func (w *bodyWatch) idle() bool { return errors.Is(context.Cause(w.ctx), errStalled) }
 
 func (w *bodyWatch) end() {
@@ -52,7 +50,7 @@ var errTooLong = wire.Unreachable("the answer has more than 4 MiB, which nodes d
 func (b *watched) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
-		b.watch.moved()
+		b.watch.timer.Reset(b.watch.limit)
 	}
 	if b.left > 0 {
 		if b.left -= int64(n); b.left <= 0 {
