@@ -20,12 +20,12 @@ import (
 // matched by "*" only, as it may stand for images of several registries.
 type ImagePattern string
 
-// AllImages is the pattern of every image.
-const AllImages ImagePattern = "*"
+// allImages is the pattern of every image.
+const allImages ImagePattern = "*"
 
 // Valid reports whether p is one of the above.
 func (p ImagePattern) Valid() bool {
-	if p == AllImages {
+	if p == allImages {
 		return true
 	}
 	scope := string(p)
@@ -46,7 +46,7 @@ func (p ImagePattern) Valid() bool {
 
 // Matches reports whether p, which is valid, matches an image.
 func (p ImagePattern) Matches(ref string) bool {
-	if p == AllImages {
+	if p == allImages {
 		return true
 	}
 	name, version, ok := mirrors.Canonical(ref)
