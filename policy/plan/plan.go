@@ -103,7 +103,7 @@ type ChangePlan struct {
 
 	Change   policy.Change
 	Unjudged bool // whether the new configuration has no routes
-	Shrinks  bool // see resolution.shrinksTooMuch
+	Shrinks  bool // both configurations are too large to be judged, and the change only makes them smaller
 }
 
 func byRef(a, b evidence.Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }
