@@ -40,7 +40,7 @@ var mutations = []mutation{
 	{"strangers share a part of the list", "webhook/recent/senders.go", "sender.pending++\n\treturn true, 0, nil", "sender.pending++\n\treturn false, 0, nil", "./webhook/recent", "TestStrangersShare"},
 	{"nothing is kept fresh for strangers", "webhook/handler.go", "r.isDryRun()) && isKnown(ctx) {", "r.isDryRun()) {", "./webhook", "TestHandlerSaysWhatComesAgain"},
 	// 3: the Lease cannot be tricked
-	{"an edit is added to the object that was looked at", "webhook/recent/lease.go", "lease.UID, lease.ResourceVersion = from.id(), from.version", "lease.UID = from.id()", "./webhook/recent", "TestAddsToWhatItSaw"},
+	{"an edit is added to the object that was looked at", "webhook/recent/lease.go", "lease.UID, lease.ResourceVersion = types.UID(from.uid), from.version", "lease.UID = types.UID(from.uid)", "./webhook/recent", "TestAddsToWhatItSaw"},
 	{"an edit is added only if none came since", "webhook/recent/add.go", "if e.count != count || e.latest.absent || e.settled(e.latest) != nil {", "if e.latest.absent || e.settled(e.latest) != nil {", "./webhook/recent", "TestManyReplicas"},
 	{"what is being added is not written by others", "webhook/recent/add.go", "(p.own.admitted || p.claim != 0 || p == adding) && ", "", "./webhook/recent", "TestManyReplicas"},
 	{"what has gone from the list is put back", "webhook/recent/sweep.go", "entries := e.list(now, nil)", "entries := now.entries", "./webhook/recent", "TestEveryVersionCounts"},
