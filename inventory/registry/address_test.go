@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 // TestNoPacket: a mirror at a refused address is not called at all, in whatever way
@@ -69,7 +70,7 @@ func TestProxy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := NewClient(wire.Options{RootCAs: trust(t), Proxy: http.ProxyURL(proxyURL)}, nil)
+			c := NewClient(wire.Options{RootCAs: certificates.OfHTTPTest(), Proxy: http.ProxyURL(proxyURL)}, nil)
 			defer c.Close()
 			got := probe(t, c, tagged())
 			wantFact(t, got, tc.want, tc.detail)

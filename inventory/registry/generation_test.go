@@ -14,6 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 func TestSetCredentials(t *testing.T) {
@@ -55,7 +56,7 @@ func TestSetCredentialsDropsTokens(t *testing.T) {
 func TestSetTrust(t *testing.T) {
 	s := newTLSServer(t, healthy)
 	c := newTestClient(t, s)
-	pool := trust(t)
+	pool := certificates.OfHTTPTest()
 	wantFact(t, probe(t, c, tagged()), policy.Present)
 	c.SetTrust(nil, nil, nil)
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
@@ -69,14 +70,14 @@ func TestSetTrustIsOneChange(t *testing.T) {
 	defer c.Close()
 	before := c.Generation()
 	all := func() {
-		c.SetTrust(trust(t), map[string]*x509.CertPool{host: trust(t)}, http.ProxyFromEnvironment)
+		c.SetTrust(certificates.OfHTTPTest(), map[string]*x509.CertPool{host: certificates.OfHTTPTest()}, http.ProxyFromEnvironment)
 	}
 	if all(); c.Generation() != before+1 {
 		t.Errorf("generation %d after %d", c.Generation(), before)
 	}
 	before = c.Generation() + 1 // for taking the proxy away
 	for range 3 {
-		if c.SetTrust(trust(t), map[string]*x509.CertPool{host: trust(t)}, nil); c.Generation() != before {
+		if c.SetTrust(certificates.OfHTTPTest(), map[string]*x509.CertPool{host: certificates.OfHTTPTest()}, nil); c.Generation() != before {
 			t.Errorf("generation %d, want %d", c.Generation(), before)
 		}
 	}
@@ -97,7 +98,7 @@ func TestNoErrorOutlivesItsCause(t *testing.T) {
 	wantFact(t, ask(), policy.Present)
 	c.SetTrust(nil, nil, nil)
 	wantFact(t, ask(), policy.Unreachable, "unknown authority")
-	c.SetTrust(nil, map[string]*x509.CertPool{host: trust(t)}, nil)
+	c.SetTrust(nil, map[string]*x509.CertPool{host: certificates.OfHTTPTest()}, nil)
 	wantFact(t, ask(), policy.Present)
 }
 
@@ -117,7 +118,7 @@ func TestNewProxy(t *testing.T) {
 	by := func(password string) func(*http.Request) (*url.URL, error) {
 		return http.ProxyURL(&url.URL{Scheme: "http", User: url.UserPassword("user", password), Host: proxy.address()})
 	}
-	pool := trust(t)
+	pool := certificates.OfHTTPTest()
 	c := NewClient(wire.Options{RootCAs: pool, Proxy: by("canary")}, nil)
 	defer c.Close()
 	wantFact(t, probe(t, c, tagged()), policy.Present)

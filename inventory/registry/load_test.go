@@ -22,6 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 // A loadServer is a registry with tokens, a delay and, if limits are set, throttles.
@@ -78,7 +79,7 @@ func bare(t testing.TB, s *loadServer) http.RoundTripper {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, s.address())
 		},
-		TLSClientConfig:     &tls.Config{RootCAs: trust(t)},
+		TLSClientConfig:     &tls.Config{RootCAs: certificates.OfHTTPTest()},
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: limits.RequestsPerRegistry,
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 // status answers every manifest request with a status and a body.
@@ -316,7 +317,7 @@ func TestHostRootCAs(t *testing.T) {
 	s := newTLSServer(t, healthy)
 	c := newTestClient(t, s, func(o *clientOptions) { o.RootCAs = nil })
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
-	pool := trust(t)
+	pool := certificates.OfHTTPTest()
 	c.SetTrust(nil, map[string]*x509.CertPool{"elsewhere.example.com": pool}, nil)
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
 	c.SetTrust(nil, map[string]*x509.CertPool{host: pool}, nil)

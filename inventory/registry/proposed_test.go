@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/goroutines"
 )
 
@@ -36,7 +37,7 @@ func presences(t *testing.T, r interface {
 // and neither answer is taken for the other's, whichever comes first.
 func TestProposed(t *testing.T) {
 	l := digested()
-	pool := map[string]*x509.CertPool{host: trust(t)}
+	pool := map[string]*x509.CertPool{host: certificates.OfHTTPTest()}
 	none := map[string]*x509.CertPool{host: x509.NewCertPool()}
 	for _, tc := range []struct {
 		reason            string
@@ -91,7 +92,7 @@ func TestProposalAfterAChange(t *testing.T) {
 	s := newTLSServer(t, challenged("Basic", basic(canary)))
 	before := runtime.NumGoroutine()
 	c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: "old:one"})))
-	p := c.Propose(map[string]*x509.CertPool{host: trust(t)})
+	p := c.Propose(map[string]*x509.CertPool{host: certificates.OfHTTPTest()})
 	wantFact(t, probe(t, p, tagged()), policy.Denied)
 	c.SetCredentials(credentials(t, map[string]string{host: canary}))
 	wantFact(t, probe(t, p, tagged()), policy.Present)

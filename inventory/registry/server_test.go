@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 // host is a name that the certificate of every test server is for.
@@ -95,16 +95,6 @@ func (s *server) count(method, part string) int {
 	return n
 }
 
-// trust returns the pool that the certificates of test servers verify against.
-func trust(t testing.TB) *x509.CertPool {
-	t.Helper()
-	s := httptest.NewTLSServer(http.NotFoundHandler())
-	defer s.Close()
-	pool := x509.NewCertPool()
-	pool.AddCert(s.Certificate())
-	return pool
-}
-
 // clientOptions are what a client is made with.
 type clientOptions struct {
 	wire.Options
@@ -116,7 +106,7 @@ type clientOptions struct {
 func newTestClient(t testing.TB, s *server, adjust ...func(*clientOptions)) *Client {
 	t.Helper()
 	o := clientOptions{Options: wire.Options{
-		RootCAs: trust(t),
+		RootCAs: certificates.OfHTTPTest(),
 		Resolve: map[string]string{host: s.address()},
 		// Much longer than anything takes, so that a busy machine changes no outcome.
 		// Tests of timeouts set their own.

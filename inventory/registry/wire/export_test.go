@@ -13,7 +13,6 @@ const Host = host
 // Their twins.
 var (
 	NewServer = newServer
-	Trust     = trust
 	Bearer    = bearer
 )
 

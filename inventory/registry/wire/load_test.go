@@ -22,6 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 // These tests look at the pace of those who ask as the guard does: by a Store.
@@ -74,7 +75,7 @@ func refusals(t *testing.T, certificate tls.Certificate, rates map[string]float6
 	s := http.Server{Handler: http.HandlerFunc(handler), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, ErrorLog: log.New(io.Discard, "", 0)}
 	go s.ServeTLS(pipes, "", "") //nolint:errcheck // it ends with s
 	defer s.Close()              //nolint:errcheck // nobody listens any more
-	c := registry.NewClient(wire.Options{RootCAs: wire.Trust(t), Resolve: map[string]string{wire.Host: "127.0.0.1:1"}, Rates: rates}, nil)
+	c := registry.NewClient(wire.Options{RootCAs: certificates.OfHTTPTest(), Resolve: map[string]string{wire.Host: "127.0.0.1:1"}, Rates: rates}, nil)
 	defer c.Close()
 	c.DialBy(pipes.dial)
 	took := verify(t, c, 2000)
@@ -123,7 +124,7 @@ func TestHTTP1(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	c := registry.NewClient(wire.Options{
-		RootCAs: wire.Trust(t), Resolve: map[string]string{wire.Host: s.Listener.Addr().String()}, Timeout: 30 * time.Second, DialTimeout: 30 * time.Second,
+		RootCAs: certificates.OfHTTPTest(), Resolve: map[string]string{wire.Host: s.Listener.Addr().String()}, Timeout: 30 * time.Second, DialTimeout: 30 * time.Second,
 	}, nil)
 	defer c.Close()
 	c.SetPace(8)

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 // Tests of what a node would meet, hostile registries among them, are those of package registry. These look inside.
@@ -32,21 +33,11 @@ func newServer(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// trust returns the pool that the certificates of test servers verify against.
-func trust(t testing.TB) *x509.CertPool {
-	t.Helper()
-	s := httptest.NewTLSServer(http.NotFoundHandler())
-	defer s.Close()
-	pool := x509.NewCertPool()
-	pool.AddCert(s.Certificate())
-	return pool
-}
-
 // newTestClient returns a client that finds the host at s.
 func newTestClient(t testing.TB, s *httptest.Server) *Client {
 	t.Helper()
 	c := NewClient(Options{
-		RootCAs: trust(t), Resolve: map[string]string{host: s.Listener.Addr().String()},
+		RootCAs: certificates.OfHTTPTest(), Resolve: map[string]string{host: s.Listener.Addr().String()},
 		Timeout: 30 * time.Second, DialTimeout: 30 * time.Second, // much longer than anything takes
 	})
 	t.Cleanup(c.Close)
