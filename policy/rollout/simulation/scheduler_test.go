@@ -56,6 +56,7 @@ func TestFilters(t *testing.T) {
 		{"what it requests", "ReplicaSet w1 other cpu=7\nReplicaSet  x cpu=2", nil, "w2"},
 		{"it requests nothing, and the node is full", "ReplicaSet w1 other cpu=8\nReplicaSet  x", nil, "w1 w2"},
 		{"as many pods as a node takes", "node w4 worker pods=1\nReplicaSet w4 other\nReplicaSet  x", nil, "w1 w2"},
+		{"one less than a node takes", "node w4 worker pods=2\nReplicaSet w4 other\nReplicaSet  x", nil, "w1 w2 w4"},
 		{"a device that one node has", "ReplicaSet  x", func(c *rollout.Cluster) {
 			c.Nodes[1].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("1")
 			c.Pods[0].Spec.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
