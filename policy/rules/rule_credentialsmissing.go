@@ -23,7 +23,7 @@ func credentialsMissing(a *evidence.Case) (policy.Finding, bool) {
 		return policy.Finding{}, false
 	}
 	f := policy.Finding{
-		Reason: "every mirror on its new route wants credentials that nodes do not have",
+		Reason: "no mirror on its new route lets nodes in with their global pull secret",
 		Detail: a.Places(),
 		Remedy: []string{evidence.CredentialsFor(fact, denied)},
 	}

@@ -81,7 +81,7 @@ var ruleTexts = map[string]Text{
 	},
 	policy.CredentialsMissing: {
 		"deny",
-		"every mirror on the new route wants credentials that nodes do not have",
+		"no mirror on the new route lets nodes in with their global pull secret",
 	},
 	policy.Unverified: {
 		"deny",
