@@ -55,8 +55,9 @@ func (c Change) OnlyDeletes() bool {
 	return c.KeepsLists() && c.KeepsFiles() && less(c.After, c.Before) == 0 && less(c.Before, c.After) > 0
 }
 
-// OnlyShrinks reports whether c only removes entries, or mirrors from entries.
+// OnlyShrinks reports whether c only removes entries, or mirrors from entries, and nothing else changes.
 func (c Change) OnlyShrinks() bool {
+	_, others := c.ChangedMirrorSets()
 	before := map[string][][]string{}
 	for _, e := range c.Before.Entries() {
 		// Each is compared with each, hence a limit. Entries beyond it can still be removed
@@ -65,7 +66,7 @@ func (c Change) OnlyShrinks() bool {
 			before[key] = append(before[key], e.Mirrors)
 		}
 	}
-	return c.KeepsLists() && c.KeepsFiles() && !slices.ContainsFunc(Added(c), func(e mirrors.Entry) bool {
+	return !others && !slices.ContainsFunc(Added(c), func(e mirrors.Entry) bool {
 		return !slices.ContainsFunc(before[entryIdentity(e)], func(was []string) bool { return mirrors.IsPart(e.Mirrors, was) })
 	})
 }

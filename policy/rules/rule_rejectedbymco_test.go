@@ -119,6 +119,9 @@ func TestTooMuchToJudge(t *testing.T) {
 		{"one of a crowd made smaller", set(crowd...), shorter(first), tag, nil, settings.Settings{}, "warn Unverified"},
 		{"one of a crowd made smaller, beyond what is compared", set(crowd...), shorter(last), tag, nil, settings.Settings{}, "deny Unverified"},
 		{"one of a crowd taken away", set(crowd...), set(crowd[:last]...), tag, nil, settings.Settings{}, "warn Unverified"},
+		{"one of two taken away, and a policy comes", set(large, other), withPolicies(other, signedBy(release, "quay.io")), tag, nil, settings.Settings{}, "deny Unverified"},
+		{"one of two taken away, and CAs", trusting(set(large, other), "old", "quay.io", "A"), set(other), tag, nil, settings.Settings{}, "deny Unverified"},
+		{"one of two taken away, and pins come", set(large, other), withPolicies(other, pinSet("a", "worker", 1)), tag, nil, settings.Settings{}, "deny Unverified, warn PinnedImageMissing"},
 		{"taken away", set(large), set(), tag, nil, settings.Settings{}, "warn Unverified"},
 	})
 }
