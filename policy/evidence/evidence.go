@@ -111,30 +111,30 @@ func (s Step) proveAfter(f *policy.Fact) *policy.Fact {
 
 // proveBefore is prove for the old route, where a failure would weaken a denial.
 //
-// A miss that is only Recalled proves nothing, unless the new route asks that place too, and
-// asks none before it that may end the pull: if the place has the image by now, both routes do.
+// A miss that is only Recalled proves nothing, unless the image is not protected, and the new route asks that place too, requires no
+// more of it, and asks none before it that may end the pull: if the place has the image by now, both routes do.
 func (s Step) proveBefore(f *policy.Fact, facts policy.Facts) *policy.Fact {
 	switch {
 	case f.Presence == policy.Present, f.Presence == policy.Unknown, f.Presence == policy.Unreachable:
 		return f
 	case f.Presence != policy.Absent, !f.AsNodes,
 		s.doubt() != "" && (s.OtherCredentials || s.isAtSource()),
-		f.Recalled && !s.stillReaches(s.source().Location, facts):
+		f.Recalled && (s.Protected || !s.stillReaches(*s.source(), facts)):
 		return s.unproven(f)
 	default:
 		return f
 	}
 }
 
-// stillReaches reports whether nodes reach l on the new route as well, because all places before it
-// refuse.
-func (r *Reroute) stillReaches(l mirrors.Location, facts policy.Facts) bool {
+// stillReaches reports whether nodes reach a place of the old route on the new one as well, because all places before it
+// refuse, and require no more there.
+func (r *Reroute) stillReaches(place mirrors.PullSource, facts policy.Facts) bool {
 	for _, s := range r.After.Sources {
-		switch p := facts.At(s.Location).Presence; {
+		switch f := facts.At(s.Location); {
 		case !s.Tried():
-		case s.Location == l:
-			return true
-		case p != policy.Absent && p != policy.Denied:
+		case s.Location == place.Location:
+			return s.AsksNoMore(place)
+		case f.Presence != policy.Absent && f.Presence != policy.Denied, !f.AsNodes:
 			return false
 		}
 	}

@@ -37,10 +37,14 @@ func (s Step) withSignatures(f *policy.Fact, facts policy.Facts) (*policy.Fact, 
 		return f, states
 	}
 	ofOthers := f.Guessed && len(f.Missing) > 0 // nodes may be of none of these platforms
-	if s.before && (ofOthers || slices.ContainsFunc(states, func(s SignatureState) bool { return s.Presence == policy.Present })) {
-		return f.Stopped(policy.Inconclusive, "nodes of some platforms get it"), states // no proof that it fails today
+	if s.before && (ofOthers || slices.ContainsFunc(states, SignatureState.mayBeAccepted)) {
+		return f.Stopped(policy.Inconclusive, "nodes of some platforms may get it"), states // no proof that it fails today
 	}
 	return f.Stopped(worst.Presence, inWords(worst, states)), states
+}
+
+func (s SignatureState) mayBeAccepted() bool {
+	return s.Presence == policy.Present || s.Presence == policy.Inconclusive
 }
 
 // inWords describes worst, and names the platforms whose instances are so.

@@ -307,6 +307,19 @@ func losses() []loss {
 		}},
 	}
 	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
+		for name, old := range map[string]policy.Fact{
+			"had nothing":          {Presence: policy.Absent, AsNodes: true, Recalled: true},
+			"had other signatures": {Presence: policy.Present, AsNodes: true, Recalled: true, Signatures: &signing.Signatures{All: []signing.Signature{signer.Key("other").Sign("quay.io/x:1", sumA)}}},
+		} {
+			all = append(all, loss{h + " " + name + " a minute ago", func(k *knowledge) {
+				k.answer = func(l mirrors.Location, f policy.Fact) policy.Fact {
+					if l.Host() == h && f.Presence == policy.Present && (old.Signatures == nil || l.Depth == mirrors.DepthSignatures) {
+						return old
+					}
+					return f
+				}
+			}})
+		}
 		for name, instead := range map[string]policy.Fact{
 			"is out of reach": {Presence: policy.Unreachable, AsNodes: true}, "shows a page": {Presence: policy.Mismatch, AsNodes: true, Detail: "a page"},
 			"denies strangers": {Presence: policy.Denied}, "hides from strangers": {Presence: policy.Absent}, "is late": {Detail: "no answer yet"},
@@ -326,7 +339,7 @@ func losses() []loss {
 }
 
 // A namedException is a case in which less known admits more on purpose; docs/truth.md has the reasons.
-func namedException(l loss, less policy.Verdict) string {
+func namedException(l loss, all, less policy.Verdict) string {
 	switch l.name {
 	case whatRuns:
 		return "a pod that nobody may list"
@@ -334,6 +347,9 @@ func namedException(l loss, less policy.Verdict) string {
 		return "a node that has yet to come"
 	case anOptionalKind:
 		return "a kind that the guard has no right to read"
+	}
+	if strings.HasSuffix(l.name, "had nothing a minute ago") && !slices.ContainsFunc(all.Findings, func(f policy.Finding) bool { return f.Severity == policy.Deny && !f.OnlySource }) {
+		return "the source of an application, which had nothing a minute ago"
 	}
 	for _, f := range less.Findings {
 		switch {
@@ -373,10 +389,10 @@ func (w knowable) without(l loss, v policy.Verdict) (exception, wrong string) {
 		return "", fmt.Sprintf("without %s the image is verified, and it was not\n%s\n%s", l.name, full, words.Answer(got, "X").String())
 	case v.Allowed || !got.Allowed:
 		return "", ""
-	case namedException(l, got) == "":
+	case namedException(l, v, got) == "":
 		return "", fmt.Sprintf("without %s it is admitted, and it was denied\n%s\n%s\n%s", l.name, full, words.Answer(v, "X").String(), words.Answer(got, "X").String())
 	default:
-		return namedException(l, got), ""
+		return namedException(l, v, got), ""
 	}
 }
 

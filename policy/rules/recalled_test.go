@@ -77,6 +77,18 @@ func TestRecalled(t *testing.T) {
 			[]string{"quay.io/x:1"},
 		},
 		{
+			"a mirror that strangers do not see it at", none, also,
+			map[string]*policy.Fact{"m.local/x:1": {Presence: policy.Absent, Detail: "asked as strangers ask"}, "quay.io/x:1": missed},
+			policy.Deny,
+			[]string{"quay.io/x:1"},
+		},
+		{
+			"it may be there by now, and has to be signed from now on", none, withPolicies(signedBy(release, "quay.io/x")),
+			map[string]*policy.Fact{"quay.io/x:1": missed},
+			policy.Deny,
+			[]string{"quay.io/x:1"},
+		},
+		{
 			"nothing is recalled", none, only,
 			map[string]*policy.Fact{"m.local/x:1": gone, "quay.io/x:1": found},
 			policy.Deny, nil,
@@ -86,7 +98,7 @@ func TestRecalled(t *testing.T) {
 			plan := shallow(policy.Change{Before: tc.before, After: tc.after}, []policy.Image{{Ref: ref, Consumers: consumers()}}, settings.Settings{})
 			known := policy.Facts{}
 			for ref, f := range tc.facts {
-				f.AsNodes = true
+				f.AsNodes = f.Detail == ""
 				known[mirrors.Location{Ref: ref}] = f
 			}
 			worst := policy.Info
@@ -107,19 +119,21 @@ func TestRecalled(t *testing.T) {
 	}
 }
 
-// TestDecisiveOrder: protected images come first, and a place that several need once.
+// TestDecisiveOrder: protected images come first, and a place that several need once. What both routes of an application end
+// with need not be known.
 func TestDecisiveOrder(t *testing.T) {
 	shop, router := consumers(), consumers(func(u *policy.Consumer) { u.Namespace = "openshift-ingress" })
-	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"))}, []policy.Image{{Ref: "quay.io/a:1", Consumers: shop}, {Ref: "quay.io/b:latest", Consumers: router}, {Ref: "quay.io/b", Consumers: shop}}, settings.Settings{})
+	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"), itms("b", "r.io", allow, "m.local"))},
+		[]policy.Image{{Ref: "quay.io/a:1", Consumers: shop}, {Ref: "quay.io/b:latest", Consumers: router}, {Ref: "quay.io/b", Consumers: shop}, {Ref: "r.io/c:1", Consumers: router}, {Ref: "r.io/d:1", Consumers: shop}}, settings.Settings{})
 	known := policy.Facts{}
-	for _, ref := range []string{"m.local/a:1", "m.local/b:latest", "quay.io/a:1", "quay.io/b:latest"} {
-		known[mirrors.Location{Ref: ref}] = &policy.Fact{Presence: policy.Absent, Recalled: true}
+	for _, ref := range []string{"m.local/a:1", "m.local/b:latest", "m.local/c:1", "m.local/d:1", "quay.io/a:1", "quay.io/b:latest", "r.io/c:1", "r.io/d:1"} {
+		known[mirrors.Location{Ref: ref}] = &policy.Fact{Presence: policy.Absent, AsNodes: true, Recalled: true}
 	}
 	var decisive []string
 	for _, l := range Decisive(plan.Plan, known) {
 		decisive = append(decisive, l.Ref)
 	}
-	if diff := cmp.Diff([]string{"m.local/b:latest", "quay.io/b:latest", "m.local/a:1", "quay.io/a:1"}, decisive); diff != "" {
+	if diff := cmp.Diff([]string{"m.local/b:latest", "quay.io/b:latest", "m.local/c:1", "r.io/c:1", "m.local/a:1", "quay.io/a:1"}, decisive); diff != "" {
 		t.Error(diff)
 	}
 }
