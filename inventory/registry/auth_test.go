@@ -307,25 +307,29 @@ func TestClearTextCredentials(t *testing.T) {
 }
 
 func TestIdentityToken(t *testing.T) {
-	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/token" && r.Method == http.MethodPost && r.FormValue("refresh_token") == "canary" && r.FormValue("grant_type") == "refresh_token":
-			fmt.Fprint(w, `{"access_token":"granted"}`)
-		case r.Header.Get("Authorization") == "Bearer granted":
-			serveManifest(w, r)
-		default:
-			w.Header().Set("WWW-Authenticate", `Bearer realm="https://mirror.example.com/token"`)
-			w.WriteHeader(http.StatusUnauthorized)
-		}
-	})
 	c, err := pullsecret.Parse([]byte(`{"auths":{"mirror.example.com":{"auth":"dTpw","identitytoken":"canary"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFact(t, probe(t, newTestClient(t, s, withCredentials(c)), tagged()), policy.Present)
-	for _, r := range s.requests() {
-		if strings.Contains(r.query, "canary") {
-			t.Error("the token is in a URL")
+	for realm, want := range map[string]policy.Presence{"/token": policy.Present, "/elsewhere": policy.Unreachable} { // it goes no further
+		s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/token" && r.Method == http.MethodPost && r.FormValue("refresh_token") == "canary" && r.FormValue("grant_type") == "refresh_token":
+				fmt.Fprint(w, `{"access_token":"granted"}`)
+			case r.URL.Path == "/elsewhere":
+				http.Redirect(w, r, "/token", http.StatusTemporaryRedirect)
+			case r.Header.Get("Authorization") == "Bearer granted":
+				serveManifest(w, r)
+			default:
+				w.Header().Set("WWW-Authenticate", `Bearer realm="https://mirror.example.com`+realm+`"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		})
+		wantFact(t, probe(t, newTestClient(t, s, withCredentials(c)), tagged()), want)
+		for _, r := range s.requests() {
+			if strings.Contains(r.query, "canary") {
+				t.Error("the token is in a URL")
+			}
 		}
 	}
 }

@@ -230,6 +230,12 @@ func TestChildIsAnIndex(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+	amd64, entry := child("linux/amd64")
+	registry.add("1", ociIndex, indexOf(entry))
+	registry.manifests[registry.add("", ociManifest, amd64)], _ = child("linux/arm64")
+	if got := probe(t, newTestClient(t, newTLSServer(t, registry.serve), reading("linux/amd64")), tagged()); !slices.Equal(got.Missing, []string{"linux/amd64"}) {
+		t.Errorf("under the digest of its part there is another manifest, and it lacks %s", got.Missing)
+	}
 }
 
 // TestChildrenAreRemembered: what a node may run is among them, however many there are.

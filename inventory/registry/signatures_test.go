@@ -60,7 +60,7 @@ const signatureType = signing.MediaType
 func TestSignatures(t *testing.T) {
 	one := layer{signatureType, "payload", `"dev.cosignproject.cosign/signature":"c2ln","other":"x"`}
 	many := make([]layer, maxLayers+1)
-	big := strings.Repeat("x", maxConfig+1)
+	big, mega := strings.Repeat("x", maxConfig+1), strings.Repeat("p", 1<<20)
 	for _, tc := range []struct {
 		name     string
 		registry http.HandlerFunc
@@ -91,6 +91,7 @@ func TestSignatures(t *testing.T) {
 		{"a content of 5 MiB", signedShop(ociManifest, attachment(layer{signatureType, big, ""}), big), policy.Mismatch, "more than 4 MiB"},
 		{"more layers than are read", signedShop(ociManifest, attachment(many...), ""), policy.Unreachable, "attachment of 33 layers"},
 		{"certificates of a megabyte", signedShop(ociManifest, attachment(layer{signatureType, "payload", fmt.Sprintf("%q:%q", signing.ChainAnnotation, strings.Repeat("c", 1<<20))}), "payload"), policy.Unreachable, "not judged here"},
+		{"payloads of a megabyte", signedShop(ociManifest, attachment(layer{signatureType, mega, ""}), mega), policy.Unreachable, "not judged here"},
 		{"a layer whose digest is none", signedShop(ociManifest, strings.Replace(attachment(one), sumOf("payload"), "sha256:0", 1), "payload"), policy.Mismatch, "invalid digest"},
 		{"a layer that is elsewhere", signedShop(ociManifest, strings.Replace(attachment(one), `"annotations"`, `"urls":["https://elsewhere.example.com/"],"annotations"`, 1), "payload"), policy.Unreachable, "is elsewhere"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -74,14 +75,23 @@ func TestBrokenEntry(t *testing.T) {
 	}
 }
 
-// TestEndpointsAreBounded: a mirror set can name any number of hosts.
+// TestEndpointsAreBounded: a mirror set can name any number of hosts, and a tenant any number of repositories.
 func TestEndpointsAreBounded(t *testing.T) {
 	c := NewClient(Options{})
 	defer c.Close()
-	for i := range maxEndpoints + 50 {
+	for i := range maxPaces + 50 {
 		c.Endpoint(Repository{Name: fmt.Sprintf("h%d.example.com/a", i)})
 	}
-	if n := len(c.current().endpoints); n > maxEndpoints {
-		t.Errorf("%d endpoints are kept", n)
+	if n, paces := len(c.current().endpoints), len(c.paces.byHost); n > maxEndpoints || paces > maxPaces {
+		t.Errorf("%d endpoints and %d paces are kept", n, paces)
+	}
+	k := newKeychain(nil, pullsecret.Entry{})
+	for i := range 3 * maxGrants {
+		scope := fmt.Sprint("repository:", i, ":pull")
+		k.keep(scope, &grant{[]string{scope}, Answered(token{until: time.Now().Add(time.Hour)})})
+		k.keep("both", &grant{[]string{scope, "b"}, Answered(token{until: time.Now().Add(time.Hour)})})
+	}
+	if n := len(k.grants); n > maxGrants+1 || k.grants["both"] == nil {
+		t.Errorf("%d tokens are kept", n)
 	}
 }

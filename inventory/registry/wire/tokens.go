@@ -31,6 +31,7 @@ type keychain struct {
 
 	mu     sync.Mutex
 	grants map[string]*grant // by scope
+	full   int               // of how many grants at least some are dropped
 	// share is how many scopes are requested in one token: 1 for servers that honour only
 	// the first.
 	share int
@@ -43,6 +44,8 @@ const (
 	// maxScopes bounds the length of their names together, so that the URL stays
 	// below the 8 kB that proxies let through.
 	maxScopes = 4000
+	// maxGrants bounds how many tokens for one scope each are kept, of 32 KiB at most: any tenant names repositories.
+	maxGrants = 1024
 	// tokenRetryAfter is how long after a refusal the token is requested again.
 	tokenRetryAfter = 2 * time.Second
 )
@@ -59,6 +62,7 @@ func newKeychain(e *Endpoint, cred pullsecret.Entry) *keychain {
 		credential: cred,
 		fetching:   make(chan struct{}, limits.TokensAtOnce),
 		grants:     map[string]*grant{},
+		full:       maxGrants,
 		share:      maxShare,
 	}
 }
@@ -106,9 +110,18 @@ func (k *keychain) grant(s *session, key string, anew bool, scopes ...string) (g
 	defer k.mu.Unlock()
 	if g = k.grants[key]; anew || !g.usable() {
 		g, fresh = k.start(s, nil, scopes), true
-		k.grants[key] = g
+		k.keep(key, g)
 	}
 	return g, fresh
+}
+
+// keep remembers a grant, and once in a while forgets those that have ended, or are for a single scope and can be fetched again.
+func (k *keychain) keep(key string, g *grant) {
+	if len(k.grants) >= k.full {
+		maps.DeleteFunc(k.grants, func(_ string, g *grant) bool { return !g.usable() || g.Finished() && !g.shared() })
+		k.full = len(k.grants) + maxGrants
+	}
+	k.grants[key] = g
 }
 
 // forget makes the next call for scope fetch a token for that scope alone.
@@ -160,7 +173,7 @@ func (k *keychain) fetchAhead(s *session, scopes []string) {
 		}
 		before = k.start(s, before, scopes[:n:n])
 		for _, scope := range before.scopes {
-			k.grants[scope] = before
+			k.keep(scope, before)
 		}
 		scopes = scopes[n:]
 	}
