@@ -100,6 +100,7 @@ func TestExemptions(t *testing.T) {
 		{"two, of which one is exempt", []settings.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), settings.Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, ""},
 		{"two, and both are", []settings.Exemption{{Name: "e", MirrorSets: []string{"a", "b"}}}, used("shop"), settings.Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
 		{"one beside what stays", []settings.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), settings.Requester{}, set(itms("b", "other.io", allow, "m.local")), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
+		{"the CAs too", []settings.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), settings.Requester{}, trusting(set(), "old"), nil, ""},
 		{"the registry lists too", []settings.Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), settings.Requester{}, blocked, nil, ""},
 
 		{"a user", []settings.Exemption{{Name: "e", Users: []string{"eve", "ann"}}}, used("shop"), settings.Requester{User: "ann"}, set(), nil, "e"},
@@ -148,6 +149,10 @@ func TestExemptionOfWhatIsGone(t *testing.T) {
 				t.Errorf("got %s, want %s", summary(v), tc.want)
 			}
 		})
+	}
+	shared := shallow(policy.Change{Before: set(wide), After: set(wide, itms("own", "quay.io", never, "n.local", "m.local"))}, []policy.Image{{Ref: tag, Consumers: used("shop")}}, exempt)
+	if got := summary(Decide(shared, facts("n.local/x:1 mismatch", "m.local/x:1 present"))); got != "deny ContentMismatch" {
+		t.Errorf("a source that another set rules as well: %s", got)
 	}
 	gaps := []policy.Gap{{Source: "pods", Kind: "Pod"}}
 	stale := func(c policy.Change) string {

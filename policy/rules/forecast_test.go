@@ -130,6 +130,7 @@ func TestForecast(t *testing.T) {
 		{"the mirror lacks it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny NotFullySynced, deny RolloutStalls"},
 		{"a namespace may not hold up changes, but a stall is not its own affair", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
 		{"unless the settings say so", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), settings.Settings{Namespaces: warn.Namespaces, Severities: map[string]policy.Severity{policy.RolloutStalls: policy.Warn}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn NotFullySynced, warn RolloutStalls"},
+		{"which is not of what is protected", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), settings.Settings{Protected: []string{"shop"}, Severities: map[string]policy.Severity{policy.RolloutStalls: policy.Warn}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny NotFullySynced, deny RolloutStalls"},
 		{"nobody knows whether the mirror has it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" unreachable", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
 		{"the way out of a stall", workers(3, atSource), set(itms("shop", "quay.io/shop", never, "m.local/shop")), mirrors.Delete(itms("shop", "quay.io/shop", never, "m.local/shop")), facts(atMirror+" absent", atSource+" present"), settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutStalls"},
 		{"a budget without room", full, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
@@ -258,6 +259,8 @@ func TestMovedImages(t *testing.T) {
 	with := func(secrets ...string) []policy.Consumer {
 		return []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: policy.Running, OwnPullSecret: len(secrets) > 0}}
 	}
+	unknown := with("a")
+	unknown[0].PullSecretUnknown = true
 	single := func() *rollout.Cluster { // no budget
 		c := workers(3, other)
 		c.Budgets = nil
@@ -276,6 +279,7 @@ func TestMovedImages(t *testing.T) {
 		{"its registry does not answer", workers(3, other), with(), "unreachable", settings.Settings{}, "deny RolloutStalls"},
 		{"nobody has looked", workers(3, other), with(), "", settings.Settings{}, "deny RolloutStalls"},
 		{"its registry lets only the pods in", workers(3, other), with("a"), "denied", settings.Settings{}, "warn RolloutStalls"},
+		{"or somebody whose secrets are not known", workers(3, other), unknown, "denied", settings.Settings{}, "deny RolloutStalls"},
 		{"or hides it from others", workers(3, other), with("a"), "absent", settings.Settings{}, "warn RolloutStalls"},
 		{"but not if it is protected", workers(3, other), with("a"), "denied", protect, "deny RolloutStalls"},
 		{"nor if it does not answer", workers(3, other), with("a"), "unreachable", settings.Settings{}, "deny RolloutStalls"},

@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/words"
 )
@@ -72,6 +75,20 @@ func TestWorstOfPools(t *testing.T) {
 	message := words.Refusal(verdict, "ImageTagMirrorSet a")
 	if !strings.Contains(message, "the one image it reroutes") || !strings.Contains(message, "- on the nodes of pool master\n") {
 		t.Errorf("got %s", message)
+	}
+}
+
+// TestLaggingPools: what nodes of a pool have that lags behind is no matter of another pool's, whatever files tell them apart.
+func TestLaggingPools(t *testing.T) {
+	before := set()
+	before.Files = []mirrors.File{{MachineConfig: "50-lab", Role: "worker", Path: "/etc/containers/registries.conf.d/50.conf", Contents: []byte("[[registry]]\nlocation = \"other.io\"\n[[registry.mirror]]\nlocation = \"lab.local\"\n")}}
+	c := policy.Change{Before: before, After: mirrors.Put(itms("a", "quay.io", allow, "n.local")).Apply(before)}
+	for _, pool := range []string{"master", "worker", ""} {
+		unread := []evidence.CurrentConfig{{CurrentConfig: rollout.CurrentConfig{Name: "rendered-1", Pool: pool, Lags: true}}}
+		p := shallower(newPlan(c, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: tag, Consumers: running}), Current: unread}, settings.Settings{}))
+		if got := summary(Decide(p, facts("n.local/x:1 absent", "quay.io/x:1 absent"))); !strings.Contains(got, "deny ImageMissing") {
+			t.Errorf("nodes of pool %q may have had it elsewhere: %s", pool, got)
+		}
 	}
 }
 

@@ -459,4 +459,9 @@ func TestShortNameEndsAtMirror(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", state, got, want)
 		}
 	}
+	// A place in front that does not answer is asked for no more than today, which it is where its signatures are to be good.
+	plan = shallow(policy.Change{Before: set(), After: withPolicies(signedBy(release, "docker.io/library/nginx"))}, []policy.Image{{Ref: "nginx:1", Consumers: consumers()}}, settings.Settings{})
+	if got := summary(Decide(plan, facts("registry.access.redhat.com/nginx:1 absent", "docker.io/library/nginx:1 unreachable"))); got != "deny Unverified" {
+		t.Errorf("under a new policy: %s", got)
+	}
 }

@@ -167,6 +167,14 @@ func TestSignaturesDecide(t *testing.T) {
 			}
 		})
 	}
+	at, _ := mirrors.Location{Ref: "m.local/x:1"}.Signatures(sumA)
+	known := shop(with()...)
+	known[at] = &policy.Fact{Presence: policy.Present, AsNodes: true, Signatures: &signing.Signatures{All: []signing.Signature{release.Sign("quay.io/x:1", "sha512:"+strings.Repeat("a", 128))}}}
+	for want, uses := range map[string][]policy.Consumer{"warn SignatureUnreadable": consumers(), "deny SignatureUnreadable": consumers(isRouter)} {
+		if got := summary(Decide(shallow(policy.Change{Before: bare, After: mirrored}, []policy.Image{{Ref: tag, Consumers: uses}}, settings.Settings{}), known)); got != want {
+			t.Errorf("one that cannot be judged here: got %q, want %q", got, want)
+		}
+	}
 }
 
 // TestSignatureLookups: the signatures of each instance are looked up once the place that nodes

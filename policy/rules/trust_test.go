@@ -54,6 +54,7 @@ func TestOtherCAs(t *testing.T) {
 		{"nodes ask it for no certificate", trusting(insecure, "old"), trusting(insecure, "new", "m.local", "B"), nil, "", nil},
 		{"the route changes as well", trusting(set(), "old"), trusting(quay, "new", "m.local", "B"), policy.Facts{proposed: {Presence: policy.Present}}, "", []mirrors.Location{proposed}},
 		{"the new CAs are not known", old, unread(trusting(quay, "new")), nil, "deny Unverified", nil},
+		{"those in force are not known, and others come", unread(old), trusting(quay, "new", "m.local", "B"), nil, "deny Unverified", nil},
 		{"those in force are not known, and stay", unread(old), unread(old), nil, "", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
