@@ -104,7 +104,7 @@ compiled: bin/helm
 	@cd test/packaging && go list -export -test -f '' ./... >/dev/null
 	@cd test/rollout && go list -export -test -f '' ./... >/dev/null
 
-attacks: assets guards ## attack two guards from inside a cluster, restart and drain them under load (7 minutes)
+attacks: assets guards ## attack two guards from inside a cluster, restart and drain them under load (4 minutes)
 	@$(GUARDS) $(TEST) -p 2 $(ATTACKS)
 
 emergency: assets guards bin/helm ## carry out every command of docs/emergency.md, while the guard is dead
