@@ -42,6 +42,13 @@ func TestSeals(t *testing.T) {
 		if late.isSealed(changing.seal(entry)) {
 			t.Error("the old secret is used for ever")
 		}
+		secret = []byte("one")
+		for range 2 {
+			if !late.isSealed(changing.seal(entry)) {
+				t.Error("the secret of before is back, and replicas that have it alone do not know the others")
+			}
+			time.Sleep(secretArrives)
+		}
 	})
 }
 
