@@ -48,6 +48,8 @@ const (
 	maxBlobs    = 1000
 	maxAttached = 100
 	maxNesting  = 3
+	// maxBlobSize is more than any registry takes, and little enough for sums of it.
+	maxBlobSize = 1 << 40
 	// maxManifests and maxBytes are for all manifests of an image, attached ones included. They are in memory
 	// until it is copied.
 	maxManifests = 1000
@@ -146,7 +148,7 @@ func blobsOf(raw []byte) ([]blob, error) {
 	}
 	var blobs []blob
 	for _, d := range all {
-		if d.Size < 0 {
+		if d.Size < 0 || d.Size > maxBlobSize {
 			return nil, fmt.Errorf("its manifest says that %s has %d bytes", d.Digest, d.Size)
 		}
 		if d.Digest.Hex == "" || slices.ContainsFunc(d.URLs, isWeb) || slices.ContainsFunc(blobs, func(b blob) bool { return b.digest == d.Digest }) {

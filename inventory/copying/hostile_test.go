@@ -96,36 +96,42 @@ func TestTooManyManifests(t *testing.T) {
 		}
 		return c.index(indexes...)
 	}
-	t.Run("parts", func(t *testing.T) {
-		s, c := newStage(t, newServer(t), newServer(t)), content{}
-		at := wide(c)
-		s.source.set(c.serve)
-		j := s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0]
-		wantState(t, j, Failed)
-		if want := "it has more than 1000 manifests, with what is attached to it; no more are read"; !strings.Contains(j.Err.Error(), want) {
-			t.Errorf("the reason is %q, want %q", j.Err, want)
-		}
-		if n := s.source.count("GET", "/manifests/sha256:"); n > most {
-			t.Errorf("%d manifests were read, want %d at most", n, most)
-		}
-		if n := s.mirror.count("POST") + s.mirror.count("PUT"); n != 0 {
-			t.Errorf("%d requests send some of it", n)
-		}
-	})
-	t.Run("bytes", func(t *testing.T) {
-		s, c := newStage(t, newServer(t), newServer(t)), content{}
-		var parts []string
-		for i := range 10 {
-			parts = append(parts, c.image(strings.Repeat(fmt.Sprint(i), 1<<20), ""))
-		}
-		at := c.index(parts...)
-		s.source.set(c.serve)
-		j := s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0]
-		wantState(t, j, Failed)
-		if want := "its manifests have more than 8 MiB"; !strings.Contains(j.Err.Error(), want) {
-			t.Errorf("the reason is %q, want %q", j.Err, want)
-		}
-	})
+	edited := func(before, after string) func(c content) string {
+		return func(c content) string { return c.put(strings.Replace(c[c.image("one", "")], before, after, 1)) }
+	}
+	for what, tt := range map[string]struct {
+		put func(c content) (digest string)
+		why string
+	}{
+		"parts": {wide, "it has more than 1000 manifests, with what is attached to it; no more are read"},
+		"bytes": {func(c content) string {
+			var parts []string
+			for i := range 10 {
+				parts = append(parts, c.image(strings.Repeat(fmt.Sprint(i), 1<<20), ""))
+			}
+			return c.index(parts...)
+		}, "its manifests have more than 8 MiB"},
+		"blobs":         {edited(`"layers":[`, `"layers":[{}`+strings.Repeat(",{}", maxBlobs)), "its manifest names 1002 blobs"},
+		"negative":      {edited(`"size":2`, `"size":-1`), " has -1 bytes"},
+		"sums overflow": {edited(`"size":2`, `"size":9223372036854775807`), " has 9223372036854775807 bytes"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, c := newStage(t, newServer(t), newServer(t)), content{}
+			at := tt.put(c)
+			s.source.set(c.serve)
+			j := s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0]
+			wantState(t, j, Failed)
+			if !strings.Contains(j.Err.Error(), tt.why) {
+				t.Errorf("the reason is %q, want %q", j.Err, tt.why)
+			}
+			if n := s.source.count("GET", "/manifests/sha256:"); n > most {
+				t.Errorf("%d manifests were read, want %d at most", n, most)
+			}
+			if n := s.mirror.count("POST") + s.mirror.count("PUT"); n != 0 {
+				t.Errorf("%d requests send some of it", n)
+			}
+		})
+	}
 	t.Run("referrers", func(t *testing.T) {
 		s, c := newStage(t, newServer(t), newServer(t)), content{}
 		var parts []string
