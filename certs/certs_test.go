@@ -1,7 +1,10 @@
 package certs
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -9,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -308,9 +312,21 @@ func TestTLSConfigRefusesOldVersions(t *testing.T) {
 	}
 }
 
-// TestClients: a certificate of the CAs in the file makes a client, and no other does.
+// TestShared: replicas of every version make it of the private key, and of nothing that others know.
+func TestShared(t *testing.T) {
+	dir, _ := folder(t)
+	key, err := os.ReadFile(filepath.Join(dir, KeyFile))
+	sum := hmac.New(sha256.New, key)
+	_, _ = io.WriteString(sum, "mirrorset-guard: what replicas share")
+	if !bytes.Equal(load(t, dir).Shared(), sum.Sum(nil)) {
+		t.Errorf("got another secret: %v", err)
+	}
+}
+
+// TestClients: a certificate for clients by the CAs in the file makes a client, and no other does.
 func TestClients(t *testing.T) {
 	ours, others := t.TempDir(), t.TempDir()
+	server, serverCA := folder(t)
 	ca, err := certificates.Client(ours, "kube-apiserver", time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -319,14 +335,14 @@ func TestClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(ours, "client-ca.crt")
-	if err := os.WriteFile(file, ca, 0o600); err != nil {
+	if err := os.WriteFile(file, slices.Concat(ca, serverCA), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := LoadClients(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]error{ours: nil, others: ErrNoClientCertificate} {
+	for dir, want := range map[string]error{ours: nil, others: ErrNoClientCertificate, server: ErrNoClientCertificate} {
 		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
 		if err != nil {
 			t.Fatal(err)
