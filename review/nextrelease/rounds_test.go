@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
@@ -64,8 +65,10 @@ func newStage(t *testing.T) (s *stage, kept *[]mirrors.Location) {
 	})
 	t.Cleanup(w.Close)
 	s.Cluster, s.version = w.Cluster, w.Cluster.RolloutObjects().Version.DeepCopy()
+	reviewer := w.Reviewer()
+	reviewer.InForce = new(review.InForce)
 	s.watcher, err = New(Options{
-		Cluster: s, Reviewer: w.Reviewer(), Store: store{w.Registries.Store, kept}, Client: w.Registries.Client, Every: time.Millisecond,
+		Cluster: s, Reviewer: reviewer, Store: store{w.Registries.Store, kept}, Client: w.Registries.Client, Every: time.Millisecond,
 		Elsewhere: "ask the leader", Metrics: s.registry,
 		Outlet: watchloop.Outlet{Reporter: func(_ context.Context, r watchloop.Report) error {
 			s.told = append(s.told, r)
@@ -130,6 +133,7 @@ func TestRounds(t *testing.T) {
 		}, "images not_ready, images ready, info 4.21.3, not_ready_rounds desired, state desired not_ready"},
 		{"the mirror throttles", Desired, func() { s.Refuse(http.StatusTooManyRequests) }, "desired", "UNKNOWN", "", "", nil, "images unknown, info 4.21.3, state desired unknown"},
 		{"the image is back", Desired, func() { s.Refuse(0); s.Without() }, "desired", "READY", "", UpdateReady, nil, readySeries},
+		{"the mirror loses a signature that the release's own policy asks for", Desired, func() { s.Without(s.PartOf("cluster-version-operator", "signature").Path) }, "desired", "NOT READY", "", UpdateNotReady, []string{"SignatureMissing"}, "images not_ready, images ready, info 4.21.3, not_ready_rounds desired, state desired not_ready"},
 		{"a version that nobody offers", Desired, desire(configv1.Update{Version: "4.99.0"}), "desired", "UNKNOWN", "ClusterVersion does not offer this version; it offers 4.20.10, 4.21.3, 4.21.4", UpdateNotDetermined, []string{"It is UNKNOWN whether nodes could pull release 4.99.0 (chosen by spec.desiredUpdate): "}, "info 4.99.0, state desired unknown"},
 		{"an image that is no release", Desired, desire(configv1.Update{Image: s.Stage.Images + "@" + component[strings.LastIndex(component, "/")+1:]}), "desired", "UNKNOWN", "it is no release image", UpdateNotDetermined, nil, "info unknown, state desired unknown"},
 		{"what runs", Desired, desire(configv1.Update{Version: "4.20.9"}), "", "", "names no release but the one that runs", "", nil, ""},
