@@ -49,6 +49,10 @@ func object(apiVersion, kind, metadata, more string) string {
 // TestJudge: what is said of a release, and why, by what is missing, refused or not known.
 func TestJudge(t *testing.T) {
 	s := newStage(t, 5)
+	before, was := s.with(t), s.Digest
+	s.Remake(t, testrelease.Archive(t, nil), "apiVersion: config.openshift.io/v1\n", `{apiVersion: image.openshift.io/v1, kind: ImageStream, metadata: {name: cli, namespace: openshift}, spec: {tags: [{from: {kind: DockerImage, name: "quay.io/cli"}}]}}`+"\n---\napiVersion: config.openshift.io/v1\n")
+	_, key, _ := strings.Cut(before, "verifier-public-key-redhat: |\n")
+	key, _, _ = strings.Cut(key, "\n---\n")
 	signature := strings.ReplaceAll(s.Digest, ":", "-") + "-1: "
 	offered := "  - {version: " + testrelease.Version + `, image: "` + s.Releases + "@" + s.Digest + "\"}\n"
 	conditional := []string{offered, "", "release: {version: 4.21.4,", "release: {version: " + testrelease.Version + ","}
@@ -90,19 +94,24 @@ func TestJudge(t *testing.T) {
 		{"no node", strings.Join(nodes, "---\n"), "", nil, unknown, []string{"UNKNOWN: no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled\n- a dump needs the Nodes"}, ""},
 		{"a node does not say its platform", s.with(t, "{operatingSystem: linux, architecture: amd64, machineID: b,", "{machineID: b,"), "", nil, unknown, []string{"UNKNOWN: a node does not say its platform"}, ""},
 		{"MCO is stuck", s.with(t, "", contradiction), "", nil, unknown, []string{"UNKNOWN: MCO rejects the configuration in force, so that it is not certain what nodes have\n- "}, ""},
+		{"MCO would get stuck", s.with(t, "registrySources: {", "registrySources: {blockedRegistries: ["+s.Images+"], "), "", nil, notReady, []string{"MCO would reject the configuration once the release has brought its image policies"}, ""},
+		{"what nodes of a pool have was not read", s.with(t, "  machineConfigSelector", "  configuration: {name: rendered-worker-b}\n  machineConfigSelector", "name: b, labels", "name: b, annotations: {machineconfiguration.openshift.io/currentConfig: rendered-worker-a}, labels"), "", nil, unknown, []string{"UNKNOWN: it is not known by which configuration some nodes pull"}, ""},
+		{"an import is not allowed", s.with(t, "registrySources", "allowedRegistriesForImport: [{domainName: other.example.com}], registrySources"), "", nil, notReady, []string{"leaves out the registries of 1 ImageStream", "- openshift/cli: quay.io/cli"}, ""},
 
 		{"no signature", s.with(t, signature, "sha256-cccc-1: "), "", nil, notReady, []string{"GPG signature: NOT READY: no ConfigMap of openshift-config-managed with label release.openshift.io/verification-signatures has a signature of " + s.Digest}, ""},
 		{"one without a number", s.with(t, signature, strings.TrimSuffix(signature, "-1: ")+": "), "", nil, notReady, []string{"has a signature of " + s.Digest}, ""},
 		{"in a ConfigMap without the label", s.with(t, `name: mirrored-release-signatures, labels: {release.openshift.io/verification-signatures: ""}`, "name: another"), "", nil, notReady, []string{"has a signature of " + s.Digest}, ""},
 		{"half a signature", s.Objects(s.Signed[:len(s.Signed)/2]), "", nil, notReady, []string{"no ConfigMap has a signature of " + s.Digest + " that CVO accepts"}, ""},
 		{"all but its end", s.Objects(s.Signed[:len(s.Signed)-1]), "", nil, notReady, []string{"that CVO accepts"}, ""},
-		{"the signature of another release", s.with(t, signature, "sha256-"+strings.Repeat("0", 64)+"-1: "), s.Releases + "@" + s.Digest, nil, notReady, nil, ""},
+		{"the signature of another release", strings.ReplaceAll(before, was[len("sha256:"):], s.Digest[len("sha256:"):]), "", nil, notReady, []string{"what is signed is " + was}, ""},
+		{"altered", s.Objects(bytes.Replace(s.Signed, []byte(testrelease.Version), []byte("4.21.9"), 1)), "", nil, notReady, []string{"its signature is wrong"}, ""},
+		{"by one of two keys", s.with(t, "  verifier-public-key-redhat", "  verifier-public-key-house: |\n"+key+"\n  verifier-public-key-redhat"), "", nil, notReady, []string{"accepted, and CVO wants another"}, ""},
 		{"no signature, and not all were read", s.with(t, signature, "sha256-cccc-1: ", "", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[],"signaturesUnread":"more ConfigMaps have signatures\nthan are read"}`), "", nil, unknown, []string{"GPG signature: UNKNOWN: whether a ConfigMap has a signature of " + s.Digest + " is not known\n- more ConfigMaps have signatures than are read\n"}, ""},
 		{"no keys", s.with(t, "name: release-verification", "name: another"), "", nil, unknown, []string{"GPG signature: UNKNOWN: there is a signature, and no key to verify it with", "ConfigMap openshift-config-managed/release-verification, which has the keys, was not found"}, ""},
 		{"keys under another name", s.with(t, "verifier-public-key-redhat", "another-key"), "", nil, unknown, []string{"ConfigMap openshift-config-managed/release-verification has no key"}, ""},
 		{"neither keys nor a signature", s.with(t, signature, "sha256-cccc-1: ", "name: release-verification", "name: another"), "", nil, unknown, []string{"GPG signature: UNKNOWN: no ConfigMap of "}, ""},
 		{"CVO is told not to verify", s.with(t, signature, "sha256-cccc-1: ", "channel: stable-4.20}", `channel: stable-4.20, desiredUpdate: {image: "`+s.Releases+"@"+s.Digest+`", force: true}}`), target.Desired, nil, ready, []string{"spec.desiredUpdate.force is set: CVO does not verify the release"}, ""},
-		{"a store that was not asked", s.with(t, signature, "sha256-cccc-1: ", "verifier-public-key-redhat", "store-official: https://store.example.com/signatures\n  verifier-public-key-redhat"), "", nil, unknown, []string{"CVO would then ask https://store.example.com/signatures, which is not done from here"}, ""},
+		{"a store that was not asked", s.with(t, signature, "sha256-cccc-1: ", "verifier-public-key-redhat", "store-official: https://user:canary@store.example.com/signatures\n  verifier-public-key-redhat"), "", nil, unknown, []string{"CVO would then ask https://***@store.example.com/signatures, which is not done from here"}, "canary"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			s.Without(tt.gone...)
