@@ -18,7 +18,7 @@ var everyKind = []schema.GroupVersionKind{
 }
 
 // TestUnchanged: an update that leaves the spec alone is admitted at once, whatever else it
-// changes, of every kind. Neither a Reviewer nor an Authorizer is asked.
+// changes, of every kind. Neither a Reviewer nor an Authorizer is asked. But labels of a PinnedImageSet choose its pools.
 func TestUnchanged(t *testing.T) {
 	const going = `"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0,`
 	specs := map[string]string{
@@ -28,13 +28,14 @@ func TestUnchanged(t *testing.T) {
 		mirrors.ImageConfigGVK.Kind:     `{"registrySources":{"blockedRegistries":["x.io"]},"additionalTrustedCA":{"name":"cas"}}`,
 		mirrors.ClusterPolicyGVK.Kind:   `{"scopes":["quay.io"],"policy":{"rootOfTrust":{"policyType":"PublicKey","publicKey":{"keyData":"Zm9v"}}}}`,
 		mirrors.NamespacePolicyGVK.Kind: `{"scopes":["quay.io"],"policy":{"rootOfTrust":{"policyType":"PublicKey","publicKey":{"keyData":"Zm9v"}}}}`,
+		mirrors.PinnedSetGVK.Kind:       `{"pinnedImages":[{"name":"quay.io/a@sha256:aaaa"}]}`,
 	}
 	asked := 0
 	h := &Handler{Options: Options{Authorizer: permits("nobody"), Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) {
 		asked++
 		return review.Record{}, nil
 	})}}
-	for _, gvk := range everyKind {
+	for _, gvk := range append(everyKind, mirrors.PinnedSetGVK) {
 		object := func(metadata string) string {
 			return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{%s"name":"cluster"},"spec":%s}`, gvk.GroupVersion(), gvk.Kind, metadata, specs[gvk.Kind])
 		}
@@ -54,12 +55,10 @@ func TestUnchanged(t *testing.T) {
 			req := requestTo(admissionv1.Update, gvk, "cluster")
 			req.OldObject, req.Object = rawText(object(metadata[0])), rawText(object(metadata[1]))
 			got := h.Handle(quiet(t), req)
-			if !got.Allowed || got.AuditAnnotations != nil || len(got.Warnings) != 0 {
-				t.Errorf("%s, %s: allowed %t, %v, %v", gvk.Kind, what, got.Allowed, got.Result, got.Warnings)
+			if chooses := gvk == mirrors.PinnedSetGVK && what == "labels"; (asked != 0) != chooses || !chooses && (!got.Allowed || got.AuditAnnotations != nil || len(got.Warnings) != 0) {
+				t.Errorf("%s, %s: %d reviews, allowed %t, %v, %v", gvk.Kind, what, asked, got.Allowed, got.Result, got.Warnings)
 			}
-		}
-		if asked != 0 {
-			t.Fatalf("%s: reviewed", gvk.Kind)
+			asked = 0
 		}
 		// What makes the table above mean something: the same with another spec is reviewed.
 		req := requestTo(admissionv1.Update, gvk, "cluster")
