@@ -542,6 +542,12 @@ func TestTags(t *testing.T) {
 	c.Survey(t.Context(), []policy.Copy{s.copy("app@"+want.String(), want.String())}) // which takes the repository for missing
 	wantState(t, c.Copy(t.Context(), []policy.Copy{s.copy("app:v1", want.String())}, func([]*Job) {})[0], Failed)
 	s.mirror.set(func(http.ResponseWriter, *http.Request) bool { return false })
+	c = New(s.pull, s.push, Options{})
+	c.recently = 0
+	jobs = c.Survey(t.Context(), []policy.Copy{s.copy("app:kept", want.String())})
+	check(t, remote.Write(ref(t, s.mirror.host+"/app:kept").(name.Tag), old)) // by others, after the survey
+	c.run(t.Context(), jobs)
+	wantState(t, jobs[0], Failed)
 	c = New(s.pull, s.push, Options{MoveTags: true})
 	c.recently = 0
 	jobs = c.Survey(t.Context(), []policy.Copy{s.copy("app:v1", want.String())})
