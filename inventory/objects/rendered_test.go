@@ -121,7 +121,8 @@ func TestTrimStatus(t *testing.T) {
 	}
 	budget := &policyv1.PodDisruptionBudget{}
 	budget.Status.Conditions = []metav1.Condition{{Type: "DisruptionAllowed", Reason: policyv1.SyncFailedReason, Message: "m\nn"}}
-	if got := TrimDisruptionBudget(budget).Status.Conditions; len(got) != 1 || got[0].Message != "m n" {
+	budget.Generation = 2
+	if got := TrimDisruptionBudget(budget); got.Generation != 2 || len(got.Status.Conditions) != 1 || got.Status.Conditions[0].Message != "m n" {
 		t.Errorf("got %+v", got)
 	}
 	budget.Status.Conditions[0].Reason = policyv1.SufficientPodsReason
