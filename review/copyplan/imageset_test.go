@@ -131,14 +131,15 @@ func validateImageSet(t *testing.T, text string) []string {
 	return mistakes
 }
 
-// TestNamesForAShell: no reference that a shell would read is written.
+// TestNamesForAShell: no reference that a shell would read is written, be it the mirror's.
 func TestNamesForAShell(t *testing.T) {
 	for ref, want := range map[string]bool{
 		"quay.io/shop/cart:v1": true, "m.example.com:8443/a/b__c" + anyDigest: true,
 		"": false, "a b": false, "a;rm": false, "$(x)": false, "a\nb": false, "a`b": false, "a'b": false, "docker.io/é": false,
 	} {
-		if isPlain(ref) != want {
-			t.Errorf("%q is plain: %v", ref, !want)
+		s := standing{Copy: &policy.Copy{From: []mirrors.Location{{Ref: "quay.io/shop/cart:v1"}}, To: mirrors.Location{Ref: ref}}}
+		if isPlain(ref) != want || (s.obstacle() == "") != want {
+			t.Errorf("%q is plain: %v, at a mirror %q", ref, !want, s.obstacle())
 		}
 	}
 }
