@@ -114,9 +114,10 @@ func (i Image) Namespaces() []string {
 }
 
 func distinct(consumers []Consumer, name func(Consumer) string) (names []string) {
+	seen := map[string]bool{}
 	for _, c := range consumers {
-		if n := name(c); !slices.Contains(names, n) {
-			names = append(names, n)
+		if n := name(c); !seen[n] {
+			seen[n], names = true, append(names, n)
 		}
 	}
 	return names

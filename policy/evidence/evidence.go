@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -166,9 +167,10 @@ func (r *Reroute) doubt() string {
 		return "nodes may have other credentials through CRIOCredentialProviderConfig"
 	}
 	_, digest, _ := strings.Cut(r.Image.Ref, "@")
-	for _, c := range r.Image.Consumers {
-		switch {
-		case c.Use == policy.History, c.OwnPullSecret && r.neverRanIn(c.Namespace):
+	neverRanIn := r.neverRan()
+	for i := range r.Image.Consumers {
+		switch c := &r.Image.Consumers[i]; {
+		case c.Use == policy.History, c.OwnPullSecret && neverRanIn(c.Namespace):
 		case c.PullSecretUnknown:
 			return "nodes may have a pull secret of " + c.String() + ", whose service account is not known"
 		case c.OwnPullSecret:
@@ -192,14 +194,23 @@ func (r *Reroute) secretsOfNamespace() string {
 	return "a secret in namespace " + r.Image.Consumers[0].Namespace + " may let " + r.Puller.String() + " in"
 }
 
-// neverRanIn reports whether no pod of a namespace has ever had the image, as nodes say. The pull secrets that
+// neverRan returns whether no pod of a namespace has ever had the image, as nodes say. The pull secrets that
 // are named there prove nothing then: they may not exist, and a tenant's dead reference would decide about
 // everybody's changes. An image that is protected, or has run, keeps them; only pods count, as a Deployment
 // without replicas has a ReplicaSet too.
-func (r *Reroute) neverRanIn(namespace string) bool {
-	return !r.Protected && r.Site != nil && r.Site.podsListed(namespace) && !slices.ContainsFunc(r.Image.Consumers, func(c policy.Consumer) bool {
-		return c.Kind == "Pod" && c.Namespace == namespace && !c.NeverRan
+func (r *Reroute) neverRan() func(namespace string) bool {
+	ranIn := sync.OnceValue(func() map[string]bool {
+		in := map[string]bool{}
+		for i := range r.Image.Consumers {
+			if c := &r.Image.Consumers[i]; c.Kind == "Pod" && !c.NeverRan {
+				in[c.Namespace] = true
+			}
+		}
+		return in
 	})
+	return func(namespace string) bool {
+		return !r.Protected && r.Site != nil && r.Site.podsListed(namespace) && !ranIn()[namespace]
+	}
 }
 
 // isAtSource reports whether the place is at the host that its candidate names: that of the

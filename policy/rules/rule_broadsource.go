@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -21,11 +22,12 @@ import (
 // lacks.
 func broadSource(p plan.ChangePlan, facts policy.Facts) []policy.Finding {
 	var findings []policy.Finding
+	by := byEntry(p.Plan)
 	for _, e := range p.Added {
 		if strings.Contains(e.Source, "/") || !e.HasMirror() {
 			continue
 		}
-		c := coverageOf(p.Plan, e)
+		c := coverageOf(by()[e.Source])
 		if len(c.repositories) < 2 {
 			continue
 		}
@@ -35,7 +37,7 @@ func broadSource(p plan.ChangePlan, facts policy.Facts) []policy.Finding {
 				text.Plural(len(c.repositories), "repository", "repositories"), text.Count(len(c.namespaces), "namespace")),
 			Detail: []string{mirrors.NameOf(e.Object), "namespaces: " + cmp.Or(text.Names(c.namespaces, plan.MaxNamed), "none")},
 		}
-		if narrow := Narrow(p.Plan, facts, e); len(narrow) > 0 && narrow[0].Source != e.Source {
+		if narrow := narrowed(by()[e.Source], facts, e); len(narrow) > 0 && narrow[0].Source != e.Source {
 			sources := convert.Each(narrow, func(e mirrors.Entry) string { return e.Source })
 			f.Detail = append(f.Detail, "narrower sources that the mirror holds completely: "+text.Names(sources, plan.MaxNamed))
 			f.Remedy = []string{"name only what is mirrored; check -o narrowed prints such an object"}
@@ -51,15 +53,24 @@ type coverage struct {
 	repositories, namespaces []string // sorted
 }
 
-// coverageOf counts the images whose new route comes from e's source.
-func coverageOf(p plan.Plan, e mirrors.Entry) coverage {
+// byEntry returns the reroutes of p by the source that their new routes come from, when first asked: there may be many of both.
+func byEntry(p plan.Plan) func() map[string][]*evidence.Reroute {
+	return sync.OnceValue(func() map[string][]*evidence.Reroute {
+		by := map[string][]*evidence.Reroute{}
+		for i := range p.Reroutes {
+			r := &p.Reroutes[i]
+			by[r.After.Entry] = append(by[r.After.Entry], r)
+		}
+		return by
+	})
+}
+
+// coverageOf counts the images of the reroutes from one source.
+func coverageOf(reroutes []*evidence.Reroute) coverage {
 	repositories, namespaces := map[string]bool{}, map[string]bool{}
 	var c coverage
 	last := ""
-	for _, r := range p.Reroutes {
-		if r.After.Entry != e.Source {
-			continue
-		}
+	for _, r := range reroutes {
 		if r.Image.Ref != last {
 			c.images++
 		}
@@ -83,10 +94,13 @@ func coverageOf(p plan.Plan, e mirrors.Entry) coverage {
 // An entry can be no narrower than a repository: where a mirror holds one tag of a
 // repository and lacks another, the repository is left out.
 func Narrow(p plan.Plan, facts policy.Facts, e mirrors.Entry) []mirrors.Entry {
+	return narrowed(byEntry(p)()[e.Source], facts, e)
+}
+
+func narrowed(reroutes []*evidence.Reroute, facts policy.Facts, e mirrors.Entry) []mirrors.Entry {
 	root := &scope{}
-	for i := range p.Reroutes {
-		r := &p.Reroutes[i]
-		if r.After.Entry == e.Source && policy.ServesPullType(e, r.Image.Ref) {
+	for _, r := range reroutes {
+		if policy.ServesPullType(e, r.Image.Ref) {
 			root.insert(strings.Split(policy.Repository(r.Image.Ref), "/"), evidence.WeighedRoute{Route: &r.After, Facts: facts.On(&r.After)}.IsAtMirror())
 		}
 	}

@@ -31,9 +31,10 @@ func noEffect(p plan.ChangePlan, _ policy.Facts) []policy.Finding {
 			empty = append(empty, say(&policy.Statement{Objects: []string{name}}, name+" does nothing: it has no entries", "look at what has made it; to take mirrors away, delete the object", name))
 		}
 	}
+	by := byEntry(p.Plan)
 	for _, e := range p.Added {
 		why, remedy := plan.WhyIdle(e)
-		if mirrors.HostOf(e.Source) == plan.HubAPI && coverageOf(p.Plan, e).images == 0 {
+		if mirrors.HostOf(e.Source) == plan.HubAPI && len(by()[e.Source]) == 0 {
 			why, remedy = "no image in use names this registry; it is the API of docker.io, and nodes go by the name in the image", "write docker.io"
 		}
 		if why != "" {

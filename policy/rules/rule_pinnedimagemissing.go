@@ -148,19 +148,22 @@ func tooLargeToPin(p *plan.ChangePlan, set, was *mcfgv1.PinnedImageSet, nodes []
 	var least *corev1.Node
 	var worst struct{ room, largest, all int64 }
 	proved := false
+	sizes := make([]int64, len(set.Spec.PinnedImages))
+	for i, image := range set.Spec.PinnedImages {
+		_, sizes[i] = p.ImageSize(string(image.Name), facts)
+	}
 	for _, node := range nodes {
 		storage, known := node.Status.Allocatable[corev1.ResourceEphemeralStorage]
 		if !known {
 			continue
 		}
 		var largest, all int64
-		for _, image := range set.Spec.PinnedImages {
-			_, size := p.ImageSize(string(image.Name), facts)
+		for i, image := range set.Spec.PinnedImages {
 			if listsImage(node, string(image.Name)) {
 				continue
 			}
-			if all += size; size > storage.Value() || lacks(p, node, string(image.Name)) {
-				largest = max(largest, size)
+			if all += sizes[i]; sizes[i] > storage.Value() || lacks(p, node, string(image.Name)) {
+				largest = max(largest, sizes[i])
 			}
 		}
 		room := storage.Value() - minFree

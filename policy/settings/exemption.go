@@ -75,7 +75,9 @@ func (e Exemption) within(c policy.Change) Exemption {
 		return e
 	}
 	e.Sources = map[Ruled]bool{}
+	stays := map[[2]string]bool{} // by source and object
 	for _, after := range c.After.Entries() {
+		stays[[2]string{after.Source, mirrors.NameOf(after.Object)}] = true
 		ofTags := mirrors.KindOf(after.Object) == mirrors.TagMirrorSetGVK.Kind
 		for _, digests := range []bool{!ofTags, ofTags} {
 			if digests == ofTags && after.Policy != configv1.NeverContactSource {
@@ -87,9 +89,7 @@ func (e Exemption) within(c policy.Change) Exemption {
 		}
 	}
 	for _, before := range c.Before.Entries() {
-		e.loosens = e.loosens || e.holdsForObject(before.Object) && !slices.ContainsFunc(c.After.Entries(), func(after mirrors.Entry) bool {
-			return after.Source == before.Source && mirrors.NameOf(after.Object) == mirrors.NameOf(before.Object)
-		})
+		e.loosens = e.loosens || e.holdsForObject(before.Object) && !stays[[2]string{before.Source, mirrors.NameOf(before.Object)}]
 	}
 	return e
 }
