@@ -24,11 +24,14 @@ func ResolveApplied(s Set) (*Table, error) {
 		return nil, fmt.Errorf("%s: %w", RegistriesConfPath, err)
 	}
 	// The runtime reads the drop-in last.
-	search := sysregistriesv2.V2RegistriesConf{UnqualifiedSearchRegistries: conf.UnqualifiedSearchRegistries}
+	var search sysregistriesv2.V2RegistriesConf
 	if _, err := toml.Decode(string(files[SearchDropInPath]), &search); err != nil {
 		return nil, fmt.Errorf("%s: %w", SearchDropInPath, err)
 	}
-	conf.UnqualifiedSearchRegistries = search.UnqualifiedSearchRegistries
+	if search.UnqualifiedSearchRegistries != nil {
+		conf.UnqualifiedSearchRegistries = search.UnqualifiedSearchRegistries
+	}
+	s.Registries.ContainerRuntimeSearchRegistries = search.UnqualifiedSearchRegistries // and not what the objects say by now
 	if err := normalize(&conf); err != nil {
 		return nil, fmt.Errorf("%s: %w", RegistriesConfPath, err)
 	}

@@ -50,6 +50,20 @@ func TestResolveApplied(t *testing.T) {
 	}
 }
 
+// TestAppliedSearch: the search list that MCO wrote is read after a file of somebody's, whatever Image cluster says by now.
+func TestAppliedSearch(t *testing.T) {
+	s := Set{Applied: &Applied{Files: map[string][]byte{SearchDropInPath: []byte(`unqualified-search-registries = ["a.example"]`)}}}
+	s.Registries.ContainerRuntimeSearchRegistries = []string{"b.example", "a.example"}
+	s.Files = []File{{MachineConfig: "50-house", Role: "worker", Path: "/etc/containers/registries.conf.d/00.conf", Contents: []byte(`unqualified-search-registries = ["house.example"]`)}}
+	table, err := ResolveApplied(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if route, err := table.Route("app:1", ""); err != nil || len(route.Sources) != 1 || route.Sources[0].Ref != "a.example/app:1" {
+		t.Errorf("%+v, %v", route.Sources, err)
+	}
+}
+
 // policy.json decides by the longest name, then by its defaults; what is not reject is
 // accepted.
 func TestAppliedPolicy(t *testing.T) {
