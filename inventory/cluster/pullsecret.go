@@ -76,7 +76,10 @@ func (s *secretHistory) update(value any, lacking error) {
 		c.err = fmt.Errorf("reading secret %s/%s: %w", pullSecretNamespace, pullSecretName, lacking)
 	}
 	now := "data " + string(c.data)
-	if c.err != nil {
+	switch {
+	case apierrors.IsForbidden(c.err): // its words name the verb: a watch and a list are refused in turn
+		now = "forbidden"
+	case c.err != nil:
 		now = "error " + c.err.Error()
 	}
 	if now == s.last {

@@ -335,11 +335,14 @@ func (s *survey) readConfigMaps(ctx context.Context, k *surveyedKind) error {
 	if err != nil {
 		return err
 	}
+	if k.holders == nil {
+		k.holders = map[types.NamespacedName]bool{}
+	}
 	now := map[types.NamespacedName]bool{}
 	for _, key := range wanted {
 		path := "/api/v1/namespaces/" + key.Namespace + "/configmaps"
 		err := s.list(ctx, follow.Listing{Path: path, Name: key.Name}, func(o *unstructured.Unstructured) {
-			now[key] = true
+			now[key], k.holders[key] = true, true // whatever fails after it
 			s.index.Put(images.ExtractConfigMap(follow.Typed[corev1.ConfigMap](o)))
 		})
 		if err != nil {
@@ -349,9 +352,9 @@ func (s *survey) readConfigMaps(ctx context.Context, k *surveyedKind) error {
 	for key := range k.holders {
 		if !now[key] {
 			s.index.Delete(images.ConfigMapKind.Kind, key.Namespace, key.Name)
+			delete(k.holders, key)
 		}
 	}
-	k.holders = now
 	return nil
 }
 

@@ -446,3 +446,28 @@ func mayAll(context.Context) (authorizationv1.SubjectRulesReviewStatus, error) {
 	all := authorizationv1.ResourceRule{Verbs: []string{"list"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
 	return authorizationv1.SubjectRulesReviewStatus{ResourceRules: []authorizationv1.ResourceRule{all}}, nil
 }
+
+// TestSurveyForgetsWhatItPut: what was read is forgotten once it is gone, whatever failed after it.
+func TestSurveyForgetsWhatItPut(t *testing.T) {
+	there, fails := []string{"a-images", "b-images"}, true
+	s := survey{index: new(images.Index)}
+	s.list = func(_ context.Context, l follow.Listing, visit func(*unstructured.Unstructured)) error {
+		if l.Name == "b-images" && fails {
+			return errors.New("answers 503")
+		}
+		for _, name := range there {
+			if l.Name == "" || l.Name == name {
+				visit(&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "openshift-x", "name": name}, "data": map[string]any{"i": "quay.io/x:1"}}})
+			}
+		}
+		return nil
+	}
+	var k surveyedKind
+	if err := s.readConfigMaps(t.Context(), &k); err == nil || s.index.Images().Len() != 1 {
+		t.Fatalf("%v, %d images", err, s.index.Images().Len())
+	}
+	there, fails = nil, false
+	if err := s.readConfigMaps(t.Context(), &k); err != nil || s.index.Images().Len() != 0 {
+		t.Errorf("%v, %d images", err, s.index.Images().Len())
+	}
+}

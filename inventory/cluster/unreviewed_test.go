@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -90,6 +92,9 @@ func TestPullSecretIsTold(t *testing.T) {
 	told := 0
 	history := secretHistory{tell: func([]byte, error) {}, changed: func(string) { told++ }}
 	s := follow.One(history.update)
+	forbidden := func(verb string) error {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), pullSecretName, errors.New("cannot "+verb))
+	}
 	secret := func(data string) *follow.Object { return &follow.Object{Value: secretContent{data: []byte(data)}} }
 	for i, step := range []struct {
 		do   func()
@@ -99,6 +104,8 @@ func TestPullSecretIsTold(t *testing.T) {
 		{func() { s.Put(secret("a")) }, 0},
 		{func() { s.Put(secret("b")) }, 1},
 		{func() { s.Remove("", "") }, 2},
+		{func() { s.Replace(nil, forbidden("watch")) }, 3},
+		{func() { s.Replace(nil, forbidden("list")) }, 3},
 	} {
 		if step.do(); told != step.want {
 			t.Errorf("step %d: told %d times, want %d", i, told, step.want)

@@ -23,10 +23,13 @@ type Proposal struct {
 // before the Store and its Client are. Without it, Locations with ProposedTrust are
 // Unreachable.
 func (s *Store) Proposed(hostRoots map[string]*x509.CertPool) *Proposal {
+	s.mu.Lock()
+	o := s.options // SetLifetimes changes some
+	s.mu.Unlock()
 	p := &Proposal{store: s}
-	if s.options.Propose != nil {
-		p.prober = s.options.Propose(hostRoots)
-		p.own = NewStore(p.prober, s.options)
+	if o.Propose != nil {
+		p.prober = o.Propose(hostRoots)
+		p.own = NewStore(p.prober, o)
 	}
 	return p
 }
