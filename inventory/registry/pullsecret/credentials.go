@@ -23,6 +23,9 @@ type Credentials struct {
 	entries map[string]Entry
 	// known is set where these are all that nodes have, even if that is nothing.
 	known bool
+	// unreadable is an entry that is none by its type: nodes then read nothing of the file (containers/image
+	// pkg/docker/config, authPath.parse).
+	unreadable *Entry
 	// problems name the entries that were left out, without their content.
 	problems []string
 }
@@ -95,7 +98,11 @@ func Parse(dockerConfigJSON []byte) (Credentials, error) {
 	}
 	for _, host := range slices.Sorted(maps.Keys(file.CredHelpers)) {
 		c.entries[host] = Entry{Key: host, Helper: true}
-		c.problem(host, "names a credential helper, which only a node could run")
+		what := "names a credential helper, which only a node could run"
+		if json.Unmarshal(file.CredHelpers[host], new(string)) != nil {
+			c.unreadable, what = &Entry{Key: host, Broken: wrongType}, wrongType
+		}
+		c.problem(host, what)
 	}
 	if len(c.entries) == 0 {
 		return c, ErrNoEntries
@@ -118,10 +125,15 @@ func (c *Credentials) add(key string, raw json.RawMessage) {
 	cred, remark := parseCredential(raw)
 	cred.Key = key
 	c.entries[key] = cred
+	if cred.Broken == wrongType {
+		c.unreadable = &cred
+	}
 	if remark = cmp.Or(cred.Broken, remark); remark != "" {
 		c.problem(key, remark)
 	}
 }
+
+const wrongType = "has a value of the wrong type, so that nodes can read no entry"
 
 // parseCredential reads one entry as nodes do (containers/image pkg/docker/config,
 // dockerAuthConfig and decodeDockerAuth): "auth" and "identitytoken" only, and the second
@@ -138,7 +150,7 @@ func parseCredential(raw json.RawMessage) (cred Entry, remark string) {
 		RegistryToken json.RawMessage `json:"registrytoken"`
 	}
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return Entry{Broken: "is not an object of strings"}, ""
+		return Entry{Broken: wrongType}, ""
 	}
 	decoded, err := base64.StdEncoding.DecodeString(fields.Auth)
 	if err != nil {
@@ -164,6 +176,9 @@ func parseCredential(raw json.RawMessage) (cred Entry, remark string) {
 // then keys that were written as a URL, and the names of the Docker Hub (containers/image
 // pkg/docker/config, findCredentialsInFile).
 func (c Credentials) Lookup(name string) (Entry, bool) {
+	if c.unreadable != nil {
+		return *c.unreadable, true
+	}
 	host, _, _ := strings.Cut(name, "/")
 	if cred, ok := c.entries[host]; ok && cred.Helper {
 		return cred, true
@@ -214,5 +229,5 @@ func (c Credentials) AsNodes(name string) bool {
 
 // Equal reports whether both hold the same entries.
 func (c Credentials) Equal(other Credentials) bool {
-	return c.known == other.known && maps.Equal(c.entries, other.entries)
+	return c.known == other.known && (c.unreadable == nil) == (other.unreadable == nil) && maps.Equal(c.entries, other.entries)
 }

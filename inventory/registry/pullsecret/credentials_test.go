@@ -74,7 +74,7 @@ func TestParse(t *testing.T) {
 		"e.io": {Username: "user", password: "pass", IdentityToken: "idt"},
 		"f.io": {},
 		"g.io": {},
-		"h.io": {Broken: "is not an object of strings"},
+		"h.io": {Broken: "has a value of the wrong type, so that nodes can read no entry"},
 		"i.io": {Broken: "has a field auth that is not base64"},
 		"j.io": {Helper: true},
 		"k.io": {},
@@ -91,13 +91,19 @@ func TestParse(t *testing.T) {
 		`pull secret entry "c.io" has no field auth, the only one that nodes read`,
 		`pull secret entry "d.io" has a field auth without a colon, which nodes ignore`,
 		`pull secret entry "f.io" has no field auth, the only one that nodes read`,
-		`pull secret entry "h.io" is not an object of strings`,
+		`pull secret entry "h.io" has a value of the wrong type, so that nodes can read no entry`,
 		`pull secret entry "i.io" has a field auth that is not base64`,
 		`pull secret entry "k.io" has no field auth, without which nodes ignore identitytoken`,
 		`pull secret entry "j.io" names a credential helper, which only a node could run`,
 	}
 	if diff := cmp.Diff(wantProblems, c.Problems()); diff != "" {
 		t.Error(diff)
+	}
+	for _, data := range []string{`{"auths": {"a.io": {"auth": "dTpw"}, "h.io": {"auth": 1}}}`, `{"auths": {"a.io": {"auth": "dTpw"}}, "credHelpers": {"h.io": {}}}`} {
+		c, err := Parse([]byte(data))
+		if e, _ := c.Lookup("a.io/x"); err != nil || e.Key != "h.io" || e.Broken == "" {
+			t.Errorf("%s: %+v, %v", data, e, err)
+		}
 	}
 }
 
