@@ -41,11 +41,19 @@ func Exposing(s *Store) []Exposed {
 
 // RouteHosts returns the hosts of a Route. The API server makes Routes of Ingresses as well.
 func RouteHosts(r *routev1.Route) []string {
-	hosts := []string{r.Spec.Host}
+	hosts := servedBy(r.Spec.Host, r.Spec.WildcardPolicy)
 	for _, i := range r.Status.Ingress {
-		hosts = append(hosts, i.Host)
+		hosts = append(hosts, servedBy(i.Host, i.WildcardPolicy)...)
 	}
 	return compact(hosts)
+}
+
+// servedBy returns the host of a Route and, by the policy Subdomain, all names beside it (openshift/api route/v1, WildcardPolicyType).
+func servedBy(host string, policy routev1.WildcardPolicyType) []string {
+	if _, domain, ok := strings.Cut(host, "."); ok && policy == routev1.WildcardPolicySubdomain {
+		return []string{host, below(domain)}
+	}
+	return []string{host}
 }
 
 // IngressHosts returns the domains below which the routers of the cluster serve all names.
@@ -58,9 +66,9 @@ func RouterHosts(c *operatorv1.IngressController) []string {
 	return compact([]string{below(c.Spec.Domain), below(c.Status.Domain)})
 }
 
-// ServiceHosts returns the names and addresses of the load balancer of a Service.
+// ServiceHosts returns the names and addresses of the load balancer of a Service, and its external addresses.
 func ServiceHosts(s *corev1.Service) []string {
-	var hosts []string
+	hosts := slices.Clone(s.Spec.ExternalIPs)
 	for _, i := range s.Status.LoadBalancer.Ingress {
 		hosts = append(hosts, i.Hostname, i.IP)
 	}
