@@ -36,6 +36,8 @@ type Options struct {
 	Facts    presence.Options
 	Cluster  cluster.Options
 	Trust    trust.Options
+	// OwnCredentials is set if registries are asked with others than those of the cluster, which are not read then.
+	OwnCredentials bool
 	// Headroom is how many bytes of garbage are left lying while the world is open, besides as much as is in use: a command that
 	// runs for seconds spends a tenth of them on looking for it otherwise. They take memory only as they are used.
 	Headroom int
@@ -79,7 +81,9 @@ type World struct {
 func New(config *rest.Config, o Options) (*World, error) {
 	w := &World{headroom: make([]byte, o.Headroom)}
 	w.Registries = NewRegistries(o, w.platforms)
-	o.Cluster.OnPullSecret = w.Registries.SetCredentials
+	if !o.OwnCredentials {
+		o.Cluster.OnPullSecret = w.Registries.SetCredentials
+	}
 	var err error
 	if w.Live, err = cluster.New(config, o.Cluster); err != nil {
 		w.Close()

@@ -151,7 +151,7 @@ func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*en
 	if err != nil {
 		return nil, err
 	}
-	options.Headroom = headroom
+	options.Headroom, options.OwnCredentials = headroom, w.pullSecret != ""
 	open, err := w.openCluster(options, io, snapshot.Options{NoWorkloads: !images})
 	if err != nil {
 		return nil, err
