@@ -73,8 +73,8 @@ func newStage(t *testing.T) *stage {
 	s.ca, err = certificates.SelfSigned(filepath.Join(s.dir, "tls"), []string{"127.0.0.1"}, 24*time.Hour)
 	must(t, err)
 	must(t, os.WriteFile(s.registryCA(), s.front.CA, 0o600))
-	s.push(t, "quay.io/shop/cart:v1")
-	s.push(t, "mirror.example.com/legacy/app:v1")
+	s.front.PushImage(t, "quay.io/shop/cart:v1", "tag")
+	s.front.PushImage(t, "mirror.example.com/legacy/app:v1", "tag")
 	s.populate(t)
 	for _, args := range [][]string{{"--leader-elect"}, {"--leader-elect"}, nil} {
 		s.guards = append(s.guards, s.start(t, args...))
@@ -89,13 +89,6 @@ func newStage(t *testing.T) *stage {
 
 // registryCA is the file with the CA of the registries.
 func (s *stage) registryCA() string { return filepath.Join(s.dir, "registries.crt") }
-
-func (s *stage) push(t *testing.T, ref string) {
-	t.Helper()
-	img, err := registries.Image("tag")
-	must(t, err)
-	must(t, s.front.Push(ref, img))
-}
 
 // legacy is what is pulled from its mirror.
 const legacy = `

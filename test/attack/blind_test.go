@@ -33,7 +33,7 @@ func testBlind(t *testing.T, s *stage) {
 		})
 	}
 	t.Logf("known after %s", time.Since(start).Round(10*time.Millisecond))
-	s.push(t, "quay.io/late/app:v1")
+	s.front.PushImage(t, "quay.io/late/app:v1", "tag")
 	s.hand(t, "{apiVersion: v1, kind: Pod, metadata: {name: late, namespace: shop}, spec: {containers: [{name: c, image: quay.io/late/app:v1}]}}", "create", "-f", "-")
 	alice, hand := s.as(t, "alice"), s.as(t, stageHand)
 	bad := tagSet("late", "quay.io/late", "mirror.example.com/late", never)
@@ -94,8 +94,8 @@ const deadDeployment = "{apiVersion: apps/v1, kind: Deployment, META, spec: {rep
 // testDeadImage: an image that never ran, which a tenant names in whatever way, with whatever secret, decides about nobody
 // else's change.
 func testDeadImage(t *testing.T, s *stage) {
-	s.push(t, "quay.io/dead/cart:v1")
-	s.push(t, "mirror.example.com/dead/cart:v1")
+	s.front.PushImage(t, "quay.io/dead/cart:v1", "tag")
+	s.front.PushImage(t, "mirror.example.com/dead/cart:v1", "tag")
 	known := s.guards[0].Value("mirrorset_guard_inventory_images", "")
 	objects := []string{
 		"{apiVersion: v1, kind: Namespace, metadata: {name: idle}}",

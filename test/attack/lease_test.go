@@ -86,8 +86,8 @@ func (s *stage) mirror(t *testing.T) {
 	template := corev1.PodTemplate{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"}}
 	template.Name, template.Namespace = "mirrored", "shop"
 	for i := range mirrored {
-		s.push(t, fmt.Sprintf("quay.io/race/app-%d:v1", i))
-		s.push(t, fmt.Sprintf("mirror.example.com/good/app-%d:v1", i))
+		s.front.PushImage(t, fmt.Sprintf("quay.io/race/app-%d:v1", i), "tag")
+		s.front.PushImage(t, fmt.Sprintf("mirror.example.com/good/app-%d:v1", i), "tag")
 		template.Template.Spec.Containers = append(template.Template.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Image: fmt.Sprintf("quay.io/race/app-%d:v1", i)})
 	}
 	text, err := json.Marshal(template)

@@ -95,7 +95,7 @@ func newStage(t *testing.T, options ...cluster.Option) *stage {
 	s.ca, err = certificates.SelfSigned(filepath.Join(s.dir, "tls"), []string{"127.0.0.1"}, 24*time.Hour)
 	must(t, err)
 	must(t, os.WriteFile(s.registryCA(), s.front.CA, 0o600))
-	s.push(t, "quay.io/shop/cart:v1")
+	s.front.PushImage(t, "quay.io/shop/cart:v1", "tag")
 	s.populate(t)
 	return s
 }
@@ -120,13 +120,6 @@ func (s *stage) startGuards(t *testing.T, n int, flags ...string) {
 }
 
 func (s *stage) registryCA() string { return filepath.Join(s.dir, "registries.crt") }
-
-func (s *stage) push(t *testing.T, ref string) {
-	t.Helper()
-	img, err := registries.Image("tag")
-	must(t, err)
-	must(t, s.front.Push(ref, img))
-}
 
 // populate creates the workloads, the users, and the guard's account with its rights.
 func (s *stage) populate(t *testing.T) {

@@ -164,8 +164,7 @@ func (f *Front) Addr(host string) string {
 
 // Push pushes an image under a reference, bypassing the front.
 func (f *Front) Push(ref string, img v1.Image) error {
-	host, rest, _ := strings.Cut(ref, "/")
-	target, err := name.ParseReference(f.process().Addr+"/"+folder(host)+"/"+rest, name.Insecure)
+	target, err := f.target(ref)
 	if err != nil {
 		return err
 	}
@@ -174,12 +173,16 @@ func (f *Front) Push(ref string, img v1.Image) error {
 
 // PushIndex pushes an index, with all that it lists, under a reference.
 func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
-	host, rest, _ := strings.Cut(ref, "/")
-	target, err := name.ParseReference(f.process().Addr+"/"+folder(host)+"/"+rest, name.Insecure)
+	target, err := f.target(ref)
 	if err != nil {
 		return err
 	}
 	return remote.WriteIndex(target, index)
+}
+
+func (f *Front) target(ref string) (name.Reference, error) {
+	host, rest, _ := strings.Cut(ref, "/")
+	return name.ParseReference(f.process().Addr+"/"+folder(host)+"/"+rest, name.Insecure)
 }
 
 // PushSignatures pushes an attachment of signatures under a reference.

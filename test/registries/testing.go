@@ -55,3 +55,15 @@ func Start(t testing.TB) *Front {
 	})
 	return front
 }
+
+// PushImage pushes the image of a name (see Image) under a reference.
+func (f *Front) PushImage(t testing.TB, ref, name string) {
+	t.Helper()
+	img, err := Image(name)
+	if err == nil {
+		err = f.Push(ref, img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -92,13 +92,7 @@ func newForbidding(t *testing.T) *forbidding {
 	}
 	s.rules = everything.Rules()
 	front := registries.Start(t)
-	img, err := registries.Image("cart")
-	if err == nil {
-		err = front.Push("example.com/shop/cart:v1", img)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	front.PushImage(t, "example.com/shop/cart:v1", "cart")
 	s.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n"+clitest.CartDeployment+"\n---\n"+clitest.ShopMirror)
 	flags := []string{"--allow-loopback", "--registry-ca", clitest.Written(t, "ca.pem", string(front.CA)), "--resolve", "example.com=" + front.Addr("example.com")}
 	s.questions = [][]string{

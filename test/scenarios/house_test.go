@@ -142,13 +142,7 @@ func (h *house) sign(t *testing.T, s *Scenario, signed Signed) {
 
 func (h *house) push(t *testing.T, ref string) {
 	t.Helper()
-	img, err := registries.Image(imageName(ref))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.front.Push(ref, img); err != nil {
-		t.Fatal(err)
-	}
+	h.front.PushImage(t, ref, imageName(ref))
 	h.pushed[ref] = true
 }
 

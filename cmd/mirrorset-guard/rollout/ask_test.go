@@ -146,13 +146,7 @@ stringData: {.dockerconfigjson: '{"auths": {"other.example.com": {"auth": "dXNlc
 	if !strings.Contains(chain(f), "mirror.example.com/shop/cart:v1 does not have it") || strings.Contains(got.Out+got.Err, "canary") || strings.Contains(got.Out, "dXNlcj") {
 		t.Errorf("got %s%s", got.Out, got.Err)
 	}
-	image, err := registries.Image("cart")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := front.Push("mirror.example.com/shop/cart:v1", image); err != nil {
-		t.Fatal(err)
-	}
+	front.PushImage(t, "mirror.example.com/shop/cart:v1", "cart")
 	if _, f = diagnose(c.Kubeconfig); !strings.Contains(chain(f), "mirror.example.com/shop/cart:v1 has it") || f.Remedies[0].Command != "oc -n shop delete pod cart-2" {
 		t.Errorf("got %s\n%+v", chain(f), f.Remedies)
 	}
