@@ -30,11 +30,17 @@ func statefulSet(s *appsv1.StatefulSet) *rollout.Controller {
 	return c
 }
 
-// isUpdated reports whether all pods of a StatefulSet are known to be made from the template that it has now. Otherwise its controller
-// may make the next one from another than the last (newVersionedStatefulSetPod in pkg/controller/statefulset).
+// isUpdated reports whether all pods of a StatefulSet are known to be made from the template that it has now, but for those below its
+// partition, which are made from the one before. Otherwise its controller may make the next one from another than the last
+// (newVersionedStatefulSetPod in pkg/controller/statefulset).
 func isUpdated(s *appsv1.StatefulSet) bool {
-	now := &s.Status
-	return now.ObservedGeneration == s.Generation && now.UpdateRevision != "" && now.CurrentRevision == now.UpdateRevision && now.UpdatedReplicas == now.Replicas
+	now, partition := &s.Status, int32(0)
+	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
+		partition = *u.Partition
+	}
+	isPart := now.CurrentRevision != now.UpdateRevision && partition > 0 && now.UpdatedReplicas >= now.Replicas-partition
+	isAll := now.CurrentRevision == now.UpdateRevision && now.UpdatedReplicas == now.Replicas
+	return now.ObservedGeneration == s.Generation && now.UpdateRevision != "" && (isAll || isPart)
 }
 
 // ControllerOf returns the kept part of a StatefulSet; of a ReplicaSet or ReplicationController, nil if it can make pods; and of a

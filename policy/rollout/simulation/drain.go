@@ -63,7 +63,7 @@ func newRun(w *scheduling.Cluster, v scheduling.Assumption) *run {
 		r.count(pod, 1)
 		switch p.State {
 		case scheduling.Failing:
-			r.image[i] = r.Fails(p.PodClass, p.At, false, scheduling.Holdings{})
+			r.image[i] = r.Fails(p.PodClass.Pulls, p.At, false, scheduling.Holdings{})
 		case scheduling.Unscheduled:
 			r.unmade[i] = p.Deleted
 			r.waiting = append(r.waiting, pod)
@@ -291,7 +291,11 @@ func (r *run) start(pod, n int32) {
 // try lets the kubelet start the pod.
 func (r *run) try(pod int32) {
 	s, n := r.w.Pods[pod].PodClass, r.At[pod]
-	r.image[pod] = r.Fails(s, n, r.updated[n], r.more)
+	pulls := s.Made
+	if n == r.w.Pods[pod].At && !r.moved[pod] { // it is the one that was there
+		pulls = s.Pulls
+	}
+	r.image[pod] = r.Fails(pulls, n, r.updated[n], r.more)
 	if r.image[pod] >= 0 {
 		r.become(pod, scheduling.Failing)
 		return

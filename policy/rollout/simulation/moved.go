@@ -35,12 +35,12 @@ func moved(w *scheduling.Cluster) []Moved {
 		}
 		pools, known := where[p.PodClass]
 		if !known {
-			for _, pull := range p.PodClass.Pulls {
+			for _, pull := range p.PodClass.Made {
 				pools = append(pools, pulledIn(w, pull, p))
 			}
 			where[p.PodClass] = pools
 		}
-		for k, pull := range p.PodClass.Pulls {
+		for k, pull := range p.PodClass.Made {
 			if pools[k] == notPulled {
 				continue
 			}

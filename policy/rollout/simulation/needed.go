@@ -48,7 +48,7 @@ func Needs(in Input) []Needed {
 			continue
 		}
 		for _, pool := range poolsOf(w, p) {
-			for _, pull := range w.Images.Replacement(p) {
+			for _, pull := range p.PodClass.Made {
 				at := key{pool, w.Images.Names[pull.Image]}
 				n, known := found[at]
 				if !known {

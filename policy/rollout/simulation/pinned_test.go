@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,15 +82,17 @@ func TestPinned(t *testing.T) {
 
 // TestTemplateNeeded: a controller may make a pod of another image than the one that is evicted had, which is needed then too.
 func TestTemplateNeeded(t *testing.T) {
-	next := []rollout.Container{{Image: "next", Pull: corev1.PullIfNotPresent}}
+	next, fails := []rollout.Container{{Image: "next", Pull: corev1.PullIfNotPresent}}, []rollout.Container{{Image: "fails", Pull: corev1.PullIfNotPresent}}
 	for _, tt := range []struct {
 		reason, namespace string
 		template          []rollout.Container
 		needs             string
+		finishes          bool
 	}{
-		{"the same", "app", nil, "now"},
-		{"another", "app", next, "next now"},
-		{"that of a namesake", "other", next, "now"},
+		{"the same", "app", nil, "now", true},
+		{"another", "app", next, "next now", true},
+		{"that of a namesake", "other", fails, "now", true},
+		{"one that cannot be pulled", "app", fails, "fails now", false},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			in := scene(`
@@ -97,7 +100,8 @@ func TestTemplateNeeded(t *testing.T) {
 				node w1 worker
 				node w2 worker
 				ReplicaSet w1 api image=now
-				Parallel w1,w2 db image=now`).input(t)
+				Parallel w1,w2 db image=now
+				budget db app=db max=1`).input(t)
 			in.Cluster.Controllers[0].Template, in.Cluster.Controllers[0].Namespace = tt.template, tt.namespace
 			var needs []string
 			for _, n := range Needs(in) {
@@ -105,6 +109,9 @@ func TestTemplateNeeded(t *testing.T) {
 			}
 			if got := strings.Join(needs, " "); got != tt.needs {
 				t.Errorf("needs %s, want %s", got, tt.needs)
+			}
+			if got := Run(in); got.Finishes() != tt.finishes || slices.ContainsFunc(got.Moved, func(m Moved) bool { return m.Image == "fails" }) == tt.finishes {
+				t.Errorf("want finishes %t; got %s, and moves %v", tt.finishes, said(got), got.Moved)
 			}
 		})
 	}

@@ -116,7 +116,7 @@ func (s *search) needOf(of *scheduling.PodClass) need {
 
 func (s *search) findIn(c *candidates, of *scheduling.PodClass) int32 {
 	if s.mayFail(of) {
-		if n := s.first(c, of, func(n int32) bool { return s.r.Fails(of, n, s.r.updated[n], s.r.more) >= 0 }); n >= 0 {
+		if n := s.first(c, of, func(n int32) bool { return s.r.Fails(of.Made, n, s.r.updated[n], s.r.more) >= 0 }); n >= 0 {
 			return n
 		}
 	}
@@ -150,7 +150,7 @@ func (s *search) soonest(c *candidates, of *scheduling.PodClass) int32 {
 // mayFail reports whether an image of the class cannot be pulled, or perhaps cannot, anywhere.
 func (s *search) mayFail(of *scheduling.PodClass) bool {
 	if s.doubts[of.ID] == 0 {
-		s.doubts[of.ID] = 1 + int8(convert.Int(slices.ContainsFunc(of.Pulls, func(p scheduling.ImagePull) bool { return s.r.AnywhereFails(p) }))) //nolint:gosec // 1 or 2
+		s.doubts[of.ID] = 1 + int8(convert.Int(slices.ContainsFunc(of.Made, func(p scheduling.ImagePull) bool { return s.r.AnywhereFails(p) }))) //nolint:gosec // 1 or 2
 	}
 	return s.doubts[of.ID] == 2
 }

@@ -105,7 +105,7 @@ func byBudget(blockedBudgets []proof.BlockedBudget) map[int]int {
 // mayFail reports whether any image cannot be pulled somewhere, or perhaps cannot.
 func mayFail(w *scheduling.Cluster) bool {
 	v := scheduling.Assumption{Images: w.Images}
-	return slices.ContainsFunc(w.Classes, func(s *scheduling.PodClass) bool { return w.Ask(1) || slices.ContainsFunc(s.Pulls, v.AnywhereFails) }) ||
+	return slices.ContainsFunc(w.Classes, func(s *scheduling.PodClass) bool { return w.Ask(1) || slices.ContainsFunc(s.Made, v.AnywhereFails) }) ||
 		slices.ContainsFunc(w.Pods, func(p scheduling.Pod) bool { return p.State == scheduling.Failing })
 }
 

@@ -182,7 +182,7 @@ func (w *Prover) missingItself(i int32, c *circumstances) (Missing, bool) {
 // neverStarted is about a pod that is on a node and has not started.
 func (w *Prover) neverStarted(i int32, v scheduling.Assumption, m Missing) (Missing, bool) {
 	p := &w.Pods[i]
-	if image := v.Fails(p.PodClass, p.At, false, scheduling.Holdings{}); image >= 0 {
+	if image := v.Fails(p.PodClass.Pulls, p.At, false, scheduling.Holdings{}); image >= 0 {
 		m.Image = w.Images.Names[image]
 		return m, true
 	}

@@ -155,7 +155,9 @@ type PodClass struct {
 	leaving []int32
 	// Requests is by the index of the resource.
 	Requests []int64
-	Pulls    []ImagePull
+	// Pulls are the images of its pods, Made those that may be needed by the pods that are made instead: also the images of the template of
+	// their controller, where that may be another (rollout.Controller.Template).
+	Pulls, Made []ImagePull
 	// Eligible are the nodes that the scheduler may choose, by conditions that do not change;
 	// ToleratesCordon says that a cordon does not keep the pod away.
 	Eligible *NodeSet

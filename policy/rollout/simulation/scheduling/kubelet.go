@@ -48,9 +48,6 @@ type Images struct {
 	// ownPolicy are namespaces whose pods CRI-O holds to a signature policy of their own when it creates a
 	// container: it may then ask the registry about an image that is there.
 	ownPolicy map[string]bool
-	// templates are the images of the pods that controllers make from now on, where they may differ from those of existing pods
-	// (rollout.Controller.Template).
-	templates map[ownerKey][]ImagePull
 	// shared says of images that pods with different credentials use them.
 	shared []bool
 	// verifies says of nodes whether their kubelets verify credentials for images that are there.
@@ -116,11 +113,6 @@ func (im *Images) pins(p ImagePull, n int32) bool {
 	return im.pinned[heldKey(p.Image, n)] && !im.ownPolicy[p.namespace]
 }
 
-// Replacement returns what may have to be on a node for the pod that its controller makes instead of p.
-func (im *Images) Replacement(p *Pod) []ImagePull {
-	return slices.Concat(p.PodClass.Pulls, im.templates[ownerKey{p.Namespace, p.Owner}])
-}
-
 // verifiesCredentials reports whether the kubelet of a node does so: the feature
 // KubeletEnsureSecretPulledImages is on since 1.35.
 func verifiesCredentials(node *corev1.Node) bool {
@@ -131,7 +123,7 @@ func verifiesCredentials(node *corev1.Node) bool {
 func (w *Cluster) addImages() {
 	im := &Images{
 		w: w, ids: map[string]int32{}, held: NewHoldings(), listed: map[uint64]bool{}, pinned: map[uint64]bool{}, verifies: make([]bool, len(w.Nodes)),
-		answers: map[pullKey]rollout.Pull{}, templates: map[ownerKey][]ImagePull{},
+		answers: map[pullKey]rollout.Pull{},
 	}
 	w.Images = im
 	im.addPulls()
@@ -172,21 +164,17 @@ func (im *Images) addPulls() {
 		for _, c := range s.Spec.Containers {
 			s.Pulls = append(s.Pulls, pullOf(c, s.namespace, credentialOf(s)))
 		}
+		s.Made = slices.Clip(s.Pulls)
 	}
 	templates := map[ownerKey][]rollout.Container{}
 	for _, c := range w.in.Cluster.Controllers {
-		if len(c.Template) > 0 {
-			templates[ownerKey{c.Namespace, c.Owner}] = c.Template
-		}
+		templates[ownerKey{c.Namespace, c.Owner}] = c.Template
 	}
-	for i := range w.Pods {
-		p := &w.Pods[i]
-		owner := ownerKey{p.Namespace, p.Owner}
-		if im.templates[owner] != nil {
-			continue
-		}
-		for _, c := range templates[owner] {
-			im.templates[owner] = append(im.templates[owner], pullOf(c, p.Namespace, credentialOf(p.PodClass)))
+	for _, p := range w.Pods {
+		for _, c := range templates[ownerKey{p.Namespace, p.Owner}] {
+			if pull := pullOf(c, p.Namespace, credentialOf(p.PodClass)); !slices.Contains(p.PodClass.Made, pull) {
+				p.PodClass.Made = append(p.PodClass.Made, pull)
+			}
 		}
 	}
 }
@@ -258,10 +246,10 @@ type Assumption struct {
 	Sure bool
 }
 
-// Fails returns the image that keeps a pod from starting on a node that has one of the two
+// Fails returns the image of a pod that keeps it from starting on a node that has one of the two
 // routes, -1 if none does. More are images that came to nodes in the meantime.
-func (v Assumption) Fails(s *PodClass, n int32, updated bool, more Holdings) int32 {
-	for _, p := range s.Pulls {
+func (v Assumption) Fails(pulls []ImagePull, n int32, updated bool, more Holdings) int32 {
+	for _, p := range pulls {
 		if !v.starts(p, n, updated, more) {
 			return p.Image
 		}
@@ -311,11 +299,11 @@ func (v Assumption) AnywhereFails(p ImagePull) bool {
 	return false
 }
 
-// MayFail returns the node where a pod of the class may be unable to start at some time of the
+// MayFail returns the node where a pod that is made of the class may be unable to start at some time of the
 // rollout, with the image, among the nodes that it may run on. False means that it starts
 // wherever it goes.
 func (v Assumption) MayFail(s *PodClass, nodes []int32) (n, image int32, updated, fails bool) {
-	for _, p := range s.Pulls {
+	for _, p := range s.Made {
 		if !v.AnywhereFails(p) {
 			continue
 		}
