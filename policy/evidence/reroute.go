@@ -110,10 +110,11 @@ func (r *Reroute) SearchesOthers() bool {
 	return !slices.Equal(Searched(&r.Before), Searched(&r.After))
 }
 
-// WantsToday reports whether it has to be known what nodes get today: they will search other registries for a tag, and no pod says which image
-// it stands for.
+// WantsToday reports whether it has to be known what nodes get today: they will search other registries for a tag, or ask other places and
+// may find it at another registry, and no pod says which image it stands for.
 func (r *Reroute) WantsToday() bool {
-	return r.SearchesOthers() && !mirrors.ByDigest(r.Image.Ref) && len(DigestsOf(r.Image)) == 0
+	mayMove := IsShort(r.Before) && IsShort(r.After) && !r.Before.SamePlaces(r.After)
+	return (mayMove || r.SearchesOthers()) && !mirrors.ByDigest(r.Image.Ref) && len(DigestsOf(r.Image)) == 0
 }
 
 // IsShort reports whether a route is of a short name.

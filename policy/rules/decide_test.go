@@ -42,6 +42,11 @@ func newPlan(c policy.Change, known plan.Cluster, s settings.Settings) plan.Chan
 
 func set(objects ...mirrors.Object) mirrors.Set { return mirrors.Set{Objects: objects} }
 
+// searched has mirrors for the registries that nodes search by default.
+func searched(first configv1.ImageMirror) mirrors.Set {
+	return set(itms("a", "registry.access.redhat.com", allow, first), itms("b", "docker.io", allow, "b.local"))
+}
+
 // facts reads "REF presence" lines.
 func facts(lines ...string) policy.Facts {
 	f := policy.Facts{}
@@ -174,6 +179,11 @@ func TestLookups(t *testing.T) {
 	f[mirrors.Location{Ref: "quay.io/b:1"}], f[mirrors.Location{Ref: "quay.io/c:1"}] = &policy.Fact{}, &policy.Fact{}
 	if rest := refs(); len(rest) > 0 {
 		t.Errorf("third round: %q", rest)
+	}
+	plan = shallow(policy.Change{Before: searched("n.local"), After: searched("m.local")}, []policy.Image{{Ref: "x/y:1"}}, settings.Settings{})
+	f = facts("m.local/x/y:1 absent", "registry.access.redhat.com/x/y:1 absent", "b.local/x/y:1 present")
+	if today := refs(); len(today) == 0 || today[0] != "n.local/x/y:1" {
+		t.Errorf("of a short name that may move to another registry: %q", today)
 	}
 }
 

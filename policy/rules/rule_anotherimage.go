@@ -18,8 +18,8 @@ import (
 //
 // It denies where running images would change: the place serves another digest, or it could not be asked and
 // the images that meet there run by different digests. It warns where that is not known, and where another
-// registry is searched first for an image that does not run. A place from which nodes get the image today as
-// well is no fault of the change.
+// registry is searched first for an image that does not run, or is the first to serve it. A place from which
+// nodes get the image today as well is no fault of the change.
 func anotherImage(a *evidence.Case) (policy.Finding, bool) {
 	if mirrors.ByDigest(a.Image.Ref) || a.After.Err != nil {
 		return policy.Finding{}, false
@@ -43,20 +43,24 @@ func anotherImage(a *evidence.Case) (policy.Finding, bool) {
 func firstOfName(a *evidence.Case, at, before evidence.Place, servedBefore bool) (policy.Finding, bool) {
 	f := policy.Finding{Severity: policy.Warn, Detail: a.Places(), Remedy: []string{"name the image in full where it is used, or have the registry that it comes from searched first"}}
 	known, runs := at.Fact.HasDigest(), len(a.Running()) > 0
+	other, first := otherRegistry(a, at), "another registry is searched first"
+	if !other && servedBefore && evidence.NameOf(&a.After, at.Candidate) != evidence.NameOf(&a.Before, before.Candidate) {
+		other, first = true, "another registry is the first to serve it"
+	}
 	switch {
 	case isAnother(a, at.Fact):
 		f.Severity, f.Reason = evidence.DenyUnless(a.FailsToday()), "the first registry with an image of that name has a different image than the one that runs"
 		f.Detail = append(drifts(a, at.Ref, at.Fact), f.Detail...)
-	case !otherRegistry(a, at) || runs && known || a.FailsToday().Holds:
+	case !other || runs && known || a.FailsToday().Holds:
 		return policy.Finding{}, false
 	case !runs && known && servedBefore && a.OutcomeBefore == evidence.Works && before.Fact.HasDigest():
 		if policy.IsOneImage(at.Fact, before.Fact) {
 			return policy.Finding{}, false
 		}
-		f.Reason = "another registry is searched first, and has another image of that name"
+		f.Reason = first + ", and has another image of that name"
 		f.Detail = append([]string{fmt.Sprintf("%s: %s; today: %s", at.Ref, text.ShortDigest(at.Fact.Digest), text.ShortDigest(before.Fact.Digest))}, f.Detail...)
 	default:
-		f.Reason = "another registry is searched first, and may have another image of that name"
+		f.Reason = first + ", and may have another image of that name"
 	}
 	return f, true
 }
