@@ -56,8 +56,11 @@ var mutations = []mutation{
 	{"no removal does without the list", "webhook/together.go", "return c.edits().Add(ctx, view, change)", "err := c.edits().Add(ctx, view, change)\n\tif c.request.isRemoval() {\n\t\treturn nil\n\t}\n\treturn err", "./webhook", "TestNoWayAroundTheLease"},
 	// 4: blind is not fine
 	{"a source with an error is blind at once", "inventory/follow/status.go", "return s.Stale || s.IsReadable() && s.Err != nil", "return s.Stale", "./inventory/cluster", "TestInventorySaysWhenAWatchIsBroken"},
-	{"what never ran has no secrets", "policy/evidence/evidence.go", "c.OwnPullSecret && r.neverRanIn(c.Namespace):", "false:", "./policy/rules", "TestNeverRan"},
-	{"what has run keeps them", "policy/evidence/evidence.go", "&& c.Namespace == namespace && !c.NeverRan", "&& c.Namespace == namespace && false", "./policy/rules", "TestNeverRan"},
+	{"what never ran has no secrets", "policy/evidence/evidence.go", "c.OwnPullSecret && neverRanIn(c.Namespace):", "c.OwnPullSecret && neverRanIn == nil:", "./policy/rules", "TestNeverRan"},
+	{"what has run keeps them", "policy/evidence/evidence.go", "c.Kind == \"Pod\" && !c.NeverRan", "c.Kind == \"Pod\" && false", "./policy/rules", "TestNeverRan"},
+	{"a remembered miss proves nothing where more is required", "policy/evidence/evidence.go", "return s.AsksNoMore(place)", "return true", "./policy/rules", "TestRecalled"},
+	{"a signature that was not determined was not rejected", "policy/evidence/signatures.go", "return s.Presence == policy.Present || s.Presence == policy.Inconclusive", "return s.Presence == policy.Present", "./policy/rules", "TestSignaturesDecide"},
+	{"what brings more does not only shrink", "policy/change.go", "return !others && !slices", "return (!others || true) && !slices", "./policy/rules", "TestTooMuchToJudge"},
 	{"what ended without its image never ran", "inventory/images/extract.go", "return ended.Reason != \"ContainerStatusUnknown\"", "return true", "./inventory/images", "TestNeverRan"},
 	{"it takes a list of all pods", "policy/evidence/site.go", "podsListed: listed,", "podsListed: func(string) bool { return true },", "./policy/rules", "TestNeverRan"},
 	// 5: answers come before the deadline
