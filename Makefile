@@ -92,7 +92,6 @@ stories: assets guards ## tell all stories to a real API server
 # slowed down by the race detector, and has nothing for it, as random worlds have nothing that single ones have not; each test
 # program takes seconds to link.
 RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync|sync/atomic|testing/synctest)"' cmd/mirrorset-guard/serve cmd/mirrorset-guard/sync inventory review webhook certs internal | xargs -n1 dirname | sort -u | sed 's|^|./|')
-race: export GOGC = 400
 race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
 	@$(RACE) $(TEST) -race -p 4 -skip '^Test(CommandsAgree|IndexForgetsWhatWas|IndexEqualsBruteForce)$$' $(RACY)
 	@INTEGRATION=1 $(RACE) $(TEST) -race ./inventory/copying
