@@ -79,7 +79,7 @@ ATTACKS = ./test/attack ./test/disruption
 # Packages with tests that start what is not theirs, but for what has a target of its own; the longest first, so that none of these is the last.
 LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster
 NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|release|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency)")
-# API servers are what takes most of the processors; tests and guards keep what Go collects by default.
+# API servers take most of the processors' time, and less if they seldom collect garbage; tests and guards collect as Go does by default.
 POOL = GOGC=400 go run ./test/cluster/pool env -u GOGC
 
 integration: assets guards ## run the tests that need a control plane, registries and other programs (skopeo, bash, python3)

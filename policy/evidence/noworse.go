@@ -39,12 +39,16 @@ func gets(from Place, passed []mirrors.Location, now []Place, has func(*policy.F
 		case next.Location == from.Location && next.AsksNoMore(*from.PullSource), has(f):
 			return true
 		case slices.Contains(passed, next.Location):
-		case f.Presence == policy.Denied, f.Presence == policy.Absent && !f.Recalled:
-		default:
+		case !sendsOn(f):
 			return false
 		}
 	}
 	return false
+}
+
+// sendsOn reports whether nodes that ask a place go on to the next. By now, it may have what it lacked a minute ago.
+func sendsOn(f *policy.Fact) bool {
+	return f.Presence == policy.Denied || f.Presence == policy.Absent && !f.Recalled
 }
 
 // keepsAll is NoWorse for short names, where what ends the pull of one candidate does not
@@ -61,7 +65,7 @@ func keepsAll(today, now *WeighedRoute) bool {
 			kept = kept[1:]
 			continue
 		}
-		if p := at.Fact.Presence; p != policy.Present && p != policy.Absent && p != policy.Denied {
+		if at.Fact.Presence != policy.Present && !sendsOn(at.Fact) {
 			return false
 		}
 	}

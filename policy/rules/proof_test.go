@@ -459,9 +459,14 @@ func TestShortNameEndsAtMirror(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", state, got, want)
 		}
 	}
-	// A place in front that does not answer is asked for no more than today, which it is where its signatures are to be good.
+	// Nodes ask more of the same place under a new policy, and may stop where a mirror may have something by now.
 	plan = shallow(policy.Change{Before: set(), After: withPolicies(signedBy(release, "docker.io/library/nginx"))}, []policy.Image{{Ref: "nginx:1", Consumers: consumers()}}, settings.Settings{})
 	if got := summary(Decide(plan, facts("registry.access.redhat.com/nginx:1 absent", "docker.io/library/nginx:1 unreachable"))); got != "deny Unverified" {
 		t.Errorf("under a new policy: %s", got)
+	}
+	plan = shallow(policy.Change{Before: searched("m.local"), After: set(itms("a", "registry.access.redhat.com", allow, "m.local", "n.local"), itms("b", "docker.io", allow, "b.local"))}, []policy.Image{{Ref: "nginx:1", Consumers: consumers()}}, settings.Settings{})
+	found := facts("m.local/nginx:1 unreachable", "n.local/nginx:1 absent", "registry.access.redhat.com/nginx:1 absent", "b.local/library/nginx:1 unreachable", "docker.io/library/nginx:1 unreachable")
+	if found[mirrors.Location{Ref: "n.local/nginx:1"}].Recalled = true; Decide(plan, found).Allowed {
+		t.Errorf("a remembered miss: %s", summary(Decide(plan, found)))
 	}
 }

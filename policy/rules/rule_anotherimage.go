@@ -46,6 +46,7 @@ func firstOfName(a *evidence.Case, at, before evidence.Place, servedBefore bool)
 	other, first := otherRegistry(a, at), "another registry is searched first"
 	if !other && servedBefore && evidence.NameOf(&a.After, at.Candidate) != evidence.NameOf(&a.Before, before.Candidate) {
 		other, first = true, "another registry is the first to serve it"
+		f.Remedy = []string{"copy it to the mirrors of " + evidence.NameOf(&a.Before, before.Candidate) + ", from which nodes get it today, or name it in full where it is used"}
 	}
 	switch {
 	case isAnother(a, at.Fact):

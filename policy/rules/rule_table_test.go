@@ -87,6 +87,7 @@ func TestRules(t *testing.T) {
 	inCluster := "image-registry.openshift-image-registry.svc:5000/x/x"
 	testDecisions(t, []decision{
 		{"a short name that moves on to the next registry", searched("n.local"), searched("m.local"), "x/y:1", facts("m.local/x/y:1 absent", "registry.access.redhat.com/x/y:1 absent", "b.local/x/y:1 present", "n.local/x/y:1 present"), ok, "warn AnotherImage"},
+		{"which its mirror has", searched("n.local"), searched("m.local"), "x/y:1", facts("m.local/x/y:1 present", "b.local/x/y:1 present", "n.local/x/y:1 present"), ok, ""},
 		{"blobs: the source has it all, and nodes would not get there", none, quay, tag, facts("m.local/x:1 incomplete", "quay.io/x:1 present"), ok, "deny BlobsMissing"},
 		{"blobs: so does the second mirror", none, two, tag, facts("m.local/x:1 incomplete", "n.local/x:1 present"), ok, "deny BlobsMissing"},
 		{"blobs: the first mirror has it all", none, two, tag, facts("m.local/x:1 present", "n.local/x:1 incomplete"), ok, ""},
