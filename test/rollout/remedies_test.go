@@ -22,8 +22,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
 
-// A kind is a way in which the rollout of a pool stalls, and in how many rounds of the first remedy that
-// changes something it then finishes.
+// A kind is a way in which the rollout of a pool stalls, and in how many rounds at most of the first remedy
+// that changes something it then finishes. Fewer may do, as MCO takes nodes in any order.
 type kind struct {
 	broken
 	// serves are the references that registries serve; nil for the images of its apps and those at
@@ -262,8 +262,8 @@ func remedy(t *testing.T, of stalling) {
 		}
 	}
 	for _, k := range of.kinds {
-		if rounds[k.pool] != k.rounds {
-			t.Errorf("pool %s finished in %d rounds, want %d", k.pool, rounds[k.pool], k.rounds)
+		if n := rounds[k.pool]; n == 0 || n > k.rounds {
+			t.Errorf("pool %s finished in %d rounds, want 1 to %d", k.pool, n, k.rounds)
 		}
 	}
 }
