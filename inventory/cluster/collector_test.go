@@ -31,7 +31,7 @@ mirrorset_guard_inventory_images 0
 		time.Sleep(90 * time.Second)
 		c.sources = c.sources[:2] // pods and replicationcontrollers
 		absent := &follow.Source{
-			Name: "replicationcontrollers", Client: follow.Custom(noCustom(), poolResource), IsAnswer: follow.NotServedOrForbidden, Sink: new(table[any]),
+			Name: "replicationcontrollers", Client: follow.Custom(noCustom(), poolResource), IsAnswer: follow.NotServedOrForbidden, Sink: new(follow.Table[any]),
 		}
 		c.sources[1] = &source{Source: absent}
 		ctx, cancel := context.WithCancel(t.Context())

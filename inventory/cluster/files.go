@@ -21,8 +21,9 @@ func (c *Inventory) registryFiles(ctx context.Context) ([]mirrors.File, error) {
 	if !follows {
 		return c.mirrors.listFiles(ctx)
 	}
-	sorted := c.files.sorted(func(a, b []mirrors.File) int { return strings.Compare(nameOfFiles(a), nameOfFiles(b)) })
-	return slices.Concat(sorted...), nil
+	files := c.files.All()
+	slices.SortFunc(files, func(a, b []mirrors.File) int { return strings.Compare(nameOfFiles(a), nameOfFiles(b)) })
+	return slices.Concat(files...), nil
 }
 
 func nameOfFiles(files []mirrors.File) string {

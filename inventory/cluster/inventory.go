@@ -76,11 +76,11 @@ type Inventory struct {
 	index         images.Index
 	kept          objects.Store
 	pods          workloads.Table
-	controllers   [4]table[*rollout.Controller] // of the kinds in controllerResources; nil for those that do not count
-	drainOverride atomic.Bool                   // whether there is workloads.DrainOverride
+	controllers   [4]follow.Table[*rollout.Controller] // of the kinds in controllerResources; nil for those that do not count
+	drainOverride atomic.Bool                          // whether there is workloads.DrainOverride
 	mirrors       mirrorReader
 	applied       appliedReader
-	files         table[[]mirrors.File]
+	files         follow.Table[[]mirrors.File]
 	sources       []*source
 	left          []string // the resources that a rollout needs and that are not followed on purpose
 	accounts      *source
@@ -153,7 +153,7 @@ func (c *Inventory) keepAlso(s *source, o Options) {
 	case "imagestreams.image.openshift.io":
 		also(0, func(o runtime.Object) any { return images.StreamOf(follow.Typed[imagev1.ImageStream](o)) }, streamSink(&c.index))
 	case "machineconfigs.machineconfiguration.openshift.io":
-		also(0, func(o runtime.Object) any { return objects.FilesOf(o.(*unstructured.Unstructured)) }, &fileSink{table: &c.files, tell: o.OnUnreviewed})
+		also(0, func(o runtime.Object) any { return objects.FilesOf(o.(*unstructured.Unstructured)) }, &fileSink{Table: &c.files, tell: o.OnUnreviewed})
 	}
 	if i := slices.Index(controllerResources, s.Name); i >= 0 {
 		also(objects.Detail, func(o runtime.Object) any { return workloads.ControllerOf(o) }, &c.controllers[i])

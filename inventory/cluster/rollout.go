@@ -91,7 +91,7 @@ var controllerResources = []string{"statefulsets.apps", "replicasets.apps", "rep
 func (c *Inventory) keptControllers() []rollout.Controller {
 	var all []rollout.Controller
 	for i := range c.controllers {
-		for _, controller := range c.controllers[i].all() {
+		for _, controller := range c.controllers[i].All() {
 			if controller != nil {
 				all = append(all, *controller)
 			}

@@ -65,7 +65,7 @@ func (s indexSink[T]) Put(t *follow.Object) { s.put(t.Namespace, t.Name, t.Value
 
 func (s indexSink[T]) Remove(namespace, name string) { s.remove(namespace, name) }
 
-func (s indexSink[T]) Replace(all []*follow.Object, _ error) { s.replace(byObject[T](all)) }
+func (s indexSink[T]) Replace(all []*follow.Object, _ error) { s.replace(follow.ByName[T](all)) }
 
 // A keptSink enters objects of one kind in a Store.
 type keptSink struct {

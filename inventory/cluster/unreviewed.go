@@ -12,21 +12,21 @@ import (
 // A fileSink keeps the files of MachineConfigs that decide where nodes pull from, and reports when those
 // of one change: no webhook sees that.
 type fileSink struct {
-	*table[[]mirrors.File]
+	*follow.Table[[]mirrors.File]
 	tell func(object string) // may be nil
 	// listed is set once all are known: files that arrive before are not a change.
 	listed bool
 }
 
-func (s *fileSink) Put(o *follow.Object) { s.comparing(func() { s.table.Put(o) }, o.Name) }
+func (s *fileSink) Put(o *follow.Object) { s.comparing(func() { s.Table.Put(o) }, o.Name) }
 
 func (s *fileSink) Remove(namespace, name string) {
-	s.comparing(func() { s.table.Remove(namespace, name) }, name)
+	s.comparing(func() { s.Table.Remove(namespace, name) }, name)
 }
 
 func (s *fileSink) Replace(all []*follow.Object, lacking error) {
 	if lacking != nil {
-		s.table.Replace(nil, lacking)
+		s.Table.Replace(nil, lacking)
 		s.listed = false
 		return
 	}
@@ -34,10 +34,10 @@ func (s *fileSink) Replace(all []*follow.Object, lacking error) {
 	for _, o := range all {
 		names[o.Name] = true
 	}
-	for _, files := range s.all() {
+	for _, files := range s.All() {
 		names[nameOfFiles(files)] = true
 	}
-	s.comparing(func() { s.table.Replace(all, nil) }, slices.Sorted(maps.Keys(names))...)
+	s.comparing(func() { s.Table.Replace(all, nil) }, slices.Sorted(maps.Keys(names))...)
 	s.listed = true
 }
 
@@ -45,14 +45,14 @@ func (s *fileSink) Replace(all []*follow.Object, lacking error) {
 func (s *fileSink) comparing(change func(), names ...string) {
 	before := map[string][]mirrors.File{}
 	for _, name := range names {
-		before[name] = s.named(name)
+		before[name] = s.Named(name)
 	}
 	change()
 	if s.tell == nil || !s.listed {
 		return
 	}
 	for _, name := range names {
-		if !slices.EqualFunc(before[name], s.named(name), sameFile) {
+		if !slices.EqualFunc(before[name], s.Named(name), sameFile) {
 			s.tell("MachineConfig " + name)
 		}
 	}

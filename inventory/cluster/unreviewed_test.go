@@ -18,7 +18,7 @@ import (
 // is first read or read again.
 func TestFileSink(t *testing.T) {
 	var told []string
-	s := fileSink{table: new(table[[]mirrors.File]), tell: func(object string) { told = append(told, object) }}
+	s := fileSink{Table: new(follow.Table[[]mirrors.File]), tell: func(object string) { told = append(told, object) }}
 	files := func(name, contents string) *follow.Object {
 		o := &follow.Object{Name: name, Value: []mirrors.File(nil)}
 		if contents != "" {

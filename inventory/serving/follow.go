@@ -63,7 +63,7 @@ type Follower struct {
 	apiServer follow.Source
 	held      follow.Single // the Sink of apiServer
 	webhooks  follow.Source
-	calls     calls // the Sink of webhooks
+	calls     follow.Table[*admissionregistrationv1.ValidatingWebhookConfiguration] // the Sink of webhooks; nil for those that do not call the guard
 	profile   atomic.Pointer[tlsprofile.Profile]
 
 	mu           sync.Mutex
@@ -87,7 +87,7 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 	}
 	f := &Follower{options: o, news: make(chan struct{})}
 	f.profile.Store(new(tlsprofile.Unread()))
-	f.held.Changed, f.calls.changed = f.renew, f.compare
+	f.held.Changed, f.calls.Changed = f.renew, f.compare
 	f.apiServer = follow.Source{
 		Name: "apiserver.config/" + apiServerName, Object: apiServerName, PageSize: 1,
 		Client: follow.Custom(dyn, configv1.GroupVersion.WithResource("apiservers")),
@@ -163,7 +163,7 @@ func profileOf(o *unstructured.Unstructured) tlsprofile.Profile {
 // not.
 func (f *Follower) Webhooks() []certs.Webhook {
 	var called []certs.Webhook
-	for _, c := range f.calls.all() {
+	for _, c := range f.registered() {
 		called = append(called, webhooksOf(c)...)
 	}
 	return called
@@ -183,7 +183,7 @@ func (f *Follower) compare() {
 		return // OnSync is still to come, or it is not known
 	}
 	now := Registration{Known: true, Differences: []string{f.unregistered()}}
-	if registered := f.calls.all(); len(registered) > 0 {
+	if registered := f.registered(); len(registered) > 0 {
 		now.Differences = differences(f.options.Installed, registered)
 	}
 	f.mu.Lock()
