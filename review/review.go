@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/forecast"
@@ -150,7 +148,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by settings.Re
 	if err != nil {
 		return Record{}, err
 	}
-	change := policy.Change{Before: now.set, After: edit.Apply(now.set)}
+	change := policy.Change{Before: now.Set, After: edit.Apply(now.Set)}
 	trust := r.readTrust(ctx, &change)
 	defer trust.release()
 	slots := r.Limiter.slotsFor(edit)
@@ -158,7 +156,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by settings.Re
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
 	defer slots.release()
-	outline := plan.NewOutline(change, now.cluster, r.settings().For(by))
+	outline := plan.NewOutline(change, now.Cluster, r.settings().For(by))
 	done, err := r.Limiter.widen(ctx, slots, outline.CountTouched(wideReview+1))
 	if err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews of many images: %w", err)
@@ -206,41 +204,26 @@ func (r *Reviewer) PlanDeletion(ctx context.Context, coming Coming, concerned fu
 	if err != nil {
 		return plan.DeletionPlan{}, err
 	}
-	known := now.cluster.Bringing(coming.Images)
+	known := now.Cluster.Bringing(coming.Images)
 	known.Gaps = slices.Concat(known.Gaps, coming.Gaps)
-	return plan.NewDeletion(now.set, coming.Policies.Apply(now.set), known, r.settings(), concerned), nil
+	return plan.NewDeletion(now.Set, coming.Policies.Apply(now.Set), known, r.settings(), concerned), nil
 }
 
-// Pulls are what has to be known of a cluster to judge images that its nodes are to pull one day.
-type Pulls struct {
-	set     mirrors.Set
-	cluster plan.Cluster
-}
-
-// ReadPulls reads what PlanPulls needs.
-func (r *Reviewer) ReadPulls(ctx context.Context) (Pulls, error) {
+// ReadPulls reads what PlanPulls needs, to judge images that the nodes are to pull one day.
+func (r *Reviewer) ReadPulls(ctx context.Context) (State, error) {
 	now, err := r.read(ctx)
-	now.cluster.Gaps = slices.DeleteFunc(slices.Clone(now.cluster.Gaps), func(g policy.Gap) bool { return !g.IsOfNodes() }) // the images in use do not matter
-	return Pulls(now), err
+	now.Cluster.Gaps = slices.DeleteFunc(slices.Clone(now.Cluster.Gaps), func(g policy.Gap) bool { return !g.IsOfNodes() }) // the images in use do not matter
+	return now, err
 }
 
-// Nodes returns those of the cluster.
-func (p Pulls) Nodes() []*corev1.Node { return p.cluster.Nodes }
-
-// Images returns those in use.
-func (p Pulls) Images() policy.Images { return p.cluster.Images }
-
-// Set returns the configuration in force.
-func (p Pulls) Set() mirrors.Set { return p.set }
-
-// PlanPulls returns the plan of pulling images as p has the cluster, once edit has been made: see
+// PlanPulls returns the plan of pulling images in the state of now, once edit has been made: see
 // plan.NewPulls. Layers are looked up of all of them.
-func (r *Reviewer) PlanPulls(p Pulls, images policy.Images, edit mirrors.Edit) plan.Plan {
-	s, known := r.settings(), p.cluster
+func (r *Reviewer) PlanPulls(now State, images policy.Images, edit mirrors.Edit) plan.Plan {
+	s, known := r.settings(), now.Cluster
 	s.Blobs = settings.BlobsOfAll
 	known.Images = images
-	set := edit.Apply(p.set)
-	if !set.Equal(p.set) {
+	set := edit.Apply(now.Set)
+	if !set.Equal(now.Set) {
 		known.InForce = nil
 	}
 	return plan.NewPulls(set, known, s)
@@ -323,25 +306,25 @@ func (r *Reviewer) lookUpMoved(ctx context.Context, record *Record, slots slots)
 	return asked
 }
 
-// A state is the configuration in force, with what else is known about the cluster.
-type state struct {
-	set     mirrors.Set
-	cluster plan.Cluster
+// A State is the configuration in force, with what else is known about the cluster.
+type State struct {
+	Set     mirrors.Set
+	Cluster plan.Cluster
 }
 
-func (r *Reviewer) read(ctx context.Context) (now state, err error) {
-	if now.set, err = r.readInForce(ctx); err != nil {
-		return state{}, err
+func (r *Reviewer) read(ctx context.Context) (now State, err error) {
+	if now.Set, err = r.readInForce(ctx); err != nil {
+		return State{}, err
 	}
-	if now.cluster, err = r.Inventory.Cluster(ctx); err != nil {
-		return state{}, fmt.Errorf("listing the images in use: %w", err)
+	if now.Cluster, err = r.Inventory.Cluster(ctx); err != nil {
+		return State{}, fmt.Errorf("listing the images in use: %w", err)
 	}
-	if through := now.cluster.Rollout; through != nil {
-		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).configsOf(ctx, r.Inventory, through)
+	if through := now.Cluster.Rollout; through != nil {
+		now.Cluster.Current = cmp.Or(r.Current, NewCurrent()).configsOf(ctx, r.Inventory, through)
 	}
-	now.cluster = now.cluster.Bringing(r.Brought)
-	now.cluster.OtherCredentials = r.OtherCredentials
-	now.cluster.InForce = r.InForce.tablesOf(now.set)
+	now.Cluster = now.Cluster.Bringing(r.Brought)
+	now.Cluster.OtherCredentials = r.OtherCredentials
+	now.Cluster.InForce = r.InForce.tablesOf(now.Set)
 	return now, nil
 }
 

@@ -34,7 +34,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Standing, error) {
 		return Standing{}, err
 	}
 	settings := r.settings()
-	plan := plan.NewStanding(now.set, now.cluster, settings)
+	plan := plan.NewStanding(now.Set, now.Cluster, settings)
 	facts, asked := r.LookUp(ctx, plan.Lookups)
 	return Standing{
 		Plan: plan, Facts: facts, Asked: mostImportant(asked), Verdict: rules.DecideStanding(plan, facts),

@@ -51,7 +51,7 @@ type route struct {
 
 // route plans the pull of an image, and looks its places up.
 func (j *judging) route(ctx context.Context, i *readiness.Image) route {
-	plan := j.Reviewer.PlanPulls(j.pulls, policy.NewImages(j.asImage(i)), mirrors.Edit{})
+	plan := j.Reviewer.PlanPulls(j.state, policy.NewImages(j.asImage(i)), mirrors.Edit{})
 	facts, _ := j.Reviewer.LookUp(ctx, plan.Lookups)
 	for k := range plan.Reroutes {
 		if r := &plan.Reroutes[k]; len(r.Pools) == 0 || slices.Contains(r.Pools, "master") {

@@ -70,13 +70,13 @@ func Release(ctx context.Context, w World, choice target.Release) (*readiness.Re
 type judging struct {
 	World
 	readiness.Readiness
-	pulls   review.Pulls
+	state   review.State
 	config  *objects.UpdateConfig
 	through workloads.Objects
 }
 
 func newJudging(ctx context.Context, w World, choice target.Release) (*judging, error) {
-	pulls, err := w.Reviewer.ReadPulls(ctx)
+	state, err := w.Reviewer.ReadPulls(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func newJudging(ctx context.Context, w World, choice target.Release) (*judging, 
 	if err != nil {
 		return nil, fmt.Errorf("reading what an update depends on: %w", err)
 	}
-	return &judging{World: w, pulls: pulls, config: config, through: w.Cluster.RolloutObjects(), Readiness: readiness.Readiness{Choice: choice, Asked: choice.Asked(w.Cluster.RolloutObjects().Version), ClusterFlags: w.Flags}}, nil
+	return &judging{World: w, state: state, config: config, through: w.Cluster.RolloutObjects(), Readiness: readiness.Readiness{Choice: choice, Asked: choice.Asked(w.Cluster.RolloutObjects().Version), ClusterFlags: w.Flags}}, nil
 }
 
 func (j *judging) run(ctx context.Context) error {
@@ -93,7 +93,7 @@ func (j *judging) run(ctx context.Context) error {
 		return err
 	}
 	j.Channel = channelOf(j.through.Version, j.Version)
-	j.Architecture = policy.ReleaseArchitecture(j.Platform != "", j.pulls.Nodes())
+	j.Architecture = policy.ReleaseArchitecture(j.Platform != "", j.state.Cluster.Nodes)
 	j.list(payload)
 	j.Signature = j.signature(payload.Image)
 	j.images(ctx, payload)
@@ -165,7 +165,7 @@ func (j *judging) asImage(i *readiness.Image) policy.Image {
 // controlPlane is the placement of CVO; nil if no node is known to be one of the control plane.
 func (j *judging) controlPlane() *policy.Placement {
 	for _, label := range controlPlaneLabels {
-		for _, n := range j.pulls.Nodes() {
+		for _, n := range j.state.Cluster.Nodes {
 			if value, has := n.Labels[label]; has {
 				return &policy.Placement{NodeSelector: map[string]string{label: value}}
 			}
@@ -176,9 +176,9 @@ func (j *judging) controlPlane() *policy.Placement {
 
 // controlPlanePlatforms are the platforms of its nodes, or of all where none is known to be one.
 func (j *judging) controlPlanePlatforms() []string {
-	nodes := slices.DeleteFunc(slices.Clone(j.pulls.Nodes()), func(n *corev1.Node) bool { return !isControlPlane(n) })
+	nodes := slices.DeleteFunc(slices.Clone(j.state.Cluster.Nodes), func(n *corev1.Node) bool { return !isControlPlane(n) })
 	if len(nodes) == 0 {
-		nodes = j.pulls.Nodes()
+		nodes = j.state.Cluster.Nodes
 	}
 	return policy.PlatformsOf(nodes)
 }
@@ -212,9 +212,9 @@ func policiesOf(payload *release.Payload) mirrors.Edit {
 // plans plan the pulls of the images that were entered.
 func (j *judging) plans(payload *release.Payload) []plan.Plan {
 	all := j.all()
-	plans := []plan.Plan{j.Reviewer.PlanPulls(j.pulls, all, mirrors.Edit{})}
+	plans := []plan.Plan{j.Reviewer.PlanPulls(j.state, all, mirrors.Edit{})}
 	if len(payload.Policies) > 0 {
-		plans = append(plans, j.Reviewer.PlanPulls(j.pulls, all, policiesOf(payload)))
+		plans = append(plans, j.Reviewer.PlanPulls(j.state, all, policiesOf(payload)))
 	}
 	return plans
 }
@@ -251,9 +251,9 @@ func parts(plans []plan.Plan) []review.NextLookups {
 func (j *judging) problems(plans []plan.Plan) {
 	what := ""
 	switch {
-	case len(j.pulls.Nodes()) == 0:
+	case len(j.state.Cluster.Nodes) == 0:
 		what = "no node is known, so that it is not certain for which platforms, and by which configuration, images are pulled"
-	case policy.PlatformsOf(j.pulls.Nodes()) == nil:
+	case policy.PlatformsOf(j.state.Cluster.Nodes) == nil:
 		what = "a node does not say its platform (status.nodeInfo), so that it is not certain for which platforms images are pulled"
 	}
 	if what != "" {
@@ -285,7 +285,7 @@ func (j *judging) imports(payload *release.Payload) {
 	streams := map[string]bool{}
 	var refused []string
 	for _, i := range payload.Imports {
-		if j.pulls.Set().RefusesImport(i.Ref) && !streams[i.Stream] {
+		if j.state.Set.RefusesImport(i.Ref) && !streams[i.Stream] {
 			streams[i.Stream] = true
 			refused = append(refused, text.Line(i.Stream+": "+i.Ref))
 		}

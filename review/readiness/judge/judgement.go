@@ -43,7 +43,7 @@ func judgements(plan plan.Plan, facts policy.Facts) map[string]judgement {
 // judge enters what a plan says of each image: an image keeps its worst state of all plans.
 func (j *judging) judge(plan plan.Plan, facts policy.Facts) {
 	of := judgements(plan, facts)
-	nodes, controlPlane := policy.PlatformsOf(j.pulls.Nodes()), j.controlPlanePlatforms()
+	nodes, controlPlane := policy.PlatformsOf(j.state.Cluster.Nodes), j.controlPlanePlatforms()
 	for i := range j.Images {
 		img := &j.Images[i]
 		said, planned := of[img.Ref]

@@ -107,7 +107,7 @@ func (j *judging) atWork(ctx context.Context) *atWork {
 		return &at
 	}
 	names := namesByDigest(today)
-	for img := range j.pulls.Images().All() {
+	for img := range j.state.Cluster.Images.All() {
 		for _, c := range img.Consumers {
 			if c.Use != policy.Running && (c.Use != policy.Referenced || c.Placement == nil) { // settings name what runs elsewhere
 				continue
