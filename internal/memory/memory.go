@@ -8,6 +8,8 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 )
 
 const (
@@ -39,16 +41,7 @@ func Processors() int {
 // which after a tenant's 100,000 references or a review of them is a long time, and returns what it
 // finds little by little. To look takes some 50 ms of one processor where there are 100,000 pods.
 func GiveBack(ctx context.Context) {
-	ticker := time.NewTicker(giveBackEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			giveBackBeyond(littleMemory)
-		}
-	}
+	pause.Every(ctx, giveBackEvery, func() { giveBackBeyond(littleMemory) })
 }
 
 // giveBackBeyond gives back unused memory if the process holds more than little.

@@ -16,6 +16,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 )
 
 // interval is how often Poll calls. The kubelet takes a minute or more to bring a changed Secret or
@@ -25,16 +27,7 @@ const interval = 5 * time.Second
 
 // Poll calls read every few seconds until ctx ends.
 func Poll(ctx context.Context, read func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			read()
-		}
-	}
+	pause.Every(ctx, interval, read)
 }
 
 // timeLimit is how long a reading may take: many times what a file of a megabyte does.

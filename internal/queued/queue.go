@@ -14,6 +14,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 )
 
 // The bounds of a queue. A record of a decision usually has 2 to 20 KB, so this is an hour of a busy
@@ -154,10 +156,7 @@ func (q *Queue) write(ctx, last context.Context) {
 			q.options.Tried(err)
 		}
 		if err != nil {
-			select {
-			case <-last.Done():
-			case <-time.After(retryAfter):
-			}
+			_ = pause.For(last, retryAfter, nil)
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -291,16 +292,14 @@ func (r mirrorReader) read(ctx context.Context, path string, query map[string]st
 	start := time.Now()
 	for delays := 0; ; {
 		err := r.readOnce(ctx, path, query, out)
-		pause := readAgain
+		rest := readAgain
 		if seconds, delay := apierrors.SuggestsClientDelay(err); delay && delays < mostDelays {
 			delays++
-			pause = time.Duration(seconds) * time.Second
+			rest = time.Duration(seconds) * time.Second
 		} else if !isCutOff(err) || time.Since(start) >= readFor {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if pause.For(ctx, rest, nil) != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -284,11 +285,7 @@ func (c *Copier) copyAgain(ctx context.Context, j *Job) error {
 		if err == nil || attempt == maxAttempts || !transfer.IsTemporary(err) {
 			return err
 		}
-		timer := time.NewTimer(c.firstRest << (attempt - 1))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if pause.For(ctx, c.firstRest<<(attempt-1), nil) != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 )
 
 // soon is how long the Reflector waits before it starts again, even if a watch was cut as soon as
@@ -73,16 +75,7 @@ func (r *retries) wait(ctx context.Context) {
 	hurry := make(chan struct{})
 	r.hurry = hurry
 	r.mu.Unlock()
-	if left <= 0 {
-		return
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-hurry:
-	case <-ctx.Done():
-	}
+	_ = pause.For(ctx, left, hurry)
 }
 
 // Hurry ends the wait for the next attempt to read the source, if it waits.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -102,16 +103,8 @@ func (s *Store) Close() {
 // must be called at most once, and only if something is to be kept fresh.
 func (s *Store) Run(ctx context.Context) error {
 	defer s.Close()
-	refresh := time.NewTicker(keepTick)
-	defer refresh.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-refresh.C:
-			s.refresh()
-		}
-	}
+	pause.Every(ctx, keepTick, s.refresh)
+	return nil
 }
 
 // Presence implements review.Registries: it returns the facts known about locs by the time ctx ends,

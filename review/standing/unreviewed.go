@@ -9,6 +9,7 @@ import (
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
@@ -76,7 +77,7 @@ func (u *Unreviewed) TellRegistration(ctx context.Context) {
 			} else {
 				told = now
 			}
-			pause(ctx, registrationPause)
+			_ = pause.For(ctx, registrationPause, nil)
 			continue
 		}
 		select {
@@ -141,13 +142,6 @@ func (u *Unreviewed) Tell(ctx context.Context) {
 				u.options.Log.Error(err, "Could not tell of what changed without a review", "note", news.Note)
 			}
 		}
-		pause(ctx, time.Second)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+		_ = pause.For(ctx, time.Second, nil)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/panics"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 )
 
 const (
@@ -61,22 +62,10 @@ func (l *Loop) Run(ctx context.Context, round func(context.Context) (settled boo
 		if !settled {
 			wait /= sooner
 		}
-		if !pause(ctx, min(wait, leastPause), nil) || !pause(ctx, wait-leastPause, l.soon) {
+		if pause.For(ctx, min(wait, leastPause), nil) != nil || pause.For(ctx, wait-leastPause, l.soon) != nil {
 			return
 		}
 	}
-}
-
-// pause waits until a time has passed or something comes from soon, and reports false once ctx has ended.
-func pause(ctx context.Context, d time.Duration, soon <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-soon:
-	}
-	return ctx.Err() == nil
 }
 
 // confirmations is how many rounds in a row must find the same before that is reported: a registry may be

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 )
 
 // Anyone who can reach the port can send a review that no API server has made, and have an edit
@@ -241,7 +242,7 @@ func (s *senders) reserve(ctx context.Context, name string, claim int) (room boo
 			}
 			return room, nil
 		}
-		if err := waitFor(ctx, news, wait); err != nil {
+		if err := pause.For(ctx, wait, news); err != nil {
 			return false, fmt.Errorf("changes from %s were admitted and never stored: %w", name, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -119,7 +120,7 @@ func (c *claim) await(ctx context.Context, view View) error {
 		if over {
 			return nil
 		}
-		if err := waitFor(ctx, news, MaxStoringTime); err != nil {
+		if err := pause.For(ctx, MaxStoringTime, news); err != nil {
 			return fmt.Errorf("waiting for changes that were admitted a moment ago: %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -74,7 +75,7 @@ func (e *Edits) reach(ctx context.Context, c content, isReached func(content) er
 		if err == nil || errors.Is(err, errUnusable) {
 			return err
 		}
-		if ended := waitFor(ctx, news, pollInterval); ended != nil {
+		if ended := pause.For(ctx, pollInterval, news); ended != nil {
 			return fmt.Errorf("%w: %w", err, ended)
 		}
 	}
@@ -127,21 +128,7 @@ func (e *Edits) AwaitView(ctx context.Context) (View, error) {
 }
 
 // wait waits a moment, or until ctx ends, whose error it returns.
-func wait(ctx context.Context) error { return waitFor(ctx, nil, pollInterval) }
-
-// waitFor waits for news, no longer than limit, or until ctx ends, whose error it returns.
-func waitFor(ctx context.Context, news <-chan struct{}, limit time.Duration) error {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-news:
-		return nil
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func wait(ctx context.Context) error { return pause.For(ctx, pollInterval, nil) }
 
 // isOlder reports whether version a came before b.
 func isOlder(a, b string) bool {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -47,24 +48,10 @@ func (d *display) begin(ctx context.Context, skipped []skip) {
 	d.started = time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	var shown sync.WaitGroup
-	shown.Go(func() { d.follow(ctx) })
+	shown.Go(func() { pause.Every(ctx, showEvery, d.show) })
 	d.stop = func() {
 		cancel()
 		shown.Wait()
-	}
-}
-
-// follow shows the progress until ctx ends.
-func (d *display) follow(ctx context.Context) {
-	ticker := time.NewTicker(showEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			d.show()
-		}
 	}
 }
 

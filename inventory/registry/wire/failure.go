@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/connection"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -66,7 +67,7 @@ func again(ctx context.Context, mayRepeat func(f *Failure, attempt int) bool, do
 			return err
 		}
 		rest := firstPause << min(attempt, maxAgain)
-		if sleep(ctx, max(f.after, rest/2+rand.N(rest/2))) != nil { //nolint:gosec // not a secret
+		if pause.For(ctx, max(f.after, rest/2+rand.N(rest/2)), nil) != nil { //nolint:gosec // not a secret
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -125,7 +126,7 @@ func (p *pace) acquire(ctx context.Context, host string, most time.Duration) (*s
 		f.after = wait
 		return nil, f
 	}
-	if err := sleep(ctx, wait); err != nil {
+	if err := pause.For(ctx, wait, nil); err != nil {
 		p.leave()
 		return nil, err
 	}

@@ -239,18 +239,3 @@ func (t *transport) read(ctx context.Context, body io.Reader, limit int64) ([]by
 	_, err = io.Copy(long, io.LimitReader(body, limit-int64(len(short))))
 	return long.Bytes(), err
 }
-
-// sleep waits for d, or until ctx ends, which is an error.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
