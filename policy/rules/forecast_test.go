@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
+	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
 )
 
 // workers returns a cluster of n nodes in pool worker. Each of the first two runs a pod of
@@ -28,13 +29,7 @@ import (
 // one of them.
 func workers(n int, image string) *rollout.Cluster {
 	c := &rollout.Cluster{
-		Pools: []*mcfgv1.MachineConfigPool{{
-			ObjectMeta: metav1.ObjectMeta{Name: "worker"},
-			Spec: mcfgv1.MachineConfigPoolSpec{
-				MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{mcfgv1.MachineConfigRoleLabelKey: "worker"}},
-				NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"worker": ""}},
-			},
-		}},
+		Pools: []*mcfgv1.MachineConfigPool{pools.Worker("1")},
 		Budgets: []*policyv1.PodDisruptionBudget{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
 			Spec: policyv1.PodDisruptionBudgetSpec{
@@ -50,20 +45,12 @@ func workers(n int, image string) *rollout.Cluster {
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}}, TopologyKey: corev1.LabelHostname,
 		}}}},
 	}
-	const prefix = "machineconfiguration.openshift.io/"
 	for i := range n {
 		name := fmt.Sprintf("worker-%d", i+1)
-		c.Nodes = append(c.Nodes, &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: name, Labels: map[string]string{"worker": "", corev1.LabelHostname: name},
-				CreationTimestamp: metav1.Unix(int64(i), 0),
-				Annotations:       map[string]string{prefix + "currentConfig": "rendered-1", prefix + "desiredConfig": "rendered-1", prefix + "state": "Done"},
-			},
-			Status: corev1.NodeStatus{
-				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-				Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("250")},
-			},
-		})
+		node := pools.Node(name)
+		node.Labels[corev1.LabelHostname], node.CreationTimestamp = name, metav1.Unix(int64(i), 0)
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("250")}
+		c.Nodes = append(c.Nodes, node)
 		if i < 2 {
 			c.Pods = append(c.Pods, rollout.Pod{
 				Namespace: "shop", Name: fmt.Sprintf("cart-%d", i+1), Node: name, Spec: spec, Started: true, Ready: true,

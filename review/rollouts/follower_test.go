@@ -12,20 +12,16 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/watchloop"
+	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
 )
-
-const mco = "machineconfiguration.openshift.io/"
 
 // A fakeCluster is a WholeSource of pool worker with two nodes, which a test changes.
 type fakeCluster struct {
@@ -39,18 +35,15 @@ type fakeCluster struct {
 
 func newFakeCluster() *fakeCluster {
 	c := &fakeCluster{set: shopSet()}
-	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker", Labels: map[string]string{mco + "mco-built-in": ""}}}
-	pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"worker": ""}}
-	pool.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{mco + "role": "worker"}}
-	c.objects.Pools = []*mcfgv1.MachineConfigPool{pool}
+	c.objects.Pools = []*mcfgv1.MachineConfigPool{pools.Worker("1")}
 	c.become("1", "1", "1")
 	return c
 }
 
 func shopSet() mirrors.Set {
-	o := &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "1"}}
-	o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: "quay.io/shop", Mirrors: []configv1.ImageMirror{"mirror.example.com/shop"}}}
-	return mirrors.Put(o).Apply(mirrors.Set{})
+	set := pools.TagSet("")
+	set.Objects[0].SetUID("1")
+	return set
 }
 
 // become gives the pool a target and its nodes configs: "1" or, on its way, "1>2" while being
@@ -63,12 +56,10 @@ func (c *fakeCluster) become(target string, nodes ...string) {
 		done := true
 		for i, configs := range nodes {
 			has, wants, moving := strings.Cut(configs, ">")
-			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i), Labels: map[string]string{"worker": ""}}}
-			n.Annotations = map[string]string{mco + "currentConfig": has, mco + "desiredConfig": has, mco + "state": "Done"}
+			n := pools.Node(fmt.Sprint("node-", i), "has="+has, "wants="+has)
 			if moving {
-				n.Annotations[mco+"desiredConfig"], n.Annotations[mco+"state"], n.Annotations[mco+"desiredDrain"] = wants, "Working", "drain-"+wants
+				n = pools.Node(n.Name, "has="+has, "wants="+wants, "state=Working", "asked=drain-"+wants)
 			}
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 			done = done && has == target
 			c.objects.Nodes = append(c.objects.Nodes, n)
 		}
