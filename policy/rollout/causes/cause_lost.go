@@ -25,7 +25,7 @@ type lostPlace struct {
 	// by says which object did it; command puts it back, and after is the configuration in force
 	// then. They are empty where that is not clear.
 	by, command string
-	after       *mirrors.Set
+	after       mirrors.Set
 }
 
 // lost explains an image whose route was taken away by the change that rolls out: by which object, and
@@ -47,31 +47,37 @@ func (d *diagnosis) lost(w *explanation, p *rollout.Pod, image string, route sta
 		if place.command == "" || works == rollout.PullFails || answer == policy.Absent || answer == policy.Unreachable {
 			continue
 		}
-		w.remedies = append(w.remedies, d.wayBack(place.command, "takes that back. ", *place.after, p))
+		w.remedies = append(w.remedies, d.wayBack(place.command, "takes that back. ", place.after, image, p)...)
 	}
 }
 
 // wayBack returns a command that puts another set in force and, if MCO renders the pool's config of
-// before from it, which has a known name, gives the node that config.
-func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, p *rollout.Pod) Remedy {
+// before from it, which has a known name, gives the node that config. There is no remedy where MCO would
+// reject that set, and with it all later changes, or the image could not be pulled then either.
+func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, image string, p *rollout.Pod) []Remedy {
+	resolved, err := mirrors.NewResolution(after)
+	if err != nil {
+		return nil
+	}
+	then, err := resolved.Route(image, p.Namespace)
+	if err != nil || d.pull(status.Path{Route: then}) == rollout.PullFails {
+		return nil
+	}
 	effect += d.becomes(after)
-	pool := d.poolOf(p.Node)
-	if pool == nil || d.Rendered[from(pool)] == nil || from(pool) == pool.Target {
-		return act(command, effect)
+	if pool := d.poolOf(p.Node); pool != nil && d.Rendered[from(pool)] != nil && from(pool) != pool.Target {
+		if differences, err := verify.PullDifferences(after, pool.Name, d.Rendered[from(pool)]); err == nil && len(differences) == 0 {
+			command += fmt.Sprintf(" && oc wait machineconfigpool/%s --for=jsonpath='{.spec.configuration.name}'=%s --timeout=5m && %s", text.Argument(pool.Name), text.Argument(from(pool)), d.give(p, from(pool)))
+			effect += fmt.Sprintf(". Node %s, whose turn comes after the drain that waits, is given it first", p.Node)
+		}
 	}
-	if differences, err := verify.PullDifferences(after, pool.Name, d.Rendered[from(pool)]); err != nil || len(differences) > 0 {
-		return act(command, effect)
-	}
-	return act(fmt.Sprintf("%s && oc wait machineconfigpool/%s --for=jsonpath='{.spec.configuration.name}'=%s --timeout=5m && %s", command, text.Argument(pool.Name), text.Argument(from(pool)), d.give(p, from(pool))),
-		fmt.Sprintf("%s. Node %s, whose turn comes after the drain that waits, is given it first", effect, p.Node))
+	return []Remedy{act(command, effect)}
 }
 
 // from returns the config of nodes that are not updated yet.
 func from(p *status.Pool) string { return cmp.Or(p.From, p.Current) }
 
 // revert deletes the mirror object that sends nodes to a mirror for the image of a pod, and says what
-// that does to nodes. There is no remedy where that is not one object, or the image could not be pulled
-// then either.
+// that does to nodes. There is no remedy where that is not one object.
 func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 	if d.rejected != nil || d.MirrorsUnknown != nil {
 		return nil
@@ -84,16 +90,7 @@ func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 	if o == nil {
 		return nil // several, or a list of Image cluster: which is to go is not clear
 	}
-	after := mirrors.Delete(o).Apply(d.set)
-	resolved, err := mirrors.NewResolution(after)
-	if err != nil {
-		return nil
-	}
-	then, err := resolved.Route(image, p.Namespace)
-	if err != nil || d.pull(status.Path{Route: then}) == rollout.PullFails {
-		return nil
-	}
-	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}
+	return d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", mirrors.Delete(o).Apply(d.set), image, p)
 }
 
 // object returns the mirror object of that name, nil if there is none or more than one name, or if its owner would make it again.
@@ -170,14 +167,12 @@ func (d *diagnosis) blocked(l status.PlaceAsked, scope string) lostPlace {
 		i := slices.Index(d.set.Registries.BlockedRegistries, origin.Listed)
 		at := fmt.Sprintf("/spec/registrySources/blockedRegistries/%d", i)
 		lost.command = patchImage(operation{"test", at, origin.Listed}, operation{"remove", at, nil})
-		after := d.set
-		after.Registries.BlockedRegistries = slices.Delete(slices.Clone(after.Registries.BlockedRegistries), i, i+1)
-		lost.after = &after
+		lost.after = d.set
+		lost.after.Registries.BlockedRegistries = slices.Delete(slices.Clone(d.set.Registries.BlockedRegistries), i, i+1)
 	case len(origin.Never) > 0:
 		lost.by = fmt.Sprintf("%s says NeverContactSource", text.Names(origin.Never, status.Shown))
 		if o := d.object(origin.Never); o != nil {
-			after := mirrors.Delete(o).Apply(d.set)
-			lost.after, lost.command = &after, deleteCommand(o)
+			lost.after, lost.command = mirrors.Delete(o).Apply(d.set), deleteCommand(o)
 		}
 	}
 	return lost
@@ -192,9 +187,8 @@ func (d *diagnosis) refusedBy(l status.PlaceAsked) lostPlace {
 	}
 	lost.by = "allowedRegistries of Image cluster does not list it now"
 	lost.command = patchImage(operation{"add", "/spec/registrySources/allowedRegistries/-", mirrors.RepositoryOf(l.Ref)})
-	after := d.set
-	after.Registries.AllowedRegistries = append(slices.Clone(allowed), mirrors.RepositoryOf(l.Ref))
-	lost.after = &after
+	lost.after = d.set
+	lost.after.Registries.AllowedRegistries = append(slices.Clone(allowed), mirrors.RepositoryOf(l.Ref))
 	return lost
 }
 
@@ -216,8 +210,7 @@ func (d *diagnosis) removed(l status.PlaceAsked, before status.Path, image strin
 	if err != nil || !l.Source.Mirror {
 		return lost
 	}
-	after := mirrors.Put(o).Apply(d.set)
-	lost.after, lost.command = &after, "printf %s "+text.Argument(string(data))+" | oc create -f -"
+	lost.after, lost.command = mirrors.Put(o).Apply(d.set), "printf %s "+text.Argument(string(data))+" | oc create -f -"
 	return lost
 }
 

@@ -82,20 +82,6 @@ func TestLostRoute(t *testing.T) {
 			`oc patch image.config.openshift.io cluster --type=json -p '[{"op":"add","path":"/spec/registrySources/allowedRegistries/-","value":"quay.io/shop/cart"}]'` + forNode,
 		},
 		{
-			"a mirror that is gone", pools.TagSet(""),
-			mirrors.Set{},
-			[]string{cartMirror},
-			"the mirror object that had this mirror of quay.io/shop has been deleted or changed since",
-			`printf %s '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"AllowContactingSource"}]},"status":{}}' | oc create -f -` + forNode,
-		},
-		{
-			"a mirror that is gone, and was all there was", pools.TagSet(configv1.NeverContactSource),
-			mirrors.Set{},
-			[]string{cartMirror},
-			"has been deleted or changed since",
-			`printf %s '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]},"status":{}}' | oc create -f -` + forNode,
-		},
-		{
 			"the source, by NeverContactSource",
 			mirrors.Set{},
 			pools.TagSet(configv1.NeverContactSource),
@@ -117,6 +103,28 @@ func TestLostRoute(t *testing.T) {
 	for _, command := range commands(Diagnose(in, blocked).HoldUps[0]) {
 		if strings.Contains(command, "oc patch image.config") {
 			t.Errorf("it would not help: %s", command)
+		}
+	}
+}
+
+// TestMirrorPutBack: a mirror that is gone is put back with the policy that its source had, unless another object wants another
+// policy for that source by now: MCO would reject both.
+func TestMirrorPutBack(t *testing.T) {
+	const allow, never = configv1.AllowContactingSource, configv1.NeverContactSource
+	for _, tt := range []struct{ was, is configv1.MirrorSourcePolicy }{{allow, ""}, {never, ""}, {allow, allow}, {never, never}, {allow, never}, {never, allow}} {
+		after, want := mirrors.Set{}, `printf %s '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["old.example.com/shop"],"mirrorSourcePolicy":"`+string(tt.was)+`"}]},"status":{}}' | oc create -f -`
+		if tt.is != "" {
+			after = pools.TagSet(tt.is)
+		} else {
+			want += forNode
+		}
+		before := mirrors.Put(mirrorObject("old", "quay.io/shop", "old.example.com/shop", tt.was, false)).Apply(mirrors.Set{})
+		f := Diagnose(turned(t, before, after, "old.example.com/shop/cart:v1"), after).HoldUps[0]
+		if !strings.Contains(f.Chain.String(), "the mirror object that had this mirror of quay.io/shop has been deleted or changed since") {
+			t.Errorf("%v: got %q", tt, f.Chain)
+		}
+		if i := slices.IndexFunc(commands(f), func(c string) bool { return strings.Contains(c, "put-back") }); (i >= 0) != (tt.is == "" || tt.is == tt.was) || i >= 0 && commands(f)[i] != want {
+			t.Errorf("%v: got %q, want %s", tt, commands(f), want)
 		}
 	}
 }
