@@ -27,7 +27,7 @@ func (d *diagnosis) pool(p *status.Pool) {
 			Cause: PoolPaused, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), p.Paused.Lines[0]),
 			Remedies: []Remedy{d.resume(p)},
 		})
-	case p.Held != "" && !waitsForUnready(p):
+	case p.Held != "" && (p.Part != rollout.Stopped || !waitsForUnready(p)):
 		d.held(p)
 	}
 	d.certificate(p)
@@ -96,33 +96,30 @@ func (d *diagnosis) isFound(cause Cause) bool {
 
 // held explains why MCO takes no node of a pool.
 func (d *diagnosis) held(p *status.Pool) {
-	h := HoldUp{Cause: NodesUnavailable, Pool: p.Name, Chain: chain(fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held)}
-	for _, n := range p.Left {
+	cause, nodes := NodesUnavailable, p.Left
+	if p.Part != rollout.Stopped { // a number or a file cannot be read
+		cause, nodes = Unknown, nil
+	}
+	h := HoldUp{Cause: cause, Pool: p.Name, Chain: chain(fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held)}
+	for _, n := range nodes {
 		if n.Cordoned != nil && (n.State == status.NodeWaits || n.State == status.NodeUnavailable) && len(h.Remedies) < status.Shown {
 			h.because(cordonedText(&n))
 			h.Remedies = append(h.Remedies, act("oc adm uncordon "+text.Argument(n.Name), "lets pods go there again, and MCO take a node; ask who cordoned it"))
 		}
 	}
-	h.Remedies = append(h.Remedies, act(
-		fmt.Sprintf(`oc patch machineconfigpool %s --type=merge -p '{"spec":{"maxUnavailable":2}}'`, text.Argument(p.Name)), "lets MCO take more nodes at once, from now on",
-	))
+	h.Remedies = append(h.Remedies, look("oc describe machineconfigpool "+text.Argument(p.Name), "shows its spec and its conditions"))
 	d.add(h)
 }
 
 // waitsForUnready reports whether all nodes that keep MCO from taking another one are not ready:
 // each has a hold-up of its own, which is nearer to the cause.
 func waitsForUnready(p *status.Pool) bool {
-	keep, unready := 0, 0
-	for _, n := range p.Left {
-		if n.Unavailable == "" || n.State != status.NodeWaits && n.State != status.NodeUnavailable {
-			continue
-		}
-		keep++
-		if slices.ContainsFunc(n.Conditions, func(c status.Condition) bool { return c.Type == "Ready" }) {
-			unready++
-		}
-	}
-	return keep > 0 && keep == unready
+	keep := slices.DeleteFunc(slices.Clone(p.Left), func(n status.Node) bool {
+		return n.Unavailable == "" || n.State != status.NodeWaits && n.State != status.NodeUnavailable
+	})
+	return len(keep) > 0 && !slices.ContainsFunc(keep, func(n status.Node) bool {
+		return !slices.ContainsFunc(n.Conditions, func(c status.Condition) bool { return c.Type == "Ready" })
+	})
 }
 
 func cordonedText(n *status.Node) string {

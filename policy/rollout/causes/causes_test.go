@@ -261,6 +261,11 @@ func TestCauses(t *testing.T) {
 			return in
 		}(), CertificateWaits, "was made anew on 2026-03-01", "mirrorset-guard rollout resume worker"},
 		{"a pool that is being deleted", input(pools.Worker("2", "deleted"), pools.Node("a")), PoolDeletion, "it is being deleted", "oc label node -l 'node-role.kubernetes.io/worker=' node-role.kubernetes.io/worker-"},
+		{"a number that MCO cannot read", func() status.Input {
+			in := input(pools.Worker("2"), pools.Node("a"))
+			in.Cluster.Pools[0].Spec.MaxUnavailable = new(intstr.FromString("many"))
+			return in
+		}(), Unknown, "no node of pool worker is taken\nits maxUnavailable is invalid", ""},
 		{"nodes that nobody takes", input(pools.Worker("2"), pools.Node("a")), Unknown, "nothing that is known keeps MCO from taking one", ""},
 		{"a node that cannot hold a set", pinsFailed(source, "failed to pull images: "+source+": manifest unknown"), PinsNotHeld, "node a looks for it at", "oc edit pinnedimageset shop"},
 		{"a set that does not fit", pinsFailed(source, "storage available is less than minimum required"), PinsNotHeld, "twice the size", "oc edit pinnedimageset shop"},
@@ -488,9 +493,4 @@ func TestAccessed(t *testing.T) {
 	if !slices.Contains(d.HoldUps[0].Chain.Links, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
 		t.Errorf("got %+v", d)
 	}
-}
-
-// copyOf is the command that copies an image.
-func copyOf(from, to string) string {
-	return "skopeo copy --all --preserve-digests docker://" + from + " docker://" + to
 }

@@ -222,6 +222,11 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
+// copyOf is the command that copies an image.
+func copyOf(from, to string) string {
+	return "skopeo copy --all --preserve-digests docker://" + from + " docker://" + to
+}
+
 // TestCopies: from where an image is copied.
 func TestCopies(t *testing.T) {
 	set := pools.TagSet(configv1.NeverContactSource)
