@@ -34,14 +34,14 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 		cause: PodNotReady, subject: p.FullName(), links: []string{fmt.Sprintf("pod %s on %s is not ready", p.FullName(), p.Node)},
 		remedies: []Remedy{look(in(p.Namespace)+"describe pod "+text.Argument(p.Name), "shows its probes and events")},
 	}
-	others := d.landing(p, "")
+	others, n := d.landing(p, ""), d.NodeOf[p.Node]
 	switch {
 	case !d.began.IsZero() && p.Created.After(d.began):
 		w.because(fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", status.When(p.Created, d.Now)))
-	case !p.IsBare() && slices.ContainsFunc(slices.Concat(others.works, others.fails, others.unknown), func(n string) bool { return n != p.Node }):
+	case !p.IsBare() && n != nil && !n.Spec.Unschedulable && slices.ContainsFunc(slices.Concat(others.works, others.fails, others.unknown), func(n string) bool { return n != p.Node }):
 		again := replace(p, "")
 		w.remedies = append(w.remedies, act(fmt.Sprintf("oc adm cordon %s && { %s; oc adm uncordon %s; }", text.Argument(p.Node), again.Command, text.Argument(p.Node)), again.Effect+", on another node"))
-	default:
+	default: // a cordon that is there is for others to lift
 		w.remedies = append(w.remedies, replace(p, ""))
 	}
 	return w

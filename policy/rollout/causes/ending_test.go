@@ -77,6 +77,10 @@ func TestNotReady(t *testing.T) {
 			in.Cluster.Nodes = append(in.Cluster.Nodes, pools.Node("c"))
 			in.Cluster.Pools[0].Status.MachineCount = 3
 		}},
+		{"its node is cordoned by somebody else", "oc -n shop delete pod 2", func(in *status.Input, _ *rollout.Pod) {
+			in.Cluster.Nodes[1].Spec.Unschedulable, in.Cluster.Nodes = true, append(in.Cluster.Nodes, pools.Node("c", "has=2", "wants=2"))
+			in.Cluster.Pools[0].Status.MachineCount = 3
+		}},
 		{"it was done already", "oc -n shop patch pdb cart", func(_ *status.Input, unready *rollout.Pod) { unready.Created = pools.Noon.Add(time.Second) }},
 	} {
 		in := deadlock(nil, "unready")
