@@ -32,13 +32,12 @@ func (of budgets) covering(p *rollout.Pod) []rollout.Budget {
 // refusal is the reason why a pod is not evicted.
 type refusal struct {
 	cause Cause
-	// budget is the name of the one that refuses, second that of another one without an owner that covers
-	// the pod, if there is one; of is the former, where it refuses alone. Owned are those of both that
-	// have an owner.
-	budget, second string
-	of             *rollout.Budget
-	owned          []rollout.Budget
-	why            string
+	// budget is the name of the one that refuses, or of the first of several; of is the former, where it
+	// refuses alone. Owned are those of all that have an owner.
+	budget string
+	of     *rollout.Budget
+	owned  []rollout.Budget
+	why    string
 	// passing says that it may be so for a moment; unworkable that kube-controller-manager cannot
 	// tell how many pods the budget is to have.
 	passing, unworkable bool
@@ -86,16 +85,7 @@ func (of budgets) refuses(p *rollout.Pod) (refusal, bool) {
 	}
 	names := convert.Each(covering, func(b rollout.Budget) string { return b.Name })
 	why := fmt.Sprintf("budgets %s cover it, and no pod of several budgets is evicted", strings.Join(names, " and "))
-	r := refusal{cause: SeveralBudgets, budget: names[0], owned: owned(slices.Clone(covering)...), why: why, covers: covering[0].Covers}
-	for _, b := range covering[1:] { // to go by one of them is enough
-		if b.Maker() == "" && r.second == "" {
-			r.second = b.Name
-		}
-	}
-	if covering[0].Maker() == "" && r.second == "" {
-		r.second = names[0]
-	}
-	return r, true
+	return refusal{cause: SeveralBudgets, budget: names[0], owned: owned(slices.Clone(covering)...), why: why, covers: covering[0].Covers}, true
 }
 
 func refusalOf(b rollout.Budget, p *rollout.Pod) (refusal, bool) {

@@ -223,8 +223,8 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 		remedies = convert.Each(r.owned, askOwnerOf)
 	}
 	switch {
-	case r.cause == SeveralBudgets && r.second != "":
-		return append(remedies, act(in(pod.Namespace)+"delete pdb "+text.Argument(r.second), "leaves the pods to the other budgets; with one, drains go on"))
+	case r.cause == SeveralBudgets:
+		return append(remedies, d.oneBudgetFewer(pod)...)
 	case r.cause == BudgetNotObserved && !r.unworkable:
 		return append([]Remedy{look("oc get clusteroperator kube-controller-manager", "says whether what keeps budgets up to date runs")}, append(remedies,
 			act(`oc patch kubecontrollermanager cluster --type=merge -p '{"spec":{"forceRedeploymentReason":"'"budgets $(date)"'"}}'`,
@@ -245,6 +245,18 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 			"lets one pod go at a time, now and at each later drain"))
 	}
 	return remedies
+}
+
+// oneBudgetFewer deletes one of the budgets of a pod that has no owner, and without which none of its pods is
+// left without a budget.
+func (d *diagnosis) oneBudgetFewer(pod *rollout.Pod) []Remedy {
+	for _, b := range slices.Backward(d.budgets.covering(pod)) {
+		needsIt := func(p *rollout.Pod) bool { return b.Covers(p) && len(d.budgets.covering(p)) == 1 }
+		if b.Maker() == "" && !slices.ContainsFunc(d.PodsOf[pod.Namespace], needsIt) {
+			return []Remedy{act(in(pod.Namespace)+"delete pdb "+text.Argument(b.Name), "leaves the pods to the other budgets; with one, drains go on")}
+		}
+	}
+	return nil
 }
 
 // askOwnerOf shows what the owner of a budget waits for. The owner alone may change or bypass the budget: it may be all that

@@ -110,10 +110,6 @@ func TestDiagnose(t *testing.T) {
 			"pod shop/1 is not evicted: budget cart allows no disruption: 2 of 2 pods are healthy, and 2 must be",
 			"all pods that count for the budget are healthy: it leaves no room for a drain",
 		}, "oc -n shop get pdb cart -o yaml"},
-		{"two budgets", with(pools.Worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b")}, cartBudget("x", 1, 2, 1), cartBudget("y", 1, 2, 1)), []string{
-			"node a is being drained",
-			"pod shop/1 is not evicted: budgets x and y cover it, and no pod of several budgets is evicted",
-		}, "oc -n shop get pdb x -o yaml"},
 		{"pods that a drain leaves, and one that has not started", with(pools.Worker("2"), both, []rollout.Pod{cart("1", "a", "of=DaemonSet"), cart("2", "a", "pending")}, full), nil, ""},
 		{"a pod that is not ready, of a budget that others fill", with(pools.Worker("2"), both, []rollout.Pod{cart("1", "a", "unready")}, full), nil, ""},
 		{"a pod that does not end", with(pools.Worker("2"), both, []rollout.Pod{cart("1", "a", "deleted")}, full), []string{
@@ -164,6 +160,26 @@ func TestDiagnose(t *testing.T) {
 	unknown.Cluster.Unknown = []string{"pods"}
 	if d := Diagnose(unknown, pools.TagSet("")); !strings.Contains(strings.Join(d.Unknown, "\n"), "what holds drains up is not known") {
 		t.Errorf("got %q", d.Unknown)
+	}
+}
+
+// TestOneBudgetFewer: of several budgets that cover a pod, the one is to go without which no other pod is left without any.
+func TestOneBudgetFewer(t *testing.T) {
+	of := []map[string]string{{}, {"x": ""}, {"y": ""}, {"x": "", "y": ""}}
+	for second, first := range map[[2]int]string{{0, 0}: "pdb y", {3, 3}: "pdb y", {1, 0}: "pdb y", {2, 3}: "pdb x", {0, 2}: "pdb x", {1, 2}: "pod 1"} {
+		in := deadlock(nil)
+		in.Cluster.Budgets, in.Cluster.Pods = nil, append(in.Cluster.Pods, cart("3", "b"))
+		for _, name := range []string{"x", "y"} {
+			b := cartBudget(name, 1, 2, 1)
+			b.Spec.Selector.MatchLabels = map[string]string{name: ""}
+			in.Cluster.Budgets = append(in.Cluster.Budgets, b)
+		}
+		for i, labels := range []int{3, second[0], second[1]} {
+			in.Cluster.Pods[i].Spec = &rollout.PodSpec{Labels: of[labels]}
+		}
+		if got := commands(Diagnose(in, asked(in)).HoldUps[0]); got[0] != "oc -n shop delete "+first {
+			t.Errorf("pods with %v and %v: got %q, want %s", of[second[0]], of[second[1]], got, first)
+		}
 	}
 }
 
