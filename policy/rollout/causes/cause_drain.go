@@ -234,7 +234,7 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	case r.unworkable && len(r.owned) == 0:
 		return append(remedies, d.counting(pod, r))
 	}
-	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == BudgetFull && d.makers.Of(pod) == "" && !r.of.NeverHasRoom() {
+	if more := scaled(pod); more.Command != "" && cause == BudgetFull && d.makers.Of(pod) == "" && !r.of.NeverHasRoom() {
 		remedies = append(remedies, more)
 	}
 	if fewer := oneFewer(pod, r, cause); fewer.Command != "" && cause != BudgetFull && cause != ImageNotPulled {

@@ -232,17 +232,19 @@ func isRouter(p *rollout.Pod) bool {
 	return p.Namespace == "openshift-ingress" && strings.HasPrefix(ownerOf(p), "deployment/router-")
 }
 
-// scaled returns the command that gives an app one more pod than it has, "" where an operator
-// would take it back.
-func scaled(p *rollout.Pod, pods int32) Remedy {
+// scaled returns the command that gives an app one more pod than it asks for, the zero Remedy where an operator
+// would take it back. How many the budget expects says nothing about one app: it may cover several, or count
+// only the pods that are there.
+func scaled(p *rollout.Pod) Remedy {
 	owner := ownerOf(p)
+	asks := fmt.Sprintf("n=$(%sget %s -o jsonpath='{.spec.replicas}') && ", in(p.Namespace), owner)
 	switch {
 	case isRouter(p):
-		return act(fmt.Sprintf(`oc -n openshift-ingress-operator patch ingresscontroller %s --type=merge -p '{"spec":{"replicas":%d}}'`, strings.TrimPrefix(owner, "deployment/router-"), pods+1),
+		return act(fmt.Sprintf(`%soc -n openshift-ingress-operator patch ingresscontroller %s --type=merge -p '{"spec":{"replicas":'$((n + 1))'}}'`, asks, strings.TrimPrefix(owner, "deployment/router-")),
 			"starts one more router; once it is ready, the budget has room")
 	case owner == "" || strings.HasPrefix(owner, "daemonset/") || strings.HasPrefix(p.Namespace, "openshift-"):
 		return Remedy{}
 	default:
-		return act(fmt.Sprintf("%sscale %s --replicas=%d", in(p.Namespace), owner, pods+1), "starts one more pod; once it is ready, the budget has room")
+		return act(fmt.Sprintf("%s%sscale %s --replicas=$((n + 1))", asks, in(p.Namespace), owner), "starts one more pod; once it is ready, the budget has room")
 	}
 }

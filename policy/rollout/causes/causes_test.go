@@ -155,7 +155,7 @@ func TestCauses(t *testing.T) {
 		{"a budget without room", deadlock(func(in *status.Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
 			byDeployment(in)
-		}), BudgetFull, "it leaves no room for a drain", "oc -n shop scale deployment/cart --replicas=3"},
+		}), BudgetFull, "it leaves no room for a drain", "n=$(oc -n shop get deployment/cart -o jsonpath='{.spec.replicas}') && oc -n shop scale deployment/cart --replicas=$((n + 1))"},
 		{"a budget that never has room", deadlock(func(in *status.Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
 			in.Cluster.Budgets[0].Spec.MaxUnavailable = new(intstr.FromInt32(0))
@@ -177,7 +177,7 @@ func TestCauses(t *testing.T) {
 			}
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
 			in.Cluster.Budgets[0].Namespace = "openshift-ingress"
-		}), BudgetFull, "it leaves no room for a drain", `oc -n openshift-ingress-operator patch ingresscontroller default --type=merge -p '{"spec":{"replicas":3}}'`},
+		}), BudgetFull, "it leaves no room for a drain", "n=$(oc -n openshift-ingress get deployment/router-default -o jsonpath='{.spec.replicas}') && oc -n openshift-ingress-operator patch ingresscontroller default --type=merge -p '{\"spec\":{\"replicas\":'$((n + 1))'}}'"},
 		{"two budgets", deadlock(func(in *status.Input) { in.Cluster.Budgets = append(in.Cluster.Budgets, cartBudget("other", 1, 2, 1)) }), SeveralBudgets, "pod shop/1 is not evicted: budgets cart and other cover it, and no pod of several budgets is evicted", "oc -n shop delete pdb other"},
 		{"nobody keeps budgets up to date", deadlock(func(in *status.Input) { in.Cluster.Budgets[0].Generation = 2 }), BudgetNotObserved, "older than its spec", "oc patch kubecontrollermanager cluster --type=merge -p "},
 		{"nobody counts after an eviction", deadlock(func(in *status.Input) { in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 1) }), BudgetNotObserved, "older than the last eviction", "oc patch kubecontrollermanager cluster --type=merge -p "},
