@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -113,10 +112,7 @@ func (d *diagnosis) refused(p *status.Pool, n *status.Node, pod *rollout.Pod, r 
 	for _, b := range r.owned {
 		h.because(fmt.Sprintf("%s made budget %s, and changes or deletes it by itself", b.Maker(), b.Name))
 	}
-	d.began = time.Time{}
-	if n.Cordoned != nil && n.Cordoned.Since != nil {
-		d.began = *n.Cordoned.Since
-	}
+	d.began = n.CordonedAt()
 	last := d.replacements(&h, pod, r)
 	h.Remedies = append(h.Remedies, d.budgetRemedies(pod, r, h.Cause)...)
 	h.Remedies = append(h.Remedies, last...)

@@ -91,8 +91,8 @@ const noFinalizers = ` --type=merge -p '{"metadata":{"finalizers":null}}'`
 // from being evicted.
 func (d *diagnosis) stalled(p *status.Pool, n *status.Node, left []*rollout.Pod) bool {
 	since := n.Since
-	if n.Cordoned != nil && n.Cordoned.Since != nil { // the first thing that a drain does
-		since = n.Cordoned.Since
+	if at := n.CordonedAt(); !at.IsZero() {
+		since = &at
 	}
 	if !d.longAgo(since, drainStall) {
 		return false

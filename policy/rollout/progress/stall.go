@@ -9,6 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
 // WantsDiagnosis reports whether a pool may be stalled, so that a diagnosis should say why. That is so
@@ -30,7 +31,7 @@ func (t *Tracker) Diagnosed(d causes.Diagnosis, cluster rollout.Cluster, now tim
 		name := t.status.Pools[i].Name
 		if p := t.pools[name]; p != nil && p.active {
 			holdUps := slices.DeleteFunc(slices.Clone(d.HoldUps), func(h causes.HoldUp) bool { return h.Pool != "" && h.Pool != name })
-			p.diagnose(diagnosis{holdUps, cluster.Pods, t.stallAfter}, now, &events)
+			p.diagnose(diagnosis{holdUps, toLeave(t.status.Pools[i].Left, cluster.Pods), t.stallAfter}, now, &events)
 		}
 	}
 	return events
@@ -39,7 +40,7 @@ func (t *Tracker) Diagnosed(d causes.Diagnosis, cluster rollout.Cluster, now tim
 // diagnosis is the part of a causes.Diagnosis that concerns one pool.
 type diagnosis struct {
 	holdUps    []causes.HoldUp
-	pods       []rollout.Pod
+	left       map[string]bool // toLeave
 	stallAfter time.Duration
 }
 
@@ -49,12 +50,11 @@ const unexplained = 3
 
 func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 	before, explained := p.left, p.explained
-	p.left, p.diagnosed = p.toLeave(d.pods), now
+	p.left, p.diagnosed = d.left, now
 	for pod := range before {
 		if !p.left[pod] {
-			left := p.left
 			p.movedAt(now, events)
-			p.left = left
+			p.left = d.left
 			return
 		}
 	}
@@ -111,15 +111,21 @@ func (p *poolTrack) causeText(holdUps []causes.HoldUp) string {
 // shownPods is how many pods are named.
 const shownPods = 6
 
-// toLeave returns the pods that are still on the nodes of the pool that are being drained.
-func (p *poolTrack) toLeave(pods []rollout.Pod) map[string]bool {
+// toLeave returns the pods that are still on nodes that are being drained, of those that were there when that
+// began: what has come since, as it tolerates the cordon, comes and goes however far the drain is.
+func toLeave(nodes []status.Node, pods []rollout.Pod) map[string]bool {
+	began := map[string]time.Time{}
+	for i := range nodes {
+		if nodes[i].State == status.NodeDraining {
+			began[nodes[i].Name] = nodes[i].CordonedAt()
+		}
+	}
 	left := map[string]bool{}
 	for i := range pods {
 		pod := &pods[i]
-		if n := p.nodes[pod.Node]; n == nil || n.stage != Draining || !pod.IsEvictable() {
-			continue
+		if at, ok := began[pod.Node]; ok && pod.IsEvictable() && (at.IsZero() || !pod.Created.After(at)) {
+			left[pod.Node+"/"+pod.FullName()] = true
 		}
-		left[pod.Node+"/"+pod.FullName()] = true
 	}
 	return left
 }

@@ -183,6 +183,11 @@ func TestStall(t *testing.T) {
 			return causes.Diagnosis{HoldUps: []causes.HoldUp{blocked}}
 		}, same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
 		{"a pod leaves now and then", draining, found(blocked), func(minute int) rollout.Cluster { return podsOn("a", fmt.Sprint(minute)) }, 0, ""},
+		{"what came after the cordon leaves", draining, found(blocked), func(minute int) rollout.Cluster {
+			c := podsOn("a", "cart-1", fmt.Sprint(minute))
+			c.Pods[1].Created = noon.Add(time.Second)
+			return c
+		}, 10, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none"},
 		{"a node that reboots is not ready", []string{"drained", "notready"}, found(blocked), same, 30, "nothing is known that holds it up"},
 	} {
 		t.Run(tt.why, func(t *testing.T) {

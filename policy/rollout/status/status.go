@@ -126,6 +126,15 @@ type Node struct {
 	Conditions []Condition
 }
 
+// CordonedAt is when the node was cordoned, the first thing that a drain does; the zero Time if that is not
+// known.
+func (n *Node) CordonedAt() time.Time {
+	if n.Cordoned == nil || n.Cordoned.Since == nil {
+		return time.Time{}
+	}
+	return *n.Cordoned.Since
+}
+
 // NodeState is the condition of a node, in words that complete "the node".
 type NodeState string
 
