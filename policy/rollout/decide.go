@@ -31,6 +31,13 @@ type Conditions struct {
 	SingleNode bool
 }
 
+func (c Conditions) policies() operatorv1.NodeDisruptionPolicyClusterStatus {
+	if c.Policies == nil {
+		return DefaultPolicies()
+	}
+	return *c.Policies
+}
+
 // Decision lists the actions of MCO on a node that goes from one rendered config to another.
 type Decision struct {
 	// Changed are the paths of the files that differ, sorted. Where there are none, there is
@@ -50,12 +57,7 @@ type Decision struct {
 // up, and the node is degraded.
 func Decide(before, after Files, c Conditions) (Decision, error) {
 	d := Decision{Changed: changedPaths(before, after)}
-	policies := c.Policies
-	if policies == nil {
-		defaults := DefaultPolicies()
-		policies = &defaults
-	}
-	d.Actions, d.Reasons = actionsFor(d.Changed, policies.Files)
+	d.Actions, d.Reasons = actionsFor(d.Changed, c.policies().Files)
 	if len(d.Reasons) == 0 {
 		// isDrainRequiredForNodeDisruptionActions in OpenShift 4.19 heeds the ConfigMap before it reads the files.
 		if !has(d.Actions, operatorv1.SpecialStatusAction) || c.OverrideDrain {

@@ -109,6 +109,9 @@ func (r *Rendered) ChangesTo(next *Rendered) Changes {
 		slices.Sort(c.Files)
 	}
 	c.System = append(c.System, r.systemChanges(next)...)
+	if r.Users != next.Users {
+		c.System = append(c.System, "users or their SSH keys")
+	}
 	return c
 }
 
@@ -168,6 +171,7 @@ func changedUnits(before, after map[string]string) []string {
 	return changed
 }
 
+// systemChanges says what differs that makes a node reboot whatever policies say.
 func (r *Rendered) systemChanges(next *Rendered) []string {
 	var changes []string
 	from := func(what, was, is string) {
@@ -187,9 +191,6 @@ func (r *Rendered) systemChanges(next *Rendered) []string {
 	list("extensions", r.Extensions, next.Extensions)
 	if r.FIPS != next.FIPS {
 		changes = append(changes, "FIPS mode")
-	}
-	if r.Users != next.Users {
-		changes = append(changes, "users or their SSH keys")
 	}
 	return changes
 }
@@ -212,9 +213,7 @@ func (r *Rendered) Decide(next *Rendered, c Conditions) (Decision, error) {
 
 // rebootCauses says what apart from files makes a node reboot.
 func (r *Rendered) rebootCauses(next *Rendered, c Conditions) []string {
-	same := *next
-	same.Users = r.Users // has a policy, which does nothing by default
-	causes := r.systemChanges(&same)
+	causes := r.systemChanges(next)
 	for _, unit := range changedUnits(r.Units, next.Units) {
 		if unitPolicy(unit, c) == nil {
 			causes = append(causes, "unit "+unit)
@@ -223,7 +222,7 @@ func (r *Rendered) rebootCauses(next *Rendered, c Conditions) []string {
 	return causes
 }
 
-// decideWithUnits is Decide where all units that change have policies.
+// decideWithUnits is Decide where all that changes has policies; users always do.
 func (r *Rendered) decideWithUnits(next *Rendered, c Conditions) (Decision, error) {
 	d, err := Decide(r.Files, next.Files, c)
 	for _, unit := range changedUnits(r.Units, next.Units) {
@@ -232,6 +231,7 @@ func (r *Rendered) decideWithUnits(next *Rendered, c Conditions) (Decision, erro
 	}
 	if r.Users != next.Users {
 		d.Changed = append(d.Changed, "users")
+		d.Actions = append(slices.Clone(d.Actions), c.policies().SSHKey.Actions...)
 	}
 	if has(d.Actions, operatorv1.RebootStatusAction) || has(d.Actions, operatorv1.DrainStatusAction) {
 		d.Drains = !c.SingleNode
@@ -240,12 +240,10 @@ func (r *Rendered) decideWithUnits(next *Rendered, c Conditions) (Decision, erro
 }
 
 func unitPolicy(unit string, c Conditions) *operatorv1.NodeDisruptionPolicyStatusUnit {
-	if c.Policies == nil {
-		return nil
-	}
-	i := slices.IndexFunc(c.Policies.Units, func(u operatorv1.NodeDisruptionPolicyStatusUnit) bool { return string(u.Name) == unit })
+	units := c.policies().Units
+	i := slices.IndexFunc(units, func(u operatorv1.NodeDisruptionPolicyStatusUnit) bool { return string(u.Name) == unit })
 	if i < 0 {
 		return nil
 	}
-	return &c.Policies.Units[i]
+	return &units[i]
 }

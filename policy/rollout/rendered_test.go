@@ -23,7 +23,7 @@ func TestRenderedDecide(t *testing.T) {
 	blocked := "unqualified-search-registries = ['docker.io']\n[[registry]]\nlocation = \"quay.io\"\nblocked = true\n"
 	registries := func(r *Rendered) { r.Files[mirrors.RegistriesConfPath] = []byte(blocked) }
 	unit := func(r *Rendered) { r.Units["a.service"] = "2" }
-	policies := DefaultPolicies()
+	policies := MergePolicies(operatorv1.NodeDisruptionPolicyConfig{SSHKey: operatorv1.NodeDisruptionPolicySpecSSHKey{Actions: []operatorv1.NodeDisruptionPolicySpecAction{{Type: operatorv1.DrainSpecAction}}}})
 	policies.Units = []operatorv1.NodeDisruptionPolicyStatusUnit{{Name: "a.service", Actions: []action{{Type: operatorv1.DaemonReloadStatusAction}}}}
 	for _, tt := range []struct {
 		reason     string
@@ -46,6 +46,7 @@ func TestRenderedDecide(t *testing.T) {
 		{"a unit", unit, Conditions{}, "drains and reboots", Changes{Units: []string{"a.service"}}},
 		{"a unit with a policy", unit, Conditions{Policies: &policies}, "reloads systemd without a drain", Changes{Units: []string{"a.service"}}},
 		{"an SSH key", func(r *Rendered) { r.Users = "2" }, Conditions{}, "writes files without a drain", Changes{System: []string{"users or their SSH keys"}}},
+		{"an SSH key with a policy", func(r *Rendered) { r.Users = "2" }, Conditions{Policies: &policies}, "drains", Changes{System: []string{"users or their SSH keys"}}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			before, after := base(same), base(tt.change)
