@@ -11,6 +11,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/answer"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -57,6 +58,7 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 		return err
 	}
 	defer w.Close()
+	gaps := slices.DeleteFunc(slices.Clone(w.Cluster.Gaps()), policy.Gap.IsOfNodes)
 	images, err := w.Cluster.Images(ctx)
 	if err != nil {
 		return err
@@ -73,7 +75,7 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 		io.Note("nothing names any such image")
 	}
 	document := func() any { return review.InventoryDocument(selected) }
-	return cli.Print(ctx, io, targets, cli.Answer{Answer: func() *answer.Answer { return imagesTable(selected) }, Document: document, Formats: map[string]func(stdio.Writer) error{
+	err = cli.Print(ctx, io, targets, cli.Answer{Answer: func() *answer.Answer { return imagesTable(selected) }, Document: document, Formats: map[string]func(stdio.Writer) error{
 		"wide": func(w stdio.Writer) error {
 			_, err := stdio.WriteString(w, wideTable(selected).Text(cli.LookOf(w)))
 			return err
@@ -83,4 +85,8 @@ func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
 			return printRefs(io, selected)
 		},
 	}})
+	if err == nil && len(gaps) > 0 {
+		err = fmt.Errorf("inventory: the list may not be complete: %s", policy.GapNames(gaps))
+	}
+	return err
 }

@@ -64,14 +64,6 @@ func TestInventoryFormats(t *testing.T) {
 	}
 }
 
-func TestInventoryTrouble(t *testing.T) {
-	code, out, stderr := inventoryOf(t, "-o", "xml")
-	const want = "mirrorset-guard: --output \"xml\": choose one of table, wide, json, yaml, refs\n"
-	if code != cli.ExitTrouble || out != "" || stderr != want {
-		t.Errorf("exit code %d, %q, %q", code, out, stderr)
-	}
-}
-
 // TestInventoryRescueNote: of the image that no object of a cluster names, and that is started all the same, a note says so, if the
 // cluster is one of OpenShift and names no copy of it.
 func TestInventoryRescueNote(t *testing.T) {
