@@ -12,11 +12,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
+
+// TestEmptyFlag: no command takes the cluster at hand for the one that a variable of the shell was to name.
+func TestEmptyFlag(t *testing.T) {
+	for command := range strings.SplitSeq("check,plan,pin,release x,deletion x,keep x,sync,explain x,render,inventory,snapshot,"+
+		"rollout,rollout status,rollout verify,rollout diagnose,rollout watch,rollout pause x,rollout resume -y x", ",") {
+		got := clitest.Invoke(t, runUnderOwnName, "", strings.Fields(command+" --context=")...)
+		if got.Code != 2 || got.Err != "mirrorset-guard: --context: it is empty; is a variable of the shell not set?\n" {
+			t.Errorf("%s: %+v", command, got)
+		}
+	}
+}
 
 // TestLogger: every command sets the logger of controller-runtime, which else complains
 // after 30 s, with a stack trace. Only the first logger of a process counts, so that each
-// command gets a process, this test's own.
+// command gets a process, this test's own. What refuses an empty flag sets it for all but serve.
 func TestLogger(t *testing.T) {
 	if command := os.Getenv("LOGGER_OF_COMMAND"); command != "" {
 		app.Run(context.Background(), append([]string{"mirrorset-guard"}, strings.Fields(command)...), strings.NewReader(""), io.Discard, io.Discard)
@@ -24,10 +36,7 @@ func TestLogger(t *testing.T) {
 		log.Log.Info("anybody there?")
 		return
 	}
-	for _, command := range []string{
-		"check -f none.yaml", "explain quay.io/x --from none.yaml", "render --from none.yaml", "inventory --from none.yaml",
-		"rollout --from none.yaml", "rollout verify --from none.yaml", "rollout pause x --kubeconfig none", "snapshot --from none.yaml", "version", "serve --kubeconfig none",
-	} {
+	for _, command := range []string{"check -f none.yaml", "version", "serve --kubeconfig none"} {
 		t.Run(command, func(t *testing.T) {
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLogger$")
 			child.Env = append(os.Environ(), "LOGGER_OF_COMMAND="+command)

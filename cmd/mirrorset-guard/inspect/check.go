@@ -50,7 +50,7 @@ verdict, or wrong usage.`,
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json
   mirrorset-guard check -f working-dir/cluster-resources --assume working-dir/dry-run/mapping.txt
   mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o html=report.html`,
-		Args: cli.Filled(cli.NoArgs),
+		Args: cli.NoArgs,
 		RunE: cli.Runs(o.run),
 	}
 	o.AddFlags(cmd.Flags())

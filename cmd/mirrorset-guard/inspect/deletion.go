@@ -51,7 +51,7 @@ Exit code 0: no pull breaks. 1: one would. 2: no verdict, or wrong usage.`,
 		Example: `  mirrorset-guard deletion working-dir/delete/delete-images.yaml
   mirrorset-guard deletion mirror.example.com/shop/cart:v1 --from cluster.yaml
   mirrorset-guard deletion delete-images.yaml --release next`,
-		Args: cli.Filled(cli.SomeArgs("a file of what is to be deleted, - (standard input), or references")),
+		Args: cli.SomeArgs("a file of what is to be deleted, - (standard input), or references"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := deleteList(cli.StreamsOf(cmd), args)
 			if err != nil {
@@ -78,7 +78,7 @@ complete. With --release, the images of that release count, too.
 Exit code 0: the list is complete. 2: it may not be, or wrong usage.`,
 		Example: `  mirrorset-guard keep mirror.example.com/shop -o refs > keep.txt
   mirrorset-guard keep mirror.example.com/openshift --release next -o refs`,
-		Args: cli.Filled(cli.OneArg("a registry, namespace or repository")),
+		Args: cli.OneArg("a registry, namespace or repository"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), cli.StreamsOf(cmd), func(ctx context.Context, s cli.Streams, targets []cli.Target, r *review.Reviewer, coming review.Coming) error {
 				return printKeep(ctx, s, targets, r, args[0], coming)

@@ -41,7 +41,7 @@ Exit code 0: printed. 1: an image was not found and is left out, the sets would 
 or the release is NOT READY. 2: trouble, or wrong usage.`,
 		Example: `  mirrorset-guard pin -f itms.yaml > pins.yaml
   mirrorset-guard pin --release 4.21.3 --rescue > pins.yaml`,
-		Args: cli.Filled(cli.Apart(cli.NoArgs, "release", "filename")),
+		Args: cli.Apart(cli.NoArgs, "release", "filename"),
 		RunE: cli.Runs(o.run),
 	}
 	flags := cmd.Flags()

@@ -37,7 +37,7 @@ Exit code 0: all was determined. 2: not all, or wrong usage.`,
 		Example: `  mirrorset-guard plan -f itms.yaml --missing > copy.sh
   mirrorset-guard plan -f itms.yaml -o imageset > imageset.yaml
   mirrorset-guard plan --release 4.21.3 --missing -o mapping`,
-		Args: cli.Filled(cli.Apart(cli.NoArgs, "release", "filename", "delete", "delete-file", "assume", "for-user", "for-group")),
+		Args: cli.Apart(cli.NoArgs, "release", "filename", "delete", "delete-file", "assume", "for-user", "for-group"),
 		RunE: cli.Runs(o.run),
 	}
 	o.AddFlags(cmd.Flags())

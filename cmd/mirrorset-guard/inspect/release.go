@@ -39,7 +39,7 @@ Exit code 0: READY. 1: NOT READY. 2: UNKNOWN, or wrong usage.`,
 		Example: `  mirrorset-guard release 4.21.3
   mirrorset-guard release next
   mirrorset-guard release desired --from cluster.yaml -o json -o html=release.html`,
-		Args: cli.Filled(cli.OneArg("a version, next, desired, or the reference of a release image")),
+		Args: cli.OneArg("a version, next, desired, or the reference of a release image"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), cli.StreamsOf(cmd), args[0])
 		},

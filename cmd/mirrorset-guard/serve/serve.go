@@ -76,7 +76,7 @@ sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cl
 It also keeps verifying the mirror configuration in force, and reports images that
 their mirrors have lost as Events on the mirror sets.`,
 		Args: cli.NoArgs,
-		// Instead of the root's: run sets a logger.
+		// Instead of the root's: run sets a logger, and an empty flag says something (--client-ca).
 		PersistentPreRun: func(*cobra.Command, []string) {},
 		RunE:             cli.Runs(o.run),
 	}

@@ -110,7 +110,6 @@ func TestReleaseUsage(t *testing.T) {
 	}{
 		{[]string{"-f", s.dump}, "-f has no effect beside --release"},
 		{[]string{"--release", "4.30.1"}, "ClusterVersion does not offer this version"},
-		{[]string{"--release", ""}, "--release: it is empty"},
 		{[]string{"--delete"}, "--delete: only with -f"},
 		{[]string{"--history"}, "--history has no effect beside --release"},
 		{[]string{"--rescue"}, "--rescue has no effect beside --release"},

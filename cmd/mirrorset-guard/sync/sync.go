@@ -69,7 +69,7 @@ need, or the release is READY. 1: that is not so, and why. 2: trouble, or UNKNOW
   mirrorset-guard sync -f itms.yaml
   mirrorset-guard sync -f mirrors/ --from cluster.yaml --push-secret push.json
   mirrorset-guard sync --release 4.21.3 --dry-run`,
-		Args: cli.Filled(cli.Apart(cli.NoArgs, "release", "filename", "history", "rescue")),
+		Args: cli.Apart(cli.NoArgs, "release", "filename", "history", "rescue"),
 		RunE: cli.Runs(o.run),
 	}
 	flags := cmd.Flags()

@@ -288,7 +288,6 @@ spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}
 		{[]string{"--max-bytes", "much"}, `--max-bytes "much": want a number of bytes, such as 20Gi or 500M`},
 		{[]string{"--max-bytes", "0"}, `--max-bytes "0": want a number of bytes`},
 		{[]string{"--max-bytes", "-1Gi"}, `--max-bytes "-1Gi": want a number of bytes`},
-		{[]string{"--push-secret", ""}, "--push-secret: it is empty"},
 		{[]string{"--delete"}, "--delete: only with -f"},
 		{[]string{"--for-user", "ann"}, "--for-user and --for-group: only with -f"},
 		{[]string{"-o", "yaml"}, `--output "yaml": choose one of`},

@@ -10,24 +10,22 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// Filled refuses a flag that is given without a text, as by a variable of a shell that is not set: without it the
-// command would do something else. Then it looks at the arguments.
-func Filled(args cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error {
-		var err error
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if list, ok := f.Value.(pflag.SliceValue); f.Changed && (f.Value.Type() == "string" && f.Value.String() == "" || ok && slices.Contains(list.GetSlice(), "")) {
-				err = fmt.Errorf("--%s: it is empty; is a variable of the shell not set?", f.Name)
-			}
-		})
-		if slices.Contains(given, "") {
-			err = fmt.Errorf("%s: an argument is empty; is a variable of the shell not set?", cmd.CommandPath())
-		}
-		if err != nil {
-			return err
-		}
-		return args(cmd, given)
+// refuseEmpty refuses a flag or an argument that is given without a text, as by a variable of a shell that is not set: without
+// it the command would do something else, or the same to another cluster.
+func refuseEmpty(cmd *cobra.Command, given []string) error {
+	if cmd.DisableFlagParsing {
+		return nil // completion, of a word that has not been begun
 	}
+	var err error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if list, ok := f.Value.(pflag.SliceValue); f.Changed && (f.Value.Type() == "string" && f.Value.String() == "" || ok && slices.Contains(list.GetSlice(), "")) {
+			err = fmt.Errorf("--%s: it is empty; is a variable of the shell not set?", f.Name)
+		}
+	})
+	if slices.Contains(given, "") {
+		err = fmt.Errorf("%s: an argument is empty; is a variable of the shell not set?", cmd.CommandPath())
+	}
+	return err
 }
 
 // NoArgs refuses arguments, and says where one probably belongs: behind -f.

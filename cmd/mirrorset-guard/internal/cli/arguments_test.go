@@ -16,10 +16,9 @@ func TestNoArgs(t *testing.T) {
 		{[]string{"--release=next", "-f", "a.yaml", "--untagged"}, ""},
 		{[]string{"a.yaml"}, `x takes no argument, and was given "a.yaml"; is it the value of -f: -f a.yaml?`},
 		{[]string{"--untagged", "true"}, `x takes no argument, and was given "true"; is it the value of -f: -f true?`},
-		{[]string{"--release=", "-f", "a.yaml"}, "--release: it is empty; is a variable of the shell not set?"},
 		{[]string{"-f", "a.yaml", "-f", ""}, "--filename: it is empty; is a variable of the shell not set?"},
 	} {
-		cmd := &cobra.Command{Use: "x", Args: Filled(NoArgs), SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
+		cmd := &cobra.Command{Use: "x", Args: NoArgs, PreRunE: refuseEmpty, SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
 		cmd.Flags().String("release", "", "")
 		cmd.Flags().Bool("untagged", false, "")
 		cmd.Flags().StringArrayP("filename", "f", nil, "")

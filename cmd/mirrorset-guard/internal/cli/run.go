@@ -79,8 +79,10 @@ change takes the cluster down.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: string(program)},
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		// Else controller-runtime complains after 30 s, with a stack trace.
-		PersistentPreRun: func(*cobra.Command, []string) { log.SetLogger(logr.Discard()) },
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			log.SetLogger(logr.Discard()) // else controller-runtime complains after 30 s, with a stack trace
+			return refuseEmpty(cmd, args)
+		},
 	}
 	root.AddCommand(commands...)
 	if program != ownName {
