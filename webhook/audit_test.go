@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -58,7 +57,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 	admitted := policy.Verdict{Allowed: true}
 	for _, tt := range []struct {
 		reason  string
-		req     admission.Request
+		req     admissionv1.AdmissionRequest
 		verdict policy.Verdict
 		err     error
 		want    *auditv1alpha1.Decision // nil: none

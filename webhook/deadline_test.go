@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -69,7 +69,7 @@ func TestWithDeadlineEndsTheContext(t *testing.T) {
 func TestLateDecision(t *testing.T) {
 	for _, tt := range []struct {
 		reason   string
-		req      admission.Request
+		req      admissionv1.AdmissionRequest
 		override bool
 		late     time.Duration // after the end of the context
 		inTime   bool

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/port"
@@ -70,9 +69,9 @@ func (e *endpoint) answer(w http.ResponseWriter, r *http.Request) (*admissionv1.
 		body.release()
 		return nil, refused
 	}
-	resp := e.handler.handle(log.IntoContext(r.Context(), e.log), admission.Request{AdmissionRequest: *req}, body.release)
+	resp := e.handler.handle(log.IntoContext(r.Context(), e.log), *req, body.release)
 	resp.UID = req.UID
-	review := &admissionv1.AdmissionReview{Response: &resp.AdmissionResponse}
+	review := &admissionv1.AdmissionReview{Response: &resp}
 	review.SetGroupVersionKind(reviewKind)
 	return review, nil
 }

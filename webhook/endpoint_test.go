@@ -27,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -36,8 +35,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
-func reviewOf(req admission.Request) []byte {
-	r := admissionv1.AdmissionReview{Request: &req.AdmissionRequest}
+func reviewOf(req admissionv1.AdmissionRequest) []byte {
+	r := admissionv1.AdmissionReview{Request: &req}
 	r.SetGroupVersionKind(reviewKind)
 	return raw(r).Raw
 }
@@ -188,7 +187,7 @@ func TestEndpointNotReady(t *testing.T) {
 		Ready:    func() error { return errors.New("pods have not been listed yet") },
 		Log:      logr.FromContextOrDiscard(ctx),
 	})
-	for _, req := range []admission.Request{
+	for _, req := range []admissionv1.AdmissionRequest{
 		creation(tagMirrorSet("apps", "a")),
 		update(tagMirrorSet("apps", "a"), tagMirrorSet("apps", "b")),
 		deletion(tagMirrorSet("apps", "a")),
@@ -273,10 +272,10 @@ func apiServer(t testing.TB, url string, ca []byte) *rest.RESTClient {
 	return client
 }
 
-func call(client *rest.RESTClient, timeout time.Duration, req admission.Request) (*admissionv1.AdmissionResponse, error) {
+func call(client *rest.RESTClient, timeout time.Duration, req admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	var answer admissionv1.AdmissionReview
 	err := client.Post().Timeout(timeout).
-		Body(&admissionv1.AdmissionReview{Request: &req.AdmissionRequest}).
+		Body(&admissionv1.AdmissionReview{Request: &req}).
 		Do(context.Background()).Into(&answer)
 	return answer.Response, err
 }
@@ -440,7 +439,7 @@ func TestMetrics(t *testing.T) {
 	mux := muxFor(t, Options{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Metrics: registry})
 	foreign := creation(tagMirrorSet("apps", "a"))
 	foreign.Kind.Kind, foreign.Operation = "Stranger", "WRITE"
-	for _, req := range []admission.Request{
+	for _, req := range []admissionv1.AdmissionRequest{
 		creation(tagMirrorSet("apps", "a")), creation(tagMirrorSet("more", "b")),
 		deletion(tagMirrorSet("apps", "a")),
 		update(tagMirrorSet("apps", "a"), tagMirrorSet("apps", "a")),
@@ -507,7 +506,7 @@ func TestNewServeMuxErrors(t *testing.T) {
 // Whatever is posted, nothing is admitted that the reviewer did not admit, other
 // than what there is nothing to review about.
 func FuzzEndpoint(f *testing.F) {
-	for _, req := range []admission.Request{
+	for _, req := range []admissionv1.AdmissionRequest{
 		creation(tagMirrorSet("apps", "quay.io")),
 		update(tagMirrorSet("apps", "a"), tagMirrorSet("apps", "b")),
 		deletion(tagMirrorSet("apps", "a")),

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -65,18 +64,11 @@ type Handler struct {
 	dryRuns   dryRuns
 }
 
-var _ admission.Handler = (*Handler)(nil)
-
-// Handle implements admission.Handler. ctx has to end before the API server
-// stops waiting. The decision is logged, in one line, to the logger in ctx.
-func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	return h.handle(ctx, req, func() {})
-}
-
-// handle is Handle, and calls over once req is not used any more, which may be after it has returned.
-func (h *Handler) handle(ctx context.Context, req admission.Request, over func()) admission.Response {
+// handle answers req, and calls over once req is not used any more, which may be after it has returned. ctx has to end
+// before the API server stops waiting. The decision is logged, in one line, to the logger in ctx.
+func (h *Handler) handle(ctx context.Context, req admissionv1.AdmissionRequest, over func()) admissionv1.AdmissionResponse {
 	start := time.Now()
-	a := h.inTime(ctx, req.AdmissionRequest, over)
+	a := h.inTime(ctx, req, over)
 	defer a.request.release()
 	a.waive(h.mode())
 	took := time.Since(start)

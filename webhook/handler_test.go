@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -97,30 +96,35 @@ func raw(o any) runtime.RawExtension {
 func rawText(s string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(s)} }
 
 // requestTo returns a request as the API server makes it.
-func requestTo(op admissionv1.Operation, gvk schema.GroupVersionKind, name string) admission.Request {
-	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+func requestTo(op admissionv1.Operation, gvk schema.GroupVersionKind, name string) admissionv1.AdmissionRequest {
+	return admissionv1.AdmissionRequest{
 		UID:       "b7f3a1c2",
 		Kind:      metav1.GroupVersionKind(gvk),
 		Operation: op,
 		Name:      name,
 		UserInfo:  authenticationv1.UserInfo{Username: "kube:admin", Groups: []string{"system:masters"}},
 		DryRun:    new(bool),
-	}}
+	}
 }
 
-func creation(o *configv1.ImageTagMirrorSet) admission.Request {
+// Handle is handle for a request that stays as it is.
+func (h *Handler) Handle(ctx context.Context, req admissionv1.AdmissionRequest) admissionv1.AdmissionResponse {
+	return h.handle(ctx, req, func() {})
+}
+
+func creation(o *configv1.ImageTagMirrorSet) admissionv1.AdmissionRequest {
 	req := requestTo(admissionv1.Create, mirrors.TagMirrorSetGVK, o.Name)
 	req.Object = raw(o)
 	return req
 }
 
-func update(from, to *configv1.ImageTagMirrorSet) admission.Request {
+func update(from, to *configv1.ImageTagMirrorSet) admissionv1.AdmissionRequest {
 	req := requestTo(admissionv1.Update, mirrors.TagMirrorSetGVK, to.Name)
 	req.Object, req.OldObject = raw(to), raw(from)
 	return req
 }
 
-func deletion(o *configv1.ImageTagMirrorSet) admission.Request {
+func deletion(o *configv1.ImageTagMirrorSet) admissionv1.AdmissionRequest {
 	req := requestTo(admissionv1.Delete, mirrors.TagMirrorSetGVK, o.Name)
 	req.OldObject = raw(o)
 	return req
@@ -201,22 +205,22 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 		`"spec":{"repositoryDigestMirrors":[{"source":"quay.io/icsp","mirrors":["mirror.local/icsp"]}]}}`
 	const image = `{"apiVersion":"config.openshift.io/v1","kind":"Image","metadata":{"name":"cluster"},` +
 		`"spec":{"registrySources":{"blockedRegistries":["docker.io"]}}}`
-	put := func(op admissionv1.Operation, gvk schema.GroupVersionKind, name, object string) admission.Request {
+	put := func(op admissionv1.Operation, gvk schema.GroupVersionKind, name, object string) admissionv1.AdmissionRequest {
 		req := requestTo(op, gvk, name)
 		req.Object = rawText(object)
 		return req
 	}
-	nameless := func(req admission.Request) admission.Request {
+	nameless := func(req admissionv1.AdmissionRequest) admissionv1.AdmissionRequest {
 		req.Name = ""
 		return req
 	}
-	withOld := func(req admission.Request, old string) admission.Request {
+	withOld := func(req admissionv1.AdmissionRequest, old string) admissionv1.AdmissionRequest {
 		req.OldObject = rawText(old)
 		return req
 	}
 	for _, tc := range []struct {
 		name    string
-		req     admission.Request
+		req     admissionv1.AdmissionRequest
 		subject string
 		sources []string
 		blocked []string
@@ -303,18 +307,18 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 
 // TestHandlerReviewsImagePolicies: a namesake in another namespace is another policy.
 func TestHandlerReviewsImagePolicies(t *testing.T) {
-	in := func(namespace string, req admission.Request) admission.Request {
+	in := func(namespace string, req admissionv1.AdmissionRequest) admissionv1.AdmissionRequest {
 		req.Namespace = namespace
 		return req
 	}
-	put := func(gvk schema.GroupVersionKind, scope string) admission.Request {
+	put := func(gvk schema.GroupVersionKind, scope string) admissionv1.AdmissionRequest {
 		req := requestTo(admissionv1.Create, gvk, "signed")
 		req.Object = rawText(`{"metadata":{"name":"signed"},"spec":{"scopes":["` + scope + `"]}}`)
 		return req
 	}
 	for _, tc := range []struct {
 		name     string
-		req      admission.Request
+		req      admissionv1.AdmissionRequest
 		subject  string
 		policies []string
 	}{
@@ -327,7 +331,7 @@ func TestHandlerReviewsImagePolicies(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			there := &configv1.ImagePolicy{}
 			there.Namespace, there.Name = "shop", "signed"
-			p, err := readRequest(tc.req.AdmissionRequest).recognize()
+			p, err := readRequest(tc.req).recognize()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +359,7 @@ func TestHandlerAdmitsWithoutReview(t *testing.T) {
 	status.SubResource = "status"
 	for _, tc := range []struct {
 		name string
-		req  admission.Request
+		req  admissionv1.AdmissionRequest
 	}{
 		{"a connection changes nothing", requestTo(admissionv1.Connect, mirrors.TagMirrorSetGVK, "apps")},
 		{"no subresource holds mirrors", status},
@@ -380,7 +384,7 @@ func TestHandlerAdmitsWithoutReview(t *testing.T) {
 }
 
 func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
-	object := func(s string) admission.Request {
+	object := func(s string) admissionv1.AdmissionRequest {
 		req := requestTo(admissionv1.Create, mirrors.TagMirrorSetGVK, "apps")
 		req.Object = rawText(s)
 		return req
@@ -398,7 +402,7 @@ func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 	configMapDeletion.Kind = configMap.Kind
 	for _, tc := range []struct {
 		name string
-		req  admission.Request
+		req  admissionv1.AdmissionRequest
 		want string
 	}{
 		{
@@ -576,7 +580,7 @@ func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 	const see = "oc -n mirrorset-guard logs deployment/mirrorset-guard"
 	for _, tc := range []struct {
 		name string
-		req  admission.Request
+		req  admissionv1.AdmissionRequest
 		err  error
 		want string
 	}{
@@ -714,25 +718,26 @@ func TestDryRuns(t *testing.T) {
 // TestDryRunsAtOnce: of dry runs that are the same one is judged, as long as it is under way, and shared as of now. Anything
 // else, anybody else and whoever comes later has a review of his own.
 func TestDryRunsAtOnce(t *testing.T) {
-	object := func(was, is string) func(*admission.Request) {
-		return func(r *admission.Request) { r.Object = rawText(strings.Replace(string(r.Object.Raw), was, is, 1)) }
+	type asked = admissionv1.AdmissionRequest
+	object := func(was, is string) func(*asked) {
+		return func(r *asked) { r.Object = rawText(strings.Replace(string(r.Object.Raw), was, is, 1)) }
 	}
 	for what, tt := range map[string]struct {
-		second  func(*admission.Request)
+		second  func(*asked)
 		after   time.Duration
 		reviews int32
 	}{
-		"the same":                   {func(r *admission.Request) { r.UID = "another" }, 0, 1},
+		"the same":                   {func(r *asked) { r.UID = "another" }, 0, 1},
 		"a creation's own uid":       {object(`"name":"apps"`, `"name":"apps","uid":"another"`), 0, 1},
-		"another user":               {func(r *admission.Request) { r.UserInfo.Username = "bob" }, 0, 2},
-		"another group":              {func(r *admission.Request) { r.UserInfo.Groups = []string{"on-call"} }, 0, 2},
+		"another user":               {func(r *asked) { r.UserInfo.Username = "bob" }, 0, 2},
+		"another group":              {func(r *asked) { r.UserInfo.Groups = []string{"on-call"} }, 0, 2},
 		"another spec":               {object("quay.io/new", "quay.io/other"), 0, 2},
-		"another object":             {func(r *admission.Request) { *r = dryRun(creation(tagMirrorSet("web", "quay.io/new"))) }, 0, 2},
-		"another namespace":          {func(r *admission.Request) { r.Namespace = "another" }, 0, 2},
-		"another kind":               {func(r *admission.Request) { object("ImageTag", "ImageDigest")(r); r.Kind.Kind = "ImageDigestMirrorSet" }, 0, 2},
-		"no dry run":                 {func(r *admission.Request) { r.DryRun = nil }, 0, 2},
-		"once misses may be too old": {func(*admission.Request) {}, DryRunMisses, 2},
-		"the first gives up":         {func(*admission.Request) {}, -1, 2},
+		"another object":             {func(r *asked) { *r = dryRun(creation(tagMirrorSet("web", "quay.io/new"))) }, 0, 2},
+		"another namespace":          {func(r *asked) { r.Namespace = "another" }, 0, 2},
+		"another kind":               {func(r *asked) { object("ImageTag", "ImageDigest")(r); r.Kind.Kind = "ImageDigestMirrorSet" }, 0, 2},
+		"no dry run":                 {func(r *asked) { r.DryRun = nil }, 0, 2},
+		"once misses may be too old": {func(*asked) {}, DryRunMisses, 2},
+		"the first gives up":         {func(*asked) {}, -1, 2},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -52,10 +51,10 @@ func overriddenHandler(verdict policy.Verdict) *Handler {
 }
 
 // annotated returns req with an override on the object that has to have it.
-func annotated(t *testing.T, req admission.Request, value string) admission.Request {
+func annotated(t *testing.T, req admissionv1.AdmissionRequest, value string) admissionv1.AdmissionRequest {
 	t.Helper()
 	raw := &req.Object
-	if readRequest(req.AdmissionRequest).isRemoval() {
+	if readRequest(req).isRemoval() {
 		raw = &req.OldObject
 	}
 	var o map[string]any
@@ -92,7 +91,7 @@ func codeIn(t *testing.T, message string) string {
 	return code
 }
 
-func onResource(req admission.Request) admission.Request {
+func onResource(req admissionv1.AdmissionRequest) admissionv1.AdmissionRequest {
 	req.Resource = metav1.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "imagetagmirrorsets"}
 	return req
 }
@@ -116,7 +115,7 @@ func TestOverride(t *testing.T) {
 	set := func(source string, n int64) *configv1.ImageTagMirrorSet { return stored(source, "u", n) }
 	finalized := set("quay.io", 4)
 	finalized.Finalizers = []string{"example.com/hold"}
-	for name, req := range map[string]admission.Request{
+	for name, req := range map[string]admissionv1.AdmissionRequest{
 		"create":         creation(tagMirrorSet("apps", "quay.io")),
 		"update":         update(set("quay.io", 3), set("other.io", 4)),
 		"delete":         deletion(set("quay.io", 3)),
@@ -167,10 +166,10 @@ func TestOverride(t *testing.T) {
 }
 
 // appear has what req asks for be in force, with an annotation.
-func appear(t *testing.T, h *Handler, req admission.Request, value string) {
+func appear(t *testing.T, h *Handler, req admissionv1.AdmissionRequest, value string) {
 	t.Helper()
 	var set mirrors.Set
-	if r := readRequest(req.AdmissionRequest); !r.isRemoval() {
+	if r := readRequest(req); !r.isRemoval() {
 		o, err := r.decode(r.put)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +185,7 @@ func appear(t *testing.T, h *Handler, req admission.Request, value string) {
 func TestForgedOverride(t *testing.T) {
 	for _, tt := range []struct {
 		reason  string
-		req     admission.Request
+		req     admissionv1.AdmissionRequest
 		inForce func(code string) mirrors.Set
 	}{
 		{"never in force", creation(stored("quay.io", "u", 1)), func(string) mirrors.Set { return mirrors.Set{} }},
@@ -332,7 +331,7 @@ func TestOverrideDoesNotCount(t *testing.T) {
 
 // TestOverrideCode: the code is for one change, whatever stays of the annotation.
 func TestOverrideCode(t *testing.T) {
-	code := func(req admission.Request) string {
+	code := func(req admissionv1.AdmissionRequest) string {
 		return codeIn(t, overriddenHandler(refusedBy(policy.ImageMissing)).Handle(quiet(t), onResource(req)).Result.Message)
 	}
 	labelled := stored("quay.io", "u", 3)
@@ -340,7 +339,7 @@ func TestOverrideCode(t *testing.T) {
 	other := tagMirrorSet("other", "quay.io")
 	for _, tt := range []struct {
 		reason string
-		a, b   admission.Request
+		a, b   admissionv1.AdmissionRequest
 		same   bool
 	}{
 		{"the same again", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), true},
@@ -368,7 +367,7 @@ func TestOverrideIsItsAuthors(t *testing.T) {
 	h.Authorizer = Authorizer(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 		return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, nil
 	})
-	by := func(user string, req admission.Request) admission.Request {
+	by := func(user string, req admissionv1.AdmissionRequest) admissionv1.AdmissionRequest {
 		req.UserInfo.Username = user
 		return onResource(req)
 	}
@@ -392,7 +391,7 @@ func TestOverrideIsItsAuthors(t *testing.T) {
 func TestOverrideOfACreationEnds(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
-		req    admission.Request
+		req    admissionv1.AdmissionRequest
 		after  time.Duration
 		counts bool
 	}{
@@ -536,7 +535,7 @@ func TestNothingToOverride(t *testing.T) {
 	malformedRequest.Object = rawText(strings.Replace(string(req.Object.Raw), `"imageTagMirrors":[`, `"imageTagMirrors":[1,`, 1))
 	for name, tt := range map[string]struct {
 		verdict policy.Verdict
-		req     admission.Request
+		req     admissionv1.AdmissionRequest
 		want    string
 	}{
 		"allowed":   {policy.Verdict{Allowed: true}, req, "allowed"},

@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -20,7 +19,7 @@ import (
 )
 
 // response returns the admission response for a.
-func (a answer) response() admission.Response {
+func (a answer) response() admissionv1.AdmissionResponse {
 	resp := admissionv1.AdmissionResponse{
 		Allowed:          a.admitted(),
 		Warnings:         warnings(a.warnings),
@@ -29,7 +28,7 @@ func (a answer) response() admission.Response {
 	if !resp.Allowed {
 		resp.Result = a.status()
 	}
-	return admission.Response{AdmissionResponse: resp}
+	return resp
 }
 
 // status returns why a is a refusal. The API server puts `admission webhook

@@ -11,12 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	clientcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -83,7 +83,7 @@ func (c *cluster) remove(o mirrors.Object) {
 	c.stored = mirrors.Delete(o).Apply(c.stored)
 }
 
-func dryRun(req admission.Request) admission.Request {
+func dryRun(req admissionv1.AdmissionRequest) admissionv1.AdmissionRequest {
 	req.DryRun = new(true)
 	return req
 }
@@ -93,7 +93,7 @@ func dryRun(req admission.Request) admission.Request {
 func TestTwoChangesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handler{Options: Options{Reviewer: &cluster{think: time.Second}}}
-		answers := make(chan admission.Response, 2)
+		answers := make(chan admissionv1.AdmissionResponse, 2)
 		for _, name := range []string{"a", "b"} {
 			go func() { answers <- h.Handle(quiet(t), creation(tagMirrorSet(name, "quay.io"))) }()
 		}
@@ -116,7 +116,7 @@ func TestSecondLook(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		think time.Duration
-		req   admission.Request
+		req   admissionv1.AdmissionRequest
 		want  bool
 		looks int
 	}{
@@ -145,12 +145,12 @@ func TestSecondLook(t *testing.T) {
 }
 
 func TestChangesOfLate(t *testing.T) {
-	create := func(name string) admission.Request { return creation(tagMirrorSet(name, "quay.io")) }
+	create := func(name string) admissionv1.AdmissionRequest { return creation(tagMirrorSet(name, "quay.io")) }
 	for _, tc := range []struct {
 		name   string
-		first  admission.Request
+		first  admissionv1.AdmissionRequest
 		after  time.Duration
-		then   admission.Request
+		then   admissionv1.AdmissionRequest
 		denied bool
 	}{
 		{"another object", create("a"), 0, create("b"), true},
@@ -181,7 +181,7 @@ func TestChangesOfLate(t *testing.T) {
 func TestStoredOfLate(t *testing.T) {
 	c := &cluster{}
 	h := &Handler{Options: Options{Reviewer: c}}
-	admit := func(req admission.Request, want bool) {
+	admit := func(req admissionv1.AdmissionRequest, want bool) {
 		t.Helper()
 		if got := h.Handle(quiet(t), req); got.Allowed != want {
 			t.Fatalf("allowed %t, want %t: %v", got.Allowed, want, got.Result)
@@ -251,7 +251,7 @@ func TestSlowedDown(t *testing.T) {
 		go edits.Run(t.Context())
 		synctest.Wait()
 		h := &Handler{Options: Options{Reviewer: c, Recent: edits}}
-		ask := func(sender, name string) (answer admission.Response, took time.Duration) {
+		ask := func(sender, name string) (answer admissionv1.AdmissionResponse, took time.Duration) {
 			ctx, cancel := context.WithTimeout(fairshare.WithClaimant(quiet(t), fairshare.Claimant{Name: sender, Rank: edits.Rank(sender)}), 10*time.Second)
 			defer cancel()
 			start := time.Now()
@@ -308,7 +308,7 @@ func TestWaits(t *testing.T) {
 					t.Fatal(first.Result.Message)
 				}
 				start := time.Now()
-				second, third := make(chan admission.Response, 1), make(chan admission.Response, 1)
+				second, third := make(chan admissionv1.AdmissionResponse, 1), make(chan admissionv1.AdmissionResponse, 1)
 				go func() {
 					ctx, cancel := context.WithTimeout(fairshare.WithClaimant(quiet(t), fairshare.Claimant{Name: tt.sender}), 10*time.Second)
 					defer cancel()
@@ -345,7 +345,7 @@ func TestNoWayAroundTheLease(t *testing.T) {
 	for reason, leases := range map[string]clientcoordinationv1.LeasesGetter{
 		"out of reach": noLeases{}, "another whenever something is added": busyLeases{},
 	} {
-		for _, req := range []admission.Request{creation(tagMirrorSet("b", "other.io")), deletion(tagMirrorSet("a", "quay.io"))} {
+		for _, req := range []admissionv1.AdmissionRequest{creation(tagMirrorSet("b", "other.io")), deletion(tagMirrorSet("a", "quay.io"))} {
 			t.Run(reason+"/"+string(req.Operation), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					edits := recent.New(recent.Options{Lease: recent.NewLease(leases, leases, "n", "a", nil)})
