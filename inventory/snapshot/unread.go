@@ -43,7 +43,7 @@ func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
 		r.refuse(err)
 	case errors.Is(err, errTwice), errors.As(err, new(*json.SyntaxError)): // the latter may have another object in it
 		_ = r.lost(err)
-	case isMirrorKind(gvk), decisive[gvk.GroupKind()]:
+	case mirrors.IsKind(gvk), decisive[gvk.GroupKind()]:
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
 	case slices.ContainsFunc(images.Kinds(), func(k schema.GroupKind) bool { return k.Kind == gvk.Kind }):
 		r.gap(gvk.Kind, err)
@@ -56,13 +56,6 @@ var decisive = map[schema.GroupKind]bool{
 	{Kind: "Node"}:                                  true,
 	machineConfigKind.GroupKind():                   true,
 	{Group: configv1.GroupName, Kind: providerKind}: true,
-}
-
-// isMirrorKind reports whether a kind is one of mirror objects, or is meant to be.
-func isMirrorKind(gvk schema.GroupVersionKind) bool {
-	_, err := mirrors.New(gvk)
-	_, meant := mirrors.Meant(gvk)
-	return err == nil || meant
 }
 
 // notAnObject returns the reason why a document with a kind is not an object: an API server printed it

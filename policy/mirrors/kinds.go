@@ -111,6 +111,13 @@ func Meant(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	return schema.GroupVersionKind{}, false
 }
 
+// IsKind reports whether objects of a kind are mirror objects, or are meant to be.
+func IsKind(gvk schema.GroupVersionKind) bool {
+	_, err := New(gvk)
+	_, meant := Meant(gvk)
+	return err == nil || meant
+}
+
 // Parse reads an Object from YAML or JSON. An unknown field is no error, as the
 // API server drops it; a field of the wrong type is.
 func Parse(data []byte) (Object, error) {

@@ -152,9 +152,7 @@ func kindIn(object map[string]any) schema.GroupVersionKind {
 
 // isMirrorKind reports whether objects of this kind are judged, or a mistake for one that is.
 func isMirrorKind(gvk schema.GroupVersionKind) bool {
-	_, err := mirrors.New(gvk)
-	_, meant := mirrors.Meant(gvk)
-	return err == nil || meant || gvk.GroupKind() == machineConfigKind
+	return mirrors.IsKind(gvk) || gvk.GroupKind() == machineConfigKind
 }
 
 // NotJudged returns what of the change is not judged, a line each: objects of other kinds by document, and parts

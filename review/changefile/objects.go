@@ -129,10 +129,7 @@ func isList(h header) bool {
 	if !found || h.Items != nil {
 		return found
 	}
-	item := h.GroupVersionKind().GroupVersion().WithKind(name)
-	_, err := mirrors.New(item)
-	_, meant := mirrors.Meant(item)
-	return name == "" || err == nil || meant
+	return name == "" || mirrors.IsKind(h.GroupVersionKind().GroupVersion().WithKind(name))
 }
 
 func (r *Reader) list(at origin, h header) strangers {
