@@ -132,7 +132,7 @@ func writeNarrowedObject(w io.Writer, o mirrors.Object, admitted bool) error {
 		_, err := io.WriteString(w, text.Comment("%s: no source would do, as its mirrors hold no image that it serves.", mirrors.NameOf(o)))
 		return err
 	}
-	data, err := yaml.Marshal(manifestOf(o))
+	data, err := yaml.Marshal(mirrors.BareOf(o))
 	if err != nil {
 		return err
 	}
@@ -145,30 +145,6 @@ func writeNarrowedObject(w io.Writer, o mirrors.Object, admitted bool) error {
 		}
 	}
 	return nil
-}
-
-// A manifest is the part of a mirror object that a person writes.
-type manifest struct {
-	metav1.TypeMeta `json:",inline"`
-	Metadata        map[string]string `json:"metadata"`
-	Spec            any               `json:"spec"`
-}
-
-// manifestOf returns what a person writes of a mirror set.
-func manifestOf(o mirrors.Object) manifest {
-	m := manifest{Metadata: map[string]string{"name": o.GetName()}}
-	switch o := o.(type) {
-	case *configv1.ImageTagMirrorSet:
-		m.APIVersion, m.Kind = mirrors.TagMirrorSetGVK.ToAPIVersionAndKind()
-		m.Spec = o.Spec
-	case *configv1.ImageDigestMirrorSet:
-		m.APIVersion, m.Kind = mirrors.DigestMirrorSetGVK.ToAPIVersionAndKind()
-		m.Spec = o.Spec
-	case *operatorv1alpha1.ImageContentSourcePolicy:
-		m.APIVersion, m.Kind = mirrors.ContentPolicyGVK.ToAPIVersionAndKind()
-		m.Spec = o.Spec
-	}
-	return m
 }
 
 // twinOf returns an empty object of o's name that serves what o's kind does not: tags, or digests.

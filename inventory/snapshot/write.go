@@ -13,7 +13,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -205,22 +204,14 @@ func (w *writer) mirrors(set mirrors.Set, image *configv1.Image) {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
 	})
 	for _, o := range all {
-		named := metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels()}
-		switch o := o.(type) {
-		case *configv1.ImageTagMirrorSet:
-			w.object(mirrors.TagMirrorSetGVK, &configv1.ImageTagMirrorSet{ObjectMeta: named, Spec: o.Spec})
-		case *configv1.ImageDigestMirrorSet:
-			w.object(mirrors.DigestMirrorSetGVK, &configv1.ImageDigestMirrorSet{ObjectMeta: named, Spec: o.Spec})
-		case *operatorv1alpha1.ImageContentSourcePolicy:
-			w.object(mirrors.ContentPolicyGVK, &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: named, Spec: o.Spec})
-		case *configv1.ClusterImagePolicy:
-			w.object(mirrors.ClusterPolicyGVK, &configv1.ClusterImagePolicy{ObjectMeta: named, Spec: o.Spec})
-		case *configv1.ImagePolicy:
-			named.Namespace = o.Namespace
-			w.object(mirrors.NamespacePolicyGVK, &configv1.ImagePolicy{ObjectMeta: named, Spec: o.Spec})
-		case *mcfgv1.PinnedImageSet:
-			w.object(mirrors.PinnedSetGVK, objects.TrimPinnedImageSet(o))
+		if pinned, ok := o.(*mcfgv1.PinnedImageSet); ok {
+			w.object(mirrors.PinnedSetGVK, objects.TrimPinnedImageSet(pinned))
+			continue
 		}
+		bare := mirrors.BareOf(o)
+		kind := bare.GroupVersionKind()
+		bare.TypeMeta = metav1.TypeMeta{}
+		w.object(kind, bare)
 	}
 }
 

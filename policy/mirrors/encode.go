@@ -19,18 +19,26 @@ type encodedStep struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// An encodedObject is the part of an object that judging an Edit needs: with labels, as exemptions
-// may select by them, and only the name of a deleted object.
-type encodedObject struct {
+// A Bare is the part of an Object that judging it needs, as its manifest has it: with labels, as exemptions may select by
+// them.
+type Bare struct {
 	metav1.TypeMeta `json:",inline"`
-	Metadata        encodedMeta `json:"metadata"`
-	Spec            any         `json:"spec,omitempty"`
+	Metadata        BareMeta `json:"metadata"`
+	Spec            any      `json:"spec,omitempty"`
 }
 
-type encodedMeta struct {
+// A BareMeta is the metadata of a Bare.
+type BareMeta struct {
 	Name      string            `json:"name"`
 	Namespace string            `json:"namespace,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+// BareOf returns that part of o, with the kind, which the items of a list do not name.
+func BareOf(o Object) Bare {
+	b := Bare{Metadata: BareMeta{o.GetName(), o.GetNamespace(), o.GetLabels()}, Spec: specOf(o)}
+	b.APIVersion, b.Kind = kinds[reflect.TypeOf(o)].ToAPIVersionAndKind()
+	return b
 }
 
 // MarshalJSON implements json.Marshaler: it writes the steps of e, in order, with what judging
@@ -51,10 +59,9 @@ func (e Edit) MarshalJSON() ([]byte, error) {
 }
 
 func (p step) encodedObject() (json.RawMessage, error) {
-	o := encodedObject{Metadata: encodedMeta{Name: p.object.GetName(), Namespace: p.object.GetNamespace(), Labels: p.object.GetLabels()}}
-	o.APIVersion, o.Kind = kinds[reflect.TypeOf(p.object)].ToAPIVersionAndKind()
-	if p.kind == stepPut {
-		o.Spec = specOf(p.object)
+	o := BareOf(p.object)
+	if p.kind != stepPut {
+		o.Spec = nil // its name is enough
 	}
 	return json.Marshal(o)
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
@@ -75,18 +74,8 @@ func Events(client clienteventsv1.EventsGetter, author events.Author, otherwise 
 }
 
 func referenceTo(o mirrors.Object) *corev1.ObjectReference {
-	kind := kindOf(o)
-	return &corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: o.GetName(), UID: o.GetUID()}
-}
-
-// kindOf returns the kind of o, which the items of a list do not name.
-func kindOf(o mirrors.Object) schema.GroupVersionKind {
-	for _, gvk := range []schema.GroupVersionKind{mirrors.TagMirrorSetGVK, mirrors.DigestMirrorSetGVK, mirrors.ContentPolicyGVK} {
-		if gvk.Kind == mirrors.KindOf(o) {
-			return gvk
-		}
-	}
-	return schema.GroupVersionKind{Kind: mirrors.KindOf(o)}
+	bare := mirrors.BareOf(o)
+	return &corev1.ObjectReference{APIVersion: bare.APIVersion, Kind: bare.Kind, Name: o.GetName(), UID: o.GetUID()}
 }
 
 // Key tells an object from a later one of the same name; "" is no object.
