@@ -162,13 +162,12 @@ func (g *guard) configNotes() []string {
 
 // configure puts file in force.
 func (g *guard) configure(file config.Configuration) error {
-	configured := cli.ConfigurationOf(file)
-	if err := g.configureAudit(configured.AuditLog); err != nil {
+	if err := g.configureAudit(file.AuditLog); err != nil {
 		return err
 	}
-	g.registries.Client.SetRates(configured.Rates)
-	g.registries.SetLifetimes(configured.Lifetimes)
-	g.settings.Store(&configured.Settings)
-	g.updates.Configure(nextrelease.Setting(configured.Updates))
+	g.registries.Client.SetRates(file.Rates())
+	g.registries.SetLifetimes(file.FactLifetimes())
+	g.settings.Store(new(file.Settings()))
+	g.updates.Configure(nextrelease.Setting(file.Updates))
 	return nil
 }

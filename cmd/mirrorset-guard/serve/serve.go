@@ -172,7 +172,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	o.registries.Configured = &configured
 	o.lines = cmp.Or(o.lines, newLogLines(io.Discard))
 	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: webhook.NewKeeper(), replica: election.Instance()}
-	g.settings.Store(&configured.Settings)
+	g.settings.Store(new(configured.Settings()))
 	g.prepareMetrics()
 	unlimited := rest.CopyConfig(cluster)
 	unlimited.QPS = -1

@@ -7,9 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 )
 
@@ -26,37 +24,24 @@ func (c *ConfigFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Path, "config", "", "configuration file (see mirrorset-guard config)")
 }
 
-// A Configuration is the content of the file, as its readers want it.
-type Configuration struct {
-	Settings  settings.Settings
-	Rates     map[string]float64
-	Lifetimes presence.Lifetimes
-	AuditLog  string
-	Updates   v1alpha1.Updates
-}
-
 // Read returns what the file says, or the defaults if there is none.
-func (c *ConfigFlags) Read() (Configuration, error) {
-	file, read := config.Default(), config.Read
+func (c *ConfigFlags) Read() (config.Configuration, error) {
+	read := config.Read
 	if c.Mounted {
 		read = config.ReadMounted
 	}
-	if c.Path != "" {
-		var err error
-		if file, err = read(c.Path); err != nil {
-			return Configuration{}, ConfigError(err)
-		}
+	if c.Path == "" {
+		return config.Default(), nil
 	}
-	return ConfigurationOf(file), nil
+	file, err := read(c.Path)
+	if err != nil {
+		return file, ConfigError(err)
+	}
+	return file, nil
 }
 
 // ConfigError says by which flag the file came.
 func ConfigError(err error) error { return fmt.Errorf("--config: %w", err) }
-
-// ConfigurationOf returns what file says.
-func ConfigurationOf(file config.Configuration) Configuration {
-	return Configuration{Settings: file.Settings(), Rates: file.Rates(), Lifetimes: file.FactLifetimes(), AuditLog: file.AuditLog, Updates: file.Updates}
-}
 
 // RequesterFlags name the user for whom check reviews a change.
 type RequesterFlags struct {

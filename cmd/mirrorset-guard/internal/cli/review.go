@@ -102,10 +102,10 @@ func (r *ReviewFlags) Open(ctx context.Context, streams Streams) (*Candidate, er
 		return nil, err
 	}
 	c.Reviewer = c.World.Reviewer()
-	c.Reviewer.Settings = configured.Settings
+	c.Reviewer.Settings = configured.Settings()
 	brought, notes := c.Change.Brought()
 	c.Reviewer.Brought, c.Notes = brought, append(c.Notes, notes...)
-	if note := r.By.Note(configured.Settings); note != "" {
+	if note := r.By.Note(c.Reviewer.Settings); note != "" {
 		c.Notes = append(c.Notes, note)
 	}
 	return c, nil

@@ -52,7 +52,7 @@ type RegistryFlags struct {
 	resolve       []string
 	allowLoopback bool
 	// Configured is what the configuration file says; nil for the defaults.
-	Configured *Configuration
+	Configured *config.Configuration
 }
 
 // AddFlags adds the flags.
@@ -72,16 +72,16 @@ func (r *RegistryFlags) Options() (environment.Options, error) {
 	if err != nil {
 		return environment.Options{}, err
 	}
-	configured := ConfigurationOf(config.Default())
+	configured := config.Default()
 	if r.Configured != nil {
 		configured = *r.Configured
 	}
 	return environment.Options{
 		Registry: wire.Options{
 			UserAgent: "mirrorset-guard/" + Version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
-			Rates: configured.Rates,
+			Rates: configured.Rates(),
 		},
-		Facts:   presence.Options{Lifetimes: configured.Lifetimes},
+		Facts:   presence.Options{Lifetimes: configured.FactLifetimes()},
 		Cluster: live.Options{ForbiddenAfter: environment.ForbiddenAfter, ForgoesForbidden: true},
 		Trust:   trust.Options{ForbiddenAfter: environment.ForbiddenAfter},
 	}, nil
