@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -25,22 +24,18 @@ var ConfigMapKind = schema.GroupKind{Kind: "ConfigMap"}
 // asked for one by one, as a role can grant them so: to list ConfigMaps is to read what
 // people keep in them.
 var imageConfigMaps = []objectKey{
-	{"openshift-controller-manager-operator", "openshift-controller-manager-images"},
-	{"openshift-machine-config-operator", "machine-config-operator-images"},
-	{"openshift-machine-config-operator", "machine-config-osimageurl"},
-	{"openshift-machine-api", "machine-api-operator-images"},
-	{"openshift-machine-api", "cluster-baremetal-operator-images"},
-	{"openshift-cloud-controller-manager-operator", "cloud-controller-manager-images"},
-	{"openshift-cluster-api", "cluster-capi-operator-images"},
-	{"openshift-cluster-api-operator", "cluster-capi-operator-images"},
+	{Namespace: "openshift-controller-manager-operator", Name: "openshift-controller-manager-images"},
+	{Namespace: "openshift-machine-config-operator", Name: "machine-config-operator-images"},
+	{Namespace: "openshift-machine-config-operator", Name: "machine-config-osimageurl"},
+	{Namespace: "openshift-machine-api", Name: "machine-api-operator-images"},
+	{Namespace: "openshift-machine-api", Name: "cluster-baremetal-operator-images"},
+	{Namespace: "openshift-cloud-controller-manager-operator", Name: "cloud-controller-manager-images"},
+	{Namespace: "openshift-cluster-api", Name: "cluster-capi-operator-images"},
+	{Namespace: "openshift-cluster-api-operator", Name: "cluster-capi-operator-images"},
 }
 
 // ImageConfigMaps returns the names of the ConfigMaps that are known to name images.
-func ImageConfigMaps() []types.NamespacedName {
-	return convert.Each(imageConfigMaps, func(k objectKey) types.NamespacedName {
-		return types.NamespacedName{Namespace: k.namespace, Name: k.name}
-	})
-}
+func ImageConfigMaps() []types.NamespacedName { return slices.Clone(imageConfigMaps) }
 
 // decodeConfigMap is Decode for a ConfigMap, which is looked through if it is known to
 // hold images, or if its name says so.
@@ -49,7 +44,7 @@ func decodeConfigMap(data []byte) (Holder, error) {
 	if err := json.Unmarshal(data, &named); err != nil {
 		return Holder{}, fmt.Errorf("reading ConfigMap: %w", err)
 	}
-	if !slices.Contains(imageConfigMaps, objectKey{named.Namespace, named.Name}) && !looksLikeImages(named.Namespace, named.Name) {
+	if !slices.Contains(imageConfigMaps, objectKey{Namespace: named.Namespace, Name: named.Name}) && !looksLikeImages(named.Namespace, named.Name) {
 		return Holder{}, ErrKind // faults in the data of others do not matter
 	}
 	var o corev1.ConfigMap
@@ -62,7 +57,7 @@ func decodeConfigMap(data []byte) (Holder, error) {
 // IsGuessableConfigMap reports whether a ConfigMap that is not among ImageConfigMaps may
 // list images.
 func IsGuessableConfigMap(namespace, name string) bool {
-	return looksLikeImages(namespace, name) && !slices.Contains(imageConfigMaps, objectKey{namespace, name})
+	return looksLikeImages(namespace, name) && !slices.Contains(imageConfigMaps, objectKey{Namespace: namespace, Name: name})
 }
 
 // looksLikeImages reports whether a ConfigMap's name suggests that it lists images, as the
@@ -75,7 +70,7 @@ func looksLikeImages(namespace, name string) bool {
 // the ConfigMap is known.
 func ExtractConfigMap(o *corev1.ConfigMap) Holder {
 	h := holderOf(ConfigMapKind.Kind, o)
-	known := slices.Contains(imageConfigMaps, objectKey{o.Namespace, o.Name})
+	known := slices.Contains(imageConfigMaps, objectKey{Namespace: o.Namespace, Name: o.Name})
 	for _, key := range slices.Sorted(maps.Keys(o.Data)) {
 		images := imagesIn(o.Data[key], isWhole)
 		slices.Sort(images)

@@ -47,7 +47,7 @@ type Index struct {
 	current policy.ImageIndex // each image as of its last refresh
 }
 
-type objectKey struct{ namespace, name string }
+type objectKey = types.NamespacedName
 
 // A use is a Reference as the Index keeps it.
 type use struct {
@@ -68,7 +68,7 @@ func (c conditions) none() bool { return len(c.accounts) == 0 && !c.allAccounts 
 
 // touch reports whether an object in a namespace, with attributes t, depends on c.
 func (c conditions) touch(t Reference, namespace string) bool {
-	return t.Account != "" && (c.allAccounts || c.accounts[objectKey{namespace, t.Account}]) || c.kinds[t.Keeper]
+	return t.Account != "" && (c.allAccounts || c.accounts[objectKey{Namespace: namespace, Name: t.Account}]) || c.kinds[t.Keeper]
 }
 
 // An image is a reference that at least one object names.
@@ -117,27 +117,26 @@ func (x *Index) Reads(kind schema.GroupKind, read bool) {
 func (x *Index) PutAccount(namespace, name string, a Account) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.changeAccount(objectKey{namespace, name}, func(key objectKey) { set(&x.accounts.named, key, a) })
+	x.changeAccount(objectKey{Namespace: namespace, Name: name}, func(key objectKey) { set(&x.accounts.named, key, a) })
 }
 
 // DeleteAccount forgets a service account. It is no error if it was not there.
 func (x *Index) DeleteAccount(namespace, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.changeAccount(objectKey{namespace, name}, func(key objectKey) { delete(x.accounts.named, key) })
+	x.changeAccount(objectKey{Namespace: namespace, Name: name}, func(key objectKey) { delete(x.accounts.named, key) })
 }
 
 func (x *Index) changeAccount(key objectKey, change func(objectKey)) {
 	was, had := x.accounts.named[key]
-	change(objectKey{unique.Make(key.namespace).Value(), unique.Make(key.name).Value()})
+	change(objectKey{Namespace: unique.Make(key.Namespace).Value(), Name: unique.Make(key.Name).Value()})
 	if now, has := x.accounts.named[key]; now != was || had != has {
 		set(&x.changed.accounts, key, true)
 	}
 }
 
-// ReplaceAccounts replaces all service accounts by those in named.
-func (x *Index) ReplaceAccounts(named map[types.NamespacedName]Account) {
-	accounts := keyed(named)
+// ReplaceAccounts replaces all service accounts by accounts.
+func (x *Index) ReplaceAccounts(accounts map[types.NamespacedName]Account) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for key := range x.accounts.named {
@@ -165,12 +164,11 @@ func (x *Index) TrustAccounts(state Accounts) {
 func (x *Index) PutStream(namespace, name string, s *Stream) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.putStream(objectKey{namespace, name}, s)
+	x.putStream(objectKey{Namespace: namespace, Name: name}, s)
 }
 
 // ReplaceStreams replaces all ImageStreams by streams.
-func (x *Index) ReplaceStreams(named map[types.NamespacedName]*Stream) {
-	streams := keyed(named)
+func (x *Index) ReplaceStreams(streams map[types.NamespacedName]*Stream) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for key := range x.names.streams {
@@ -181,15 +179,6 @@ func (x *Index) ReplaceStreams(named map[types.NamespacedName]*Stream) {
 	for key, s := range streams {
 		x.putStream(key, s)
 	}
-}
-
-// keyed returns named with the keys that the Index has.
-func keyed[T any](named map[types.NamespacedName]T) map[objectKey]T {
-	m := make(map[objectKey]T, len(named))
-	for name, value := range named {
-		m[objectKey{name.Namespace, name.Name}] = value
-	}
-	return m
 }
 
 func (x *Index) putStream(key objectKey, s *Stream) {
@@ -219,11 +208,11 @@ func (x *Index) ReplaceSeq(kind string, holders iter.Seq[Holder]) {
 		gone[key] = true
 	}
 	for h := range holders {
-		delete(gone, objectKey{h.Namespace, h.Name})
+		delete(gone, objectKey{Namespace: h.Namespace, Name: h.Name})
 		x.put(h)
 	}
 	for key := range gone {
-		x.put(Holder{Kind: kind, Namespace: key.namespace, Name: key.name})
+		x.put(Holder{Kind: kind, Namespace: key.Namespace, Name: key.Name})
 	}
 }
 
@@ -260,7 +249,7 @@ func (x *Index) markDependents() {
 	for kind, objects := range x.objects {
 		for key, uses := range objects {
 			for _, u := range uses {
-				if x.changed.touch(u.attributes.Value(), key.namespace) {
+				if x.changed.touch(u.attributes.Value(), key.Namespace) {
 					x.touch(u.image, changedObject{kind, key})
 				}
 			}
@@ -271,7 +260,7 @@ func (x *Index) markDependents() {
 
 // put inserts h, and again the Holders that depend on the tags it has or on the names it has copied.
 func (x *Index) put(h Holder) {
-	o := changedObject{h.Kind, objectKey{h.Namespace, h.Name}}
+	o := changedObject{h.Kind, objectKey{Namespace: h.Namespace, Name: h.Name}}
 	var turned []objectKey
 	if old, depend := x.waiting.note(o, h); depend {
 		turned = x.names.count(old, h)
@@ -303,7 +292,7 @@ func (x *Index) insert(h Holder) {
 			attributes: attributesOf(r),
 		}
 	}
-	x.set(h.Kind, objectKey{h.Namespace, h.Name}, uses)
+	x.set(h.Kind, objectKey{Namespace: h.Namespace, Name: h.Name}, uses)
 }
 
 // image returns the image with the reference, which is created if it is new. The caller
@@ -329,7 +318,7 @@ func (x *Index) set(kind string, key objectKey, uses []use) {
 		return
 	}
 	// The strings may be parts of a whole decoded object, which they would keep.
-	key = objectKey{unique.Make(key.namespace).Value(), strings.Clone(key.name)}
+	key = objectKey{Namespace: unique.Make(key.Namespace).Value(), Name: strings.Clone(key.Name)}
 	x.store(kind, key, uses)
 	for _, u := range uses {
 		u.image.uses++
@@ -402,7 +391,7 @@ func (x *Index) refresh(img *image) {
 	slices.SortFunc(came, compareConsumers)
 	consumers := make([]policy.Consumer, 0, img.uses)
 	for _, u := range img.consumers {
-		if changed[changedObject{u.Kind, objectKey{u.Namespace, u.Name}}] {
+		if changed[changedObject{u.Kind, objectKey{Namespace: u.Namespace, Name: u.Name}}] {
 			continue
 		}
 		for len(came) > 0 && compareConsumers(came[0], u) < 0 {
@@ -420,8 +409,8 @@ func (x *Index) consumer(o changedObject, u use) policy.Consumer {
 	t := u.attributes.Value()
 	c := policy.Consumer{
 		Kind:      o.kind,
-		Namespace: o.namespace,
-		Name:      o.name,
+		Namespace: o.Namespace,
+		Name:      o.Name,
 		Container: u.container.Value(),
 		Use:       t.Use,
 		Digest:    u.digest.Value(),
@@ -438,7 +427,7 @@ func (x *Index) consumer(o changedObject, u use) policy.Consumer {
 		c.Use = policy.History
 	}
 	if t.Account != "" && !t.OwnPullSecret {
-		c.OwnPullSecret, c.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.Account}, t.Secrets)
+		c.OwnPullSecret, c.PullSecretUnknown = x.accounts.pullSecret(objectKey{Namespace: o.Namespace, Name: t.Account}, t.Secrets)
 	}
 	return c
 }

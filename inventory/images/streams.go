@@ -187,7 +187,7 @@ func (n *localNames) resolved(h Holder) Holder {
 		if !ok || r.Copied || n.copies[copiedName{h.Namespace, r.Image}] > 0 {
 			continue
 		}
-		image, ok := n.streams[objectKey{h.Namespace, stream}].image(r.Lookup, tag)
+		image, ok := n.streams[objectKey{Namespace: h.Namespace, Name: stream}].image(r.Lookup, tag)
 		if !ok {
 			continue
 		}

@@ -44,7 +44,7 @@ func (r Reference) stream(namespace string) (objectKey, bool) {
 		return streamOf(r.Tag), true
 	}
 	stream, _, ok := r.Lookup.name(r.Image)
-	return objectKey{namespace, stream}, ok
+	return objectKey{Namespace: namespace, Name: stream}, ok
 }
 
 // streamOf returns the ImageStream of a Reference.Tag.
@@ -53,7 +53,7 @@ func streamOf(tag string) objectKey {
 	if end := strings.IndexAny(name, ":@"); end >= 0 {
 		name = name[:end]
 	}
-	return objectKey{namespace, name}
+	return objectKey{Namespace: namespace, Name: name}
 }
 
 // tags are the images that the tags and digests of ImageStreams stand for, by Reference.Tag. The zero value is empty and ready.
@@ -61,7 +61,7 @@ type tags map[objectKey]map[string]string
 
 // put enters those of an ImageStream, instead of what was known of it, and reports whether that makes a difference.
 func (t *tags) put(h Holder) bool {
-	key := objectKey{h.Namespace, h.Name}
+	key := objectKey{Namespace: h.Namespace, Name: h.Name}
 	now := tagsOf(h)
 	if maps.Equal((*t)[key], now) {
 		return false
