@@ -11,29 +11,15 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/renderedconfig"
-)
-
-// A RolloutSource has what a rollout goes through: a *cluster.Inventory or a *snapshot.Snapshot.
-type RolloutSource interface {
-	RolloutObjects() workloads.Objects
-	renderedconfig.Source
-	Mirrors(context.Context) (mirrors.Set, error)
-}
-
-var (
-	_ RolloutSource = (*cluster.Inventory)(nil)
-	_ RolloutSource = (*snapshot.Snapshot)(nil)
 )
 
 // A Rollout is the part of a cluster, or of a dump, that its rollouts depend on: without images, and
 // without registries. It has to be closed.
 type Rollout struct {
 	status.Input
-	Source RolloutSource
+	Source Cluster
 	// Problems are parts of a dump that could not be read.
 	Problems []string
 	// Config leads to the cluster; nil for a dump.
