@@ -113,17 +113,7 @@ func writerOf(lease *coordinationv1.Lease) string {
 }
 
 // write implements store.
-func (l *Lease) write(ctx context.Context, from content, entries []entry) (content, error) {
-	return l.put(ctx, from, entries)
-}
-
-// try implements store.
-func (l *Lease) try(ctx context.Context, from content) error {
-	_, err := l.put(ctx, from, from.entries, metav1.DryRunAll)
-	return err
-}
-
-func (l *Lease) put(ctx context.Context, from content, entries []entry, dryRun ...string) (content, error) {
+func (l *Lease) write(ctx context.Context, from content, entries []entry, dryRun ...string) (content, error) {
 	list, err := encode(entries, l.instance, l.seals)
 	if err != nil {
 		return content{}, err

@@ -109,10 +109,8 @@ func (c content) same(other content) bool { return c.uid == other.uid && c.versi
 type store interface {
 	read(context.Context) (content, error)
 	// write replaces from, which was read before, except for its known senders, and returns the new content.
-	// It returns ErrChanged if the store holds something else by now.
-	write(ctx context.Context, from content, entries []entry) (content, error)
-	// try returns the error that a write would, and writes nothing.
-	try(ctx context.Context, from content) error
+	// It returns ErrChanged if the store holds something else by now. A dryRun, as in UpdateOptions, writes nothing.
+	write(ctx context.Context, from content, entries []entry, dryRun ...string) (content, error)
 	// follow passes on the content, and then each later version, in order and without
 	// leaving any out, until ctx ends or it fails.
 	follow(ctx context.Context, seen func(content)) error

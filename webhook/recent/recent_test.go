@@ -137,7 +137,7 @@ func (s *shared) set(change func()) {
 	s.notify()
 }
 
-func (b by) write(_ context.Context, from content, entries []entry) (content, error) {
+func (b by) write(_ context.Context, from content, entries []entry, dryRun ...string) (content, error) {
 	b.linger()
 	defer b.linger()
 	b.mu.Lock()
@@ -145,7 +145,9 @@ func (b by) write(_ context.Context, from content, entries []entry) (content, er
 		b.mu.Unlock()
 		time.Sleep(slow)
 	}(b.slow)
-	b.writes++
+	if dryRun == nil {
+		b.writes++
+	}
 	fail := b.fail
 	switch {
 	case fail != nil && !b.lost:
@@ -154,6 +156,8 @@ func (b by) write(_ context.Context, from content, entries []entry) (content, er
 		return content{}, fmt.Errorf("it %w: forbidden", errUnusable)
 	case !from.same(b.now()) || b.now().absent:
 		return content{}, ErrChanged
+	case dryRun != nil:
+		return from, nil
 	}
 	text, err := encode(entries, b.instance, b.seals)
 	if err != nil {
@@ -162,20 +166,6 @@ func (b by) write(_ context.Context, from content, entries []entry) (content, er
 	b.fail = nil
 	b.append(content{uid: from.uid, entries: decode(text, nil, b.seals), known: from.known})
 	return b.now(), fail
-}
-
-func (b by) try(_ context.Context, from content) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.fail != nil && !b.lost:
-		return b.fail
-	case b.readOnly:
-		return fmt.Errorf("it %w: forbidden", errUnusable)
-	case !from.same(b.now()):
-		return ErrChanged
-	}
-	return nil
 }
 
 func (b by) follow(ctx context.Context, seen func(content)) error {

@@ -288,7 +288,7 @@ func (e *Edits) announce(ctx context.Context) {
 	defer cancel()
 	c, err := e.shared.read(ctx)
 	if err == nil {
-		err = e.shared.try(ctx, c)
+		_, err = e.shared.write(ctx, c, c.entries, metav1.DryRunAll)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
