@@ -2,11 +2,8 @@ package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -50,23 +47,10 @@ func (o *snapshotOptions) run(ctx context.Context, s cli.Streams) error {
 	if o.file == "-" {
 		err = write(s.Out)
 	} else {
-		err = writeFile(o.file, write)
+		err = cli.WriteFile(o.file, 0o600, write)
 	}
 	if gaps := w.Cluster.Gaps(); err == nil && len(gaps) > 0 {
 		err = fmt.Errorf("the snapshot is written, and says to its readers what it lacks: %s", policy.GapNames(gaps))
 	}
 	return err
-}
-
-// writeFile writes a file whole or not at all.
-func writeFile(name string, write func(io.Writer) error) error {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) //nolint:errcheck // it is gone already if all went well
-	if err := errors.Join(write(file), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
 }

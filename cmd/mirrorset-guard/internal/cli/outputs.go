@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -115,8 +116,7 @@ func (t *Target) print(w io.Writer, program Program, a Answer) error {
 	return err
 }
 
-// Print has write write to the target what was found out under ctx, unless that was interrupted. A file is there as a whole or not at all: it is written
-// beside its place and renamed.
+// Print has write write to the target what was found out under ctx, unless that was interrupted.
 func (t Target) Print(ctx context.Context, stdout io.Writer, write func(io.Writer) error) error {
 	if err := Interrupted(ctx); err != nil {
 		return err
@@ -124,27 +124,21 @@ func (t Target) Print(ctx context.Context, stdout io.Writer, write func(io.Write
 	if t.File == "" {
 		return write(stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(t.File), "."+filepath.Base(t.File)+"-*")
-	if err != nil {
-		return t.failed(err)
+	if err := WriteFile(t.File, 0o644, write); err != nil { // as a shell's > would
+		return fmt.Errorf("--output %s=%s: %w", t.Format, t.File, err)
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it was renamed, or else is of no use
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(0o644) // as a shell's > would
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), t.File)
-	}
-	return t.failed(err)
+	return nil
 }
 
-func (t Target) failed(err error) error {
-	if err == nil {
-		return nil
+// WriteFile writes a file whole or not at all: it is written beside its place and renamed.
+func WriteFile(name string, mode os.FileMode, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("--output %s=%s: %w", t.Format, t.File, err)
+	defer os.Remove(f.Name()) //nolint:errcheck // it was renamed, or else is of no use
+	if err := errors.Join(write(f), f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }
