@@ -114,7 +114,7 @@ func (o *pinOptions) ofRelease(ctx context.Context, streams cli.Streams) error {
 	if err := cli.Interrupted(ctx); err != nil {
 		return err
 	}
-	if err := stateError(r, r.State()); err != nil {
+	if err := cli.ReleaseError(r); err != nil {
 		fmt.Fprintln(streams.Err, r.Answer())
 		return err
 	}

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,7 +75,7 @@ func (o *releaseOptions) run(ctx context.Context, streams cli.Streams, asked str
 	if err := cli.Print(ctx, streams, targets, cli.Answer{Answer: r.Answer, Page: about, Document: func() any { return r.Document() }}); err != nil {
 		return err
 	}
-	return stateError(r, r.State())
+	return cli.ReleaseError(r)
 }
 
 // A candidateRelease is a release with the world in which it is judged.
@@ -109,16 +108,4 @@ func (c *candidateRelease) judge(ctx context.Context) (*readiness.Readiness, err
 		return nil, cli.AboutRelease(c.asked, err)
 	}
 	return r, nil
-}
-
-// stateError is nil where the answer is yes.
-func stateError(r *readiness.Readiness, state readiness.State) error {
-	switch state {
-	case readiness.Ready:
-		return nil
-	case readiness.NotReady:
-		return cli.ErrDenied
-	default:
-		return fmt.Errorf("%s: not all could be determined", r.Title())
-	}
 }

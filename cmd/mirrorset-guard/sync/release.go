@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rules"
@@ -28,7 +27,7 @@ func (s *syncing) releaseOf() (func(context.Context) (judged, error), error) {
 }
 
 func answerOf(r *readiness.Readiness) judged {
-	a := judged{copies: r.Copies(), open: rules.UndeterminedOf(r.Judged.Plan, r.Judged.Facts), grows: true, said: r.Answer, notes: r.Notes}
+	a := judged{copies: r.Copies(), open: rules.UndeterminedOf(r.Judged.Plan, r.Judged.Facts), grows: true, said: r.Answer, notes: r.Notes, err: cli.ReleaseError(r)}
 	for i := range a.copies {
 		a.copies[i].Rank = i // the place in the order of an update, instead of that among what runs
 	}
@@ -36,13 +35,6 @@ func answerOf(r *readiness.Readiness) judged {
 		doc := r.Document()
 		doc.Notes = append([]string{}, notes...)
 		return doc
-	}
-	switch r.State() {
-	case readiness.Ready:
-	case readiness.NotReady:
-		a.err = cli.ErrDenied
-	default:
-		a.err = fmt.Errorf("%s: not all could be determined", r.Title())
 	}
 	return a
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/review/readiness"
 )
 
 // refuseEmpty refuses a flag or an argument that is given without a text, as by a variable of a shell that is not set: without
@@ -78,6 +79,18 @@ func spelled(cmd *cobra.Command, flag string) string {
 		return "-" + f.Shorthand
 	}
 	return "--" + flag
+}
+
+// ReleaseError is nil where the answer about a release is yes.
+func ReleaseError(r *readiness.Readiness) error {
+	switch r.State() {
+	case readiness.Ready:
+		return nil
+	case readiness.NotReady:
+		return ErrDenied
+	default:
+		return fmt.Errorf("%s: not all could be determined", r.Title())
+	}
 }
 
 // AboutRelease says which release there is no answer about.
