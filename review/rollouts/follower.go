@@ -1,7 +1,6 @@
 package rollouts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,9 +36,6 @@ type Options struct {
 	// Differs receives how a pool's new target differs from what mirror objects and MachineConfigs
 	// ask for, once for each target. It may be nil, and must not block.
 	Differs func(verify.TargetDifference)
-	// Every is how often it looks whether there is news, which takes no request. 0 means
-	// DefaultEvery.
-	Every time.Duration
 	// Log receives what goes wrong. The zero value discards it.
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
@@ -56,15 +52,14 @@ type Follower struct {
 // NewFollower returns a Follower. It is an error if its metrics are registered already.
 func NewFollower(o Options) (*Follower, error) {
 	m, err := newMetrics(o.Metrics)
-	o.Every = cmp.Or(o.Every, DefaultEvery)
 	return &Follower{options: o, metrics: m}, err
 }
 
-// DefaultEvery is how long it takes until all pools have begun that a change reaches, so that
-// they are one report.
-const DefaultEvery = 5 * time.Second
+// every is how often a Follower looks whether there is news, which takes no request: as long as it takes until all pools
+// have begun that a change reaches, so that they are one report.
+const every = 5 * time.Second
 
-// again times Every is how often a Follower looks without news: standing still makes no news.
+// again times every is how often a Follower looks without news: standing still makes no news.
 const again = 6
 
 // Run follows rollouts until ctx ends. Only one process should do so at a time.
@@ -72,7 +67,7 @@ func (f *Follower) Run(ctx context.Context) {
 	f.metrics.follows(true)
 	defer f.metrics.follows(false)
 	r := &run{Follower: f, reader: NewReader(f.options.Source), tracker: progress.NewTracker(f.options.StallAfter), ledger: newLedger(), targets: map[string]target{}}
-	loop := watchloop.NewLoop(f.options.Every, "Could not follow rollouts", f.options.Log)
+	loop := watchloop.NewLoop(every, "Could not follow rollouts", f.options.Log)
 	loop.Steady = true // what does not move is counted in multiples of it, and a look takes no request
 	loop.Run(ctx, func(ctx context.Context) (bool, error) {
 		return true, r.look(ctx, time.Now())
@@ -128,7 +123,7 @@ func (r *run) look(ctx context.Context, now time.Time) error {
 
 func (r *run) isDue(now time.Time) bool {
 	seen := r.options.Source.ProgressChanges()
-	if seen == r.seen && now.Sub(r.looked) < again*r.options.Every {
+	if seen == r.seen && now.Sub(r.looked) < again*every {
 		return false
 	}
 	r.seen, r.looked = seen, now
