@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
 )
 
@@ -151,17 +151,12 @@ func blobsOf(raw []byte) ([]blob, error) {
 		if d.Size < 0 || d.Size > maxBlobSize {
 			return nil, fmt.Errorf("its manifest says that %s has %d bytes", d.Digest, d.Size)
 		}
-		if d.Digest.Hex == "" || slices.ContainsFunc(d.URLs, isWeb) || slices.ContainsFunc(blobs, func(b blob) bool { return b.digest == d.Digest }) {
+		if d.Digest.Hex == "" || registry.IsElsewhere(d.URLs) || slices.ContainsFunc(blobs, func(b blob) bool { return b.digest == d.Digest }) {
 			continue // nodes fetch it elsewhere
 		}
 		blobs = append(blobs, blob{d.Digest, d.Size})
 	}
 	return blobs, nil
-}
-
-func isWeb(address string) bool {
-	u, err := url.Parse(address)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // readParts reads the parts of those of manifests that are indexes, and returns the ones that were not known.

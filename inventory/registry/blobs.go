@@ -59,7 +59,7 @@ func blobsOf(mediaType string, manifest []byte) ([]digest.Digest, bool) {
 	} else {
 		blobs = append(blobs, m.Config.Digest)
 		for _, l := range m.Layers {
-			if !l.isElsewhere() {
+			if !IsElsewhere(l.URLs) {
 				blobs = append(blobs, l.Digest)
 			}
 		}
@@ -89,11 +89,11 @@ func layersOf(manifest []byte) int64 {
 	return size
 }
 
-// isElsewhere reports whether nodes would ask the addresses that the manifest names for
-// the layer, and not the registry (docker_client.go, getBlob and getExternalBlob). No
+// IsElsewhere reports whether nodes would ask the addresses that a manifest names for
+// a layer, and not the registry (docker_client.go, getBlob and getExternalBlob). No
 // copy of the image has such layers, and nothing here asks those addresses.
-func (d descriptor) isElsewhere() bool {
-	return slices.ContainsFunc(d.URLs, func(u string) bool {
+func IsElsewhere(addresses []string) bool {
+	return slices.ContainsFunc(addresses, func(u string) bool {
 		parsed, err := url.Parse(u)
 		return err == nil && (parsed.Scheme == "http" || parsed.Scheme == "https")
 	})

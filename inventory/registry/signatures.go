@@ -148,7 +148,7 @@ func (l *lookup) readLayer(ctx context.Context, layer imagespec.Descriptor) ([]b
 	if layer.Digest.Validate() != nil {
 		return nil, mismatch("%s serves an attachment that names an invalid digest, which nodes do not accept", host)
 	}
-	if (descriptor{URLs: layer.URLs}).isElsewhere() {
+	if IsElsewhere(layer.URLs) {
 		return nil, wire.Unreachable("%s serves an attachment whose content is elsewhere; it is not looked for there", host)
 	}
 	r, held, err := l.read(ctx, layer.Digest, maxConfig)
