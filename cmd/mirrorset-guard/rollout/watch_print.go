@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -52,11 +51,7 @@ const maxObjects = 3
 // printJSON writes an object for each event, a line each.
 func printJSON(out io.Writer, events []progress.Event) error {
 	for _, e := range events {
-		data, err := json.Marshal(rollouts.EventDocument(e))
-		if err != nil {
-			return err
-		}
-		if _, err := out.Write(append(text.JSON(data), '\n')); err != nil {
+		if err := cli.WriteLine(out, rollouts.EventDocument(e)); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package sync
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/pause"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/copying"
@@ -204,7 +204,7 @@ func (d *display) counts(kind string) v1alpha1.SyncEvent {
 func (d *display) write(e v1alpha1.SyncEvent, line string) {
 	switch {
 	case d.json:
-		_ = writeLine(d.out, e) // the review that comes last says if that is impossible
+		_ = cli.WriteLine(d.out, e) // the review that comes last says if that is impossible
 	case line != "":
 		fmt.Fprintln(d.log, text.Line(line))
 	}
@@ -231,15 +231,6 @@ func jobDocument(j *copying.Job) v1alpha1.SyncEvent {
 			e.Message = j.Err.Error()
 		}
 	})
-}
-
-func writeLine(w io.Writer, doc any) error {
-	data, err := json.Marshal(doc)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(text.JSON(data), '\n'))
-	return err
 }
 
 // size says how many bytes there are as people read it.

@@ -337,7 +337,7 @@ func (s *syncing) conclude(found judged) error {
 
 func (s *syncing) print(found judged) error {
 	if s.output.Format == "json" {
-		return writeLine(s.streams.Out, found.document(found.notes))
+		return cli.WriteLine(s.streams.Out, found.document(found.notes))
 	}
 	out := s.streams.Out
 	for _, line := range s.notCopied() {

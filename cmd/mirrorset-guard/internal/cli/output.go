@@ -91,3 +91,13 @@ func (o *Output) Write(w io.Writer, doc any) error {
 	_, err = w.Write(safe)
 	return err
 }
+
+// WriteLine writes doc as JSON in one line.
+func WriteLine(w io.Writer, doc any) error {
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text.JSON(data), '\n'))
+	return err
+}
