@@ -150,12 +150,8 @@ func Formats() []string { return []string{"sh", "mapping", "imageset"} }
 
 // Write writes p in one of Formats.
 func (p *Plan) Write(w io.Writer, format string) error {
-	write, ok := writers[format]
-	if !ok {
-		return fmt.Errorf("there is no plan %q: choose one of %s", format, strings.Join(Formats(), ", "))
-	}
 	b := bufio.NewWriter(w)
-	write(p, b)
+	writers[format](p, b)
 	return b.Flush()
 }
 
