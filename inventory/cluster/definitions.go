@@ -7,13 +7,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
-var definitionResource = resourceOf("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // definitions returns the sources of the CRDs of mirror objects, each by its name, which a role can grant. Deleting one deletes all
 // objects of its kind, and changing one may change how they are served: no webhook is asked about either.

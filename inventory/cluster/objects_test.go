@@ -3,7 +3,12 @@ package cluster
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+func resourceOf(group, version, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+}
 
 var poolResource = resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigpools")
 

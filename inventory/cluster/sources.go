@@ -190,7 +190,3 @@ func accountsKnown(s follow.Status) images.Accounts {
 	}
 	return images.AllAccounts
 }
-
-func resourceOf(group, version, resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
-}
