@@ -3,7 +3,6 @@ package workloads
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -104,16 +103,13 @@ func failing(pod *corev1.Pod) (reason, container, detail string) {
 // arguments.
 func detailOf(s *corev1.ContainerStatus) string {
 	if w := s.State.Waiting; rollout.IsPullFailure(w.Reason) || w.Reason == "CreateContainerConfigError" {
-		return text.OneLine(userInfo.ReplaceAllString(w.Message, "//"), maxDetail)
+		return text.OneLine(text.WithoutCredentials(w.Message), maxDetail)
 	}
 	if t := s.LastTerminationState.Terminated; t != nil {
 		return text.OneLine(fmt.Sprintf("it ended with exit code %d (%s), %d times", t.ExitCode, t.Reason, s.RestartCount), maxDetail)
 	}
 	return ""
 }
-
-// userInfo is what stands before the host in a URL: a user, and maybe a password.
-var userInfo = regexp.MustCompile(`//[^/\s@"]*@`)
 
 // specOf returns what pods of equal spec share. It refers to parts of pod.
 func specOf(pod *corev1.Pod) rollout.PodSpec {

@@ -122,7 +122,7 @@ func TestTrimStates(t *testing.T) {
 		{
 			"its second container cannot be pulled", bare + "status: {phase: Pending, initContainerStatuses: [{name: i, ready: true, restartCount: 0, image: '', imageID: '', state: {terminated: {exitCode: 0}}}], " +
 				"containerStatuses: [{name: c, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: PodInitializing}}}, {name: d, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: ImagePullBackOff, message: 'Get https://user:canary@quay.io/v2/: not found'}}}]}",
-			&rollout.Pod{Failing: "ImagePullBackOff", FailingContainer: "d", Detail: "Get https://quay.io/v2/: not found"},
+			&rollout.Pod{Failing: "ImagePullBackOff", FailingContainer: "d", Detail: "Get https://***@quay.io/v2/: not found"},
 		},
 		{
 			"it crashes", bare + "status: {phase: Running, containerStatuses: [{name: c, ready: false, restartCount: 7, image: '', imageID: '', state: {waiting: {reason: CrashLoopBackOff, message: canary}}, lastState: {terminated: {exitCode: 2, reason: Error, message: canary}}}]}",
