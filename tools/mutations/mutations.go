@@ -88,7 +88,7 @@ var mutations = []mutation{
 	{"failurePolicy is compared", "inventory/serving/registration.go", "c.rules, c.failurePolicy, ", "c.rules, ", "./inventory/serving", "TestRegistration"},
 	{"the service is compared", "inventory/serving/registration.go", "c.versions, c.client,", "c.versions,", "./inventory/serving", "TestRegistration"},
 	// 9: the same effect by other doors
-	{"changed files of MachineConfigs are reported", "inventory/cluster/unreviewed.go", "if !slices.EqualFunc(before[name], s.named(name), sameFile) {", "if false {", "./inventory/cluster", "TestFileSink"},
+	{"changed files of MachineConfigs are reported", "inventory/cluster/unreviewed.go", "if !slices.EqualFunc(before[name], s.Named(name), sameFile) {", "if false {", "./inventory/cluster", "TestFileSink"},
 	{"what meets in force is found", "policy/plan/standing.go", "\tp.setMeetings()\n", "", "./policy/rules", "TestStandingIsAChangeFromNothing"},
 	{"what lags behind is in force", "policy/plan/inforce.go", "range known.Current {\n\t\ttable", "range known.Current[:0] {\n\t\ttable", "./policy/rules", "TestStandingIsAChangeFromNothing"},
 	{"a registry has one name", "policy/mirrors/spelling.go", "strings.TrimSuffix(strings.ToLower(registry), \":443\")", "registry", "./policy", "TestManySpellings"},
