@@ -3,7 +3,6 @@ package workloads
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -33,7 +32,6 @@ func benchPod(tb testing.TB, i int, isStateful bool) []byte {
 	}
 	pod.OwnerReferences[0].Name = fmt.Sprintf("application-%d-6d8f7c9b5d", owner)
 	pod.Spec.NodeName = fmt.Sprintf("worker-%d.cluster.example.com", i%benchNodes)
-	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat(`{"f:status":{}}`, 100))}}
 	data, err := pod.Marshal()
 	if err != nil {

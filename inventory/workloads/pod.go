@@ -140,11 +140,8 @@ func specOf(pod *corev1.Pod) rollout.PodSpec {
 		s.Scheduler = spec.SchedulerName
 	}
 	for _, v := range spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
+		if v.PersistentVolumeClaim != nil {
 			s.Claims = append(s.Claims, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil: // https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#persistentvolumeclaim-naming
-			s.Claims = append(s.Claims, pod.Name+"-"+v.Name)
 		}
 	}
 	return s

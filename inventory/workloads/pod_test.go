@@ -91,7 +91,7 @@ func TestTrim(t *testing.T) {
 			{Protocol: corev1.ProtocolUDP, Port: 53},
 		},
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1050m"), corev1.ResourceMemory: resource.MustParse("256Mi")},
-		Claims:   []string{"data", "router-default-5d8f9c7b6-abcde-scratch"},
+		Claims:   []string{"data"},
 		Priority: 2000000000, Preempts: true, GracePeriod: time.Hour,
 		Unset: []corev1.ResourceName{"requests.cpu", "requests.memory", "limits.cpu", "limits.memory"},
 	}

@@ -162,7 +162,7 @@ type PodSpec struct {
 	// Requests is what the scheduler reckons with: the larger of init containers and the sum
 	// of the others, with the overhead.
 	Requests corev1.ResourceList
-	// Claims are the names of PersistentVolumeClaims.
+	// Claims are the names of PersistentVolumeClaims. Those of ephemeral volumes end with their pod, and the next one gets others.
 	Claims []string
 	// Priority is that of the pod; Preempts says that it may push others out.
 	Priority int32
