@@ -54,16 +54,18 @@ func TestGuards(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-etcd", Name: "etcd-guard-pdb"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guard"}}},
 	}}
-	got := Run(inputFor(in))
-	if !got.Finishes() {
-		t.Errorf("%s\n%s", said(got), lines(got.Steps))
-	}
-	if len(got.Obstacles) > 0 {
-		t.Errorf("obstacles: %s", lines(got.Obstacles))
+	if got := Run(inputFor(in)); !got.Finishes() || len(got.Obstacles) > 0 {
+		t.Errorf("%s\n%s\nobstacles: %s", said(got), lines(got.Steps), lines(got.Obstacles))
 	}
 	in.Nodes[1].Labels[corev1.LabelOSStable] = "windows" // not in the pool any more
 	if got := Run(inputFor(in)); !got.Finishes() {
 		t.Errorf("with a node outside the pool: %s", said(got))
+	}
+	for i := range in.Pods {
+		in.Pods[i].Namespace, in.Budgets[0].Namespace = "shop", "shop"
+	}
+	if got := Run(inputFor(in)); got.Finishes() {
+		t.Error("a tenant's bare pods pass for guards")
 	}
 }
 

@@ -168,10 +168,14 @@ func (w *Cluster) addPod(in *rollout.Pod, s *PodClass) {
 
 // isGuard reports whether an operator of the control plane has put a bare pod on its node and
 // does so again when the node is no longer cordoned (library-go's GuardController, which
-// names the pod after the node and labels it app=guard). It bypasses the scheduler.
+// names the pod after the node and labels it app=guard, in the namespace of the operand). It bypasses the scheduler.
 func isGuard(p *rollout.Pod) bool {
-	return p.IsBare() && p.Spec != nil && p.Spec.Labels["app"] == "guard" && p.Node != "" &&
-		strings.HasSuffix(p.Name, "-guard-"+p.Node)
+	switch p.Namespace {
+	case "openshift-etcd", "openshift-kube-apiserver", "openshift-kube-controller-manager", "openshift-kube-scheduler":
+		return p.IsBare() && p.Spec != nil && p.Spec.Labels["app"] == "guard" && p.Node != "" && strings.HasSuffix(p.Name, "-guard-"+p.Node)
+	default: // anybody can name a pod so
+		return false
+	}
 }
 
 // addResources reads what nodes have and what pods request.
