@@ -53,7 +53,8 @@ func run(ctx context.Context, noTests bool, random int, seed uint64, args []stri
 	}
 	var stale []error
 	for _, m := range mutations {
-		if _, err := m.mutated(root); err != nil {
+		_, err := m.mutated(root)
+		if err := errors.Join(err, m.untested(root)); err != nil {
 			stale = append(stale, fmt.Errorf("STALE %s: %w", m.defence, err))
 		}
 	}
@@ -92,8 +93,8 @@ func (m mutation) try(ctx context.Context, root, dir string, passed map[string]e
 	key := m.pkg + " " + m.test
 	if _, known := passed[key]; !known {
 		passed[key] = nil
-		if output, err := m.runTest(ctx, root); err != nil {
-			passed[key] = fmt.Errorf("the test fails without a mutation: %w\n%s", err, output)
+		if output, err := m.runTest(ctx, root, "-v"); err != nil || !strings.Contains(output, "--- PASS") {
+			passed[key] = fmt.Errorf("the test does not pass without a mutation: %w\n%s", err, output)
 		}
 	}
 	if passed[key] != nil {
@@ -142,6 +143,22 @@ func (m mutation) mutated(root string) ([]byte, error) {
 		return nil, fmt.Errorf("%s holds %q %d times, want once", m.file, m.was, n)
 	}
 	return bytes.Replace(text, []byte(m.was), []byte(m.became), 1), nil
+}
+
+// untested returns an error if the package of m does not have its tests.
+func (m mutation) untested(root string) error {
+	files, err := filepath.Glob(filepath.Join(root, m.pkg, "*_test.go"))
+	var all []byte
+	for _, f := range files {
+		text, unread := os.ReadFile(f)
+		all, err = append(all, text...), errors.Join(err, unread)
+	}
+	for name := range strings.SplitSeq(m.test, "|") {
+		if !bytes.Contains(all, []byte("func "+name+"(t *testing.T)")) {
+			err = errors.Join(err, fmt.Errorf("%s has no %s", m.pkg, name))
+		}
+	}
+	return err
 }
 
 // testTime is many times what a test takes.

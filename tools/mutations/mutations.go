@@ -83,15 +83,15 @@ var mutations = []mutation{
 	{"what strangers ask is marked", "webhook/audit.go", "record.SenderNotKnown = !isKnown(ctx); record.SenderNotKnown", "!isKnown(ctx)", "./webhook", "TestStrangersFillNoLog"},
 	{"strangers push out no decision on the page", "cmd/mirrorset-guard/serve/report.go", "return other.SenderNotKnown == a.SenderNotKnown", "return true", "./cmd/mirrorset-guard/serve", "TestReportDecisions"},
 	// 8: switched off without a word
-	{"matchConditions are compared", "inventory/serving/registration.go", "c.matchPolicy, c.matchConditions, ", "c.matchPolicy, ", "./inventory/serving", "TestRegistration"},
-	{"selectors are compared", "inventory/serving/registration.go", "c.objectSelector, c.namespaceSelector, ", "", "./inventory/serving", "TestRegistration"},
-	{"failurePolicy is compared", "inventory/serving/registration.go", "c.rules, c.failurePolicy, ", "c.rules, ", "./inventory/serving", "TestRegistration"},
-	{"the service is compared", "inventory/serving/registration.go", "c.versions, c.client,", "c.versions,", "./inventory/serving", "TestRegistration"},
+	{"matchConditions are compared", "inventory/serving/registration.go", "c.matchPolicy, c.matchConditions, ", "c.matchPolicy, ", "./inventory/serving", "TestDifferences"},
+	{"selectors are compared", "inventory/serving/registration.go", "c.objectSelector, c.namespaceSelector, ", "", "./inventory/serving", "TestDifferences"},
+	{"failurePolicy is compared", "inventory/serving/registration.go", "c.rules, c.failurePolicy, ", "c.rules, ", "./inventory/serving", "TestDifferences"},
+	{"the service is compared", "inventory/serving/registration.go", "c.versions, c.client,", "c.versions,", "./inventory/serving", "TestDifferences"},
 	// 9: the same effect by other doors
 	{"changed files of MachineConfigs are reported", "inventory/cluster/unreviewed.go", "if !slices.EqualFunc(before[name], s.Named(name), sameFile) {", "if false {", "./inventory/cluster", "TestFileSink"},
 	{"what meets in force is found", "policy/plan/standing.go", "\tp.setMeetings()\n", "", "./policy/rules", "TestStandingIsAChangeFromNothing"},
 	{"what lags behind is in force", "policy/plan/inforce.go", "range known.Current {\n\t\ttable", "range known.Current[:0] {\n\t\ttable", "./policy/rules", "TestStandingIsAChangeFromNothing"},
-	{"a registry has one name", "policy/mirrors/spelling.go", "strings.TrimSuffix(strings.ToLower(registry), \":443\")", "registry", "./policy", "TestManySpellings"},
+	{"a registry has one name", "policy/mirrors/spelling.go", "strings.TrimSuffix(strings.ToLower(registry), \":443\")", "registry", "./policy/rules", "TestManySpellings"},
 	{"what pools are to get is compared", "review/rollouts/target.go", "r.options.Differs(d)", "_ = d", "./review/rollouts", "TestFollowerComparesTargets"},
 	// 10: forbidden is not absent
 	{"what may not be read is a gap", "inventory/cluster/stale.go", "case status.IsForbidden() && s.unread != \"\":", "case false:", "./inventory/cluster", "TestForbiddenAtTheStart"},
