@@ -300,7 +300,7 @@ func (m *model) takes(s situation, i int) []situation {
 // retried: pods that could not pull on a node try again by its new route.
 func (m *model) retried(s situation, n int) situation {
 	for p := range m.in.Cluster.Pods {
-		if int(s.node[p])-1 == n && s.state[p] == isPending && m.startsOn(s, p, n) == rollout.PullWorks && m.in.Cluster.Pods[p].Failing == "" && m.in.Cluster.Pods[p].Ready {
+		if int(s.node[p])-1 == n && s.state[p] == isPending && m.startsOn(s, p, n) == rollout.PullWorks && m.in.Cluster.Pods[p].Failing == "" && (m.in.Cluster.Pods[p].Ready || m.in.Cluster.Pods[p].Node == "") {
 			s.state = set(s.state, p, isReady)
 		}
 	}
@@ -670,7 +670,7 @@ func randomScene(r *rand.Rand, more int) scene {
 		free := slices.Clone(names)
 		r.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
 		for i := range replicas {
-			at = append(at, free[i%len(free)]+pick("", "", "", "", "", "", "", "", "!unready", "!pending", "!deleted", "!kept"))
+			at = append(at, pick(append(slices.Repeat([]string{free[i%len(free)]}, 11), "")...)+pick("", "", "", "", "", "", "", "", "!unready", "!pending", "!deleted", "!kept"))
 		}
 		spec := fmt.Sprintf("app%d cpu=%s", app, pick("100m", "100m", "1", "2", "3"))
 		if own && app == 0 {

@@ -165,7 +165,7 @@ func (w *Prover) missingItself(i int32, c *circumstances) (Missing, bool) {
 		m.Why = "is not ready"
 	case p.State == scheduling.Failing:
 		return w.neverStarted(i, c.v, m)
-	case p.Stays:
+	case p.Settled():
 		return m, false
 	case p.IsNeverReplaced():
 		m.Why = "is not replaced when it is evicted"
@@ -296,7 +296,7 @@ func (w *Prover) ownNodes(b *scheduling.Budget) ownNodes {
 	byPool, taken := map[int]int{}, map[int32]bool{}
 	for _, i := range b.Pods {
 		p := &w.Pods[i]
-		if p.Stays {
+		if p.Settled() {
 			continue
 		}
 		own := p.At

@@ -131,6 +131,9 @@ func (w *Cluster) Ask(work int) bool {
 // IsNeverReplaced reports whether no controller or operator makes another pod instead.
 func (p *Pod) IsNeverReplaced() bool { return p.IsBare() && !p.Guard }
 
+// Settled reports whether it is where it stays; one of a DaemonSet may still wait for its node.
+func (p *Pod) Settled() bool { return p.Stays && p.At != NoNode }
+
 // GoesTo returns the nodes that the pod that replaces it may go to.
 func (p *Pod) GoesTo() []int32 {
 	if p.Guard {

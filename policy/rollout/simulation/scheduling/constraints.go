@@ -99,10 +99,8 @@ func (w *Cluster) addConstraints() {
 	t.addPorts()
 	for _, s := range w.Classes {
 		t.addAntiAffinity(s)
-		if s.Mobile > 0 {
-			t.addAffinity(s)
-			t.addSpread(s)
-		}
+		t.addAffinity(s)
+		t.addSpread(s)
 		if w.Ask(5) {
 			return
 		}

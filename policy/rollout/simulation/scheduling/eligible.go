@@ -72,9 +72,6 @@ func (w *Cluster) addEligibility() {
 	e.addTaints()
 	e.addClasses(e.keysAskedFor())
 	for _, s := range w.Classes {
-		if s.Mobile == 0 {
-			continue
-		}
 		s.ToleratesCordon = s.Spec.Tolerates(&cordonTaint)
 		s.Eligible = e.find(s, filter{affinity: true, volumes: true, taints: true, alive: true})
 		s.Reach = s.Eligible
@@ -125,9 +122,6 @@ func (e *eligibility) keysAskedFor() map[string]bool {
 		}
 	}
 	for _, s := range e.w.Classes {
-		if s.Mobile == 0 {
-			continue
-		}
 		for key := range s.Spec.NodeSelector {
 			keys[key] = true
 		}

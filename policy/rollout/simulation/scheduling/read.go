@@ -157,9 +157,9 @@ func (w *Cluster) addPod(in *rollout.Pod, s *PodClass) {
 	}
 	s.Pods++
 	switch {
-	case !p.Stays:
+	case !p.Settled():
 		s.Mobile++
-		s.Keeps += convert.Int(p.Finalizers != "")
+		s.Keeps += convert.Int(!p.Stays && p.Finalizers != "")
 	case p.At >= 0:
 		s.fixed = append(s.fixed, p.At)
 	}
