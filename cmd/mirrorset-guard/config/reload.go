@@ -65,7 +65,7 @@ type Options struct {
 	// Path is the file's.
 	Path string
 	// Accept puts a configuration in force, or says why it cannot be. It is called by NewReloader,
-	// and by Run for each change. Required.
+	// and by Run for each change, and again until it says nothing against it. Required.
 	Accept func(Configuration) error
 	// Report is told of each Outcome until it returns nil, at every reading of the file. A later
 	// outcome replaces one that could not be reported. It may be nil.
@@ -140,14 +140,10 @@ func (r *Reloader) report(ctx context.Context) {
 // why it is not in force.
 func (r *Reloader) reload() (changed bool, err error) {
 	text, err := r.file.Read()
-	switch {
-	case err != nil:
+	if err != nil {
 		err = fmt.Errorf("%w: %w", errUnreadable, err)
-	case r.text == nil || !bytes.Equal(text, r.text):
-		r.text, changed = append([]byte{}, text...), true
-		r.textErr = r.take(text)
-		err = r.textErr
-	default:
+	} else if changed = r.text == nil || !bytes.Equal(text, r.text); changed || r.textErr != nil { // which may pass, as that of an audit file does
+		r.text, r.textErr = append([]byte{}, text...), r.take(text)
 		err = r.textErr
 	}
 	r.options.Metrics.reloaded(err)

@@ -49,6 +49,8 @@ type Log struct {
 	queue   *queued.Queue
 
 	configuring sync.Mutex // one at a time
+	opening     *opening   // the last one that has not ended, nil for none
+	openFile    func(path string, maxMiB int) (*file, error)
 
 	mu   sync.Mutex     // no file is touched under it, as that may block
 	name string         // of the destination
@@ -63,7 +65,7 @@ const (
 
 // New returns a Log that is off. It is an error if the metrics are registered already.
 func New(o Options) (*Log, error) {
-	l := &Log{options: o, name: Nowhere}
+	l := &Log{options: o, name: Nowhere, openFile: openFile}
 	l.queue = queued.New(queued.Options{Write: l.writeLine, Loss: l.lossLine, Tried: l.tried()})
 	var err error
 	l.metrics, err = newMetrics(l.queue, o.Metrics)
@@ -97,8 +99,17 @@ const openTimeout = 3 * time.Second
 
 var errHangs = errors.New("its file system does not answer")
 
+// An opening is that of a file, which may never end.
+type opening struct {
+	name string
+	done chan struct{} // closed at its end
+	to   *file
+	err  error
+}
+
 // open opens a destination. It does not wait for a file system that hangs, since no other
-// configuration could take effect then; a file that is opened too late is closed again.
+// configuration could take effect then. It is tried again and again, and a file is not opened anew while that hangs: each
+// opening keeps a thread.
 func (l *Log) open(name string) (io.WriteCloser, error) {
 	switch name {
 	case Nowhere:
@@ -106,29 +117,25 @@ func (l *Log) open(name string) (io.WriteCloser, error) {
 	case Stdout:
 		return &stream{to: l.options.Stdout}, nil
 	}
-	type opened struct {
-		to  *file
-		err error
+	o := l.opening
+	if o == nil || o.name != name {
+		o = &opening{name: name, done: make(chan struct{})}
+		l.opening = o
+		go func() {
+			defer close(o.done)
+			o.to, o.err = l.openFile(name, maxMiB)
+		}()
 	}
-	done := make(chan opened, 1)
-	go func() {
-		to, err := openFile(name, maxMiB)
-		done <- opened{to, err}
-	}()
 	timer := time.NewTimer(openTimeout)
 	defer timer.Stop()
 	select {
-	case o := <-done:
+	case <-o.done:
+		l.opening = nil
 		if o.err != nil {
 			return nil, fmt.Errorf("opening the audit file: %w", o.err)
 		}
 		return o.to, nil
 	case <-timer.C:
-		go func() {
-			if o := <-done; o.to != nil {
-				_ = o.to.Close()
-			}
-		}()
 		return nil, fmt.Errorf("opening %s: %w", name, errHangs)
 	}
 }
