@@ -33,7 +33,7 @@ func (c *Copier) surveyCache(ctx context.Context, j *Job) error {
 	if err != nil {
 		return fmt.Errorf("what is attached to it could not be read: %s", transfer.Reason(err))
 	}
-	j.image, j.attached, j.Notes, j.Digest, j.Registry, j.from, j.to = image, attached, notes, image.digest.String(), at.repo.RegistryStr(), at, at
+	j.image, j.attached, j.Notes, j.Digest, j.from, j.to = image, attached, notes, image.digest.String(), at, at
 	return nil
 }
 

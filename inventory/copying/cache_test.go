@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
@@ -30,7 +32,7 @@ func TestCaches(t *testing.T) {
 			f := pushFixture(t, source.host+"/team/app")
 			image := s.copy("team/app@"+f.digest, f.digest)
 			lost := s.copy("team/lost:v1", "")
-			image.Cache, lost.Cache = declared, declared
+			image.Cache, lost.Cache, image.Rank = declared, declared, 1
 			if !declared { // what is pushed has to be somewhere
 				elsewhere := newServer(t)
 				pushFixture(t, elsewhere.host+"/team/lost")
@@ -42,7 +44,20 @@ func TestCaches(t *testing.T) {
 					return r.Method == http.MethodHead
 				})
 			}
-			jobs := s.run(t.Context(), Options{}, image, lost)
+			ended := make(chan State, 9)
+			c := New(s.pull, s.push, Options{On: func(j *Job) {
+				if j.Rank == 1 {
+					ended <- j.State
+				}
+			}})
+			jobs := c.Copy(t.Context(), []policy.Copy{image, lost}, func(jobs []*Job) {
+				for state := Started; state == Started && jobs[0].Registry == s.mirror.host; { // again and again: the race detector forgets
+					select {
+					case state = <-ended:
+					case <-time.After(time.Millisecond):
+					}
+				}
+			})
 			wantState(t, jobs[0], Copied)
 			if jobs[0].Sent() == 0 || !jobs[0].Cache {
 				t.Errorf("%d bytes came, of a cache: %t", jobs[0].Sent(), jobs[0].Cache)

@@ -103,8 +103,8 @@ func (c *Copier) Survey(ctx context.Context, copies []policy.Copy) []*Job {
 }
 
 // Copy copies each of copies as soon as it and the more important ones have been surveyed. Planned is called once all of them are
-// surveyed, unless ctx has ended; it may read Wanted and Bytes of each, and State of those that are not Wanted, for others may be
-// under way. A copy not done when ctx ends is Open, or Failed if it was being surveyed.
+// surveyed, unless ctx has ended; it may read Wanted, Bytes and Registry of each, and State of those that are not Wanted, for others
+// may be under way. A copy not done when ctx ends is Open, or Failed if it was being surveyed.
 func (c *Copier) Copy(ctx context.Context, copies []policy.Copy, planned func([]*Job)) []*Job {
 	if c.options.MaxBytes > 0 {
 		jobs := c.Survey(ctx, copies)

@@ -28,14 +28,14 @@ func (j *Job) manifests() []*manifest {
 
 // survey reads the manifests to copy from the first place that has them, and looks for them at the mirror.
 func (c *Copier) survey(ctx context.Context, j *Job) error {
-	if j.Cache {
-		return c.surveyCache(ctx, j)
-	}
 	var err error
-	if j.to, err = c.at(ctx, j.To, true); err != nil {
+	if j.to, err = c.at(ctx, j.To, !j.Cache); err != nil {
 		return err
 	}
 	j.Registry = j.to.repo.RegistryStr()
+	if j.Cache {
+		return c.surveyCache(ctx, j)
+	}
 	var ahead sync.WaitGroup
 	ahead.Go(func() { j.to.list(ctx) })
 	defer ahead.Wait()
