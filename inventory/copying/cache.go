@@ -82,7 +82,7 @@ func (b *blobs) pull(ctx context.Context, from place, what blob, told func(int64
 // throughCache is for a mirror that has said that it is a cache when something was pushed to it.
 func (c *Copier) throughCache(ctx context.Context, j *Job) error {
 	j.Cache = true
-	if err := c.surveyCache(ctx, j); err != nil {
+	if err := c.inTime(ctx, j, c.surveyCache); err != nil {
 		return err
 	}
 	return c.copyAgain(ctx, j)

@@ -54,8 +54,8 @@ type Copier struct {
 	blobs   *blobs
 	images  *fairshare.Queue // of the images that are copied at once, those first that come first
 	telling sync.Mutex
-	// recently and firstRest are the constants, but in tests.
-	recently, firstRest time.Duration
+	// recently, firstRest and surveyTime are the constants, but in tests.
+	recently, firstRest, surveyTime time.Duration
 }
 
 type remoteKey struct {
@@ -68,7 +68,7 @@ func New(pull *registry.Client, push transfer.Registries, o Options) *Copier {
 	o.Images = cmp.Or(o.Images, imagesAtOnce)
 	return &Copier{
 		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(blobsAtOnce),
-		images: fairshare.New(int64(o.Images)), recently: recently, firstRest: firstRest,
+		images: fairshare.New(int64(o.Images)), recently: recently, firstRest: firstRest, surveyTime: surveyTime,
 	}
 }
 

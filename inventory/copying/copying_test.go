@@ -682,14 +682,30 @@ func TestFirstThingsFirst(t *testing.T) {
 	}
 }
 
-// TestVanished: what is gone at one place is taken from the next, and an index without one of its parts is not
-// half copied.
+// TestVanished: what is gone at one place, or takes too long there, is taken from the next, and an index without one of its parts is
+// not half copied.
 func TestVanished(t *testing.T) {
 	s := newStage(t, newServer(t), newServer(t))
 	f := pushFixture(t, s.source.host+"/app")
-	c := s.copy("app:v1", f.digest)
-	c.From = append([]mirrors.Location{{Ref: s.source.host + "/gone:v1", Insecure: true}}, c.From...)
-	wantState(t, s.run(t.Context(), Options{}, c)[0], Copied)
+	c, slow := s.copy("app:v1", f.digest), s.copy("slow:v1", "")
+	c.From = append([]mirrors.Location{{Ref: s.source.host + "/gone:v1", Insecure: true}, slow.From[0]}, c.From...)
+	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+		isSlow := strings.HasPrefix(r.URL.Path, "/v2/slow/")
+		for isSlow && r.Context().Err() == nil {
+			_, _ = io.WriteString(w, " ") // the client leaves
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(10 * time.Millisecond)
+		}
+		return isSlow
+	})
+	copier := New(s.pull, s.push, Options{})
+	copier.surveyTime = 2 * time.Second
+	together := copier.Copy(t.Context(), []policy.Copy{slow, c}, func([]*Job) {})
+	wantState(t, together[0], Failed)
+	wantState(t, together[1], Copied)
+	if got := together[0].Err.Error(); !strings.HasSuffix(got, "it could not be read within 15 minutes") {
+		t.Errorf("the reason is %q", got)
+	}
 
 	part := must[*v1.IndexManifest](t)(f.index.IndexManifest()).Manifests[1].Digest.String()
 	s.source.set(func(w http.ResponseWriter, r *http.Request) bool {

@@ -34,25 +34,43 @@ func (c *Copier) survey(ctx context.Context, j *Job) error {
 	}
 	j.Registry = j.to.repo.RegistryStr()
 	if j.Cache {
-		return c.surveyCache(ctx, j)
+		return c.inTime(ctx, j, c.surveyCache)
 	}
 	var ahead sync.WaitGroup
 	ahead.Go(func() { j.to.list(ctx) })
 	defer ahead.Wait()
 	var failed []error
 	for _, l := range j.From {
-		if j.from, err = c.at(ctx, l, false); err == nil {
-			err = j.readFrom(ctx, l)
-		}
+		err = c.inTime(ctx, j, func(ctx context.Context, j *Job) error { return c.readFrom(ctx, j, l) })
 		if err == nil {
-			return c.surveyMirror(ctx, j)
+			return c.inTime(ctx, j, c.surveyMirror)
 		}
 		failed = append(failed, fmt.Errorf("%s: %s", l.Ref, transfer.Reason(err)))
 	}
 	return errors.Join(failed...)
 }
 
-func (j *Job) readFrom(ctx context.Context, l mirrors.Location) error {
+// surveyTime is how long a part of a survey may take: longer than a registry may have one request wait (wire). One that sends little
+// at a time would else keep the run from its end.
+const surveyTime = 15 * time.Minute
+
+var errSlow = fmt.Errorf("it could not be read within %.0f minutes", surveyTime.Minutes())
+
+// inTime does a part of a survey, unless that takes too long.
+func (c *Copier) inTime(ctx context.Context, j *Job, part func(context.Context, *Job) error) error {
+	limited, cancel := context.WithTimeoutCause(ctx, c.surveyTime, errSlow)
+	defer cancel()
+	err := part(limited, j)
+	if err != nil && errors.Is(context.Cause(limited), errSlow) {
+		return errSlow
+	}
+	return err
+}
+
+func (c *Copier) readFrom(ctx context.Context, j *Job, l mirrors.Location) (err error) {
+	if j.from, err = c.at(ctx, l, false); err != nil {
+		return err
+	}
 	r := &reader{j.from, &quota{}}
 	var known attachments
 	var ahead sync.WaitGroup

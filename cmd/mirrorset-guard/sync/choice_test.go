@@ -233,6 +233,10 @@ func TestInterrupted(t *testing.T) {
 	if want := "interrupted; the layers that arrived are kept, and the same command goes on from there"; code != 2 || !strings.Contains(err.String(), want) {
 		t.Errorf("exit code %d, want 2 and %q\n%s%s", code, want, out.String(), err.String())
 	}
+	// No time is left, and what is not kept of layers is said. There may be no total yet, as the first ones are sent while other images are looked up.
+	if line := regexp.MustCompile(`(?m)^Copied 0 of [02] images, [0-9.]+ K?i?B of [0-9.]+ K?i?B(, [0-9.]+ [KMG]?i?B/s)?$`); !line.MatchString(err.String()) {
+		t.Errorf("the last line is not what it should be in\n%s", err.String())
+	}
 	for _, tag := range []string{"team/shop/cart:v1", "ocp/router:" + strings.Replace(s.router, ":", "-", 1) + ".image"} {
 		if there := s.at(t, tag); there != "" {
 			t.Errorf("%s is there, and nothing was to be copied by then", tag)
@@ -298,27 +302,6 @@ status: {phase: Running, containerStatuses: [{name: app, image: %[1]q, imageID: 
 	wantCode(t, moved, 0, "Copied 1 of 1 image", "all verified")
 	if there := s.at(t, "team/shop/cart:v1"); there != runs || strings.Contains(moved.Out, "TagDrift") {
 		t.Errorf("the tag names %s, want %s\n%s", there, runs, moved.Out)
-	}
-}
-
-// TestLines: elsewhere than on a terminal there is a line for each image, and one for all with the rate and the time that is left.
-func TestLines(t *testing.T) {
-	s := newShop(t)
-	nobody(t)
-	got := s.sync(t, "-f", s.change, "--push-secret", s.secret)
-	wantCode(t, got, 0)
-	for _, want := range []string{
-		`(?m)^To ` + regexp.QuoteMeta(s.mirror.host) + `: 2 images, [0-9.]+ KiB$`,
-		`(?m)^copied: ` + regexp.QuoteMeta(s.mirror.host) + `/team/shop/cart:v1 \([0-9.]+ K?i?B\)$`,
-		`(?m)^copied: ` + regexp.QuoteMeta(s.mirror.host) + `/ocp/router@sha256:[0-9a-f]{12} \(`,
-		`(?m)^Copied 2 of 2 images, [0-9.]+ KiB of [0-9.]+ KiB, [0-9.]+ [KMG]?i?B/s$`,
-	} {
-		if !regexp.MustCompile(want).MatchString(got.Err) {
-			t.Errorf("there is no %q in\n%s", want, got.Err)
-		}
-	}
-	if strings.Contains(got.Out, "copied:") || strings.Contains(got.Err, "\x1b") {
-		t.Errorf("lines are on standard output, or with colours:\n%s\n%s", got.Out, got.Err)
 	}
 }
 

@@ -1,17 +1,12 @@
 package sync
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
-	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
 // TestFailuresAreCounted: what fails is not counted as copied, whether it fails before something is sent or later.
@@ -76,26 +71,5 @@ func TestMirrorIsDown(t *testing.T) {
 	events := s.sync(t, append(down, "-f", s.change, "-o", "json")...)
 	if n := strings.Count(events.Out, `"type":"Skipped"`); n != 2 {
 		t.Errorf("%d events for what could not be looked up, want 2\n%s", n, events.Out)
-	}
-}
-
-// TestInterruptedLine: after Ctrl-C no time is left, and what is not kept of layers is said. There may be no total yet,
-// as the first layers are sent while other images are looked up.
-func TestInterruptedLine(t *testing.T) {
-	registries.Need(t) // the one in this process takes one blob at a time
-	s := newShop(t)
-	nobody(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stop := func(r *http.Request) {
-		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/uploads/") {
-			cancel()
-		}
-	}
-	s.mirror.on.Store(&stop)
-	var out, log bytes.Buffer
-	run(ctx, []string{"sync", "--from", s.dump, "--allow-loopback", "-f", s.change, "--push-secret", s.secret}, strings.NewReader(""), &out, &log)
-	if got := log.String(); !regexp.MustCompile(`(?m)^Copied 0 of [02] images, [0-9.]+ K?i?B of [0-9.]+ K?i?B(, [0-9.]+ [KMG]?i?B/s)?$`).MatchString(got) {
-		t.Errorf("the line after Ctrl-C is not what it should be in\n%s", got)
 	}
 }

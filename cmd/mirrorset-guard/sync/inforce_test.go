@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -100,7 +101,21 @@ func TestMaxBytes(t *testing.T) {
 	if n := s.mirror.writes() - before; n != 0 {
 		t.Errorf("%d requests write to the mirror", n)
 	}
-	wantCode(t, s.sync(t, "--push-secret", s.secret, "--max-bytes", "1Mi"), 0, "Copied 2 of 2 images", "all verified")
+	got := s.sync(t, "--push-secret", s.secret, "--max-bytes", "1Mi")
+	wantCode(t, got, 0, "all verified")
+	for _, want := range []string{ // a line for each image, and one for all with the rate
+		`(?m)^To ` + regexp.QuoteMeta(s.mirror.host) + `: 2 images, [0-9.]+ KiB$`,
+		`(?m)^copied: ` + regexp.QuoteMeta(s.mirror.host) + `/team/shop/cart:v1 \([0-9.]+ K?i?B\)$`,
+		`(?m)^copied: ` + regexp.QuoteMeta(s.mirror.host) + `/ocp/router@sha256:[0-9a-f]{12} \(`,
+		`(?m)^Copied 2 of 2 images, [0-9.]+ KiB of [0-9.]+ KiB, [0-9.]+ [KMG]?i?B/s$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(got.Err) {
+			t.Errorf("there is no %q in\n%s", want, got.Err)
+		}
+	}
+	if strings.Contains(got.Out, "copied:") || strings.Contains(got.Err, "\x1b") {
+		t.Errorf("lines are on standard output, or with colours:\n%s\n%s", got.Out, got.Err)
+	}
 }
 
 // TestInForceIsAChange: what a change would be refused for is said of what is in force, by whatever it leads nodes to mirrors; and nothing is

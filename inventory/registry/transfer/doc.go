@@ -4,7 +4,7 @@
 //	carrier, err := transfer.New(client, location, pushes)
 //
 // Requests are authorized, paced, repeated and bounded by package wire as those of a probe are, except for the time that a body
-// takes: it may take any, as long as something moves. What is decided here is which repository a request belongs to, which rights
+// takes: it may take any, as long as enough moves. What is decided here is which repository a request belongs to, which rights
 // its token gets, when it may be sent again, and what a refusal means for who reads or pushes (Reason, Status, IsCache and others).
 // The content of answers is not looked at.
 //

@@ -1,11 +1,14 @@
 package transfer
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -14,6 +17,24 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
+
+// carrierTo returns what carries requests to a registry with an entry of a pull secret for its host and a path.
+func carrierTo(t *testing.T, registry http.HandlerFunc, path, auth string) (carrier http.RoundTripper, host string) {
+	t.Helper()
+	front := httptest.NewServer(registry)
+	t.Cleanup(front.Close)
+	host = strings.TrimPrefix(front.URL, "http://")
+	credentials, err := pullsecret.Parse([]byte(`{"auths":{"` + host + path + `":{"auth":"` + auth + `"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := wire.NewClient(wire.Options{AllowLoopback: true, Credentials: credentials})
+	t.Cleanup(client.Close)
+	if carrier, err = New(client, mirrors.Location{Ref: host + "/app:1", Insecure: true}, false); err != nil {
+		t.Fatal(err)
+	}
+	return carrier, host
+}
 
 // TestWhatIsSent: credentials go to the registry alone, and nothing goes to it that belongs to no repository. What copying and
 // reading releases make of this, their packages test.
@@ -26,20 +47,9 @@ func TestWhatIsSent(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}
-	registry, storage := httptest.NewServer(http.HandlerFunc(serve)), httptest.NewServer(http.HandlerFunc(serve))
-	defer registry.Close()
+	storage := httptest.NewServer(http.HandlerFunc(serve))
 	defer storage.Close()
-	host := strings.TrimPrefix(registry.URL, "http://")
-	credentials, err := pullsecret.Parse([]byte(`{"auths":{"` + host + `":{"auth":"dXNlcjpjYW5hcnk="}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := wire.NewClient(wire.Options{AllowLoopback: true, Credentials: credentials})
-	defer client.Close()
-	carrier, err := New(client, mirrors.Location{Ref: host + "/app:1", Insecure: true}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	carrier, host := carrierTo(t, serve, "", "dXNlcjpjYW5hcnk=")
 	for _, tc := range []struct {
 		url, path, want string
 		refused         bool
@@ -65,24 +75,12 @@ func TestWhatIsSent(t *testing.T) {
 // TestBrokenEntry: libraries ask GET /v2/ first, which needs no credential. Nothing else is sent.
 func TestBrokenEntry(t *testing.T) {
 	var asked []string
-	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	carrier, host := carrierTo(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Path+r.Header.Get("Authorization"))
 		w.Header().Set("WWW-Authenticate", "Basic")
 		w.WriteHeader(http.StatusUnauthorized)
-	}))
-	defer registry.Close()
-	host := strings.TrimPrefix(registry.URL, "http://")
-	credentials, err := pullsecret.Parse([]byte(`{"auths":{"` + host + `/app":{"auth":"%"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := wire.NewClient(wire.Options{AllowLoopback: true, Credentials: credentials})
-	defer client.Close()
+	}, "/app", "%")
 	ref, err := name.NewDigest(host + "/app@sha256:" + strings.Repeat("a", 64))
-	if err != nil {
-		t.Fatal(err)
-	}
-	carrier, err := New(client, mirrors.Location{Ref: ref.String(), Insecure: true}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,5 +90,23 @@ func TestBrokenEntry(t *testing.T) {
 	}
 	if !slices.Equal(asked, []string{"/v2/"}) {
 		t.Errorf("asked %q", asked)
+	}
+}
+
+// TestStalled: a body may take any time as long as enough moves.
+func TestStalled(t *testing.T) {
+	for rate, ends := range map[int]bool{1: true, leastMoved / 128: true, leastMoved / 112: false} { // in bytes a second
+		synctest.Test(t, func(t *testing.T) {
+			w := watch(t.Context(), stalled)
+			defer w.end()
+			body := &watched{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", 3600*rate))), watch: w}
+			for range 3600 {
+				time.Sleep(time.Second)
+				_, _ = body.Read(make([]byte, rate)) // there is as much
+			}
+			if w.idle() != ends {
+				t.Errorf("%d bytes a second: idle %t", rate, !ends)
+			}
+		})
 	}
 }

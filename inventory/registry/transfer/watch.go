@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 )
 
-// A bodyWatch ends a request for which no byte has moved for a while.
+// A bodyWatch ends a request for which too little has moved for a while.
 type bodyWatch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -20,7 +20,7 @@ type bodyWatch struct {
 	failed atomic.Pointer[error] // what went wrong when the body to be sent was read
 }
 
-var errStalled = errors.New("nothing moved")
+var errStalled = errors.New("too little moved")
 
 func watch(ctx context.Context, limit time.Duration) *bodyWatch {
 	w := &bodyWatch{limit: limit}
@@ -41,6 +41,7 @@ type watched struct {
 	io.ReadCloser
 	watch *bodyWatch
 	last  bool  // whether the request ends with it
+	due   int64 // how many bytes are to move before the time begins anew
 	left  int64 // if positive, how many bytes it may have, and 1 more once they were read
 }
 
@@ -49,7 +50,8 @@ var errTooLong = wire.Unreachable("the answer has more than 4 MiB, which nodes d
 // Read implements io.Reader.
 func (b *watched) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if n > 0 {
+	if b.due -= int64(n); n > 0 && b.due <= 0 {
+		b.due = leastMoved
 		b.watch.timer.Reset(b.watch.limit)
 	}
 	if b.left > 0 {
@@ -61,7 +63,7 @@ func (b *watched) Read(p []byte) (int, error) {
 		if !b.last {
 			b.watch.failed.CompareAndSwap(nil, &err)
 		} else if b.watch.idle() {
-			err = fmt.Errorf("nothing came for %s: %w", b.watch.limit, io.ErrUnexpectedEOF)
+			err = fmt.Errorf("less than %d KiB came within %s: %w", leastMoved>>10, b.watch.limit, io.ErrUnexpectedEOF)
 		}
 	}
 	return n, err
