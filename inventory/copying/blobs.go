@@ -1,6 +1,7 @@
 package copying
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -32,7 +33,7 @@ type delivery struct {
 	first sync.Mutex // held until it is anywhere at the registry
 
 	mu       sync.Mutex
-	from     name.Digest // where it is, once it is anywhere
+	from     string // the repository where it is, "" for none that is known
 	arrivals map[string]*arrival
 }
 
@@ -80,26 +81,26 @@ func (d *delivery) arrival(to name.Repository) *arrival {
 	return a
 }
 
-// source returns where the registry has the blob; RepositoryStr is "" for nowhere that is known.
-func (d *delivery) source() (from name.Digest, known bool) {
+// source returns the repository where the registry has the blob, "" for none that is known.
+func (d *delivery) source() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.from, d.from != name.Digest{}
+	return d.from
 }
 
 // arrived notes that the blob is at a repository.
-func (d *delivery) arrived(a *arrival, to name.Repository, digest v1.Hash) {
+func (d *delivery) arrived(a *arrival, to name.Repository) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a.state, d.from = held, to.Digest(digest.String())
+	a.state, d.from = held, to.RepositoryStr()
 }
 
 // gone notes that the blob is not at a repository, whatever was assumed.
 func (d *delivery) gone(a *arrival, from name.Repository) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a.state = lacking; d.from.RepositoryStr() == from.RepositoryStr() {
-		d.from = name.Digest{}
+	if a.state = lacking; d.from == from.RepositoryStr() {
+		d.from = ""
 	}
 }
 
@@ -123,9 +124,7 @@ func (b *blobs) note(to name.Repository, digest v1.Hash) {
 	defer d.mu.Unlock()
 	if a.state == unasked {
 		a.state = assumed
-		if (d.from == name.Digest{}) {
-			d.from = to.Digest(digest.String())
-		}
+		d.from = cmp.Or(d.from, to.RepositoryStr())
 	}
 }
 
@@ -156,7 +155,7 @@ func (b *blobs) ask(ctx context.Context, at place, digest v1.Hash, sure bool) (b
 	switch {
 	case err != nil:
 	case there:
-		d.arrived(a, at.repo, digest)
+		d.arrived(a, at.repo)
 	default:
 		d.gone(a, at.repo)
 	}
@@ -175,10 +174,10 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 		return nil
 	}
 	d.set(a, coming)
-	at, known := d.source()
-	if !known {
+	at := d.source()
+	if at == "" {
 		d.first.Lock()
-		if at, known = d.source(); known {
+		if at = d.source(); at != "" {
 			d.first.Unlock()
 		} else {
 			defer d.first.Unlock()
@@ -187,9 +186,9 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 	layer := &remoteBlob{ctx: ctx, from: from, what: what, told: told}
 	var err error
 	var unplanned int64
-	if known {
+	if at != "" {
 		// To mount it takes no slot, and nothing of what slots are for. If the registry does not mount it, it is sent once more than planned.
-		err = to.mount(ctx, layer, at.RepositoryStr(), func(ctx context.Context) (func(), error) {
+		err = to.mount(ctx, layer, at, func(ctx context.Context) (func(), error) {
 			if unplanned = what.size; b.spare.Add(-unplanned) < 0 {
 				return nil, ErrLeft
 			}
@@ -204,7 +203,7 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 		d.set(a, before)
 		return err
 	}
-	d.arrived(a, to.repo, what.digest)
+	d.arrived(a, to.repo)
 	return nil
 }
 

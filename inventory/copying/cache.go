@@ -21,7 +21,7 @@ func (c *Copier) surveyCache(ctx context.Context, j *Job) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{at, &quota{}}
+	r := c.reader(j, at)
 	image, err := r.read(ctx, at.ref)
 	if err != nil {
 		return fmt.Errorf("%s: %s", transfer.Reason(err), seeUpstream)
@@ -75,7 +75,7 @@ func (b *blobs) pull(ctx context.Context, from place, what blob, told func(int64
 		layer.takeBack()
 		return err
 	}
-	d.arrived(a, from.repo, what.digest)
+	d.arrived(a, from.repo)
 	return nil
 }
 

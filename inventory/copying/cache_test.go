@@ -44,16 +44,12 @@ func TestCaches(t *testing.T) {
 					return r.Method == http.MethodHead
 				})
 			}
-			ended := make(chan State, 9)
-			c := New(s.pull, s.push, Options{On: func(j *Job) {
-				if j.Rank == 1 {
-					ended <- j.State
-				}
-			}})
+			states := []chan State{make(chan State, 9), make(chan State, 9)} // by rank
+			c := New(s.pull, s.push, Options{On: func(j *Job) { states[j.Rank] <- j.State }})
 			jobs := c.Copy(t.Context(), []policy.Copy{image, lost}, func(jobs []*Job) {
 				for state := Started; state == Started && jobs[0].Registry == s.mirror.host; { // again and again: the race detector forgets
 					select {
-					case state = <-ended:
+					case state = <-states[1]:
 					case <-time.After(time.Millisecond):
 					}
 				}

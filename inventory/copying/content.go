@@ -50,10 +50,8 @@ const (
 	maxNesting  = 3
 	// maxBlobSize is more than any registry takes, and little enough for sums of it.
 	maxBlobSize = 1 << 40
-	// maxManifests and maxBytes are for all manifests of an image, attached ones included. They are in memory
-	// until it is copied.
+	// maxManifests is for all manifests of an image, attached ones included.
 	maxManifests = 1000
-	maxBytes     = 8 << 20
 )
 
 // The bounds of requests for one image. More would wait for the registry, and each waits in memory.
@@ -62,19 +60,21 @@ const (
 	sendsAtOnce = 2 * blobsAtOnce // some only wait until another image has sent the blob
 )
 
-// A quota counts the manifests that have been read of one image, attached ones included.
-type quota struct{ manifests, bytes atomic.Int64 }
+// A quota counts the manifests that have been read of one image, attached ones included, their bytes, and what they take of
+// the room of the run.
+type quota struct {
+	room                    *room
+	manifests, bytes, taken atomic.Int64
+}
 
 // take counts a manifest.
 func (q *quota) take(raw []byte) error {
-	switch {
-	case q.manifests.Add(1) > maxManifests:
+	if q.manifests.Add(1) > maxManifests {
 		return fmt.Errorf("it has more than %d manifests, with what is attached to it; no more are read", maxManifests)
-	case q.bytes.Add(int64(len(raw))) > maxBytes:
-		return fmt.Errorf("its manifests have more than %d MiB, with what is attached to it; no more are read", maxBytes>>20)
-	default:
-		return nil
 	}
+	q.bytes.Add(int64(len(raw)))
+	n := cost(raw)
+	return q.room.take(n, q.taken.Add(n))
 }
 
 // attachedTags are the suffixes of the tags under which cosign attaches to an image what belongs to it.

@@ -52,6 +52,7 @@ type Copier struct {
 	mu      sync.Mutex
 	remote  map[remoteKey]*endpoint
 	blobs   *blobs
+	room    *room
 	images  *fairshare.Queue // of the images that are copied at once, those first that come first
 	telling sync.Mutex
 	// recently, firstRest and surveyTime are the constants, but in tests.
@@ -67,7 +68,7 @@ type remoteKey struct {
 func New(pull *registry.Client, push transfer.Registries, o Options) *Copier {
 	o.Images = cmp.Or(o.Images, imagesAtOnce)
 	return &Copier{
-		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(blobsAtOnce),
+		options: o, pull: pull, push: push, remote: map[remoteKey]*endpoint{}, blobs: newBlobs(blobsAtOnce), room: newRoom(),
 		images: fairshare.New(int64(o.Images)), recently: recently, firstRest: firstRest, surveyTime: surveyTime,
 	}
 }
@@ -96,14 +97,15 @@ func (c *Copier) endpoint(ctx context.Context, l mirrors.Location, r name.Regist
 		return e, nil
 	}
 	var registries transfer.Registries = c.pull
+	in := c.room
 	if pushes {
-		registries = c.push
+		registries, in = c.push, newRoom() // which those that build images do not fill
 	}
 	carrier, err := transfer.New(registries, l, pushes)
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEndpoint(ctx, r, carrier)
+	e, err := newEndpoint(ctx, r, carrier, in)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package copying
 import (
 	"context"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 type endpoint struct {
 	puller *remote.Puller
 	client *http.Client
+	room   *room
 	// inPieces is set if the registry does not take a blob in one request.
 	inPieces atomic.Bool
 
@@ -38,8 +40,8 @@ type place struct {
 	ref name.Reference
 }
 
-func newEndpoint(ctx context.Context, r name.Registry, carrier http.RoundTripper) (*endpoint, error) {
-	e := &endpoint{repositories: map[string]*repository{}}
+func newEndpoint(ctx context.Context, r name.Registry, carrier http.RoundTripper, in *room) (*endpoint, error) {
+	e := &endpoint{room: in, repositories: map[string]*repository{}}
 	// A Wrapper is taken as it is: neither repeated requests nor authorization are the library's business.
 	wrapped, err := transport.NewWithContext(ctx, r, authn.Anonymous, referrersWatch{carrier, e}, nil)
 	if err != nil {
@@ -89,24 +91,37 @@ func (e *endpoint) repository(r name.Repository) *repository {
 // maxTags is how many tags are read of a repository at most. One that has more is asked for single tags.
 const maxTags = 20_000
 
-// pageCost is what a page of them counts for beside its tags: a registry may give empty ones without end.
-const pageCost = 100
+// pageCost is what a page of them counts for beside its tags: a registry may give empty ones without end. TagCost is what a tag
+// takes beside its name.
+const (
+	pageCost = 100
+	tagCost  = 64
+)
 
 // list reads the tags of p's repository, once.
 func (p place) list(ctx context.Context) {
 	p.listing.Do(func() {
 		p.listed = time.Now()
 		lister, err := p.puller.Lister(ctx, p.repo)
-		tags, read := map[string]bool{}, 0
+		tags, read, taken := map[string]bool{}, 0, int64(0)
+		defer func() {
+			if p.tags == nil {
+				p.room.give(taken)
+			}
+		}()
 		for err == nil && lister.HasNext() {
 			var page *remote.Tags
 			if page, err = lister.Next(ctx); err != nil {
 				break
 			}
+			more := int64(0)
 			for _, t := range page.Tags {
 				tags[t] = true
+				more += tagCost + int64(len(t))
 			}
-			if read += pageCost + len(page.Tags); read > maxTags { // tags that are named again count, too
+			taken += more
+			read += pageCost + len(page.Tags)
+			if p.room.take(more, taken) != nil || read > maxTags { // tags that are named again count, too
 				return
 			}
 		}
@@ -138,7 +153,7 @@ func (p place) isMissing(ctx context.Context) bool {
 }
 
 // A referrersWatch carries requests, and notes which repositories have no list of referrers. The library then
-// looks for a tag, and does not say so.
+// looks for a tag, and does not say so. All answers but blobs take room.
 type referrersWatch struct {
 	http.RoundTripper
 	endpoint *endpoint
@@ -147,13 +162,22 @@ type referrersWatch struct {
 // RoundTrip implements http.RoundTripper.
 func (w referrersWatch) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := w.RoundTripper.RoundTrip(req)
-	if repository, _, ok := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v2/"), "/referrers/"); ok && err == nil {
+	if err != nil {
+		return nil, err
+	}
+	if repository, _, ok := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v2/"), "/referrers/"); ok {
 		listed := resp.StatusCode == http.StatusOK && resp.Header.Get("Content-Type") == string(types.OCIImageIndex)
 		if !listed {
 			w.endpoint.note(repository)
 		}
 	}
-	return resp, err
+	for req.Response != nil && req.Response.Request != nil { // by which it was redirected
+		req = req.Response.Request
+	}
+	if path.Base(path.Dir(req.URL.Path)) != "blobs" {
+		resp.Body = &charged{ReadCloser: resp.Body, room: w.endpoint.room}
+	}
+	return resp, nil
 }
 
 // note remembers that a repository has no list of referrers.

@@ -41,10 +41,14 @@ func (c content) index(parts ...string) string {
 }
 
 func (c content) typeOf(digest string) string {
-	if strings.Contains(c[digest], `"manifests"`) {
+	switch {
+	case strings.Contains(c[digest], `"manifests"`):
 		return string(types.OCIImageIndex)
+	case strings.Contains(c[digest], `"fsLayers"`):
+		return string(types.DockerManifestSchema1Signed)
+	default:
+		return string(types.OCIManifestSchema1)
 	}
-	return string(types.OCIManifestSchema1)
 }
 
 // serve answers a request for content.
@@ -82,7 +86,8 @@ func TestRepeatedParts(t *testing.T) {
 	raw(t, s.mirror.host+"/app@"+at)
 }
 
-// TestTooManyManifests: what an image consists of has a bound, however it is nested, and what it is attached to.
+// TestTooManyManifests: what an image consists of has a bound, however it is nested, and what it is attached to. What is refused takes
+// no memory.
 func TestTooManyManifests(t *testing.T) {
 	const most = maxManifests + 2*readsAtOnce // of which some are under way when it is clear
 	wide := func(c content) string {
@@ -110,19 +115,23 @@ func TestTooManyManifests(t *testing.T) {
 				parts = append(parts, c.image(strings.Repeat(fmt.Sprint(i), 1<<20), ""))
 			}
 			return c.index(parts...)
-		}, "its manifests have more than 8 MiB"},
+		}, "its manifests take more than 8 MiB"},
+		"elements":      {edited(`"layers":[`, `"layers":[0`+strings.Repeat(",0", 1<<20)), "its manifests take more than 8 MiB"},
 		"blobs":         {edited(`"layers":[`, `"layers":[{}`+strings.Repeat(",{}", maxBlobs)), "its manifest names 1002 blobs"},
 		"negative":      {edited(`"size":2`, `"size":-1`), " has -1 bytes"},
+		"schema 1":      {func(c content) string { return c.put(`{"schemaVersion":1,"fsLayers":[]}`) }, "it is an image of schema 1, which is not copied; build it anew"},
 		"sums overflow": {edited(`"size":2`, `"size":9223372036854775807`), " has 9223372036854775807 bytes"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s, c := newStage(t, newServer(t), newServer(t)), content{}
 			at := tt.put(c)
 			s.source.set(c.serve)
-			j := s.run(t.Context(), Options{}, s.copy("app@"+at, at))[0]
+			copier := New(s.pull, s.push, Options{})
+			before := copier.room.left.Load()
+			j := copier.Survey(t.Context(), []policy.Copy{s.copy("app@"+at, at)})[0]
 			wantState(t, j, Failed)
-			if !strings.Contains(j.Err.Error(), tt.why) {
-				t.Errorf("the reason is %q, want %q", j.Err, tt.why)
+			if left := copier.room.left.Load(); !strings.Contains(j.Err.Error(), tt.why) || left != before {
+				t.Errorf("the reason is %q, want %q; it still takes %d bytes", j.Err, tt.why, before-left)
 			}
 			if n := s.source.count("GET", "/manifests/sha256:"); n > most {
 				t.Errorf("%d manifests were read, want %d at most", n, most)

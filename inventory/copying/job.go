@@ -59,7 +59,8 @@ type Job struct {
 	from, to place
 	origin   mirrors.Location
 	// asked is when the tag of the origin was last seen to name the image.
-	asked    time.Time
+	asked time.Time
+	// image and attached are what was read of it, nil when it has ended.
 	image    *manifest
 	attached []*manifest
 	read     *quota
@@ -73,6 +74,20 @@ func (j *Job) count(n int64) { j.sent.Add(n) }
 
 func (j *Job) end(state State, err error) {
 	j.State, j.Err = state, err
+	j.forget()
+}
+
+// forget gives up what was read of j. What is known of its blobs stays, if all of it was read.
+func (j *Job) forget() {
+	switch {
+	case j.read == nil:
+		return
+	case j.image == nil:
+		j.read.room.give(j.read.taken.Load())
+	default:
+		j.read.room.give(j.read.bytes.Load())
+	}
+	j.read, j.image, j.attached = nil, nil, nil
 }
 
 // Survey finds out what has to be sent for each of copies. It changes nothing. The jobs are in the order of copies. Those
@@ -211,7 +226,7 @@ func (c *Copier) count(j *Job, t *tally) bool {
 		complete = complete && m.there
 		for _, b := range m.blobs {
 			key := blobKey{j.Registry, b.digest}
-			if _, there := c.blobs.delivery(j.to.repo, b.digest).source(); !there && !t.counted[key] {
+			if c.blobs.delivery(j.to.repo, b.digest).source() == "" && !t.counted[key] {
 				t.counted[key], mine = true, append(mine, key)
 				j.Bytes += b.size
 			}

@@ -71,7 +71,7 @@ func (c *Copier) readFrom(ctx context.Context, j *Job, l mirrors.Location) (err 
 	if j.from, err = c.at(ctx, l, false); err != nil {
 		return err
 	}
-	r := &reader{j.from, &quota{}}
+	r := c.reader(j, j.from)
 	var known attachments
 	var ahead sync.WaitGroup
 	if of, err := v1.NewHash(j.Copy.Digest); err == nil {
@@ -86,8 +86,15 @@ func (c *Copier) readFrom(ctx context.Context, j *Job, l mirrors.Location) (err 
 	if err != nil {
 		return err
 	}
-	j.image, j.attached, j.Notes, j.origin, j.Digest, j.read = image, attached, notes, l, image.digest.String(), r.quota
+	j.image, j.attached, j.Notes, j.origin, j.Digest = image, attached, notes, l, image.digest.String()
 	return nil
+}
+
+// reader returns what reads j at a place, instead of what was read before.
+func (c *Copier) reader(j *Job, at place) *reader {
+	j.forget()
+	j.read = &quota{room: c.room}
+	return &reader{at, j.read}
 }
 
 // readImage reads the image by its tag, which then is known to name it still, or else by its digest.
