@@ -193,7 +193,7 @@ func makeSpec(words string) *rollout.PodSpec {
 
 // makePods makes pods of namespace app with one spec, on the nodes that are named ("" for a pod
 // without one), called APP-0, ...; a node may be followed by "!unready", "!pending", "!pull"
-// (ImagePullBackOff), "!deleted", "!kept" (by a finalizer once it is deleted).
+// (ImagePullBackOff), "!deleted", "!ended" (and deleted), "!kept" (by a finalizer once it is deleted).
 func makePods(owner, spec string, nodes ...string) []rollout.Pod {
 	s := makeSpec(spec)
 	var pods []rollout.Pod
@@ -213,6 +213,8 @@ func makePods(owner, spec string, nodes ...string) []rollout.Pod {
 			p.Started, p.Ready, p.Failing = false, false, "ImagePullBackOff"
 		case "deleted":
 			p.Deleted = true
+		case "ended":
+			p.Deleted, p.Ended = true, true
 		case "kept":
 			p.Finalizers = "example.com/keep"
 		}

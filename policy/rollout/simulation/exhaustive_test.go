@@ -163,7 +163,7 @@ func (m *model) next(s situation) (out []situation, sure int) {
 			if m.inOrder(s, p) && !m.refused(p) {
 				out = append(out, m.makes(s, p)...)
 			}
-		case s.node[p] == 0:
+		case s.node[p] == 0 && m.in.Cluster.Pods[p].Detail == "":
 			out = append(out, m.placed(s, p)...)
 		case s.list[p] == '1' && m.evictable(s, p):
 			out = append(out, m.evicted(s, p))
@@ -179,6 +179,9 @@ func (m *model) next(s situation) (out []situation, sure int) {
 		}
 		if s.node[p] == 0 && s.made[p] == '0' && (m.inOrder(s, p) && m.refused(p) || !m.inOrder(s, p) && !m.known(p)) { // it may be allowed, and Parallel
 			out = append(out, m.makes(s, p)...)
+		}
+		if s.node[p] == 0 && s.made[p] == '1' && in.Detail != "" {
+			out = append(out, m.placed(s, p)...)
 		}
 		if s.left[p] > 0 { // it may end
 			after := s
@@ -705,6 +708,11 @@ func TestGuarantee(t *testing.T) {
 	for seed := range clusters {
 		s := randomScene(rand.New(rand.NewSource(int64(seed))), convert.Int(seed%10 == 0))
 		in := s.input(t)
+		for i := range in.Cluster.Pods {
+			if p := &in.Cluster.Pods[i]; p.Node == "" && i%2 == 0 {
+				p.Detail = "its volume is not bound"
+			}
+		}
 		some, ok := newModel(in).explore(limit)
 		if !ok {
 			counts["too large"]++

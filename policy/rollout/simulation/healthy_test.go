@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/proof"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
 // TestHealthyUse: workers whose requests take 60 %, three replicas each, of which one may be
@@ -66,31 +64,5 @@ func TestGuards(t *testing.T) {
 	}
 	if got := Run(inputFor(in)); got.Finishes() {
 		t.Error("a tenant's bare pods pass for guards")
-	}
-}
-
-// TestCrowded: pods have to go to nodes of a paused pool, on which only two of them fit. That
-// the last one is refused on a node of its own leaves none of the two free.
-func TestCrowded(t *testing.T) {
-	in := scene(`
-		pool worker
-		pool infra paused
-		node w1 worker
-		node w2 worker
-		node w3 worker
-		node w4 worker
-		node i1 infra label=kind:infra
-		node i2 infra label=kind:infra
-		ReplicaSet w1,w2,w3,w4 web apart on=kind:infra image=works
-		budget web app=web max=1`).input(t)
-	if some, ok := newModel(in).explore(100000); !ok || !some {
-		t.Fatalf("a course stalls: %t, explored: %t", some, ok)
-	}
-	if got := Run(in); len(got.Stalls) == 0 {
-		t.Errorf("no stall\n%s", lines(got.Steps))
-	}
-	w := scheduling.NewCluster(in)
-	if found := proof.New(w).BlockedBudgets(scheduling.Assumption{Images: w.Images}); len(found) != 1 {
-		t.Errorf("verdicts: %+v", found)
 	}
 }

@@ -36,16 +36,3 @@ func TestLeaving(t *testing.T) {
 		}
 	}
 }
-
-// TestEnded: a pod that has ended takes no room.
-func TestEnded(t *testing.T) {
-	full := scene("pool worker\nnode w1 worker cpu=12\nnode s1 cpu=12\nReplicaSet s1!deleted old cpu=8\nReplicaSet w1,w1 web cpu=5\nbudget web app=web max=1")
-	c := full.cluster(t)
-	c.Pods[0].Ended = true
-	if got := Run(inputFor(c)); !got.Finishes() {
-		t.Errorf("it has ended: %s", said(got))
-	}
-	if got := Run(full.input(t)); got.Finishes() {
-		t.Error("it takes room, and all is said to go well")
-	}
-}

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -45,6 +46,26 @@ func TestUnmade(t *testing.T) {
 			if s.ByImage {
 				t.Errorf("%s: put down to an image", tt.reason)
 			}
+		}
+	}
+}
+
+// TestUnplaceable: what the scheduler says of a pod, and whether it is taken to have a node later on.
+func TestUnplaceable(t *testing.T) {
+	const none = "0/6 nodes are available: "
+	for message, finishes := range map[string]bool{
+		"": true,
+		none + "1 node(s) were unschedulable, 2 Insufficient cpu, 3 node(s) had untolerated taint {a: b}. preemption: none.": true,
+		none + "pod has unbound immediate PersistentVolumeClaims. preemption: none.":                                         false,
+		none + "1 Insufficient cpu, 2 node(s) exceed max volume count.":                                                      false,
+		none + "1 Insufficient cpu, 2 node(s) were unschedul…":                                                               false,
+		"running PreBind plugin": false,
+	} {
+		in := scene(three + "ReplicaSet w1, web image=works\nbudget web app=web min=1").input(t)
+		in.Cluster.Pods[1].Detail = message
+		want := "w1's drain may stall: app/web-1 has no node (" + strings.TrimSuffix(strings.TrimSuffix(message, " preemption: none."), ".") + "); budget app/web allows no eviction"
+		if got := said(Run(in)); finishes != (got == "finishes") || !finishes && got != want {
+			t.Errorf("%s: got %s", message, got)
 		}
 	}
 }

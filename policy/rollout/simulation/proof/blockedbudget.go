@@ -210,8 +210,10 @@ func (w *Prover) replaced(i int32, c *circumstances) (Missing, bool) {
 		m.Why = fmt.Sprintf("can run on %s only, which may be cordoned", p.Node)
 		return m, true
 	}
-	if why, _ := w.Unmade(p, v); why != "" {
-		m.Why = why
+	if m.Why, _ = w.Unmade(p, v); m.Why == "" && !v.Sure {
+		m.Why = p.Unplaceable
+	}
+	if m.Why != "" {
 		return m, true
 	}
 	why := w.unplaced(p.PodClass, c)

@@ -82,6 +82,8 @@ type Pod struct {
 	before *Leaving
 	// Set are the pods of its StatefulSet, which makes them one after the other; nil for none.
 	Set *PodSet
+	// Unplaceable is why it may stay without a node, whatever happens to other pods; "" if nothing suggests so.
+	Unplaceable string
 	// forbidden is why the API server may refuse its replacement, "" if nothing suggests so.
 	forbidden string
 }

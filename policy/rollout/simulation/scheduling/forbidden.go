@@ -3,6 +3,7 @@ package scheduling
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,6 +41,21 @@ func (w *Cluster) addForbidden() {
 			p.forbidden = why
 		}
 	}
+}
+
+// foreseen are the reasons of the scheduler that a Placement knows, too, and that pass when it says so.
+var foreseen = regexp.MustCompile(`^[0-9]+ (Insufficient |Too many pods|node\(s\) (were unschedulable|had untolerated taint|didn't (match [Pp]od|satisfy existing pods anti-affinity rules|have free ports)))`)
+
+// unplaceable says why a pod may stay without a node whatever becomes of others, by what the scheduler says of it (FitError.Error in
+// pkg/scheduler/framework/types.go): it waits for a volume or a device, or not all of the message is known. "" if nothing suggests so.
+func unplaceable(message string) string {
+	reasons, _, whole := strings.Cut(message+" ", ". ")
+	_, each, _ := strings.Cut(reasons, " nodes are available: ")
+	isOther := func(reason string) bool { return !foreseen.MatchString(reason) }
+	if message == "" || whole && !slices.ContainsFunc(strings.Split(each, ", "), isOther) {
+		return ""
+	}
+	return fmt.Sprintf("has no node (%s)", strings.TrimSpace(reasons))
 }
 
 // forbidden says why pods of the class may not be made in a namespace with such labels and quotas, ""

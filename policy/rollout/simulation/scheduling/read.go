@@ -130,6 +130,9 @@ func (w *Cluster) addPods() {
 
 func (w *Cluster) addPod(in *rollout.Pod, s *PodClass) {
 	p := Pod{Pod: in, PodClass: s, At: NoNode, State: Unscheduled, Guard: isGuard(in)}
+	if in.Node == "" { // the one that is made instead of a deleted one has the same claims
+		p.Unplaceable = unplaceable(in.Detail)
+	}
 	n, there := w.byName[in.Node]
 	if in.Deleted && in.Started && there {
 		w.ending = append(w.ending, ending{s, n})

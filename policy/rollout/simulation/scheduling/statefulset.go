@@ -124,11 +124,11 @@ func (s *PodSet) WaitsFor(w *Cluster, pod, first int32, v Assumption) (why strin
 	}
 }
 
-// HasDoubts reports whether it is uncertain of any pod that it ends, or is made again.
+// HasDoubts reports whether it is uncertain of any pod that it ends, or is made again or placed.
 func (w *Cluster) HasDoubts() bool {
 	isDoubtful := func(l Leaving) bool { return !l.Sure }
 	return slices.ContainsFunc(w.Nodes, func(n Node) bool { return slices.ContainsFunc(n.Leaving, isDoubtful) }) ||
 		slices.ContainsFunc(w.Pods, func(p Pod) bool {
-			return p.Finalizers != "" || p.forbidden != "" || p.Set != nil && (!p.Set.sure || p.Set.lacks >= 0)
+			return p.Finalizers != "" || p.forbidden != "" || p.Unplaceable != "" || p.Set != nil && (!p.Set.sure || p.Set.lacks >= 0)
 		})
 }
