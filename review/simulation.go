@@ -40,7 +40,7 @@ func simulated(s simulation.Result) (blocks []answer.Block) {
 		say("", answer.Labelled(answer.Bad, "Stalled:", stall.String()))
 	}
 	for _, clause := range s.Waiting {
-		say("", answer.Labelled(answer.Caution, "Not taken:", clause))
+		say("", answer.Labelled(answer.Caution, "In the way:", clause))
 	}
 	switch {
 	case s.Finishes():

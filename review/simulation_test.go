@@ -42,7 +42,7 @@ func TestSimulationNeverPromises(t *testing.T) {
 // TestSimulationEnds: what keeps a rollout from its end is said, once, if nothing has stalled it.
 func TestSimulationEnds(t *testing.T) {
 	for want, result := range map[string]simulation.Result{
-		"Step by step, at worst:\n  Not taken: node a is not ready\n":                                                  {Waiting: []string{"node a is not ready"}, Unknown: []string{"pods"}},
+		"Step by step, at worst:\n  In the way: node a is not ready\n":                                                 {Waiting: []string{"node a is not ready"}, Unknown: []string{"pods"}},
 		"Step by step, at worst:\n  Whether all nodes are updated is not known: pods, namespaces could not be read.\n": {Unknown: []string{"pods", "namespaces"}},
 	} {
 		if got := told(Record{Forecast: &forecast.Forecast{Simulation: &result}}); got != want {

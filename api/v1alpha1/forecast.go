@@ -63,7 +63,7 @@ type Simulation struct {
 	// cannot be told.
 	Finishes bool `json:"finishes"`
 	// Waiting are the nodes that MCO does not take until somebody has seen to them, or why it takes none
-	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step.
+	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step, but for those that failed before and may fail again.
 	Waiting []string `json:"waiting,omitempty"`
 	// Steps are played with choices of the scheduler that do harm.
 	Steps  []Step  `json:"steps"`

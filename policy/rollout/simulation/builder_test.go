@@ -48,7 +48,7 @@ func makePool(words string) *mcfgv1.MachineConfigPool {
 }
 
 // makeNode makes a node: its name and role, with words for what is not as usual: "zone=a",
-// "label=key:value", "taint=key", "images=a,b", "cordoned", "notready", "cpu=4" (cores),
+// "label=key:value", "taint=key", "images=a,b", "degraded" (on its way to a config), "cordoned", "notready", "cpu=4" (cores),
 // "memory=16" (GiB), "pods=250", "bare" (nothing allocatable), "kubelet=v1.35.0". Those named later are younger.
 func makeNode(age int, words string) *corev1.Node {
 	fields := strings.Fields(words)
@@ -71,6 +71,8 @@ func makeNode(age int, words string) *corev1.Node {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: value, Effect: corev1.TaintEffectNoSchedule})
 		case "images":
 			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: strings.Split(value, ",")})
+		case "degraded":
+			n.Annotations[annotations+"desiredConfig"], n.Annotations[annotations+"state"] = "r2", "Degraded"
 		case "cordoned":
 			n.Spec.Unschedulable = true
 		case "notready":

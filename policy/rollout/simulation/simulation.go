@@ -18,7 +18,8 @@ type Result struct {
 	// choice of the scheduler leads to one.
 	Stalls []Stall
 	// Waiting are the nodes that MCO does not take until somebody has seen to them, or why it takes none
-	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step, and the rollout does not finish.
+	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step, and the rollout does not finish. Those
+	// that failed before are in one, and may fail again.
 	Waiting []string
 	// Obstacles are what the drains of this change meet, and those of any other of the same
 	// nodes; those of routers first. There are none where no node is drained.

@@ -69,8 +69,11 @@ func (w *Cluster) addPools() {
 			}
 			at := &w.Nodes[n]
 			at.Pool, at.rank = i, rank
-			if takes && member.IsSkipped() {
+			switch {
+			case takes && member.IsSkipped():
 				w.Waiting = append(w.Waiting, fmt.Sprintf("node %s %s", member.Name, member.Unavailable))
+			case takes && rollout.ReportOf(at.Node).GaveUp:
+				w.Waiting = append(w.Waiting, fmt.Sprintf("node %s is degraded, and may fail again", member.Name))
 			}
 			if !takes || member.IsSkipped() {
 				continue
