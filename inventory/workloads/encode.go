@@ -118,6 +118,7 @@ type podSpec struct {
 	Preempts     bool                              `json:"preempts,omitempty"`
 	GracePeriod  int64                             `json:"gracePeriodSeconds"`
 	Gated        bool                              `json:"gated,omitempty"`
+	Once         bool                              `json:"once,omitempty"`
 	Scheduler    string                            `json:"schedulerName,omitempty"`
 	PullSecrets  []string                          `json:"pullSecrets,omitempty"`
 	Security     rollout.SecurityLevel             `json:"security,omitempty"`
@@ -142,7 +143,7 @@ func encodeSpec(s *rollout.PodSpec) podSpec {
 		NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, Spread: s.Spread,
 		HostPorts: convert.Each(s.HostPorts, func(p rollout.HostPort) hostPort { return hostPort(p) }),
 		Requests:  s.Requests, Claims: s.Claims, Priority: s.Priority, Preempts: s.Preempts,
-		GracePeriod: int64(s.GracePeriod / time.Second), Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
+		GracePeriod: int64(s.GracePeriod / time.Second), Gated: s.Gated, Once: s.Once, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
 		Security: s.Security, Unset: s.Unset,
 	}
 }
@@ -153,7 +154,7 @@ func decodeSpec(s *podSpec) rollout.PodSpec {
 		NodeSelector: noneIfEmpty(s.NodeSelector), Affinity: s.Affinity, Tolerations: s.Tolerations, Spread: s.Spread,
 		HostPorts: convert.Each(s.HostPorts, func(p hostPort) rollout.HostPort { return rollout.HostPort(p) }),
 		Requests:  noneIfEmpty(s.Requests), Claims: s.Claims, Priority: s.Priority, Preempts: s.Preempts,
-		GracePeriod: time.Duration(s.GracePeriod) * time.Second, Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
+		GracePeriod: time.Duration(s.GracePeriod) * time.Second, Gated: s.Gated, Once: s.Once, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
 		Security: s.Security, Unset: s.Unset,
 	}
 }

@@ -69,7 +69,11 @@ func ownerOf(pod *corev1.Pod) rollout.Owner {
 	if controller == nil {
 		return rollout.Owner{}
 	}
-	return rollout.Owner{Kind: controller.Kind, Name: controller.Name}
+	o := rollout.Owner{Kind: controller.Kind, Name: controller.Name}
+	if group, _, _ := strings.Cut(controller.APIVersion, "/"); strings.Contains(group, ".") {
+		o.Kind += "." + group
+	}
+	return o
 }
 
 func isReady(pod *corev1.Pod) bool {
@@ -126,6 +130,7 @@ func specOf(pod *corev1.Pod) rollout.PodSpec {
 		Preempts:     spec.PreemptionPolicy == nil || *spec.PreemptionPolicy == corev1.PreemptLowerPriority,
 		GracePeriod:  corev1.DefaultTerminationGracePeriodSeconds * time.Second,
 		Gated:        len(spec.SchedulingGates) > 0,
+		Once:         spec.RestartPolicy != "" && spec.RestartPolicy != corev1.RestartPolicyAlways,
 		PullSecrets:  images.PullSecrets(spec),
 		Security:     securityOf(pod),
 		Unset:        unsetOf(spec),

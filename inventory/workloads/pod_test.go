@@ -154,6 +154,10 @@ func TestTrimStates(t *testing.T) {
 			"a mirror pod", strings.Replace(bare, "name: a", "name: a, annotations: {kubernetes.io/config.mirror: ''}, ownerReferences: [{apiVersion: v1, kind: Node, name: master-0, uid: '1', controller: true}]", 1),
 			&rollout.Pod{Static: true, Owner: rollout.Owner{Kind: "Node", Name: "master-0"}},
 		},
+		{
+			"of a kind of Kubernetes' name that is another one", strings.Replace(bare, "name: a", "name: a, ownerReferences: [{apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, name: d, controller: true}]", 1),
+			&rollout.Pod{Owner: rollout.Owner{Kind: "DaemonSet.apps.kruise.io", Name: "d"}},
+		},
 		{"an owner that is no controller", strings.Replace(bare, "name: a", "name: a, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: x, uid: '1'}]", 1), &rollout.Pod{}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -178,6 +182,8 @@ func TestTrimSpec(t *testing.T) {
 		{"no containers, no priority, no grace period", "{}", rollout.PodSpec{}},
 		{"preempts nobody", "{preemptionPolicy: Never, priority: 7}", rollout.PodSpec{Priority: 7}},
 		{"killed at once", "{terminationGracePeriodSeconds: 0}", rollout.PodSpec{}},
+		{"runs once", "{restartPolicy: OnFailure}", rollout.PodSpec{Once: true}},
+		{"runs for ever", "{restartPolicy: Always}", rollout.PodSpec{}},
 		{"gated", "{schedulingGates: [{name: example.com/wait}]}", rollout.PodSpec{Gated: true}},
 		{"another scheduler", "{schedulerName: volcano}", rollout.PodSpec{Scheduler: "volcano"}},
 		{"a pull secret of its own", "{imagePullSecrets: [{name: vendor}]}", rollout.PodSpec{PullSecrets: []string{"vendor"}}},

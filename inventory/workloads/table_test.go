@@ -56,7 +56,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		Spread:       []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone"}},
 		HostPorts:    []rollout.HostPort{{IP: "10.0.0.1", Protocol: corev1.ProtocolUDP, Port: 53}},
 		Requests:     corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
-		Claims:       []string{"data"}, Priority: 1, Preempts: true, GracePeriod: time.Minute, Gated: true,
+		Claims:       []string{"data"}, Priority: 1, Preempts: true, GracePeriod: time.Minute, Gated: true, Once: true,
 		Scheduler: "volcano", PullSecrets: []string{"vendor"}, Security: rollout.Baseline, Unset: []corev1.ResourceName{"limits.cpu"},
 	}
 	value := reflect.ValueOf(full)

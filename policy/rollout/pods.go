@@ -50,6 +50,18 @@ func (p *Pod) FullName() string { return p.Namespace + "/" + p.Name }
 // IsBare reports whether no controller makes another pod instead of p.
 func (p *Pod) IsBare() bool { return p.Owner == (Owner{}) }
 
+// IsMadeAgain reports whether its controller is known to make another pod instead of p, or is taken to: an operator that lets a pod
+// run for ever wants it to be there. A Job, and whatever else lets pods run once, may have had what it wanted; other kinds of
+// Kubernetes' own (ConfigMap, Pod) make none.
+func (p *Pod) IsMadeAgain() bool {
+	switch p.Owner.Kind {
+	case "DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet":
+		return true // they have no others
+	default:
+		return strings.Contains(p.Owner.Kind, ".") && p.Spec != nil && !p.Spec.Once
+	}
+}
+
 // IsEvictable reports whether a drain evicts p, and waits until it has gone.
 func (p *Pod) IsEvictable() bool { return !p.Static && p.Owner.Kind != "DaemonSet" }
 
@@ -80,7 +92,8 @@ func (p *Pod) FailingImage() string {
 	return ""
 }
 
-// Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
+// Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job", or of a kind that is not Kubernetes' own, with its
+// group: "StrimziPodSet.core.strimzi.io".
 type Owner struct{ Kind, Name string }
 
 // PodTemplateHash is the label by which a Deployment tells the pods of its ReplicaSets apart.
@@ -116,7 +129,7 @@ func NewMakers(controllers []Controller) Makers {
 }
 
 // Of says in words which object says how many pods like p there are, where an operator makes them by it; "" for none. Where the owner
-// of a pod is of no kind of Kubernetes' own (StrimziPodSet), it is that.
+// of a pod is of no kind of Kubernetes' own, it is that.
 func (m Makers) Of(p *Pod) string {
 	switch w := p.Workload(); w.Kind {
 	case "", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "Node":
@@ -171,6 +184,8 @@ type PodSpec struct {
 	GracePeriod time.Duration
 	// Gated says that the pod has scheduling gates, and waits for somebody to lift them.
 	Gated bool
+	// Once says that it is not to run for ever (restartPolicy OnFailure or Never).
+	Once bool
 	// Scheduler is the name of its scheduler, "" for the default one.
 	Scheduler string
 	// PullSecrets are the names of those that it names itself, sorted, each once, without OpenShift's

@@ -111,7 +111,7 @@ func quantities(of map[corev1.ResourceName]string) corev1.ResourceList {
 // "apart" (anti-affinity to its app on a host, "apart=key" in another topology), "with=app"
 // (required affinity to that app on a host), "spread=key", "honor" (its nodeTaintsPolicy), "on=key:value" (nodeSelector),
 // "node=w1" (affinity to its name), "tolerates=key" ("tolerates=*" for all), "cpu=1",
-// "memory=4", "claim=name", "priority=5" (which may preempt), "gated", "secret=a" (a pull secret
+// "memory=4", "once", "claim=name", "priority=5" (which may preempt), "gated", "secret=a" (a pull secret
 // of its own), "security=baseline", "unset=limits.cpu".
 func makeSpec(words string) *rollout.PodSpec {
 	fields := strings.Fields(words)
@@ -177,6 +177,8 @@ func makeSpec(words string) *rollout.PodSpec {
 			s.PullSecrets = append(s.PullSecrets, value)
 		case "gated":
 			s.Gated = true
+		case "once":
+			s.Once = true
 		case "security":
 			s.Security = rollout.SecurityLevel(value)
 		case "unset":

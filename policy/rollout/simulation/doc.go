@@ -33,7 +33,8 @@
 // Neither people, nor autoscalers, nor a descheduler intervene. Pods end when they are evicted unless
 // they have finalizers, and start where their images are there. Those that are being deleted and have
 // finalizers or are past their time, or whose time is not known, do not end. A StatefulSet replaces an evicted
-// pod when all pods of lower ordinals are ready, unless it is known to make them in parallel. A pod that is
+// pod when all pods of lower ordinals are ready, unless it is known to make them in parallel. So do operators that
+// have pods of their own, if these are to run for ever (rollout.Pod.IsMadeAgain). A pod that is
 // not ready, or that the scheduler cannot place, for reasons that are not known, is not ready later on either. Nodes stay as they are, but for
 // what MCO does; images stay on them.
 //

@@ -206,11 +206,11 @@ func (m *model) known(p int) bool {
 	return slices.ContainsFunc(m.in.Cluster.Controllers, func(c rollout.Controller) bool { return c.Owner == m.in.Cluster.Pods[p].Owner })
 }
 
-// refused reports whether the API server may refuse to make the pod.
+// refused reports whether the API server may refuse to make the pod, or nothing may ask it to.
 func (m *model) refused(p int) bool {
 	in := m.in.Cluster.Pods[p]
 	failed := slices.ContainsFunc(m.in.Cluster.Controllers, func(c rollout.Controller) bool { return c.Owner == in.Owner && c.Failure != "" })
-	return failed || m.in.Cluster.Namespaces["app"][rollout.EnforceLabel] == "baseline" && in.Spec.Security == "" ||
+	return failed || in.Owner.Kind == "ConfigMap" || m.in.Cluster.Namespaces["app"][rollout.EnforceLabel] == "baseline" && in.Spec.Security == "" ||
 		len(m.in.Cluster.Quotas) > 0 && in.Spec.Requests.Cpu().MilliValue() > 0
 }
 
@@ -686,7 +686,7 @@ func randomScene(r *rand.Rand, more int) scene {
 		if r.Intn(2) == 0 || secret != "" {
 			spec += " image=" + pick(images...) + pick("", "", " always", " never") + pick("", secret)
 		}
-		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "refused", "StatefulSet", "OrderedReady", "Parallel", "bare", "DaemonSet"), strings.Join(at, ","), spec)
+		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ConfigMap", "refused", "StatefulSet", "OrderedReady", "Parallel", "bare", "DaemonSet"), strings.Join(at, ","), spec)
 		if r.Intn(5) > 0 {
 			fmt.Fprintf(&b, "budget b%d app=app%d %s %s\n", app, app, pick("max=1", "max=1", "min=1", "min=2", "max=50%", "min=50%", "max=0", "max=100%", "min=0"), pick("", "", "", "always"))
 		}

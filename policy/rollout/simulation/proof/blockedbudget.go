@@ -169,7 +169,7 @@ func (w *Prover) missingItself(i int32, c *circumstances) (Missing, bool) {
 		return m, false
 	case p.IsNeverReplaced():
 		m.Why = "is not replaced when it is evicted"
-	case p.Owner.Kind == "Job":
+	case !p.Guard && !p.IsMadeAgain():
 		m.Why = "may not be replaced when it is evicted"
 	case p.PodClass.Waits():
 		m.Why = "waits for its scheduling gates to be lifted, or has a scheduler of its own"
