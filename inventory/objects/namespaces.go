@@ -1,6 +1,9 @@
 package objects
 
 import (
+	"cmp"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -39,10 +42,30 @@ func TrimQuota(q *corev1.ResourceQuota) *corev1.ResourceQuota {
 // nodes that can reach it.
 func TrimVolume(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	t := &corev1.PersistentVolume{ObjectMeta: names(v)}
-	t.Spec.NodeAffinity = v.Spec.NodeAffinity
+	if t.Spec.NodeAffinity = v.Spec.NodeAffinity; t.Spec.NodeAffinity == nil || t.Spec.NodeAffinity.Required == nil {
+		t.Spec.NodeAffinity = zoneOf(v)
+	}
 	t.Status.Phase = v.Status.Phase
 	if claim := v.Spec.ClaimRef; claim != nil {
 		t.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name}
 	}
 	return t
+}
+
+// zoneOf returns the nodes that can reach a volume by its labels, as the scheduler has it (VolumeZone.Filter in
+// pkg/scheduler/framework/plugins/volumezone): those of its zone and region, and those that have no such labels.
+func zoneOf(v *corev1.PersistentVolume) *corev1.VolumeNodeAffinity {
+	var there, nowhere []corev1.NodeSelectorRequirement
+	for _, keys := range [][2]string{{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone}, {corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion}} {
+		if value := cmp.Or(v.Labels[keys[0]], v.Labels[keys[1]]); value != "" {
+			there = append(there, corev1.NodeSelectorRequirement{Key: keys[0], Operator: corev1.NodeSelectorOpIn, Values: strings.Split(value, "__")})
+		}
+		for _, key := range keys {
+			nowhere = append(nowhere, corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpDoesNotExist})
+		}
+	}
+	if there == nil {
+		return nil
+	}
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: there}, {MatchExpressions: nowhere}}}}
 }

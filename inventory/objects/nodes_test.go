@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
 func TestTrimNodeOfNothing(t *testing.T) {
@@ -46,5 +47,22 @@ func TestTrimImages(t *testing.T) {
 	}
 	if none := node(3, 0).Status.Images; none != nil {
 		t.Errorf("images %v without names, want none", none)
+	}
+}
+
+// TestTrimVolume: a volume that has its zone in labels alone can be used there, and on nodes without a zone.
+func TestTrimVolume(t *testing.T) {
+	zoned := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelFailureDomainBetaZone: "a__b", corev1.LabelTopologyRegion: "r"}}}
+	selector := nodeaffinity.NewLazyErrorNodeSelector(TrimVolume(zoned).Spec.NodeAffinity.Required)
+	zone, region := corev1.LabelTopologyZone, corev1.LabelTopologyRegion
+	for _, there := range []map[string]string{{zone: "a", region: "r"}, {zone: "b", region: "r"}, {}} {
+		if ok, err := selector.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: there}}); !ok || err != nil {
+			t.Errorf("not on a node of %v: %v", there, err)
+		}
+	}
+	for _, elsewhere := range []map[string]string{{zone: "c", region: "r"}, {zone: "a", region: "s"}, {zone: "a"}} {
+		if ok, _ := selector.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: elsewhere}}); ok {
+			t.Errorf("on a node of %v", elsewhere)
+		}
 	}
 }

@@ -32,22 +32,6 @@ func TestBadInput(t *testing.T) {
 		{"nothing at all", "", nil, true},
 		{"no node", "pool worker\nReplicaSet gone web image=works\nbudget web app=web max=0", nil, true},
 		{"a pool without nodes", "pool worker\npool gpu\nnode w1 worker", nil, true},
-		{"nodes of no pool and of two, where pods can go", `pool worker
-			pool a
-			pool b
-			node w1 worker
-			node both a b
-			node none
-			ReplicaSet w1,both web image=works
-			budget web app=web max=1`, nil, true},
-		{"and where they cannot start", `pool worker
-			pool a
-			pool b
-			node w1 worker
-			node w2 worker
-			node both a b
-			ReplicaSet w1,w2 web image=old-fails
-			budget web app=web max=1`, nil, false},
 		{"a budget that matches nothing", two + "budget web app=none max=0", nil, true},
 		{"a budget that matches everything", two + "budget web all max=0", nil, false},
 		{"a nil selector matches nothing", two, budget(func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = nil }), true},
@@ -74,15 +58,6 @@ func TestBadInput(t *testing.T) {
 		{"a pod on a node that is not there", two + "ReplicaSet gone,w1 web2 image=works\nbudget web2 app=web2 max=1", nil, false},
 		{"a nil spec", two, func(c *rollout.Cluster) { c.Pods[0].Spec = nil }, true},
 		{"a node twice", two, func(c *rollout.Cluster) { c.Nodes = append(c.Nodes, c.Nodes[0]) }, true},
-		{"a node that says nothing of what it has", "pool worker\nnode w1 worker\nnode w2 worker bare\nReplicaSet w1 web image=works cpu=1\nbudget web app=web min=0\n" +
-			"ReplicaSet w1,w1 other image=works\nbudget other app=other max=1", nil, false},
-		{"pods that wait for each other", `pool worker
-			node w1 worker
-			node w2 worker
-			ReplicaSet w1,w2 a with=b
-			ReplicaSet w1,w2 b with=a
-			budget a app=a max=1
-			budget b app=b max=1`, nil, false},
 		{"a taint whose toleration compares numbers", "pool worker\nnode w1 worker\nnode w2 worker taint=x\nReplicaSet w1,w1 web image=works\nbudget web app=web max=1", func(c *rollout.Cluster) {
 			c.Pods[0].Spec.Tolerations = []corev1.Toleration{{Key: "x", Operator: "Gt", Value: "1"}}
 		}, false},
