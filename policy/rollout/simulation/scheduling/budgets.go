@@ -40,6 +40,9 @@ func (w *Cluster) addBudgets() {
 	}
 	for i := range w.Pods {
 		p := &w.Pods[i]
+		if w.Ask(1 + len(p.PodClass.Budgets)/20) {
+			return
+		}
 		for _, b := range p.PodClass.Budgets {
 			b.Pods = append(b.Pods, int32(i))
 			if !p.Stays {

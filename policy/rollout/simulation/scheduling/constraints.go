@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,6 +65,8 @@ type topology struct {
 	domains  map[string]*Domains
 	byLabel  map[string][]*PodClass // "namespace\x00key\x00value"
 	inSpace  map[string][]*PodClass
+	spaces   []string        // those of inSpace
+	labels   map[string]bool // the keys that nodes have
 	counters map[string]*Counter
 	// counting and sizes are what pods with like constraints share: the nodes whose pods count, and
 	// how many domains these are in.
@@ -83,12 +86,20 @@ type countingKey struct {
 	keys  string
 }
 
-// HostPorts is the key of the topology whose domains are the nodes; no label has it.
-const HostPorts = ""
+// HostPorts is the key of the topology whose domains are the nodes, and nowhere that of one that no node is in; no label has them.
+const (
+	HostPorts = ""
+	nowhere   = "-"
+)
 
 func (w *Cluster) addConstraints() {
-	t := &topology{w: w, domains: map[string]*Domains{}, byLabel: map[string][]*PodClass{}, inSpace: map[string][]*PodClass{}, counters: map[string]*Counter{}, counting: map[countingKey]*NodeSet{}, sizes: map[DomainKey]int{}}
+	t := &topology{w: w, domains: map[string]*Domains{}, byLabel: map[string][]*PodClass{}, inSpace: map[string][]*PodClass{}, labels: map[string]bool{}, counters: map[string]*Counter{}, counting: map[countingKey]*NodeSet{}, sizes: map[DomainKey]int{}}
 	w.keys = t
+	for n := range w.Nodes {
+		for key := range w.Nodes[n].Labels {
+			t.labels[key] = true
+		}
+	}
 	for _, s := range w.Classes {
 		t.inSpace[s.namespace] = append(t.inSpace[s.namespace], s)
 		for key, value := range s.Spec.Labels {
@@ -96,6 +107,7 @@ func (w *Cluster) addConstraints() {
 			t.byLabel[at] = append(t.byLabel[at], s)
 		}
 	}
+	t.spaces = slices.Sorted(maps.Keys(t.inSpace))
 	t.addPorts()
 	for _, s := range w.Classes {
 		t.addAntiAffinity(s)
@@ -107,12 +119,21 @@ func (w *Cluster) addConstraints() {
 	}
 }
 
+// known returns the key of a topology. All that no node has are one: a pod can name thousands of these.
+func (t *topology) known(key string) string {
+	if key == HostPorts || t.labels[key] {
+		return key
+	}
+	return nowhere
+}
+
 func (t *topology) topology(key string) *Domains {
+	key = t.known(key)
 	if d, ok := t.domains[key]; ok {
 		return d
 	}
 	d := &Domains{Key: key, Of: make([]int32, len(t.w.Nodes))}
-	values := map[string]int32{}
+	in, values := 0, map[string]int32{}
 	for n := range t.w.Nodes {
 		value, ok := t.w.Nodes[n].Name, true
 		if key != HostPorts {
@@ -123,6 +144,7 @@ func (t *topology) topology(key string) *Domains {
 			d.partial = true
 			continue
 		}
+		in++
 		at, seen := values[value]
 		if !seen {
 			at = int32(len(values)) //nolint:gosec // at most one for each node
@@ -131,20 +153,9 @@ func (t *topology) topology(key string) *Domains {
 		d.Of[n] = at
 	}
 	d.N = len(values)
-	d.PerNode = !slices.ContainsFunc(counted(d.Of, d.N), func(nodes int) bool { return nodes > 1 })
+	d.PerNode = d.N == in
 	t.domains[key] = d
 	return d
-}
-
-// counted returns how many nodes each of n domains has.
-func counted(of []int32, n int) []int {
-	count := make([]int, n)
-	for _, d := range of {
-		if d >= 0 {
-			count[d]++
-		}
-	}
-	return count
 }
 
 // counter returns the counter with that identity; classes says whose pods it counts, if it is
@@ -211,23 +222,63 @@ func (s *PodClass) never(c *Counter) {
 }
 
 // addAntiAffinity adds the terms of s, which hold both ways: none that s selects may be where
-// it goes, and those that it selects may not go where it is.
+// it goes, and those that it selects may not go where it is. All terms of one topology are one counter each
+// way, which those that select the same share, as they are many where each pod of a StatefulSet is a class.
 func (t *topology) addAntiAffinity(s *PodClass) {
 	if s.Spec.Affinity == nil || s.Spec.Affinity.PodAntiAffinity == nil {
 		return
 	}
+	byKey := map[string][]matcher{}
 	for _, term := range s.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		m, ok := t.matcher(s.namespace, &term, true)
-		if !ok {
-			continue
-		}
-		selected := t.counter("selected "+term.TopologyKey+" "+m.id, term.TopologyKey, nil, func() []*PodClass { return t.matching(m) })
-		s.never(selected)
-		by := t.counter(fmt.Sprintf("by %d %s %s", s.ID, term.TopologyKey, m.id), term.TopologyKey, nil, func() []*PodClass { return []*PodClass{s} })
-		for _, other := range selected.Classes {
-			other.never(by)
+		if m, ok := t.matcher(s.namespace, &term, true); ok && t.labels[term.TopologyKey] {
+			byKey[term.TopologyKey] = append(byKey[term.TopologyKey], m)
 		}
 	}
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		selected := t.selected(key, byKey[key])
+		s.never(selected)
+		id := fmt.Sprintf("by %d", selected.id)
+		by, known := t.counters[id]
+		if !known {
+			by = t.counter(id, key, nil, func() []*PodClass { return nil })
+			for _, other := range selected.Classes {
+				other.NoneOf = append(other.NoneOf, by)
+			}
+		}
+		by.Classes = append(by.Classes, s)
+		s.counted = append(s.counted, by)
+	}
+}
+
+// selected returns the counter of the pods that any of the terms selects.
+func (t *topology) selected(key string, terms []matcher) *Counter {
+	id := "selected " + key + " " + identify(terms)
+	if c, known := t.counters[id]; known {
+		return c
+	}
+	var classes []*PodClass
+	is := map[*PodClass]bool{}
+	for _, m := range terms {
+		if len(is) == len(t.w.Classes) {
+			break
+		}
+		for _, s := range t.matching(m) {
+			if !is[s] {
+				is[s], classes = true, append(classes, s)
+			}
+		}
+	}
+	slices.SortFunc(classes, func(a, b *PodClass) int { return cmp.Compare(a.ID, b.ID) })
+	ids := convert.Each(classes, func(s *PodClass) int64 { return int64(s.ID) })
+	t.counters[id] = t.counter("these "+key+" "+Packed(ids), key, nil, func() []*PodClass { return classes })
+	return t.counters[id]
+}
+
+// identify returns the same for the same terms.
+func identify(terms []matcher) string {
+	ids := convert.Each(terms, func(m matcher) string { return m.id })
+	slices.Sort(ids)
+	return strings.Join(slices.Compact(ids), "\x00")
 }
 
 func (t *topology) addAffinity(s *PodClass) {
@@ -239,20 +290,23 @@ func (t *topology) addAffinity(s *PodClass) {
 		return
 	}
 	var matchers []matcher
-	all := ""
 	for _, term := range terms {
 		m, ok := t.matcher(s.namespace, &term, false)
 		if !ok {
 			m = matcher{id: "nothing", selector: labels.Nothing()}
 		}
 		matchers = append(matchers, m)
-		all += " " + m.id
 	}
+	all := identify(matchers)
 	a := Affinity{}
 	for _, term := range terms {
-		a.counters = append(a.counters, t.counter("all "+term.TopologyKey+all, term.TopologyKey, nil, func() []*PodClass {
+		key := t.known(term.TopologyKey)
+		a.counters = append(a.counters, t.counter("all "+key+" "+all, key, nil, func() []*PodClass {
 			return slices.DeleteFunc(t.matching(matchers[0]), func(other *PodClass) bool {
-				return slices.ContainsFunc(matchers[1:], func(m matcher) bool { return !m.matches(other) })
+				t.w.Ask(1 + len(matchers)/20)
+				return slices.ContainsFunc(matchers[1:], func(m matcher) bool {
+					return !t.has(m, other.namespace) || !m.selector.Matches(labels.Set(other.Spec.Labels))
+				})
 			})
 		}))
 	}
@@ -279,7 +333,7 @@ func (t *topology) addSpread(s *PodClass) {
 				selector = selector.Add(requirement...)
 			}
 		}
-		m := matcher{id: s.namespace + " " + selector.String(), spaces: []string{s.namespace}, selector: selector}
+		m := matcher{id: s.namespace + " " + textOf(selector), spaces: []string{s.namespace}, selector: selector}
 		only := t.countingNodes(s, hard, c)
 		uncordoned := honorsTaints(c) && !s.ToleratesCordon
 		counter := t.counter(fmt.Sprintf("spread %s %d %t %s", c.TopologyKey, only.ID, uncordoned, m.id), c.TopologyKey, only, func() []*PodClass { return t.matching(m) })
@@ -344,15 +398,17 @@ func honorsTaints(c corev1.TopologySpreadConstraint) bool {
 	return c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 }
 
-// matcher selects pods of some namespaces.
+// matcher selects pods of some namespaces: those that it names, and those with labels that within selects, nil for none.
 type matcher struct {
-	id       string
-	spaces   []string // nil for all
-	selector labels.Selector
+	id               string
+	spaces           []string
+	within, selector labels.Selector
 }
 
-func (m matcher) matches(s *PodClass) bool {
-	return (m.spaces == nil || slices.Contains(m.spaces, s.namespace)) && m.selector.Matches(labels.Set(s.Spec.Labels))
+// has reports whether a matcher selects pods of a namespace.
+func (t *topology) has(m matcher, space string) bool {
+	of, known := t.w.in.Cluster.Namespaces[space]
+	return slices.Contains(m.spaces, space) || m.within != nil && (m.within.Empty() || known && m.within.Matches(of))
 }
 
 // matcher returns whom a term of (anti-)affinity selects. Where the labels of namespaces are
@@ -362,42 +418,44 @@ func (t *topology) matcher(namespace string, term *corev1.PodAffinityTerm, wide 
 	if err != nil {
 		return matcher{}, false
 	}
-	spaces := slices.Clone(term.Namespaces)
-	if term.NamespaceSelector == nil && len(spaces) == 0 {
-		spaces = []string{namespace}
+	m := matcher{spaces: slices.Clone(term.Namespaces), selector: selector}
+	if term.NamespaceSelector == nil && len(m.spaces) == 0 {
+		m.spaces = []string{namespace}
 	}
+	slices.Sort(m.spaces)
+	m.spaces = slices.Compact(m.spaces)
+	m.id = strings.Join(m.spaces, ",")
 	if term.NamespaceSelector != nil {
-		selected, err := metav1.LabelSelectorAsSelector(term.NamespaceSelector)
-		switch {
-		case err != nil:
+		if m.within, err = metav1.LabelSelectorAsSelector(term.NamespaceSelector); err != nil {
 			return matcher{}, false
-		case selected.Empty(), t.w.in.Cluster.Namespaces == nil && wide:
-			return matcher{id: "all " + selector.String(), selector: selector}, true
 		}
-		for name, set := range t.w.in.Cluster.Namespaces {
-			if selected.Matches(set) {
-				spaces = append(spaces, name)
-			}
-		}
-		if spaces == nil {
-			spaces = []string{}
+		m.id += "*" + m.within.String() // no name has a "*"
+		if t.w.in.Cluster.Namespaces == nil && wide {
+			m.within = labels.Everything()
 		}
 	}
-	slices.Sort(spaces)
-	spaces = slices.Compact(spaces)
-	return matcher{id: strings.Join(spaces, ",") + " " + selector.String(), spaces: spaces, selector: selector}, true
+	m.id += " " + textOf(selector)
+	return m, true
+}
+
+// textOf is String, which is the same for a selector of nothing and for one of everything.
+func textOf(s labels.Selector) string {
+	if _, selectable := s.Requirements(); !selectable {
+		return "-" // no label begins so
+	}
+	return s.String()
 }
 
 // matching returns the pod classes that m selects, by their labels where it asks for some value.
 func (t *topology) matching(m matcher) []*PodClass {
 	spaces := m.spaces
-	if spaces == nil {
-		spaces = slices.Sorted(maps.Keys(t.inSpace))
+	if m.within != nil {
+		spaces = slices.DeleteFunc(slices.Clone(t.spaces), func(space string) bool { return t.w.Ask(1) || !t.has(m, space) })
 	}
 	requirements, selectable := m.selector.Requirements()
 	var found []*PodClass
 	for _, space := range spaces {
-		if !selectable {
+		if !selectable || t.w.Stopped {
 			break
 		}
 		candidates := t.inSpace[space]
@@ -409,7 +467,7 @@ func (t *topology) matching(m matcher) []*PodClass {
 			}
 		}
 		for _, s := range candidates {
-			if m.matches(s) {
+			if m.selector.Matches(labels.Set(s.Spec.Labels)) {
 				found = append(found, s)
 			}
 		}

@@ -184,11 +184,14 @@ func isGuard(p *rollout.Pod) bool {
 	}
 }
 
+// lacking stands for all resources that no node has: a pod can ask for thousands of these.
+const lacking corev1.ResourceName = ""
+
 // addResources reads what nodes have and what pods request.
 func (w *Cluster) addResources() {
-	w.Resources = map[corev1.ResourceName]int{corev1.ResourcePods: 0}
-	for _, s := range w.Classes {
-		for name, quantity := range s.Spec.Requests {
+	w.Resources = map[corev1.ResourceName]int{corev1.ResourcePods: 0, lacking: 1}
+	for i := range w.Nodes {
+		for name, quantity := range w.Nodes[i].Status.Allocatable {
 			if _, ok := w.Resources[name]; !ok && !quantity.IsZero() {
 				w.Resources[name] = len(w.Resources)
 			}
@@ -205,13 +208,15 @@ func (w *Cluster) addResources() {
 	}
 }
 
-// amounts returns quantities by the index of the resource: CPU in thousandths.
+// amounts returns quantities by the index of the resource: CPU in thousandths, and 1 of those that are lacking.
 func (w *Cluster) amounts(list corev1.ResourceList) []int64 {
 	amounts := make([]int64, len(w.Resources))
 	for name, quantity := range list {
 		i, ok := w.Resources[name]
 		switch {
+		case quantity.IsZero():
 		case !ok:
+			amounts[w.Resources[lacking]] = 1
 		case name == corev1.ResourceCPU:
 			amounts[i] = quantity.MilliValue()
 		default:
