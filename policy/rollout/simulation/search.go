@@ -17,14 +17,16 @@ type search struct {
 	// order is the place of each node among those that are still to come.
 	order []int32
 	// freed are the nodes that became free, in that order; failed says how many had when no node was
-	// found, for pods that need the same.
+	// found, for pods that need the same, and after how many changes of the placement.
 	freed  []int32
-	failed map[need]int
+	failed map[need]failure
 	needs  map[*scheduling.PodClass]need
 	// doubts says, by class, what mayFail returned: 1 for false, 2 for true.
 	doubts []int8
 	looked int
 }
+
+type failure struct{ freed, changes int }
 
 // enough is how many nodes a search for a preferred one looks at that a pod could go to.
 const enough = 40
@@ -38,7 +40,7 @@ type candidates struct {
 }
 
 func newSearch(r *run) *search {
-	s := &search{r: r, order: make([]int32, len(r.w.Nodes)), failed: map[need]int{}, needs: map[*scheduling.PodClass]need{}, doubts: make([]int8, len(r.w.Classes))}
+	s := &search{r: r, order: make([]int32, len(r.w.Nodes)), failed: map[need]failure{}, needs: map[*scheduling.PodClass]need{}, doubts: make([]int8, len(r.w.Classes))}
 	for _, p := range r.w.Pools {
 		for i, n := range p.Order {
 			s.order[n] = int32(len(p.Order) - i) //nolint:gosec // there are not that many
@@ -85,12 +87,15 @@ func (s *search) find(of *scheduling.PodClass) int32 {
 	c := s.of(of.Eligible)
 	need := s.needOf(of)
 	since, failed := s.failed[need]
-	if failed && of.Plain() { // other nodes are as full as they were
-		c = &candidates{set: of.Eligible, settled: s.freed[since:]}
+	switch {
+	case failed && since.changes == s.r.Changes:
+		return scheduling.NoNode
+	case failed && of.Plain(): // other nodes are as full as they were
+		c = &candidates{set: of.Eligible, settled: s.freed[since.freed:]}
 	}
 	n := s.findIn(c, of)
 	if n < 0 {
-		s.failed[need] = len(s.freed)
+		s.failed[need] = failure{len(s.freed), s.r.Changes}
 	}
 	return n
 }

@@ -25,6 +25,8 @@ type Placement struct {
 	// cordoned. There counts their pods on each node, cordoned or not.
 	open  map[DomainKey]map[int32]int32
 	there map[int32]map[*Counter]int32
+	// Changes grows with each change of where pods can go.
+	Changes int
 }
 
 // NewPlacement places the pods where they are before the rollout.
@@ -96,6 +98,7 @@ func (p *Placement) Cordon(n int32, is bool) {
 		return
 	}
 	p.Cordoned[n] = is
+	p.Changes++
 	by := int32(1)
 	if is {
 		by = -1
@@ -130,6 +133,7 @@ func (p *Placement) Remove(pod int32) {
 
 // add counts pods of a class on a node; leaving says that they are being deleted.
 func (p *Placement) add(s *PodClass, n, by int32, leaving bool) {
+	p.Changes++
 	left := p.leftOn(n)
 	for r, amount := range s.Requests {
 		left[r] -= int64(by) * amount
