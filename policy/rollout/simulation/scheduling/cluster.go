@@ -149,7 +149,7 @@ type PodClass struct {
 	ID        int
 	namespace string
 	Spec      *rollout.PodSpec
-	// Mobile is how many pods of it a drain evicts, or the scheduler has still to place.
+	// Mobile is how many pods of it a drain evicts, or the scheduler has still to place and can.
 	Mobile int
 	// Keeps is how many of these have finalizers, and may stay behind where they are evicted.
 	Keeps int

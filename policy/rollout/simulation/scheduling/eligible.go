@@ -79,12 +79,30 @@ func (w *Cluster) addEligibility() {
 			return
 		}
 	}
+	placed := make([]bool, len(w.Classes))
 	for i := range w.Pods {
 		p := &w.Pods[i]
-		if s := p.PodClass; p.At >= 0 && !p.Stays && !s.Reach.Has(p.At) {
+		s := p.PodClass
+		placed[s.ID] = placed[s.ID] || p.At >= 0
+		if p.At >= 0 && !p.Stays && !s.Reach.Has(p.At) {
 			s.Reach = e.intern(append(slices.Clone(s.Reach.List), p.At))
 		}
 	}
+	for _, s := range w.Classes {
+		if !placed[s.ID] && !slices.ContainsFunc(s.Eligible.List, func(n int32) bool { return !w.Ask(1) && w.Nodes[n].holds(s) }) {
+			s.Mobile = 0
+		}
+	}
+}
+
+// holds reports whether a pod fits a node that is empty, or may.
+func (n *Node) holds(s *PodClass) bool {
+	for r, amount := range s.Requests {
+		if n.Alloc != nil && amount > n.Alloc[r] {
+			return false
+		}
+	}
+	return true
 }
 
 // filter selects which properties of a pod and a node have to match.
