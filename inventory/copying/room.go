@@ -27,7 +27,7 @@ const (
 
 var (
 	errTooLarge = fmt.Errorf("its manifests take more than %d MiB, with what is attached to it; no more are read", maxBytes>>20)
-	errNoRoom   = errors.New("this run has no memory left for its manifests, beside those of other images; another run goes on")
+	errNoRoom   = errors.New("this run has no memory left for its manifests, beside those of other images: run sync again")
 )
 
 func newRoom() *room {

@@ -205,6 +205,9 @@ func TestBlockedDestinationHoldsUpNothing(t *testing.T) {
 				t.Errorf("a file that hangs, opened %d times: %v", len(opened), err)
 			}
 		}
+		if err := s.Configure(Nowhere); err != nil || s.opening != nil {
+			t.Errorf("kept although nobody wants it any more: %v", err)
+		}
 		close(d.blocked)
 		s.stop()
 		if got := uids(t, d.lines()); !slices.Equal(got, []string{"0"}) {

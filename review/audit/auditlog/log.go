@@ -77,6 +77,7 @@ func New(o Options) (*Log, error) {
 func (l *Log) Configure(name string) error {
 	l.configuring.Lock()
 	defer l.configuring.Unlock()
+	l.abandon(name)
 	known, old := l.current()
 	if name == known {
 		return nil
@@ -107,6 +108,20 @@ type opening struct {
 	err  error
 }
 
+// abandon has a file closed that is still being opened, unless it is the one of that name.
+func (l *Log) abandon(name string) {
+	o := l.opening
+	if o == nil || o.name == name {
+		return
+	}
+	l.opening = nil
+	go func() {
+		if <-o.done; o.to != nil {
+			_ = o.to.Close()
+		}
+	}()
+}
+
 // open opens a destination. It does not wait for a file system that hangs, since no other
 // configuration could take effect then. It is tried again and again, and a file is not opened anew while that hangs: each
 // opening keeps a thread.
@@ -118,7 +133,7 @@ func (l *Log) open(name string) (io.WriteCloser, error) {
 		return &stream{to: l.options.Stdout}, nil
 	}
 	o := l.opening
-	if o == nil || o.name != name {
+	if o == nil {
 		o = &opening{name: name, done: make(chan struct{})}
 		l.opening = o
 		go func() {
