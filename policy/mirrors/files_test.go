@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ import (
 // TestFilesAreTheRuntimes holds routes to what the runtime makes of the generated files and
 // of others beside them, for random ones.
 func TestFilesAreTheRuntimes(t *testing.T) {
-	dir, compared, differed := t.TempDir(), 0, 0
+	dir, compared, differed, skipped := t.TempDir(), 0, 0, 0
 	for seed := range uint64(400) {
 		g := gen{rand.New(rand.NewPCG(seed, 14))}
 		s := g.set()
@@ -47,6 +48,9 @@ func TestFilesAreTheRuntimes(t *testing.T) {
 			if diff := cmp.Diff(want, got.Sources, cmpopts.IgnoreFields(PullSource{}, "Refused")); ok && diff != "" {
 				t.Fatalf("seed %d, %s: -runtime +ours:\n%s", seed, image, diff)
 			}
+			if refs, _ := table.Candidates(image); ok && len(refs) == 1 {
+				skipped += checkSteps(t, table, refs[0], got)
+			}
 			compared++
 			if was, err := plain.Route(image, ""); err == nil && !was.Equal(got) {
 				differed++
@@ -54,9 +58,26 @@ func TestFilesAreTheRuntimes(t *testing.T) {
 		}
 	}
 	t.Logf("%d routes compared, %d of them other than without the files", compared, differed)
-	if compared < 1000 || differed < compared/10 {
-		t.Error("too few of the inputs were meaningful")
+	if compared < 1000 || differed < compared/10 || skipped < compared/10 {
+		t.Errorf("too few of the inputs were meaningful: %d mirrors are skipped", skipped)
 	}
+}
+
+// checkSteps: between the places of a route stand the mirrors of its entry that serve another kind of pull.
+func checkSteps(t *testing.T, table *Table, ref string, route Route) (skipped int) {
+	var asked []PullSource
+	steps := table.Steps(ref, route)
+	for _, s := range steps {
+		if s.Serves == "" {
+			asked = append(asked, s.PullSource)
+		} else if skipped++; (s.Serves == "tags") != ByDigest(ref) {
+			t.Errorf("%s: a mirror is skipped for %s", ref, s.Serves)
+		}
+	}
+	if entry := table.index.entry(route.Entry); !slices.EqualFunc(asked, route.Sources, PullSource.same) || entry != nil && len(steps) != len(entry.Mirrors)+1 {
+		t.Fatalf("%s: %v are the steps of %v", ref, steps, route.Sources)
+	}
+	return skipped
 }
 
 // files returns some for the pool worker.
@@ -73,6 +94,14 @@ func (g gen) files(t *testing.T) []File {
 		}
 		if g.chance(50) {
 			conf.UnqualifiedSearchRegistries = nil
+		}
+		for k := range conf.Registries {
+			if r := &conf.Registries[k]; g.chance(20) {
+				r.MirrorByDigestOnly = true
+				for m := range r.Mirrors {
+					r.Mirrors[m].PullFromMirror = ""
+				}
+			}
 		}
 		files = append(files, File{MachineConfig: "99-z", Role: workerPool, Path: file, Contents: encoded(t, conf)})
 	}

@@ -1,7 +1,6 @@
 package mirrors
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -51,59 +50,5 @@ func TestOrigins(t *testing.T) {
 	}
 	if inherited < 40 || blocked < 40 {
 		t.Errorf("only %d entries inherited mirrors, and %d were blocked", inherited, blocked)
-	}
-}
-
-// TestRegistriesConfKeepsTheTable: rendering must leave the table as it is.
-func TestRegistriesConfKeepsTheTable(t *testing.T) {
-	r, err := NewResolution(Set{Objects: []Object{tagSet("a", "quay.io"), tagSet("b", "quay.io/x")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	written := func() string {
-		data, err := json.Marshal(r.Config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
-	before := written()
-	if text, err := r.RegistriesConf(); err != nil || !strings.Contains(text, "quay.io/x") {
-		t.Fatalf("%q, %v", text, err)
-	}
-	if diff := cmp.Diff(before, written()); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// TestSteps: the mirrors of the entry that serve another kind of pull are passed over, and
-// stand where they would be asked.
-func TestSteps(t *testing.T) {
-	table, err := Resolve(Set{Objects: []Object{
-		itms("tags", "quay.io", allow, "t.local"), idms("digests", "quay.io", allow, "d.local/x"),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ref, want := range map[string]string{
-		"quay.io/app:v1":         "d.local/x/app:v1 skipped for digests, t.local/app:v1, quay.io/app:v1",
-		"quay.io/app@" + digestA: "d.local/x/app@" + digestA + ", t.local/app@" + digestA + " skipped for tags, quay.io/app@" + digestA,
-		"reg.local/app:v1":       "reg.local/app:v1",
-	} {
-		route, err := table.Route(ref, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, s := range table.Steps(ref, route) {
-			text := s.Ref
-			if s.Serves != "" {
-				text += " skipped for " + s.Serves
-			}
-			got = append(got, text)
-		}
-		if diff := cmp.Diff(want, strings.Join(got, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", ref, diff)
-		}
 	}
 }

@@ -286,12 +286,14 @@ func compare(t testing.TB, dir string, g gen) (compared, covered int) {
 	return compared, covered
 }
 
-// compareRendered holds the file that is shown to the one that MCO writes, whose order means nothing, and Differences to whether there are any.
+// compareRendered holds the file that is shown, which leaves the table as it is, to the one that MCO writes, whose order means nothing, and
+// Differences to whether there are any.
 func compareRendered(t testing.TB, r Resolution, none *Table, theirs sysregistriesv2.V2RegistriesConf) {
 	t.Helper()
+	before := encoded(t, r.Config())
 	text, err := r.RegistriesConf()
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || !bytes.Equal(encoded(t, r.Config()), before) {
+		t.Fatal(err, string(before))
 	}
 	if _, after, found := strings.Cut(text, SearchDropInPath+".\n"); found {
 		text = after

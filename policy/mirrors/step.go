@@ -10,7 +10,7 @@ import (
 // A Step is one place on a node's route to an image, or a mirror that the node skips.
 type Step struct {
 	PullSource
-	// Serves is set for a mirror of the entry that a node skips, and says what the mirror is
+	// Serves is set for a mirror of the entry that a node skips, and says what it is asked
 	// for: "tags" or "digests".
 	Serves string
 }
@@ -22,13 +22,17 @@ func (t *Table) Steps(ref string, route Route) []Step {
 	rest := route.Sources
 	if entry := t.index.entry(route.Entry); entry != nil {
 		for _, m := range entry.Mirrors {
-			if !serves(&m, ByDigest(ref)) {
+			if entry.MirrorByDigestOnly { // which a mirror says of itself, or else its entry of all
+				m.PullFromMirror = sysregistriesv2.MirrorByDigestOnly
+			}
+			switch {
+			case !serves(&m, ByDigest(ref)):
 				passed := PullSource{Location: Location{Ref: rewritten(*entry, ref, m)}, Mirror: true}
 				steps = append(steps, Step{passed, strings.TrimSuffix(m.PullFromMirror, "-only") + "s"}) // "tag-only", "digest-only"
-				continue
+			case len(rest) > 1: // the last is the source
+				steps = append(steps, Step{PullSource: rest[0]})
+				rest = rest[1:]
 			}
-			steps = append(steps, Step{PullSource: rest[0]})
-			rest = rest[1:]
 		}
 	}
 	for _, source := range rest {
@@ -44,7 +48,7 @@ func rewritten(entry sysregistriesv2.Registry, ref string, m sysregistriesv2.End
 	if err != nil {
 		return m.Location
 	}
-	entry.Mirrors = []sysregistriesv2.Endpoint{{Location: m.Location}}
+	entry.Mirrors, entry.MirrorByDigestOnly = []sysregistriesv2.Endpoint{{Location: m.Location}}, false
 	pulls, err := entry.PullSourcesFromReference(named)
 	if err != nil {
 		return m.Location
