@@ -144,7 +144,7 @@ func (h *Handler) answerTo(ctx context.Context, r *request) (a answer) {
 	o.apply(ctx, h.mode(), &a)
 	if a.isUnjudgedOverride() && r.commit() {
 		// Other changes have to be judged together with it, although there is no verdict on it.
-		c := recent.Change{Edit: p.edit}
+		c := recent.Change{Edit: p.edit, Confirms: r.confirms(mirrors.Set{})}
 		o.follow(&c, a.message)
 		h.edits().AddUnconditionally(ctx, c)
 	}

@@ -48,7 +48,7 @@ type records struct {
 }
 
 // inForce is the configuration that the records' edits are applied to.
-var inForce = mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("apps", "quay.io/old")}}
+var inForce = mirrors.Set{Objects: []mirrors.Object{stored("quay.io/old", "u", 1)}}
 
 func (r *records) Review(ctx context.Context, edit mirrors.Edit, _ settings.Requester) (review.Record, error) {
 	r.subjects = append(r.subjects, edit.Subject())

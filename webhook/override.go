@@ -300,7 +300,12 @@ func (o *overrideCheck) warnings(refusal string, rejected bool) []string {
 // follow has the override of a refusal reported once c is in force with the annotation: anyone who can
 // reach the port can ask for an override that no API server has asked for.
 func (o *overrideCheck) follow(c *recent.Change, refusal string) {
-	c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }
+	confirms := c.Confirms
+	c.Confirms = func(set mirrors.Set) (made, proven bool) {
+		made, proven = confirms(set)
+		made = made && o.isIn(set)
+		return made, made && proven
+	}
 	c.Done = func(inForce bool) { o.report(inForce, refusal) }
 }
 

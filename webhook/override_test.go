@@ -189,11 +189,6 @@ func TestForgedOverride(t *testing.T) {
 		inForce func(code string) mirrors.Set
 	}{
 		{"never in force", creation(stored("quay.io", "u", 1)), func(string) mirrors.Set { return mirrors.Set{} }},
-		{"another object of that name", creation(stored("quay.io", "forged", 1)), func(code string) mirrors.Set {
-			o := stored("quay.io", "u", 1)
-			o.Annotations = map[string]string{OverrideAnnotation: code + ": why"}
-			return mirrors.Set{Objects: []mirrors.Object{o}}
-		}},
 		{"without the annotation", update(stored("quay.io", "u", 3), stored("other.io", "u", 4)), func(string) mirrors.Set {
 			return mirrors.Set{Objects: []mirrors.Object{stored("other.io", "u", 4)}}
 		}},
@@ -202,6 +197,7 @@ func TestForgedOverride(t *testing.T) {
 			o.Annotations = map[string]string{OverrideAnnotation: code + ": another"}
 			return mirrors.Set{Objects: []mirrors.Object{o}}
 		}},
+		{"another object is deleted", deletion(stored("quay.io", "forged", 3)), func(string) mirrors.Set { return mirrors.Set{} }},
 		{"not deleted", deletion(stored("quay.io", "u", 3)), func(string) mirrors.Set {
 			return mirrors.Set{Objects: []mirrors.Object{stored("quay.io", "u", 3)}}
 		}},

@@ -245,14 +245,18 @@ func (r *request) verify(m *manifest) error {
 	return nil
 }
 
-// isMadeIn reports whether a configuration is as r asks for because of r: an API server gives an
-// object its uid before it asks about it, and no other client knows that uid.
-func (r *request) isMadeIn(set mirrors.Set) bool {
-	if r.isRemoval() || r.put.Metadata.UID == "" {
-		return true
+// confirms returns a function that reports whether a configuration is as r asks for because of r, and whether that proves
+// that an API server has asked, as the uid of the object is right: it gives a new one its uid before it asks (Create in
+// k8s.io/apiserver, pkg/registry/generic/registry/store.go). What r removes is in before.
+func (r *request) confirms(before mirrors.Set) func(mirrors.Set) (made, proven bool) {
+	object, uid := r.objectIn(before), r.subject().Metadata.UID
+	return func(set mirrors.Set) (made, proven bool) {
+		o := object
+		if !r.isRemoval() {
+			o = r.objectIn(set)
+		}
+		return o == nil || o.GetUID() == uid, o != nil && uid != "" && o.GetUID() == uid
 	}
-	o := r.objectIn(set)
-	return o == nil || o.GetUID() == "" || o.GetUID() == r.put.Metadata.UID
 }
 
 // objectIn returns the object of r as a configuration has it, nil if it does not: it has the lists

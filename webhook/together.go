@@ -152,7 +152,7 @@ func (c *candidate) admit(ctx context.Context, view recent.View, record, verdict
 	if !c.request.commit() {
 		return context.DeadlineExceeded
 	}
-	change := recent.Change{Edit: c.edit, InForce: record.Change.Before, Read: record.Read, Confirms: c.request.isMadeIn, Turn: c.turn}
+	change := recent.Change{Edit: c.edit, InForce: record.Change.Before, Read: record.Read, Confirms: c.request.confirms(record.Change.Before), Turn: c.turn}
 	if !verdict.Verdict.Allowed {
 		c.override.follow(&change, verdict.Refusal)
 	}

@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	clientcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
@@ -237,6 +238,33 @@ func TestWhoDecidesIsFirst(t *testing.T) {
 			t.Errorf("got %v, want the stranger's change alone, and then before all others", c.by)
 		}
 	})
+}
+
+// TestProven: a sender is known once what it asks for is in force, if it knows the uid of the object, as API servers do.
+func TestProven(t *testing.T) {
+	for uid, want := range map[types.UID]bool{"u": true, "": false, "forged": false} {
+		by, held := stored("quay.io", uid, 4), stored("quay.io/old", uid, 3)
+		held.Finalizers = []string{"example.com/hold"}
+		for name, req := range map[string]admissionv1.AdmissionRequest{
+			"create": creation(by), "update": update(held, by), "delete": deletion(by), "last finalizer": update(leaving(held), leaving(by)),
+		} {
+			c := &cluster{}
+			if name != "create" {
+				c.store(stored("quay.io/old", "u", 3))
+			}
+			h := &Handler{Options: Options{Reviewer: c}}
+			if got := h.Handle(fairshare.WithClaimant(quiet(t), fairshare.Claimant{Name: "10.0.0.9"}), req); !got.Allowed {
+				t.Fatal(got.Result.Message)
+			}
+			if c.store(stored("quay.io", "u", 4)); readRequest(req).isRemoval() {
+				c.remove(by)
+			}
+			h.edits().Observe(c.inForce(), time.Now().Add(time.Second))
+			if got := h.edits().Knows("10.0.0.9"); got != want {
+				t.Errorf("%s with uid %q: known %t", name, uid, got)
+			}
+		}
+	}
 }
 
 // TestSlowedDown: a sender whose changes never come is slowed down, and keeps no others waiting

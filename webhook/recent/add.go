@@ -17,8 +17,9 @@ type Change struct {
 	// InForce is the configuration that it was judged with, Read the time when that was read.
 	InForce mirrors.Set
 	Read    time.Time
-	// Confirms reports whether it is by this change that a configuration holds Edit; nil: always.
-	Confirms func(mirrors.Set) bool
+	// Confirms reports whether it is by this change that a configuration holds Edit, and whether that proves its sender an
+	// API server; nil: always, and never.
+	Confirms func(mirrors.Set) (made, proven bool)
 	// Done is called with whether the change is in force, once that is known. It may be nil, and must
 	// not block.
 	Done func(stored bool)

@@ -169,7 +169,7 @@ type own struct {
 	// admitted is set once it is admitted, withdrawn if it is not to be admitted after all.
 	admitted, withdrawn bool
 	seat                *seat // nil for an entry that was added without one
-	confirms            func(mirrors.Set) bool
+	confirms            func(mirrors.Set) (made, proven bool)
 	done                func(stored bool)
 }
 
@@ -252,8 +252,11 @@ func (e *Edits) end(p *pending, in *mirrors.Set) (tell func()) {
 	}
 	own := *p.own
 	return func() {
-		stored := in != nil && (own.confirms == nil || own.confirms(*in))
-		e.senders.outcome(own, stored)
+		stored, proven := in != nil, false
+		if stored && own.confirms != nil {
+			stored, proven = own.confirms(*in)
+		}
+		e.senders.outcome(own, stored, proven)
 		if own.done != nil {
 			own.done(stored)
 		}

@@ -14,8 +14,8 @@ import (
 
 // Anyone who can reach the port can send a review that no API server has made, and have an edit
 // admitted that is never stored but keeps others out as long as it might be. So senders are judged
-// by their edits: one with an edit that was seen in force is known, and goes first. One whose edits
-// were never stored is suspect, and slowed down, more with each. The edits of all senders that are
+// by their edits: one with an edit that was seen in force, as only an API server can have asked for it, is known, and goes
+// first. One whose edits were never stored is suspect, and slowed down, more with each. The edits of all senders that are
 // not known take no more than a part of the list.
 //
 // A sender is an address, or "" for one that is authenticated otherwise. A known sender stays known: replicas
@@ -48,7 +48,7 @@ const (
 
 // The ranks of senders, the first first. None is 0.
 const (
-	// RankKnown is that of a sender with an edit that was seen in force.
+	// RankKnown is that of a sender that is proved to be an API server.
 	RankKnown = 1 + iota
 	rankFresh
 	rankSuspect
@@ -282,16 +282,18 @@ func (s *senders) leave(name string, room bool) {
 	}
 }
 
-// outcome takes note of whether an edit was stored.
-func (s *senders) outcome(o own, stored bool) {
+// outcome takes note of whether an edit was stored, and whether that proves its sender an API server: anyone may guess what
+// an administrator is about to do.
+func (s *senders) outcome(o own, stored, proven bool) {
 	if o.seat == nil || o.seat.sender == "" {
 		return
 	}
 	s.mu.Lock()
 	sender := s.get(o.seat.sender)
-	if stored {
+	switch {
+	case proven:
 		sender.known, sender.failed = true, 0
-	} else {
+	case !stored:
 		sender.failed++
 		sender.failure = time.Now()
 	}

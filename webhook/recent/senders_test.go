@@ -65,7 +65,7 @@ func send(t *testing.T, e *Edits, sender, name string, limit time.Duration) erro
 	t.Helper()
 	ctx := from(t, sender, limit)
 	for {
-		err := e.Add(ctx, view(t, e), Change{Edit: put(name)})
+		err := e.Add(ctx, view(t, e), Change{Edit: put(name), Confirms: func(mirrors.Set) (made, proven bool) { return true, true }})
 		if !errors.Is(err, ErrChanged) {
 			return err
 		}
@@ -284,23 +284,24 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// TestConfirms: who makes nothing of what is in force is not credited with it.
+// TestConfirms: who makes nothing of what is in force, or cannot be proved to, is not credited with it.
 func TestConfirms(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var c cluster
-		e := c.edits(t)
-		ctx := from(t, "stranger", time.Second)
-		told := make(chan bool, 1)
-		change := Change{Edit: put("one"), Confirms: func(mirrors.Set) bool { return false }, Done: func(stored bool) { told <- stored }}
-		if err := e.Add(ctx, view(t, e), change); err != nil {
-			t.Fatal(err)
-		}
-		c.store(set("one", "one.example.com"))
-		time.Sleep(sweepEvery)
-		if stored := <-told; e.Rank("stranger") != rankFresh || stored {
-			t.Errorf("rank %d, stored %t", e.Rank("stranger"), stored)
-		}
-	})
+	for _, made := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			var c cluster
+			e := c.edits(t)
+			told := make(chan bool, 1)
+			change := Change{Edit: put("one"), Confirms: func(mirrors.Set) (bool, bool) { return made, false }, Done: func(stored bool) { told <- stored }}
+			if err := e.Add(from(t, "stranger", time.Second), view(t, e), change); err != nil {
+				t.Fatal(err)
+			}
+			c.store(set("one", "one.example.com"))
+			time.Sleep(sweepEvery)
+			if stored := <-told; e.Rank("stranger") != rankFresh || stored != made {
+				t.Errorf("rank %d, stored %t", e.Rank("stranger"), stored)
+			}
+		})
+	}
 }
 
 // TestRemembered: whom one replica knows others know, and those that start later; and who has proved
