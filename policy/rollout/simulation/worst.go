@@ -81,7 +81,10 @@ func attribute(w *proof.Prover, stalls []Stall, blockedBudgets []proof.BlockedBu
 		_, other := without[s.budget]
 		switch {
 		case drains[s.budget]:
-		case s.Image != "" || all[s.budget] > 0:
+		case s.Image == "" && all[s.budget].ByImage > 0: // told of pods that may not be made, and so may need none
+			*s = possible(w.Cluster, all[s.budget])
+			s.ByImage = true
+		case s.Image != "":
 			s.ByImage = true
 		case !other:
 			certain, doubtful := byOther()
@@ -93,13 +96,15 @@ func attribute(w *proof.Prover, stalls []Stall, blockedBudgets []proof.BlockedBu
 	}
 }
 
-// byBudget returns how many pods lack an image, by the blocked budgets.
-func byBudget(blockedBudgets []proof.BlockedBudget) map[int]int {
-	missing := make(map[int]int, len(blockedBudgets))
+// byBudget returns the blocked budgets by their numbers, each as most pods lack an image.
+func byBudget(blockedBudgets []proof.BlockedBudget) map[int]proof.BlockedBudget {
+	worst := make(map[int]proof.BlockedBudget, len(blockedBudgets))
 	for _, found := range blockedBudgets {
-		missing[found.Budget.ID] = max(missing[found.Budget.ID], found.ByImage)
+		if other, known := worst[found.Budget.ID]; !known || found.ByImage > other.ByImage {
+			worst[found.Budget.ID] = found
+		}
 	}
-	return missing
+	return worst
 }
 
 // mayFail reports whether any image cannot be pulled somewhere, or perhaps cannot.
