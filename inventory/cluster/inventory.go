@@ -156,7 +156,7 @@ func (c *Inventory) keepAlso(s *source, o Options) {
 		also(0, func(o runtime.Object) any { return objects.FilesOf(o.(*unstructured.Unstructured)) }, &fileSink{Table: &c.files, tell: o.OnUnreviewed})
 	}
 	if i := slices.Index(controllerResources, s.Name); i >= 0 {
-		also(objects.Detail, func(o runtime.Object) any { return workloads.ControllerOf(o) }, &c.controllers[i])
+		also(objects.Needed, func(o runtime.Object) any { return workloads.ControllerOf(o) }, &c.controllers[i])
 	}
 	for _, k := range objects.Kinds() {
 		if s.Name == k.GroupResource().String() {

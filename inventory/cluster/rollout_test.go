@@ -383,7 +383,7 @@ func TestRolloutSaysWhatIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"))
 		c := newInventory(mirrorReader{}, api, noCustom(), Options{StaleAfter: 5 * time.Minute})
-		needed := 2 // pods, and the ConfigMap
+		needed := 2 + len(rollout.ControllerResources) // pods, and the ConfigMap
 		for _, k := range objects.Kinds() {
 			if k.Role.Has(objects.Needed) {
 				needed++

@@ -68,17 +68,22 @@ type unreadPart struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// rolloutResource returns the resource of a kind that a rollout needs, "" for another kind.
-func rolloutResource(kind string) string {
-	if kind == podKind.Kind || kind == podSetKind.Kind {
-		return workloads.Pods
+// rolloutResources returns the resources of a kind that a rollout needs, none for another kind.
+func rolloutResources(kind string) []string {
+	switch resource, ok := rollout.ControllerResources[kind]; {
+	case ok:
+		return []string{resource}
+	case kind == podKind.Kind || kind == podSetKind.Kind:
+		return []string{workloads.Pods}
+	case kind == podControllerKind.Kind:
+		return slices.Collect(maps.Values(rollout.ControllerResources))
 	}
 	for _, k := range objects.Kinds() {
 		if k.Kind == kind && k.Role.Has(objects.Needed) {
-			return k.Resource
+			return []string{k.Resource}
 		}
 	}
-	return ""
+	return nil
 }
 
 func (r *reader) pod(pod *corev1.Pod) {
@@ -170,7 +175,7 @@ func (r *reader) infrastructure(data []byte) error {
 }
 
 // unknownResources returns what a rollout depends on and the dump does not tell. A dump that
-// does not say what it lacks, lacks what every cluster has and it has not. The others may
+// does not say what it lacks, lacks what every cluster has and it has not, and what has made its pods. The others may
 // well be missing in a cluster: without them it goes by the defaults.
 func (r *reader) unknownResources() []string {
 	unknown, o := slices.Clone(r.unread), workloads.ObjectsOf(&r.kept)
@@ -181,9 +186,18 @@ func (r *reader) unknownResources() []string {
 		}
 		return unknown
 	}
-	usesClaims := false
+	usesClaims, makers := false, map[string]bool{}
 	for _, p := range r.pods.Pods() {
 		usesClaims = usesClaims || len(p.Spec.Claims) > 0
+		makers[p.Owner.Kind], makers[p.Workload().Kind] = true, true
+	}
+	for of := range r.templates {
+		delete(makers, of.kind.Kind)
+	}
+	for kind := range makers {
+		if resource, ok := rollout.ControllerResources[kind]; ok {
+			unknown = append(unknown, resource)
+		}
 	}
 	for _, resource := range []struct {
 		name  string

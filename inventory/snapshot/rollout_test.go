@@ -87,6 +87,8 @@ func TestUnknown(t *testing.T) {
 		node  = "{apiVersion: v1, kind: Node, metadata: {name: worker}}\n---\n"
 		pod   = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {containers: [{name: c, image: x}]}}\n---\n"
 		ended = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, status: {phase: Succeeded}}\n---\n"
+		made  = "{apiVersion: v1, kind: PodList, items: [{metadata: {name: db-0, namespace: shop, ownerReferences: [{kind: StatefulSet, name: db, controller: true}]}}, " +
+			"{metadata: {name: web, namespace: shop, labels: {pod-template-hash: '1'}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-1, controller: true}]}}]}\n"
 		claim = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: d}}]}}\n---\n"
 		space = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n"
 	)
@@ -96,6 +98,7 @@ func TestUnknown(t *testing.T) {
 		{"pods alone", pod, others + " namespaces nodes poddisruptionbudgets resourcequotas"},
 		{"pods that have ended are pods", ended + space, others + " nodes poddisruptionbudgets resourcequotas"},
 		{"a pod with a claim, and no volume", claim + space, others + " nodes persistentvolumes poddisruptionbudgets resourcequotas"},
+		{"pods, and some of what makes them", made + "---\n{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}}\n---\n", strings.Replace(others, " ", " deployments ", 1) + " namespaces nodes poddisruptionbudgets replicasets resourcequotas"},
 		{"a snapshot from before", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"ImageUsers","image":"x","users":[{"kind":"Pod","name":"p","use":"running"}]}`, others + " namespaces nodes poddisruptionbudgets pods resourcequotas"},
 		{"a list of budgets that is empty, as in a must-gather", node + "{apiVersion: policy/v1, kind: PodDisruptionBudgetList, items: []}\n---\n", others + " namespaces pods resourcequotas"},
 		{"a list that does not say of what", node + "{apiVersion: v1, kind: List, items: []}\n---\n", others + " namespaces poddisruptionbudgets pods resourcequotas"},
@@ -119,7 +122,8 @@ func TestUnreadRollout(t *testing.T) {
 	for _, tt := range []struct{ reason, broken, want string }{
 		{"a pod of other types", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":7}}`, "pods"},
 		{"a set of pods without names", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"PodSet","pods":[{"node":"a"}]}`, "pods"},
-		{"a controller without a name", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"PodController","namespace":"shop"}`, ""},
+		{"a controller without a name", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"PodController","namespace":"shop"}`, "deployments replicasets replicationcontrollers statefulsets"},
+		{"a StatefulSet of other types", `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db"},"spec":7}`, "statefulsets"},
 		{"a budget of other types", `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"},"spec":[]}`, "poddisruptionbudgets"},
 		{"a volume of other types", `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"p"},"spec":[]}`, "persistentvolumes"},
 		{"something", "apiVersion: v1\n\tkind: [", "pods"},

@@ -35,9 +35,7 @@ func (r *reader) lost(err error) error {
 
 // unreadObject notes that an object of a known kind could not be read.
 func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
-	if resource := rolloutResource(gvk.Kind); resource != "" {
-		r.unread = append(r.unread, resource)
-	}
+	r.unread = append(r.unread, rolloutResources(gvk.Kind)...)
 	switch {
 	case errors.Is(err, errLater), gvk.GroupKind() == imageUsersKind.GroupKind():
 		r.refuse(err)

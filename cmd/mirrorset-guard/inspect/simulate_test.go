@@ -31,7 +31,7 @@ func TestSimulate(t *testing.T) {
 		}},
 		{"only if asked for", objects, change, nil, []string{drains + ".\n", "Registries were asked"}},
 		{"what is not rerouted has to be pulled as well", elsewhere, change, []string{"--simulate"}, []string{drains + "; the other image that drains move could not be verified.\n", "Step by step, at worst:", "Stalled: node-"}},
-		{"there is no budget", strings.ReplaceAll(without("PodDisruptionBudget"), "quay.io/shop/cart", "registry.example.org/cart"), change, []string{"--simulate"}, []string{drains, "Step by step, at worst:", "Whether all nodes are updated is not known: namespaces, poddisruptionbudgets could not be read."}},
+		{"there is no budget", strings.ReplaceAll(without("PodDisruptionBudget"), "quay.io/shop/cart", "registry.example.org/cart"), change, []string{"--simulate"}, []string{drains, "Step by step, at worst:", "Whether all nodes are updated is not known: namespaces, poddisruptionbudgets, replicasets could"}},
 		{"no drain", objects, digests, []string{"--simulate"}, []string{"reloads CRI-O without a drain on 3 nodes", "Nothing was simulated: the change drains no node."}},
 		{"no nodes", without("Node"), change, []string{"--simulate"}, []string{"Nothing was simulated: the nodes are not known."}},
 		{"no pods", without("Pod") + deployment, change, []string{"--simulate"}, []string{drains + "; the drains were not simulated: ", "Nothing was simulated: pods or nodes could not be read."}},
@@ -57,7 +57,6 @@ func TestSimulate(t *testing.T) {
 // TestForecastDocument: the document has what the report says.
 func TestForecastDocument(t *testing.T) {
 	objects, change := clitest.Story(t, "183_the_deadlock")
-	objects += "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n" // all that a simulation rests on is there
 	files := map[string]string{"dump.yaml": objects, "change.yaml": change}
 	_, stdout, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "1m", "-o", "json")
 	var doc v1alpha1.Review

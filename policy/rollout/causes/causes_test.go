@@ -447,14 +447,14 @@ func TestRevert(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	in := input(pools.Worker("1"), pools.Node("a"))
 	in.Now = pools.Noon
-	in.Cluster.Unknown = []string{"nodes", "poddisruptionbudgets", "pods"}
+	in.Cluster.Unknown = []string{"deployments", "nodes", "poddisruptionbudgets", "pods"}
 	in.MirrorsUnknown = errors.New("forbidden")
 	in.Evidence.Notes = []string{"evictions were not asked for"}
 	d := Diagnose(in, mirrors.Set{})
 	for _, part := range []string{
-		"nodes could not be read: which node waits for what is not known (it takes the right to list and watch nodes)", "list and watch poddisruptionbudgets.policy", "list and watch pods", "MCO rejects the mirror objects",
+		"nodes could not be read: which node waits for what is not known (it takes the right to list and watch nodes)", "list and watch deployments.apps", "list and watch poddisruptionbudgets.policy", "list and watch pods", "MCO rejects the mirror objects",
 	} {
-		if !strings.Contains(strings.Join(d.Unknown, "\n"), part) {
+		if !strings.Contains(strings.Join(append(d.Notes, d.Unknown...), "\n"), part) {
 			t.Errorf("%q is not in %q", part, d.Unknown)
 		}
 	}

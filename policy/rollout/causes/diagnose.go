@@ -45,6 +45,11 @@ func (d *diagnosis) sort(s *status.Status) {
 			d.Unknown = append(d.Unknown, d.UnreadText(resource, "what holds drains up is not known"))
 		}
 	}
+	for _, resource := range []string{"deployments", "statefulsets"} {
+		if slices.Contains(d.Cluster.Unknown, resource) {
+			d.Notes = append(d.Notes, d.UnreadText(resource, "whether an operator takes back what is done to them is not known"))
+		}
+	}
 	if d.MirrorsUnknown != nil {
 		d.Unknown = append(d.Unknown, "whether MCO rejects the mirror objects, or has not rendered them, is not known: "+text.Line(d.MirrorsUnknown.Error()))
 	}

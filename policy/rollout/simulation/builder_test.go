@@ -282,6 +282,8 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 			c.Budgets = append(c.Budgets, b)
 		case "in":
 			namespace = rest
+		case "unread":
+			c.Unknown = append(c.Unknown, rest)
 		case "enforce":
 			level, version, _ := strings.Cut(rest, " ")
 			c.Namespaces = map[string]labels.Set{namespace: {rollout.EnforceLabel: level, rollout.EnforceVersionLabel: version}}

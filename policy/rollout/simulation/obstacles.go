@@ -45,13 +45,13 @@ var kindOrder = []ObstacleKind{ManyBudgets, NoEviction, CannotMove}
 // survey looks for obstacles.
 type survey struct {
 	*scheduling.Cluster
-	controllers []rollout.Controller
-	makers      rollout.Makers // of controllers, once they are asked for
+	of     *rollout.Cluster
+	makers rollout.Makers // of its controllers, once they are asked for
 }
 
 // obstacles returns all of them: those of routers first, then those that block a drain at once.
-func obstacles(of *scheduling.Cluster, controllers []rollout.Controller) []Obstacle {
-	w := &survey{Cluster: of, controllers: controllers}
+func obstacles(indexed *scheduling.Cluster, of *rollout.Cluster) []Obstacle {
+	w := &survey{Cluster: indexed, of: of}
 	all := slices.Concat(w.budgetObstacles(), w.immovable())
 	slices.SortStableFunc(all, func(a, b Obstacle) int {
 		return cmp.Or(convert.Int(b.Router)-convert.Int(a.Router), slices.Index(kindOrder, a.Kind)-slices.Index(kindOrder, b.Kind), strings.Compare(a.first(), b.first()))
@@ -104,14 +104,17 @@ func isRouter(p *scheduling.Pod) bool {
 // order has the object by which an operator makes a pod do what helps, where there is one: the operator takes back what others do.
 func (w *survey) order(i int32, what string) string {
 	if w.makers == nil {
-		w.makers = rollout.NewMakers(w.controllers)
+		w.makers = rollout.NewMakers(w.of.Controllers)
 	}
 	p := &w.Pods[i]
+	workload := p.Workload()
 	switch maker := w.makers.Of(p.Pod); {
 	case isRouter(p):
 		return "have their IngressController " + what
 	case maker != "":
 		return "have " + maker + " " + what
+	case slices.Contains(w.of.Unknown, rollout.ControllerResources[workload.Kind]):
+		return fmt.Sprintf("%s (or have the owner of %s do so, if it has one)", what, text.Line(workload.Kind+" "+workload.Name))
 	default:
 		return what
 	}

@@ -45,7 +45,7 @@ func (r Result) Finishes() bool {
 
 // restsOn are the resources that a simulation rests on. Without the others the forecast of
 // what happens on each node may be wrong, which comes before.
-var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudgets", "namespaces", "persistentvolumes", "resourcequotas"}
+var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudgets", "namespaces", "persistentvolumes", "resourcequotas", "statefulsets", "replicasets", "replicationcontrollers"}
 
 // Run simulates a rollout.
 func Run(in Input) Result {
@@ -56,7 +56,7 @@ func Run(in Input) Result {
 	}
 	result.Waiting = w.Waiting
 	if !w.Stopped {
-		result.Obstacles = obstacles(w, in.Cluster.Controllers)
+		result.Obstacles = obstacles(w, &in.Cluster)
 	}
 	if !w.Stopped {
 		result.Moved = moved(w)

@@ -84,7 +84,7 @@ type Pod struct {
 	Set *PodSet
 	// Unplaceable is why it may stay without a node, whatever happens to other pods; "" if nothing suggests so.
 	Unplaceable string
-	// forbidden is why the API server may refuse its replacement, "" if nothing suggests so.
+	// forbidden is why the API server may refuse its replacement, or that may be another pod; "" if nothing suggests so.
 	forbidden string
 }
 

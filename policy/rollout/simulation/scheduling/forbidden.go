@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// addForbidden finds the pods whose replacements the API server may refuse. That is never certain: users
+// addForbidden finds the pods whose replacements the API server may refuse, or which may be others. That is never certain: users
 // and namespaces can be exempt, other webhooks can change a pod, and pods that end give back what they
 // used of a quota.
 func (w *Cluster) addForbidden() {
@@ -21,12 +21,11 @@ func (w *Cluster) addForbidden() {
 	for _, q := range w.in.Cluster.Quotas {
 		quotas[q.Namespace] = append(quotas[q.Namespace], q)
 	}
-	failing := map[ownerKey]string{}
+	controllers := map[ownerKey]rollout.Controller{}
 	for _, c := range w.in.Cluster.Controllers {
-		if c.Failure != "" {
-			failing[ownerKey{c.Namespace, c.Owner}] = c.Failure
-		}
+		controllers[ownerKey{c.Namespace, c.Owner}] = c
 	}
+	unread := slices.Contains(w.in.Cluster.Unknown, rollout.ControllerResources["StatefulSet"])
 	byClass := make([]string, len(w.Classes))
 	for i, s := range w.Classes {
 		byClass[i] = s.forbidden(w.in.Cluster.Namespaces[s.namespace], quotas[s.namespace])
@@ -34,8 +33,11 @@ func (w *Cluster) addForbidden() {
 	for i := range w.Pods {
 		p := &w.Pods[i]
 		why := byClass[p.PodClass.ID]
-		if message := failing[ownerKey{p.Namespace, p.Owner}]; message != "" {
-			why = fmt.Sprintf("may not be made: the last one that its %s was to make was refused (%s)", p.Owner.Kind, message)
+		switch c, known := controllers[ownerKey{p.Namespace, p.Owner}]; {
+		case c.Failure != "":
+			why = fmt.Sprintf("may not be made: the last one that its %s was to make was refused (%s)", p.Owner.Kind, c.Failure)
+		case why == "" && unread && !known && p.Owner.Kind == "StatefulSet": // see rollout.Controller.Template
+			why = "may need images that are not known: its StatefulSet could not be read"
 		}
 		if !p.Guard && p.Owner.Kind != "" {
 			p.forbidden = why
