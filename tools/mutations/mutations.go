@@ -30,7 +30,7 @@ var mutations = []mutation{
 	{"only who has a certificate of an API server is one", "certs/clients.go", "_, err := of.PeerCertificates[0].Verify(options); err != nil", "_, err := of.PeerCertificates[0].Verify(options); false", "./certs", "TestClients"},
 	{"that any pod may ask is said at the start", "cmd/mirrorset-guard/serve/serving.go", "\"Any pod that reaches the port may ask", "\"Ready to ask", "./cmd/mirrorset-guard/serve", "TestSaysWhoMayAsk"},
 	{"an override is reported once it is in force", "webhook/override.go", "c.Done = func(inForce bool) { o.report(inForce, refusal) }", "o.report(true, refusal)", "./webhook", "TestForgedOverride"},
-	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == uid, o != nil && uid != \"\" && o.GetUID() == uid", "return true, true", "./webhook", "TestForgedOverride|TestProven"},
+	{"only the uid of the review confirms it", "webhook/request.go", "return o == nil || o.GetUID() == uid, o != nil && uid != \"\" && o.GetUID() == uid", "return o == nil || uid != \"-\", o != nil && uid != \"-\"", "./webhook", "TestForgedOverride|TestProven"},
 	{"who sends what never comes is slowed down", "webhook/recent/senders.go", "if pause := sender.pause(now); pause > 0 {", "if pause := sender.pause(now); pause > time.Hour {", "./webhook/recent", "TestSlowed"},
 	{"what a suspect sends counts for seconds", "webhook/recent/sweep.go", "limit = min(limit, suspectTime)", "limit = max(limit, suspectTime)", "./webhook/recent", "TestSuspectsCountShortly"},
 	{"who is known is known to all replicas", "webhook/recent/sweep.go", "e.senders.vouch(c.known...)", "", "./webhook/recent", "TestRemembered"},
