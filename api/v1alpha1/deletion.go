@@ -46,7 +46,7 @@ type NeededPlace struct {
 	Broken bool `json:"broken"`
 }
 
-// A KeepList is the list of references that nodes of a cluster may ask for below a scope (kind KeepList).
+// A KeepList is the list of references that a deletion below a scope has to spare for nodes of a cluster (kind KeepList).
 type KeepList struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -59,7 +59,8 @@ type KeepList struct {
 	Notes   []string `json:"notes"`
 }
 
-// A KeptReference is a tag or a digest that nodes may ask for.
+// A KeptReference is a tag or a digest that nodes may ask for, or a tag that sync gives what it copies by digest
+// (sha256-<hex>.image), whether or not it did.
 type KeptReference struct {
 	Reference string `json:"reference"`
 	// Signature is set for a tag under which nodes look for signatures.

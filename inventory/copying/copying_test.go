@@ -247,9 +247,9 @@ func TestCopy(t *testing.T) {
 				wantState(t, j, Copied)
 			}
 			fallback := strings.Replace(f.digest, ":", "-", 1)
-			for _, at := range append(slices.Clone(f.tags), "v1", "latest", fallback+keepingTag) {
+			for _, at := range append(slices.Clone(f.tags), "v1", "latest", fallback+".image") {
 				from := at
-				if at == fallback+keepingTag {
+				if at == fallback+".image" {
 					from = "v1"
 				}
 				if want, got := raw(t, source.host+"/team/nested/app:"+from), raw(t, mirror.host+"/team/nested/app:"+at); !bytes.Equal(want, got) {

@@ -399,7 +399,8 @@ func (c *Copier) finish(ctx context.Context, j *Job) error {
 		if c.options.Untagged {
 			return j.put(ctx, j.image, j.to.ref)
 		}
-		return j.put(ctx, j.image, j.to.repo.Tag(tagFor(j.image.digest)+keepingTag))
+		keeping, _ := j.To.Keeping(j.image.digest.String())
+		return j.put(ctx, j.image, j.to.repo.Tag(policy.TagOf(keeping)))
 	}
 	there, err := c.taggedNow(ctx, j, tag)
 	if err != nil {
@@ -416,9 +417,6 @@ func (c *Copier) finish(ctx context.Context, j *Job) error {
 	c.noteMoved(ctx, j)
 	return nil
 }
-
-// keepingTag is the suffix of the tag that keeps a registry from deleting what was copied by digest.
-const keepingTag = ".image"
 
 // noteMoved says that the tag was moved at the source meanwhile.
 func (c *Copier) noteMoved(ctx context.Context, j *Job) {

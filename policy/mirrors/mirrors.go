@@ -106,8 +106,18 @@ func (l Location) Bare() Location { return Location{Ref: l.Ref, Insecure: l.Inse
 // have got at l: under a tag in the same repository (containers/image docker/docker_client.go,
 // sigstoreAttachmentTag). It returns false if there is no such tag.
 func (l Location) Signatures(digest string) (Location, bool) {
-	tag := strings.Replace(digest, ":", "-", 1) + ".sig"
-	l.Ref, l.Depth = l.Repository()+":"+tag, DepthSignatures
+	l.Depth = DepthSignatures
+	return l.tagged(digest, ".sig")
+}
+
+// Keeping returns the tag that sync gives what it copies by its digest to the repository of l, as some registries
+// delete what has none. It returns false if there is no such tag.
+func (l Location) Keeping(digest string) (Location, bool) { return l.Bare().tagged(digest, ".image") }
+
+// tagged returns the tag of a digest in the repository of l.
+func (l Location) tagged(digest, suffix string) (Location, bool) {
+	tag := strings.Replace(digest, ":", "-", 1) + suffix
+	l.Ref = l.Repository() + ":" + tag
 	return l, len(tag) <= maxTag
 }
 

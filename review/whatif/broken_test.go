@@ -165,19 +165,6 @@ func TestBrokenElsewhere(t *testing.T) {
 	}
 }
 
-// TestSourceOnlyIsDeleted: that mirrors lack an image is denied today; that its source loses it is worse.
-func TestSourceOnlyIsDeleted(t *testing.T) {
-	w := newPartsWorld(t, configv1.AllowContactingSource)
-	const source = "quay.io/team/app-0"
-	w.fill(source, 0)
-	if d := w.judge(t, source+"@"+digestOf(0)); d.Allowed || !strings.Contains(d.Answer().String(), "ImageMissing: no place on its route has the image") {
-		t.Error(d.Answer())
-	}
-	if d := w.judge(t, "m.example.com:8443/team/app-0@"+digestOf(0)); !d.Allowed || len(d.Findings) > 0 {
-		t.Error(d.Answer())
-	}
-}
-
 // TestDeletionsInSmallWorlds holds what is said of deletions to what nodes do, whatever is broken today: one after
 // which a node no longer gets an image that it gets today is refused, and one that takes nothing that a node asks for today is
 // allowed.

@@ -134,7 +134,7 @@ func (l KeepList) Document() v1alpha1.KeepList {
 		Unknown: append([]string{}, l.Unknown...), Notes: append([]string{}, l.Notes...),
 	}
 	for _, k := range l.Kept {
-		item := v1alpha1.KeptReference{Reference: k.Reference, Signature: k.Signature, Use: k.use().String(), Images: []v1alpha1.InventoryImage{}}
+		item := v1alpha1.KeptReference{Reference: k.Reference, Signature: k.Of == signatureOf, Use: k.use().String(), Images: []v1alpha1.InventoryImage{}}
 		item.Images = append(item.Images, review.InventoryDocument(k.Images).Images...)
 		doc.Items = append(doc.Items, item)
 	}
@@ -154,7 +154,7 @@ func (k Kept) use() policy.Use {
 // unknowns.
 func (l KeepList) Lines() string {
 	var b strings.Builder
-	b.WriteString(text.Comment("What nodes of this cluster may ask for below %s: %s, indexes with their parts.", l.Scope, text.Count(len(l.Kept), "reference")))
+	b.WriteString(text.Comment("What a deletion below %s has to spare: %s, indexes with their parts.", l.Scope, text.Count(len(l.Kept), "reference")))
 	for _, u := range l.Unknown {
 		b.WriteString(text.Comment("Not known: %s", u))
 	}
@@ -168,15 +168,11 @@ func (l KeepList) Lines() string {
 func (l KeepList) Answer() *answer.Answer {
 	a := &answer.Answer{
 		Subject: l.Scope, Notes: l.Notes, Basis: []string{review.AskedFromHere},
-		Headline: fmt.Sprintf("Nodes of this cluster may ask for %s below %s, indexes with their parts.", text.Count(len(l.Kept), "reference"), l.Scope),
+		Headline: fmt.Sprintf("A deletion below %s has to spare %s for nodes of this cluster, indexes with their parts.", l.Scope, text.Count(len(l.Kept), "reference")),
 	}
 	var kept []answer.Item
 	for _, k := range l.Kept {
-		of := ""
-		if k.Signature {
-			of = "signature of "
-		}
-		users := convert.Each(k.Images, func(img policy.Image) string { return of + img.Ref + ", used by " + img.ConsumerNames(maxConsumers) })
+		users := convert.Each(k.Images, func(img policy.Image) string { return k.Of + img.Ref + ", used by " + img.ConsumerNames(maxConsumers) })
 		kept = append(kept, answer.Item{Mark: "-", Line: answer.Line{{Text: k.Reference, Code: true}, {Text: fmt.Sprintf(" (%s)", k.use())}}, Below: answer.Indented(users)})
 	}
 	a.Add(answer.List{Items: kept}, answer.List{Title: "Not known:", Items: answer.Bullets(l.Unknown)})

@@ -13,18 +13,25 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A Kept reference is one that nodes may ask for below a scope, and that a deletion there has to spare.
+// A Kept reference is one below a scope that a deletion there has to spare: nodes may ask for it, or it keeps what they may ask for.
 // An index is kept with its parts.
 type Kept struct {
 	// Reference is the place, with a tag or a digest.
 	Reference string
-	// Signature is set for the tag under which nodes look for signatures of the image.
-	Signature bool
+	// Of is what it is of the images: "" for themselves, signatureOf or keeperOf.
+	Of string
 	// Images are those that are pulled from there, sorted by reference.
 	Images []policy.Image
 }
 
-// A KeepList is all that nodes may ask for below a scope, sorted by reference.
+const (
+	// signatureOf is said of a tag under which nodes look for signatures, keeperOf of one that sync gives what it copies by digest,
+	// whether or not it did.
+	signatureOf = "signature of "
+	keeperOf    = "tag by which sync keeps "
+)
+
+// A KeepList is all that a deletion below a scope has to spare, sorted by reference.
 type KeepList struct {
 	Scope string
 	Kept  []Kept
@@ -34,8 +41,8 @@ type KeepList struct {
 	Notes   []string
 }
 
-// Keep returns what nodes of the cluster of r may ask for below scope, a registry or a part of one, now and once the
-// cluster pulls the images of coming.
+// Keep returns what a deletion below scope, a registry or a part of one, has to spare for nodes of the cluster of r, now and
+// once the cluster pulls the images of coming.
 func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.Coming) (KeepList, error) {
 	scope, err := parseScope(scope)
 	if err != nil {
@@ -78,19 +85,23 @@ func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.C
 	return list, nil
 }
 
-// keep enters a place of an image, and where nodes look for its signatures there.
+// keep enters a place of an image, the tag that keeps it there, and where nodes look for its signatures.
 func (l *KeepList) keep(at map[string]*Kept, s *mirrors.PullSource, img policy.Image, facts policy.Facts) {
-	add := func(reference string, signature bool) {
+	add := func(reference, of string) {
 		k := at[reference]
 		if k == nil {
-			k = &Kept{Reference: reference, Signature: signature}
+			k = &Kept{Reference: reference, Of: of}
 			at[reference] = k
 		}
 		if !slices.ContainsFunc(k.Images, func(i policy.Image) bool { return i.Ref == img.Ref }) {
 			k.Images = append(k.Images, img)
 		}
 	}
-	add(s.Ref, false)
+	add(s.Ref, "")
+	_, digest, _ := strings.Cut(s.Ref, "@")
+	if tag, ok := s.Keeping(digest); ok && digest != "" && s.Mirror {
+		add(tag.Ref, keeperOf)
+	}
 	if !s.WantsSignatures() {
 		return
 	}
@@ -101,7 +112,7 @@ func (l *KeepList) keep(at map[string]*Kept, s *mirrors.PullSource, img policy.I
 	}
 	for _, instance := range instances {
 		if place, ok := s.Signatures(instance.Digest); ok {
-			add(place.Ref, true)
+			add(place.Ref, signatureOf)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestSpellings(t *testing.T) {
 				t.Errorf("a copy to %s is none to %s", name, mirror)
 			}
 			for _, scope := range []string{name, name + "/team", name + "/team/app-0"} {
-				if kept, err := Keep(t.Context(), r, scope, review.Coming{}); err != nil || len(kept.Kept) != 1 || !strings.HasPrefix(kept.Kept[0].Reference, mirror+"/") {
+				if kept, err := Keep(t.Context(), r, scope, review.Coming{}); err != nil || len(kept.Kept) != 2 || !strings.HasPrefix(kept.Kept[0].Reference, mirror+"/") {
 					t.Errorf("below %s: %v, %+v", scope, err, kept)
 				}
 			}

@@ -71,7 +71,8 @@ func newKeep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keep REGISTRY[/PATH]",
 		Short: "Print what a deletion at a mirror has to spare",
-		Long: `keep prints what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare.
+		Long: `keep prints what nodes may ask for below REGISTRY[/PATH], which a deletion there has to spare,
+and the tags by which sync keeps what is pulled by digest.
 -o refs prints references, a line each, and nothing at all where the list may not be
 complete. With --release, the images of that release count, too.
 
