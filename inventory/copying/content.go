@@ -78,10 +78,7 @@ func (q *quota) take(raw []byte) error {
 }
 
 // attachedTags are the suffixes of the tags under which cosign attaches to an image what belongs to it.
-var attachedTags = []string{signatureSuffix, ".att", ".sbom"}
-
-// signatureSuffix is that of signatures.
-const signatureSuffix = ".sig"
+var attachedTags = []string{".sig", ".att", ".sbom"}
 
 // A reader reads an image at one place.
 type reader struct {
@@ -238,7 +235,7 @@ func (m *manifest) all() []*manifest {
 	return all
 }
 
-// attachments are the manifests attached to one: under tags of its digest, and by referring to it. Note names the unread
+// attachments are the manifests attached to one: under tags of its digest, and by referring to it. Note tells of unread
 // ones of the latter, which nodes do not look at.
 type attachments struct {
 	of    v1.Hash
@@ -265,7 +262,7 @@ func (r *reader) attached(ctx context.Context, images []*manifest, known attachm
 	}
 	for _, a := range all {
 		attached = append(attached, a.found...)
-		if a.note != "" {
+		if a.note != "" && !slices.Contains(notes, a.note) {
 			notes = append(notes, a.note)
 		}
 	}
@@ -279,7 +276,7 @@ func (r *reader) attachedTo(ctx context.Context, of v1.Hash) attachments {
 	group.Go(func() {
 		var err error
 		if referring, err = r.referrers(ctx, of); err != nil {
-			a.note = fmt.Sprintf("not all of what refers to %s could be read: %s", of, transfer.Reason(err))
+			a.note = "not all of what refers to it, or to its parts, could be read: " + transfer.Reason(err)
 		}
 	})
 	a.found, a.err = r.tagged(ctx, of)

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 	orasregistry "oras.land/oras-go/v2/registry"
 	oras "oras.land/oras-go/v2/registry/remote"
 
@@ -152,7 +151,7 @@ func (p place) isMissing(ctx context.Context) bool {
 	return p.missing
 }
 
-// A referrersWatch carries requests, and notes which repositories have no list of referrers. The library then
+// A referrersWatch carries requests, and notes which repositories have no lists of referrers. The library then
 // looks for a tag, and does not say so. All answers but blobs take room.
 type referrersWatch struct {
 	http.RoundTripper
@@ -165,14 +164,11 @@ func (w referrersWatch) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if repository, _, ok := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v2/"), "/referrers/"); ok {
-		listed := resp.StatusCode == http.StatusOK && resp.Header.Get("Content-Type") == string(types.OCIImageIndex)
-		if !listed {
-			w.endpoint.note(repository)
-		}
-	}
 	for req.Response != nil && req.Response.Request != nil { // by which it was redirected
 		req = req.Response.Request
+	}
+	if repository, _, ok := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v2/"), "/referrers/"); ok && transfer.HasNoReferrers(resp) {
+		w.endpoint.note(repository)
 	}
 	if path.Base(path.Dir(req.URL.Path)) != "blobs" {
 		resp.Body = &charged{ReadCloser: resp.Body, room: w.endpoint.room}

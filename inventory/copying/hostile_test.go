@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -24,20 +27,25 @@ func (c content) put(what string) string {
 	return digest
 }
 
-// image puts the manifest of an image without layers, which has a digest of its own. Subject is a field of it, or nothing.
+// image puts the manifest of an image without layers, which has a digest of its own. Subject is what it refers to, or "".
 func (c content) image(of, subject string) string {
 	config := c.put("{}")
+	if subject != "" {
+		subject = fmt.Sprintf(`"subject":{"mediaType":%q,"digest":%q,"size":%d},`, types.OCIManifestSchema1, subject, len(c[subject]))
+	}
 	return c.put(fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":%q,"digest":%q,"size":2},"layers":[],%s"annotations":{"of":%q}}`,
 		types.OCIManifestSchema1, types.OCIConfigJSON, config, subject, of))
 }
 
 // index puts an index of parts.
-func (c content) index(parts ...string) string {
+func (c content) index(parts ...string) string { return c.put(c.list(parts...)) }
+
+func (c content) list(parts ...string) string {
 	var list []string
 	for i, digest := range parts {
 		list = append(list, fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d,"platform":{"os":"linux","architecture":"a%d"}}`, c.typeOf(digest), digest, len(c[digest]), i))
 	}
-	return c.put(fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[%s]}`, types.OCIImageIndex, strings.Join(list, ",")))
+	return fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[%s]}`, types.OCIImageIndex, strings.Join(list, ","))
 }
 
 func (c content) typeOf(digest string) string {
@@ -51,14 +59,26 @@ func (c content) typeOf(digest string) string {
 	}
 }
 
-// serve answers a request for content.
+// serve answers a request for content, for what of it refers to some, each named twice, or for tags.
 func (c content) serve(w http.ResponseWriter, r *http.Request) bool {
 	at := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	what, ok := c[at]
-	if !ok || strings.Contains(r.URL.Path, "/referrers/") {
+	mediaType := c.typeOf(at)
+	switch {
+	case strings.Contains(r.URL.Path, "/referrers/"):
+		var refer []string
+		for digest, m := range c {
+			if strings.Contains(m, fmt.Sprintf(`"subject":{"mediaType":%q,"digest":%q`, types.OCIManifestSchema1, at)) {
+				refer = append(refer, digest, digest)
+			}
+		}
+		what, mediaType = c.list(refer...), string(types.OCIImageIndex)
+	case at == "list":
+		what = `{"name":"app","tags":["v1"]}`
+	case !ok:
 		return false
 	}
-	w.Header().Set("Content-Type", c.typeOf(at))
+	w.Header().Set("Content-Type", mediaType)
 	_, _ = w.Write([]byte(what))
 	return true
 }
@@ -144,30 +164,14 @@ func TestTooManyManifests(t *testing.T) {
 	t.Run("referrers", func(t *testing.T) {
 		s, c := newStage(t, newServer(t), newServer(t)), content{}
 		var parts []string
-		referrers := map[string]string{}
 		for i := range 20 {
-			part := c.image(fmt.Sprint("part ", i), "")
-			var refer []string
+			parts = append(parts, c.image(fmt.Sprint("part ", i), ""))
 			for k := range 2 * maxAttached {
-				refer = append(refer, c.image(fmt.Sprint(i, " ", k), fmt.Sprintf(`"subject":{"mediaType":%q,"digest":%q,"size":%d},`, types.OCIManifestSchema1, part, len(c[part]))))
+				c.image(fmt.Sprint(i, " ", k), parts[i])
 			}
-			referrers[part] = c[c.index(append(refer, refer...)...)]
-			parts = append(parts, part)
 		}
 		at := c.index(parts...)
-		s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
-			_, of, ok := strings.Cut(r.URL.Path, "/referrers/")
-			if !ok {
-				return c.serve(w, r)
-			}
-			list, ok := referrers[of]
-			w.Header().Set("Content-Type", string(types.OCIImageIndex))
-			if !ok {
-				list = fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[]}`, types.OCIImageIndex)
-			}
-			_, _ = w.Write([]byte(list))
-			return true
-		})
+		s.source.set(c.serve)
 		jobs := New(s.pull, s.push, Options{}).Survey(t.Context(), []policy.Copy{s.copy("app@"+at, at)})
 		if n := s.source.count("GET", "/manifests/sha256:"); n > most {
 			t.Errorf("%d manifests were read, want %d at most", n, most)
@@ -177,6 +181,43 @@ func TestTooManyManifests(t *testing.T) {
 			t.Errorf("the notes are %q, want it said that some are not copied", notes)
 		}
 	})
+}
+
+// TestReferrers: of what a registry says instead of a list of what refers to an image, only that it has no such lists is remembered. What may
+// pass is asked for again, and else there is a note. Where they always fail, images are copied nonetheless.
+func TestReferrers(t *testing.T) {
+	const all, always = 7, http.StatusBadGateway
+	for status, lost := range map[int]int{200: all, 400: all, 404: all, 406: all, 401: 0, 429: 0, 500: 0, 503: 0, 403: 1, 405: 1, always: all} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			s, c := newStage(t, newServer(t), newServer(t)), content{}
+			var parts []string
+			for i := range all - 1 {
+				parts = append(parts, c.image(fmt.Sprint(i), ""))
+			}
+			at, later := c.index(parts...), c.image("another", "")
+			referrers := convert.Each(append(parts, at), func(of string) string { return c.image("refers to it", of) })
+			var asked atomic.Int64
+			s.source.set(func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, "/referrers/") || asked.Add(1) > 1 && status != always {
+					return c.serve(w, r)
+				}
+				w.WriteHeader(status)
+				return true
+			})
+			copier := New(s.pull, s.push, Options{})
+			jobs := append(copier.Survey(t.Context(), []policy.Copy{s.copy("app@"+at, at)}), copier.Survey(t.Context(), []policy.Copy{s.copy("app@"+later, later)})...)
+			copier.run(t.Context(), jobs)
+			wantState(t, jobs[0], Copied)
+			wantState(t, jobs[1], Copied)
+			missing := slices.DeleteFunc(referrers, func(digest string) bool {
+				_, err := remote.Head(ref(t, s.mirror.host+"/app@"+digest))
+				return err == nil
+			})
+			if notes := jobs[0].Notes; len(missing) != lost || (len(notes) == 1) != (lost == 1 || status == always) || (asked.Load() == 1) != (lost == all && status != always) {
+				t.Errorf("%d are not copied, want %d; %d requests, notes %q", len(missing), lost, asked.Load(), notes)
+			}
+		})
+	}
 }
 
 // TestInterruptedReading: a run that is interrupted while it reads an image of many manifests asks for no more of them.

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
@@ -17,8 +20,8 @@ import (
 
 // New returns what carries the requests of a library to the registry of l, to read images there or,
 // if it pushes, to write them. The library asks without credentials, and by https. Answers are those of success, redirects and, where
-// something is read, 404; any other is an error that Reason has words for. A request whose Response is set, as that of
-// a redirect is, belongs to the repository of the request that was answered so.
+// something is read, 404, or what HasNoReferrers holds of; any other is an error that Reason has words for. A request whose Response is
+// set, as that of a redirect is, belongs to the repository of the request that was answered so.
 func New(registries Registries, l mirrors.Location, pushes bool) (http.RoundTripper, error) {
 	r, _, unreadable := wire.Locate(l)
 	if unreadable != nil {
@@ -141,7 +144,8 @@ func (r *transferred) once(x *wire.Sender, repository, what string, anew bool) (
 	err = r.endpoint.Paced(ctx, func() (isNews bool, err error) {
 		var refusal error
 		if resp, refusal, err = r.send(out, what, x); refusal != nil { //nolint:bodyclose // as above
-			return true, refusal
+			// Some may fail whenever they are asked for referrers, and serve all else.
+			return what != "referrers" || Status(refusal) < http.StatusInternalServerError, refusal
 		}
 		// How long it takes to send a body, or to put what was sent together, is not up to the registry alone.
 		return err == nil && !r.hasBody() && r.request.Method != http.MethodPut, err
@@ -198,7 +202,7 @@ func (r *transferred) send(out *http.Request, what string, x *wire.Sender) (resp
 	}
 	resp.Body = body
 	asks := out.Method == http.MethodGet || out.Method == http.MethodHead
-	if resp.StatusCode < 400 || asks && resp.StatusCode == http.StatusNotFound || what == "referrers" {
+	if resp.StatusCode < 400 || asks && resp.StatusCode == http.StatusNotFound || what == "referrers" && HasNoReferrers(resp) {
 		return resp, nil, nil
 	}
 	defer resp.Body.Close()
@@ -209,6 +213,13 @@ func (r *transferred) send(out *http.Request, what string, x *wire.Sender) (resp
 		return nil, cacheRefusal{f}, nil
 	}
 	return nil, f, nil
+}
+
+// HasNoReferrers reports whether resp, to a request for referrers, is that of a registry that has no lists of them, as
+// go-containerregistry takes it (pkg/v1/remote/referrers.go).
+func HasNoReferrers(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusOK && resp.Header.Get("Content-Type") != string(types.OCIImageIndex) ||
+		slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusNotAcceptable}, resp.StatusCode)
 }
 
 // refusal returns what an answer of failure means; x is nil if it is not of the registry.
