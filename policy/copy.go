@@ -42,8 +42,8 @@ type Copy struct {
 	// Partial is set if To has manifests of it that name missing manifests or blobs. Having one of its manifests is then no proof
 	// of having that one's blobs.
 	Partial bool
-	// Moves is set if To has another image under the tag, which a copy would replace.
-	Moves bool
+	// Moves is set if To has another image under the tag, which a copy would replace; MayMove if that is not known.
+	Moves, MayMove bool
 	// Denied is set if To does not let nodes in, which is then all that Obstacle says. Some registries say so of what
 	// they do not have.
 	Denied bool
@@ -51,8 +51,11 @@ type Copy struct {
 	Obstacle string
 }
 
-// An AttachmentCopy is the tag of signatures to be copied with an image.
-type AttachmentCopy struct{ From, To mirrors.Location }
+// An AttachmentCopy is the tag of signatures to be copied with an image. Moves is set if To has something else under it, or may have.
+type AttachmentCopy struct {
+	From, To mirrors.Location
+	Moves    bool
+}
 
 // Commands returns the commands that copy c, or what to do instead.
 func (c *Copy) Commands() []string {
@@ -65,9 +68,23 @@ func (c *Copy) Commands() []string {
 		// It was asked already, as nodes ask it, so that what it lacks is not for it to give.
 		return []string{c.SeeUpstream("it has only what it gets there"), "then pull it once through the cache: " + PullCommand(c.To)}
 	case !c.OnlyAttachments:
-		return []string{CopyCommand("--all --preserve-digests", c.From[0], c.To)}
+		return []string{condition(c.Moves, c.MayMove) + CopyCommand("--all --preserve-digests", c.From[0], c.To)}
 	}
-	return convert.Each(c.Attachments, func(a AttachmentCopy) string { return CopyCommand("--preserve-digests", a.From, a.To) })
+	return convert.Each(c.Attachments, func(a AttachmentCopy) string {
+		return condition(a.Moves, false) + CopyCommand("--preserve-digests", a.From, a.To)
+	})
+}
+
+// condition says before a command that copies what has to be known of the tag that it moves, or may move; "" if it does not.
+func condition(moves, mayMove bool) string {
+	switch {
+	case moves:
+		return "if nothing else needs what the tag names there, replace it: "
+	case mayMove:
+		return "if nothing else needs what the tag names there: "
+	default:
+		return ""
+	}
 }
 
 // CopyCommand returns the command that copies from one place to another, with flags first.

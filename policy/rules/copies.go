@@ -65,7 +65,8 @@ func copyTo(a *evidence.Case, to mirrors.Location) *policy.Copy {
 	default:
 		c.Obstacle = c.Unlooked()
 	}
-	if holdsAnother(a, to, c.Digest) {
+	moves, mayMove := movesTag(a, to, c.Digest)
+	if c.MayMove = mayMove; moves {
 		c.MovesTag()
 	}
 	return c
@@ -79,11 +80,15 @@ func isPartial(a *evidence.Case, l mirrors.Location) bool {
 	})
 }
 
-// holdsAnother reports whether a place on the new route is a tag that is known to name another manifest than digest.
-func holdsAnother(a *evidence.Case, l mirrors.Location, digest string) bool {
-	return digest != "" && !mirrors.ByDigest(l.Ref) && slices.ContainsFunc(a.NewRoute.OpenPlaces(), func(at evidence.Place) bool {
-		return mirrors.SamePlace(at.Ref, l.Ref) && at.Fact.Presence == policy.Present && at.Fact.Digest != "" && at.Fact.Digest != digest
-	})
+// movesTag reports whether a place on the new route is a tag that is known to name another manifest than digest, and whether it may.
+func movesTag(a *evidence.Case, l mirrors.Location, digest string) (moves, mayMove bool) {
+	i := slices.IndexFunc(a.NewRoute.OpenPlaces(), func(at evidence.Place) bool { return mirrors.SamePlace(at.Ref, l.Ref) })
+	if i < 0 || mirrors.ByDigest(l.Ref) {
+		return false, false
+	}
+	there := a.NewRoute.OpenPlaces()[i].Fact
+	known := there.Presence == policy.Present && there.Digest != "" && digest != ""
+	return known && there.Digest != digest, !known && there.Presence != policy.Absent
 }
 
 // origins returns the places other than but that hold the image, or the source if no such place is
@@ -129,7 +134,7 @@ func copySignatures(a *evidence.Case, at evidence.Place) *policy.Copy {
 		from, ok := signedElsewhere(a, at, s.Instance)
 		switch {
 		case ok:
-			c.Attachments = append(c.Attachments, policy.AttachmentCopy{From: from.Bare(), To: s.At.Bare()})
+			c.Attachments = append(c.Attachments, policy.AttachmentCopy{From: from.Bare(), To: s.At.Bare(), Moves: a.Found.At(s.At).Presence != policy.Absent})
 			continue
 		case s.Unreadable && at.Trust == nil:
 			c.Obstacle = "remove what " + at.Host() + " serves under " + s.At.Ref

@@ -512,6 +512,37 @@ func TestLessKnownNeverAdmitsMore(t *testing.T) {
 	}
 }
 
+// TestTagsThatMove: a command says of each tag that it moves, or may move, that it does, and of no other.
+func TestTagsThatMove(t *testing.T) {
+	moved := 0
+	for seed := range uint64(campaign.Times(3_000, 30_000)) {
+		k := &knowledge{knowable: randomKnowable(rand.New(rand.NewPCG(seed, 23)))}
+		_, v := k.judge()
+		for _, f := range v.Findings {
+			for i, command := range f.Copy.Commands() {
+				condition, _, isCopy := strings.Cut(command, "skopeo copy ")
+				if !isCopy {
+					continue
+				}
+				from, to := f.Copy.From[0], f.Copy.To
+				if f.Copy.OnlyAttachments {
+					from, to = f.Copy.Attachments[i].From, f.Copy.Attachments[i].To
+					to.Depth = mirrors.DepthSignatures
+				}
+				there, said := k.find(to), condition != ""
+				isNew := mirrors.ByDigest(to.Ref) || there.Presence == policy.Absent
+				if isSame := there.Digest != "" && there.Digest == k.find(from).Digest; said && isNew || !said && !isNew && !isSame {
+					t.Errorf("seed %d: %s: %s, and there is %+v\n%s", seed, f.Rule, command, there, k)
+				}
+				moved += policy.Bit(said)
+			}
+		}
+	}
+	if moved < 50 {
+		t.Errorf("%d tags are moved: too few", moved)
+	}
+}
+
 // String describes k for whoever has to investigate it.
 func (k *knowledge) String() string {
 	var b strings.Builder

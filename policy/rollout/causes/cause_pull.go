@@ -46,8 +46,8 @@ func requirement(route mirrors.Route) string {
 // pullRemedies returns what can be done for an image that a node cannot pull by its route.
 func (d *diagnosis) pullRemedies(image, node string, route status.Path) []Remedy {
 	var remedies []Remedy
-	if mirror, ok := d.toCopyTo(route); ok {
-		remedies = append(remedies, d.copies(image, mirror, route)...)
+	if to, ok := d.toCopyTo(route); ok {
+		remedies = append(remedies, d.copies(image, to, route)...)
 	}
 	remedies = append(remedies, d.signRemedies(route)...)
 	for _, l := range route.Open() {
@@ -64,8 +64,11 @@ func (d *diagnosis) pullRemedies(image, node string, route status.Path) []Remedy
 
 // copies brings an image to a mirror: from its source, unless that is known not to have it, then from
 // another place that has it, then from a node on which it runs.
-func (d *diagnosis) copies(image string, mirror mirrors.Location, route status.Path) []Remedy {
-	const again = "; what waits for it tries again by itself"
+func (d *diagnosis) copies(image string, to status.PlaceAsked, route status.Path) []Remedy {
+	mirror, again := to.Location, "; what waits for it tries again by itself"
+	if !mirrors.ByDigest(mirror.Ref) && d.answer(to) != policy.Absent {
+		again = "; whatever else the mirror has under that tag is replaced" + again
+	}
 	source := d.source(image, route)
 	d.askPlaces([]status.PlaceAsked{source})
 	switch answer := d.answer(source); {
@@ -117,13 +120,13 @@ func (d *diagnosis) runsOn(image string) string {
 }
 
 // toCopyTo returns the first mirror that a node asks and that is not known to have the image.
-func (d *diagnosis) toCopyTo(route status.Path) (mirrors.Location, bool) {
+func (d *diagnosis) toCopyTo(route status.Path) (status.PlaceAsked, bool) {
 	for _, l := range route.Open() {
 		if l.Source.Mirror && (!d.isAsked(l) || isWithout(d.answer(l))) {
-			return l.Location, true
+			return l, true
 		}
 	}
-	return mirrors.Location{}, false
+	return status.PlaceAsked{}, false
 }
 
 // signRemedies copy signatures that nodes accept from where they are to where nodes look for them:
@@ -137,6 +140,10 @@ func (d *diagnosis) signRemedies(route status.Path) []Remedy {
 		return nil
 	}
 	at := route.Open()[to]
+	effect := "copies its signature, which nodes accept, to where they look for it"
+	if d.answer(at) != policy.Unsigned {
+		effect += "; whatever else is under that tag is replaced"
+	}
 	var remedies []Remedy
 	for _, from := range route.Open() {
 		for _, s := range d.Evidence.Places[from.Place].Signatures {
@@ -144,8 +151,7 @@ func (d *diagnosis) signRemedies(route status.Path) []Remedy {
 			if !s.Accepted || !ok || there.Ref == s.At || d.isSigned(at, s.Digest) || slices.ContainsFunc(remedies, func(r Remedy) bool { return strings.HasSuffix(r.Command, " docker://"+text.Argument(there.Ref)) }) {
 				continue
 			}
-			remedies = append(remedies, act(policy.CopyCommand("--preserve-digests", mirrors.Location{Ref: text.Argument(s.At), Insecure: from.Insecure}, mirrors.Location{Ref: text.Argument(there.Ref), Insecure: there.Insecure}),
-				"copies its signature, which nodes accept, to where they look for it"))
+			remedies = append(remedies, act(policy.CopyCommand("--preserve-digests", mirrors.Location{Ref: text.Argument(s.At), Insecure: from.Insecure}, mirrors.Location{Ref: text.Argument(there.Ref), Insecure: there.Insecure}), effect))
 		}
 	}
 	return remedies

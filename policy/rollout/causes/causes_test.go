@@ -290,6 +290,13 @@ func TestCauses(t *testing.T) {
 			if i := slices.IndexFunc(f.Remedies, func(r Remedy) bool { return !r.ReadOnly }); i >= 0 {
 				effective = f.Remedies[i].Command
 			}
+			there := tt.in.Evidence.Places[status.Place{Location: place(mirror)}].Presence
+			for _, r := range f.Remedies {
+				nothing := there == policy.Absent && strings.HasSuffix(r.Command, mirror) || there == policy.Unsigned && strings.HasSuffix(r.Command, ".sig")
+				if strings.Contains(r.Command, " docker://mirror.") && strings.Contains(r.Effect, "is replaced") == nothing {
+					t.Errorf("that a tag may be moved is said, or not, as is wrong: %+v", r)
+				}
+			}
 			if !strings.HasPrefix(effective, tt.effective) || (effective == "") != (tt.effective == "") {
 				t.Errorf("the first remedy that changes something: got %q, want %q", effective, tt.effective)
 			}
