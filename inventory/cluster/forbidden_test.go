@@ -236,8 +236,8 @@ func TestForbiddenAfterwards(t *testing.T) {
 		if len(c.Nodes()) != 1 {
 			t.Error("the node is forgotten because it may not be read any more")
 		}
-		if notes := c.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "nodes out of reach for ") {
-			t.Errorf("Notes() = %q, want that nodes are stale", notes)
+		if notes, gaps := c.Notes(), c.Gaps(); len(notes) != 1 || !strings.HasPrefix(notes[0], "nodes out of reach for ") || len(gaps) != 1 || gaps[0].Excused || !gaps[0].IsOfNodes() {
+			t.Errorf("Notes() = %q, Gaps() = %v, want that nodes are stale", notes, gaps)
 		}
 	})
 }

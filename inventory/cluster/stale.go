@@ -46,13 +46,21 @@ func (c *Inventory) Await(ctx context.Context) {
 func (c *Inventory) hurry(start time.Time) (waits bool) {
 	for _, s := range c.sources {
 		status := s.Status()
-		if s.kind == "" || !status.IsBlind() {
+		if s.staleKind() == "" || !status.IsBlind() {
 			continue
 		}
 		s.Hurry()
 		waits = waits || time.Since(start) < lastTry || time.Since(status.Failing) < toleratedFailure && status.Err != nil
 	}
 	return waits
+}
+
+// staleKind is the kind of the gap where objects may come, change and go unnoticed, "" if no verdict depends on these.
+func (s *source) staleKind() string {
+	if s.unread == policy.NodeKind || s.unread == policy.PoolKind {
+		return s.unread
+	}
+	return s.kind
 }
 
 // Gaps returns the sources of images that fail or are stale, in their order, and those that may not be read, nodes
@@ -70,8 +78,8 @@ func (c *Inventory) Gaps() []policy.Gap {
 				Source: status.Name, Kind: s.unread, Detail: "no permission to read them", Unread: true, Excused: s.isExcused(),
 				Remedy: "get the right to list " + status.Name + ", then try again",
 			})
-		case status.IsBlind() && s.kind != "":
-			gaps = append(gaps, policy.Gap{Source: status.Name, Kind: s.kind, Detail: status.Staleness()})
+		case status.IsBlind() && s.staleKind() != "":
+			gaps = append(gaps, policy.Gap{Source: status.Name, Kind: s.staleKind(), Detail: status.Staleness()})
 		}
 	}
 	return gaps

@@ -77,9 +77,11 @@ func TestGaps(t *testing.T) {
 				t.Errorf("got %q, want %q", summary(got), tt.want)
 			}
 			// Whether places are kept is not known where it is not known which nodes have.
-			blind := Decide(newPlan(c, plan.Cluster{Gaps: []policy.Gap{{Source: "machineconfigs", Kind: policy.MachineConfigKind, Unread: true}}}, tt.settings), nil)
-			if strings.Contains(tt.want, "InventoryStale") && tt.settings.Severities == nil && blind.Allowed {
-				t.Errorf("without what nodes have: %q", summary(blind))
+			for _, gap := range []policy.Gap{{Source: "machineconfigs", Kind: policy.MachineConfigKind, Unread: true}, {Source: "nodes", Kind: policy.NodeKind}} {
+				blind := Decide(newPlan(c, plan.Cluster{Gaps: []policy.Gap{gap}}, tt.settings), nil)
+				if strings.Contains(tt.want, "InventoryStale") && tt.settings.Severities == nil && blind.Allowed {
+					t.Errorf("without %s: %q", gap, summary(blind))
+				}
 			}
 			if got := Decide(newPlan(c, plan.Cluster{Gaps: []policy.Gap{}}, tt.settings), nil); cmp.Diff(Decide(newPlan(c, plan.Cluster{}, tt.settings), nil), got) != "" {
 				t.Errorf("without a gap: got %q", summary(got))

@@ -34,7 +34,7 @@ func stale(p plan.Plan, kept bool) []policy.Finding {
 		Detail:   gapLines(p),
 		Remedy:   []string{"make sure that the guard reaches the API server (its /readyz says what is missing), then try again"},
 	}
-	blind := slices.ContainsFunc(p.Gaps, func(g policy.Gap) bool { return g.Unread && g.IsOfNodes() })
+	blind := slices.ContainsFunc(p.Gaps, func(g policy.Gap) bool { return g.IsOfNodes() })
 	if kept && !blind {
 		f.Severity = policy.Warn
 	}
