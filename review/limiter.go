@@ -114,8 +114,8 @@ func (s slots) release() {
 	}
 }
 
-// contended reports whether a review waits for a slot.
-func (s slots) contended() bool { return s.queue != nil && s.queue.Contended() }
+// contended reports whether a review waits for a slot whose sender does not come after that of ctx.
+func (s slots) contended(ctx context.Context) bool { return s.queue != nil && s.queue.Contended(ctx) }
 
 // yielding returns r for the holder of a slot: the slot is given up while r is asked, and
 // acquired again afterwards, even if ctx has ended, as the facts known by then still have to be judged.

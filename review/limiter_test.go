@@ -93,8 +93,8 @@ func TestLimiterLosesNoSlot(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := free(limiter); n != 2 || limiter.contended() {
-		t.Errorf("%d slots are free, somebody waits: %t", n, limiter.contended())
+	if n := free(limiter); n != 2 || limiter.contended(t.Context()) {
+		t.Errorf("%d slots are free, somebody waits: %t", n, limiter.contended(t.Context()))
 	}
 }
 
@@ -198,7 +198,7 @@ func TestLimiterContended(t *testing.T) {
 		if err := l.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
-		if l.contended() || none.contended() {
+		if l.contended(t.Context()) || none.contended(t.Context()) {
 			t.Error("nobody waits")
 		}
 		for _, rank := range []int{starting, resuming} {
@@ -206,15 +206,15 @@ func TestLimiterContended(t *testing.T) {
 			left := make(chan error)
 			go func() { left <- l.acquire(ctx, rank) }()
 			synctest.Wait()
-			if !l.contended() {
-				t.Error("somebody waits")
+			if better := fairshare.WithClaimant(t.Context(), fairshare.Claimant{Rank: -1}); !l.contended(t.Context()) || l.contended(better) {
+				t.Error("somebody waits, who comes after others")
 			}
 			if <-left == nil {
 				t.Error("there are two slots")
 			}
 			cancel()
 		}
-		if l.contended() {
+		if l.contended(t.Context()) {
 			t.Error("nobody waits any more")
 		}
 	})

@@ -267,17 +267,15 @@ const contendedForecast = 200 * time.Millisecond
 // forecast adds to record what the change does to the nodes. Locations that decide this and were not
 // looked up yet are looked up first, while there is time.
 func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time, slots slots) {
-	began := time.Now()
-	by := forecast.Forecaster{Now: start, Stop: func() bool {
-		return ctx.Err() != nil || slots.contended() && time.Since(began) > contendedForecast
-	}}
-	record.Forecast = forecast.Of(record.Plan, record.Facts, by)
+	of := func(before *forecast.Forecast) *forecast.Forecast {
+		began := time.Now()
+		return forecast.Of(record.Plan, record.Facts, forecast.Forecaster{Now: start, Before: before, Stop: func() bool {
+			return ctx.Err() != nil || slots.contended(ctx) && time.Since(began) > contendedForecast
+		}})
+	}
+	record.Forecast = of(nil)
 	for record.Forecast != nil && r.lookUpMoved(ctx, record, slots) {
-		again := forecast.Of(record.Plan, record.Facts, by)
-		if again.Simulation.Partial && !record.Forecast.Simulation.Partial {
-			break // with less known, it saw no less harm
-		}
-		record.Forecast = again
+		record.Forecast = of(record.Forecast)
 	}
 	record.Verdict = rules.WithForecast(record.Plan, record.Verdict, record.Forecast)
 }

@@ -17,7 +17,7 @@ func (r Record) Simulation() []answer.Block {
 	case f == nil:
 		return none("the nodes are not known")
 	case f.Simulation == nil && f.Drains():
-		return none("pods or nodes could not be read")
+		return none("pods could not be read")
 	case f.Simulation == nil:
 		return none("the change drains no node")
 	default:

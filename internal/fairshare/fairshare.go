@@ -111,11 +111,11 @@ func (q *Queue) Release(amount int64) {
 	q.grant()
 }
 
-// Contended reports whether a claim waits.
-func (q *Queue) Contended() bool {
+// Contended reports whether a claim waits of a claimant that does not come after that of ctx.
+func (q *Queue) Contended(ctx context.Context) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting) > 0
+	return len(q.waiting) > 0 && q.waiting[0].by.Rank <= ClaimantOf(ctx).Rank
 }
 
 // enqueue grants w, or has it wait. It reports false if as many wait already as may.

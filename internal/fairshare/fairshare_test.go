@@ -40,8 +40,8 @@ func ask(t *testing.T, q *Queue, o *order, by Claimant, amount int64, name strin
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(1)
-		if err := q.Acquire(t.Context(), 0, 1); err != nil || q.Contended() {
-			t.Fatalf("%v, contended %t", err, q.Contended())
+		if err := q.Acquire(t.Context(), 0, 1); err != nil || q.Contended(t.Context()) {
+			t.Fatalf("%v, contended %t", err, q.Contended(t.Context()))
 		}
 		var granted order
 		for i := range 3 {
@@ -49,7 +49,7 @@ func TestOrder(t *testing.T) {
 		}
 		ask(t, q, &granted, Claimant{Name: "modest", Rank: 1}, 1, "modest")
 		ask(t, q, &granted, Claimant{Name: "late"}, 1, "first in rank")
-		if !q.Contended() {
+		if !q.Contended(t.Context()) {
 			t.Error("nobody waits")
 		}
 		q.Release(1)
@@ -57,8 +57,8 @@ func TestOrder(t *testing.T) {
 		if got, want := granted.String(), "first in rank, greedy0, modest, greedy1, greedy2"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		if q.Contended() || q.free != 1 {
-			t.Errorf("%d is free, contended %t", q.free, q.Contended())
+		if q.Contended(t.Context()) || q.free != 1 {
+			t.Errorf("%d is free, contended %t", q.free, q.Contended(t.Context()))
 		}
 	})
 }
@@ -111,8 +111,8 @@ func TestLeave(t *testing.T) {
 			t.Error("who has gone is still in the way")
 		}
 		q.Release(1)
-		if q.free != 2 || q.Contended() {
-			t.Errorf("%d is free, contended %t", q.free, q.Contended())
+		if q.free != 2 || q.Contended(t.Context()) {
+			t.Errorf("%d is free, contended %t", q.free, q.Contended(t.Context()))
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
@@ -139,8 +139,8 @@ func TestBounded(t *testing.T) {
 		}
 		q.Release(1)
 		synctest.Wait()
-		if got, want := granted.String(), "greedy0, modest, greedy1"; got != want || q.Contended() {
-			t.Errorf("got %s, want %s, contended %t", got, want, q.Contended())
+		if got, want := granted.String(), "greedy0, modest, greedy1"; got != want || q.Contended(t.Context()) {
+			t.Errorf("got %s, want %s, contended %t", got, want, q.Contended(t.Context()))
 		}
 		for range 9 { // who is granted does not wait
 			if err := q.Acquire(t.Context(), 0, 1); err != nil {
@@ -174,7 +174,7 @@ func TestManyAtOnce(t *testing.T) {
 	for range 200 {
 		<-done
 	}
-	if q.free != 10 || q.Contended() {
-		t.Errorf("%d is free, contended %t", q.free, q.Contended())
+	if q.free != 10 || q.Contended(t.Context()) {
+		t.Errorf("%d is free, contended %t", q.free, q.Contended(t.Context()))
 	}
 }

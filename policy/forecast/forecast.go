@@ -32,8 +32,11 @@ type Forecast struct {
 	Pins  string
 	now   time.Time
 	pulls *pullOutcomes
-	// moved are the images of Moved.
-	moved []movedImage
+	// later is the simulation once the pools go on that are held, which says by what; nil if none is.
+	later *simulation.Result
+	held  []string
+	// moved are the images of Moved; lost are those of all pods that drains evict, rerouted or not, that nodes could not pull.
+	moved, lost []movedImage
 	// Findings are those of the forecast rules; Plan.WithForecast adds them to a
 	// verdict.
 	Findings []policy.Finding
@@ -74,7 +77,9 @@ func (f *Forecast) String() string {
 	switch {
 	case !f.Drains():
 	case f.Simulation == nil:
-		line += "; the drains were not simulated: pods or nodes could not be read"
+		line += "; the drains were not simulated: pods could not be read"
+	case slices.Contains(f.Unknown, pods) || slices.Contains(f.Unknown, nodes):
+		line += "; the drains were simulated with what was last read of pods and nodes"
 	case slices.Contains(f.Unknown, budgets):
 		line += "; the drains were simulated without budgets, which could not be read"
 	case f.Simulation.Partial:
@@ -86,4 +91,29 @@ func (f *Forecast) String() string {
 // Drains reports whether nodes of a pool that takes part are drained.
 func (f *Forecast) Drains() bool {
 	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Part == rollout.Takes && p.Decision.Drains })
+}
+
+// simulations are those that were made: of what happens at once, and of what does later.
+func (f *Forecast) simulations() []*simulation.Result {
+	return slices.DeleteFunc([]*simulation.Result{f.Simulation, f.later}, func(s *simulation.Result) bool { return s == nil })
+}
+
+// whenHeld says what has to be over before pods are evicted that only a pool evicts that is held, nothing of others.
+func (f *Forecast) whenHeld(later bool) []string {
+	if !later {
+		return nil
+	}
+	return []string{"not at once: " + text.Names(f.held, policy.MaxConsumers)}
+}
+
+// unproved says why stalls may be missing in the simulation, "" if none is, and what would show whether they are.
+func (f *Forecast) unproved() (why, remedy string) {
+	switch {
+	case slices.Contains(f.Unknown, budgets):
+		return "budgets could not be read", "or have poddisruptionbudgets read (by the right to list them, or in the dump), which may show that no drain waits for it"
+	case slices.ContainsFunc(f.simulations(), func(s *simulation.Result) bool { return s.Partial }):
+		return "time was up before the drains were simulated to the end", "or try again when fewer changes are under review, as then there may be time to show that no drain waits for it"
+	default:
+		return "", ""
+	}
 }

@@ -20,8 +20,10 @@ import (
 type Forecaster struct {
 	// Now is when the forecast is made: it decides what counts as recent.
 	Now time.Time
-	// Stop, if not nil, is asked now and then whether to give the simulation up.
-	Stop func() bool
+	// Stop, if not nil, is asked now and then whether to give a simulation up. Then the one of Before, if not nil, stands: the
+	// forecast of the same plan when less was known of registries.
+	Stop   func() bool
+	Before *Forecast
 }
 
 // recently is the time within which other changes of mirror objects are worth a word: MCO
@@ -46,8 +48,8 @@ func Of(p plan.ChangePlan, facts policy.Facts, by Forecaster) *Forecast {
 	f.Unknown = slices.DeleteFunc(slices.Clone(p.Known.Rollout.Unknown), func(resource string) bool { return !f.restsOn(resource) })
 	if f.Drains() {
 		f.Recent = recent(p.Change, by.Now)
-		f.simulate(p.Plan, facts, by)
 	}
+	f.simulate(p.Plan, facts, by)
 	for _, r := range ForecastRules {
 		f.Findings = append(f.Findings, r.find(p.Plan, f)...)
 	}
@@ -67,16 +69,30 @@ func (f *Forecast) restsOn(resource string) bool {
 	}
 }
 
-// simulate sets f.Simulation, unless what the simulation rests on is not known; and
-// f.Lookups.
+// simulate has the drains simulated, those of pools that are held as well, unless no pod is known, as they could not be read.
+// Pods and nodes that were read before, and cannot be now, still show what harm is done.
 func (f *Forecast) simulate(p plan.Plan, facts policy.Facts, by Forecaster) {
-	if slices.Contains(f.Unknown, pods) || slices.Contains(f.Unknown, nodes) {
+	released, held := f.Released()
+	if !f.Drains() && held == nil || slices.Contains(f.Unknown, pods) && len(p.Known.Rollout.Pods) == 0 {
 		return
 	}
 	f.pulls = pulls(&p, facts)
-	result := simulation.Run(simulation.Input{Cluster: *p.Known.Rollout, Forecast: f.Forecast, Pull: f.pulls.pull, OwnPolicies: p.Routes.OwnPolicies(), Now: by.Now, Stop: by.Stop})
-	f.Simulation = &result
-	f.countMoved(result.Moved)
+	run := func(of rollout.Forecast, before *simulation.Result) *simulation.Result {
+		result := simulation.Run(simulation.Input{Cluster: *p.Known.Rollout, Forecast: of, Pull: f.pulls.pull, OwnPolicies: p.Routes.OwnPolicies(), Now: by.Now, Stop: by.Stop})
+		if result.Partial && before != nil && !before.Partial {
+			return before
+		}
+		return &result
+	}
+	before := cmp.Or(by.Before, &Forecast{})
+	if f.Drains() {
+		f.Simulation = run(f.Forecast, before.Simulation)
+		f.countMoved(f.Simulation.Moved, false)
+	}
+	if held != nil {
+		f.later, f.held = run(released, before.later), held
+		f.countMoved(f.later.Moved, true)
+	}
 }
 
 // recent returns the names of the mirror objects that c does not change and that were
@@ -104,15 +120,20 @@ func lastChange(o mirrors.Object) (time.Time, bool) {
 	return last, !last.IsZero()
 }
 
-// countMoved sets f.Moved and f.moved: images of protected namespaces first.
-func (f *Forecast) countMoved(all []simulation.Moved) {
-	counted := map[*evidence.Case]bool{}
+// countMoved adds to f.Moved, f.moved and f.lost: images of protected namespaces first.
+func (f *Forecast) countMoved(all []simulation.Moved, later bool) {
 	for _, m := range all {
 		a := f.pulls.assess(m.Image, m.Namespace, m.Pool)
-		if a == nil || !a.Settled || counted[a] {
+		if a == nil || f.pulls.counted[a] {
 			continue
 		}
-		counted[a] = true
+		f.pulls.counted[a] = true
+		if pullAfter(a) == rollout.PullFails {
+			f.lost = append(f.lost, movedImage{a, m, later})
+		}
+		if !a.Settled {
+			continue
+		}
 		f.Moved.All++
 		switch pullAfter(a) {
 		case rollout.PullFails:
@@ -124,11 +145,13 @@ func (f *Forecast) countMoved(all []simulation.Moved) {
 				f.Moved.Assumed++
 			}
 		}
-		f.moved = append(f.moved, movedImage{a, m})
+		f.moved = append(f.moved, movedImage{a, m, later})
 	}
-	slices.SortStableFunc(f.moved, func(a, b movedImage) int {
-		return cmp.Or(cmp.Compare(f.pulls.plan.Settings.Rank(a.Image), f.pulls.plan.Settings.Rank(b.Image)), cmp.Compare(a.Image.Ref, b.Image.Ref))
-	})
+	for _, images := range [][]movedImage{f.moved, f.lost} {
+		slices.SortStableFunc(images, func(a, b movedImage) int {
+			return cmp.Or(cmp.Compare(f.pulls.plan.Settings.Rank(a.Image), f.pulls.plan.Settings.Rank(b.Image)), cmp.Compare(a.Image.Ref, b.Image.Ref))
+		})
+	}
 }
 
 // maxMoved is how many images that do not decide whether the rollout stalls are looked up.
@@ -138,15 +161,17 @@ const maxMoved = 500
 // nodes are drained, whether the change reroutes them or not: those first for which the rollout
 // may stall. The caller proceeds as with plan.Plan.Lookups, and then has the forecast made again.
 func (f *Forecast) Lookups(facts policy.Facts) []mirrors.Location {
-	if f.Simulation == nil {
+	if f.pulls == nil {
 		return nil
 	}
 	f.pulls.facts = facts
 	q := &evidence.Lookups{Facts: facts}
-	for _, stall := range f.Simulation.Stalls {
-		f.pulls.lookUp(q, stall.Image)
-		for _, missing := range stall.Missing {
-			f.pulls.lookUp(q, missing.Image)
+	for _, simulated := range f.simulations() {
+		for _, stall := range simulated.Stalls {
+			f.pulls.lookUp(q, stall.Image)
+			for _, missing := range stall.Missing {
+				f.pulls.lookUp(q, missing.Image)
+			}
 		}
 	}
 	if len(q.List) > 0 {

@@ -21,6 +21,8 @@ type pullOutcomes struct {
 	rerouted map[string][]*evidence.Case
 	// known are the answers so far, nil for references that no node can parse.
 	known map[pullOf]*evidence.Case
+	// counted are those among MovedCounts.
+	counted map[*evidence.Case]bool
 }
 
 // A pullOf is an image for pods of a namespace, where those are held to a signature policy of
@@ -28,7 +30,7 @@ type pullOutcomes struct {
 type pullOf struct{ ref, namespace, pool string }
 
 func pulls(p *plan.Plan, facts policy.Facts) *pullOutcomes {
-	all := &pullOutcomes{plan: p, facts: facts, rerouted: map[string][]*evidence.Case{}, known: map[pullOf]*evidence.Case{}}
+	all := &pullOutcomes{plan: p, facts: facts, rerouted: map[string][]*evidence.Case{}, known: map[pullOf]*evidence.Case{}, counted: map[*evidence.Case]bool{}}
 	for i := range p.Reroutes {
 		if p.Reroutes[i].Puller != mirrors.Nodes {
 			continue // no drain depends on it
@@ -162,6 +164,7 @@ func (p *pullOutcomes) worst(stall simulation.Stall) *evidence.Case {
 			continue
 		}
 		namespace, _, _ := strings.Cut(m.Pod, "/")
+		p.assess(m.Image, namespace, stall.Pool) // if that stall was seen when less was known
 		for _, a := range p.assessedAs(stall.Image) {
 			if (a.Namespace == "" || a.Namespace == namespace) && (worst == nil || badness(pullAfter(a)) > badness(pullAfter(worst))) {
 				worst = a
@@ -196,10 +199,11 @@ func asksWithOwnSecrets(a *evidence.Case) bool {
 	return true
 }
 
-// A movedImage is one of MovedCounts, with a pod that may have to pull it.
+// A movedImage is one of MovedCounts, with a pod that may have to pull it; later, if only pools that are held evict any.
 type movedImage struct {
 	*evidence.Case
-	by simulation.Moved
+	by    simulation.Moved
+	later bool
 }
 
 func (p *pullOutcomes) lookUp(q *evidence.Lookups, image string) {

@@ -8,7 +8,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
 // DrainLosesPod: the drains of a change evict a pod whose image the change does not reroute,
@@ -20,13 +19,13 @@ import (
 func drainLosesPod(_ plan.Plan, f *Forecast) []policy.Finding {
 	var findings []policy.Finding
 	for _, m := range f.moved {
-		if pullAfter(m.Case) != rollout.PullFails || f.stallsFor(m.by.Image) {
+		if pullAfter(m.Case) != rollout.PullFails || f.isTold(m.Image.Ref) {
 			continue
 		}
 		finding := policy.Finding{
 			Severity: policy.Warn, Image: m.Settings.SortConsumers(m.Image), Moved: true,
 			Reason: fmt.Sprintf("a drain evicts %s of it, and nodes could not pull it again; the change leaves its route as it is", text.Count(m.by.Pods, "pod")),
-			Detail: append(m.Places(), "one is "+m.by.Pod),
+			Detail: slices.Concat(m.Places(), []string{"one is " + m.by.Pod}, f.whenHeld(m.later)),
 			Remedy: []string{"make it pullable before nodes are drained for the change, or for anything else"},
 		}
 		if m.Protected {
@@ -37,7 +36,7 @@ func drainLosesPod(_ plan.Plan, f *Forecast) []policy.Finding {
 	return findings
 }
 
-// stallsFor reports whether RolloutStalls has a finding about an image.
-func (f *Forecast) stallsFor(image string) bool {
-	return slices.ContainsFunc(f.Simulation.Stalls, func(s simulation.Stall) bool { return s.ByImage && s.Image == image })
+// isTold reports whether RolloutStalls has a finding about an image.
+func (f *Forecast) isTold(image string) bool {
+	return slices.ContainsFunc(f.Findings, func(told policy.Finding) bool { return told.Image.Ref == image })
 }

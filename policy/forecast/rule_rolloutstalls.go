@@ -17,27 +17,37 @@ import (
 // would come about as well if every image could be pulled is for DrainBlocked.
 //
 // It is a denial where the new route fails, or is not known to work. A change whose new route
-// works is the way out of a stall, and one whose old route fails may be just that.
+// works is the way out of a stall, and one whose old route fails may be just that. Where stalls may be missing in the
+// simulation, any pod that a drain evicts may be the one, if its image is known to be lost.
 func rolloutStalls(p plan.Plan, f *Forecast) []policy.Finding {
-	if f.Simulation == nil {
-		return nil
-	}
 	var findings []policy.Finding
-	for _, stall := range f.Simulation.Stalls {
-		told := slices.ContainsFunc(findings, func(f policy.Finding) bool { return f.Image.Ref == stall.Image })
-		if !stall.ByImage || told {
-			continue
+	told := func(image string) bool {
+		return slices.ContainsFunc(findings, func(f policy.Finding) bool { return f.Image.Ref == image })
+	}
+	for _, simulated := range f.simulations() {
+		for _, stall := range simulated.Stalls {
+			if stall.ByImage && !told(stall.Image) {
+				findings = append(findings, stallFinding(p, f, simulated, stall))
+			}
 		}
-		findings = append(findings, stallFinding(p, f, stall))
+	}
+	if why, remedy := f.unproved(); why != "" && len(f.lost) > 0 && !told(f.lost[0].Image.Ref) {
+		lost := f.lost[0]
+		findings = append(findings, policy.Finding{
+			Severity: policy.Deny, Image: p.Settings.SortConsumers(lost.Image), Moved: lost.Settled,
+			Reason: fmt.Sprintf("the rollout may stall, as a pod could not pull it, and nothing shows that it does not: %s", why),
+			Detail: slices.Concat(lost.Places(), []string{"one is " + lost.by.Pod}, f.whenHeld(lost.later)),
+			Remedy: []string{"make it pullable before nodes are drained for the change", remedy},
+		})
 	}
 	return findings
 }
 
-func stallFinding(p plan.Plan, f *Forecast, stall simulation.Stall) policy.Finding {
+func stallFinding(p plan.Plan, f *Forecast, of *simulation.Result, stall simulation.Stall) policy.Finding {
 	finding := policy.Finding{
 		Severity: policy.Warn, Image: policy.Image{Ref: stall.Image},
 		Reason: fmt.Sprintf("the rollout may stall%s, as a pod could not pull it", f.where(stall)),
-		Detail: []string{stall.String()},
+		Detail: append([]string{stall.String()}, f.whenHeld(of == f.later)...),
 		Remedy: []string{"make it pullable by its new route before nodes are drained for the change"},
 	}
 	if stall.Image == "" { // none of them alone is known to hold it up
@@ -58,7 +68,7 @@ func stallFinding(p plan.Plan, f *Forecast, stall simulation.Stall) policy.Findi
 			finding.Severity = policy.Deny
 		}
 	}
-	if n := len(f.Simulation.Stalls) - 1; n > 0 {
+	if n := len(of.Stalls) - 1; n > 0 {
 		finding.Detail = append(finding.Detail, text.Plural(n, "other drain stalls", "other drains stall")+" as well: "+simulate)
 	}
 	return finding

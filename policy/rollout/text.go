@@ -73,22 +73,3 @@ func (f Forecast) groupText(group []Pool) string {
 	}
 	return fmt.Sprintf("%s on %s nodes, %s, %s", decision, strings.Join(counts, " + "), pace, took)
 }
-
-// heldText says what keeps nodes of the pool from the change, "" if nothing does.
-func (p *Pool) heldText() string {
-	switch p.Part {
-	case Paused:
-		return fmt.Sprintf("pool %s is paused", p.Name)
-	case Stopped, Invalid:
-		return fmt.Sprintf("no node of pool %s is taken: %s", p.Name, p.Why)
-	case Unreadable:
-		return fmt.Sprintf("nodes of pool %s will be degraded: %s", p.Name, p.Why)
-	case Unselected:
-		return fmt.Sprintf("pool %s does not get it: %s", p.Name, p.Why)
-	case Takes:
-		if why, n := p.waiting(); n > 0 {
-			return fmt.Sprintf("pool %s cannot finish: %s", p.Name, why)
-		}
-	}
-	return ""
-}

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/test/pools"
 )
@@ -66,10 +66,14 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // foretell returns the forecast of a change by which images of quay.io/shop come from a
 // mirror, for tags or for digests, and the verdict with it.
 func foretell(through *rollout.Cluster, before mirrors.Set, edit mirrors.Edit, found policy.Facts, s settings.Settings) (*forecast.Forecast, policy.Verdict) {
-	cart := policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: policy.Running}}}
-	p := shallower(newPlan(policy.Change{Before: before, After: edit.Apply(before)}, plan.Cluster{Images: policy.NewImages(cart), Rollout: through}, s))
+	p := ofCart(through, before, edit, s)
 	f := forecast.Of(p, found, forecast.Forecaster{Now: noon})
 	return f, WithForecast(p, Decide(p, found), f)
+}
+
+func ofCart(through *rollout.Cluster, before mirrors.Set, edit mirrors.Edit, s settings.Settings) plan.ChangePlan {
+	cart := policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: policy.Running}}}
+	return shallower(newPlan(policy.Change{Before: before, After: edit.Apply(before)}, plan.Cluster{Images: policy.NewImages(cart), Rollout: through}, s))
 }
 
 const (
@@ -97,8 +101,8 @@ func TestForecast(t *testing.T) {
 		c.Pods[0].Spec, c.Budgets = &spec, budgets
 		return c
 	}
-	unread := workers(3, atSource)
-	unread.Unknown = []string{"pods"}
+	unread, free := workers(3, atSource), workers(3, atSource)
+	unread.Unknown, free.Unknown, free.Budgets = []string{"pods"}, []string{"poddisruptionbudgets"}, nil
 	hosted := workers(3, atSource)
 	hosted.Topology = configv1.ExternalTopologyMode
 	warn := settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}}
@@ -125,8 +129,9 @@ func TestForecast(t *testing.T) {
 		{"a pod that fits one node only is evicted all the same", pinned(), set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
 		{"unless a budget holds it", pinned(full.Budgets...), set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
 		{"a degraded pool", busy, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutBusy"},
-		{"a paused pool", paused, set(), tagsFromMirror(), facts(atMirror + " present"), settings.Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
-		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were not simulated: pods or nodes could not be read", ""},
+		{"a paused pool", paused, set(), tagsFromMirror(), everywhere, settings.Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
+		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were simulated with what was last read of pods and nodes", ""},
+		{"budgets that could not be read", free, set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were simulated without budgets, which could not be read", "deny RolloutStalls, warn NotFullySynced"},
 		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, settings.Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
 		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
 		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
@@ -297,13 +302,19 @@ func TestMovedImages(t *testing.T) {
 	}
 }
 
-// TestForecastPartial: nothing is concluded from a simulation that was given up.
+// TestForecastPartial: a simulation that is given up proves no rollout safe, and takes nothing away of one made before.
 func TestForecastPartial(t *testing.T) {
-	f, _ := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), settings.Settings{})
-	f.Simulation = &simulation.Result{Partial: true}
-	partial := f.String()
-	f.Simulation = &simulation.Result{}
-	if whole := f.String(); whole == partial {
-		t.Errorf("got %q, as of one that was not", whole)
+	lost, found := facts(atMirror+" absent", atSource+" present"), facts(atMirror+" present", atSource+" present")
+	p := ofCart(workers(3, atSource), set(), tagsFromMirror(), settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}})
+	before := forecast.Of(p, facts(), forecast.Forecaster{Now: noon})
+	for _, tt := range []struct {
+		known  policy.Facts
+		before *forecast.Forecast
+		want   string
+	}{{lost, nil, "deny RolloutStalls, warn NotFullySynced"}, {found, nil, ""}, {lost, before, "deny RolloutStalls, warn NotFullySynced"}, {found, before, "warn RolloutStalls"}} {
+		f := forecast.Of(p, tt.known, forecast.Forecaster{Now: noon, Stop: func() bool { return true }, Before: tt.before})
+		if got := summary(WithForecast(p, Decide(p, tt.known), f)); got != tt.want || strings.Contains(f.String(), "time was up") != (tt.before == nil) {
+			t.Errorf("got %q, want %q: %s", got, tt.want, f)
+		}
 	}
 }

@@ -92,27 +92,34 @@ func answerOf(record review.Record) Answer {
 
 // decide has the pure policy judge a story.
 func decide(t *testing.T, scenario *Scenario) review.Record {
-	s := tell(t, scenario)
+	return tell(t, scenario).judge(loss{})
+}
+
+// judge has the pure policy judge a story, with what a loss leaves.
+func (s *told) judge(l loss) review.Record {
 	known, through := s.known, s.dump.Rollout()
 	known.Rollout = &through
+	if l.known != nil {
+		l.known(&known)
+	}
 	plan := plan.NewOutline(s.change, known, s.Settings.For(s.As)).Plan()
 	facts := policy.Facts{}
-	lookUp := func(lookups []mirrors.Location) {
-		for _, l := range lookups {
-			facts[l] = s.at(l)
+	learns := func(lookups []mirrors.Location) bool {
+		for _, at := range lookups {
+			facts[at] = s.at(at)
+			if l.answer != nil {
+				facts[at] = new(l.answer(at, *facts[at]))
+			}
 		}
+		return len(lookups) > 0
 	}
-	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
-		lookUp(lookups)
+	for learns(plan.Lookups(facts)) {
 	}
 	record := review.Record{Subject: s.edit.Subject(), Plan: plan, Facts: facts, Notes: slices.Concat(plan.OrderNotes(), plan.ElsewhereNotes())}
-	for {
-		record.Forecast = forecast.Of(plan, facts, forecast.Forecaster{Now: time.Now()})
-		if record.Forecast == nil || len(record.Forecast.Lookups(facts)) == 0 {
-			break
-		}
-		for lookups := record.Forecast.Lookups(facts); len(lookups) > 0; lookups = record.Forecast.Lookups(facts) {
-			lookUp(lookups)
+	for again := true; again; {
+		record.Forecast, again = forecast.Of(plan, facts, forecast.Forecaster{Now: time.Now(), Stop: l.stop}), false
+		for record.Forecast != nil && learns(record.Forecast.Lookups(facts)) {
+			again = true
 		}
 	}
 	record.Verdict = rules.WithForecast(plan, rules.Decide(plan, facts), record.Forecast)

@@ -64,8 +64,12 @@ func moved(w *scheduling.Cluster) []Moved {
 // notPulled stands for no node; -1 is the pool of nodes that are in none.
 const notPulled = -2
 
-// pulledIn returns the pool of a node to which p may go and whose kubelet pulls the image.
+// pulledIn returns the pool of a node to which p may go and whose kubelet pulls the image: where time is up and nodes
+// are not known to be good for it, that of its own.
 func pulledIn(w *scheduling.Cluster, pull scheduling.ImagePull, p *scheduling.Pod) int {
+	if w.Stopped {
+		return w.Nodes[p.At].Pool
+	}
 	for _, n := range p.GoesTo() {
 		w.Ask(1)
 		if w.Images.Asks(pull, n) {

@@ -27,7 +27,7 @@ type Result struct {
 	// Moved are the images that pods which drains evict may have to pull again, whether they can
 	// or not; each once for each namespace and pool.
 	Moved []Moved
-	// Partial is set where Stop ended the simulation. That there are no stalls means nothing then.
+	// Partial is set where Stop ended the simulation. That there are no stalls means nothing then; Moved has all there are.
 	Partial bool
 	// Unknown is what could not be read of the cluster (rollout.Cluster.Unknown), of what a
 	// simulation rests on: "pods". Stalls may then be missing.
@@ -51,15 +51,12 @@ var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudg
 func Run(in Input) Result {
 	w := scheduling.NewCluster(in)
 	result := Result{Unknown: slices.DeleteFunc(slices.Clone(in.Cluster.Unknown), func(r string) bool { return !slices.Contains(restsOn, r) })}
+	result.Moved, result.Waiting = moved(w), w.Waiting
 	if !w.Stopped {
 		result.Steps, result.Stalls = worst(w)
 	}
-	result.Waiting = w.Waiting
 	if !w.Stopped {
 		result.Obstacles = obstacles(w, &in.Cluster)
-	}
-	if !w.Stopped {
-		result.Moved = moved(w)
 	}
 	result.Partial = w.Stopped
 	return result

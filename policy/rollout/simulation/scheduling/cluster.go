@@ -118,10 +118,12 @@ type ending struct {
 	node     int32
 }
 
+// often is how much work goes by between two questions, well below a millisecond on any processor.
+const often = 2000
+
 // Ask reports whether to give up. Work is about how many thousand instructions have passed
 // since it was called last.
 func (w *Cluster) Ask(work int) bool {
-	const often = 2000 // well below a millisecond on any processor
 	if w.sinceAsked += work; w.sinceAsked < often || w.Stopped {
 		return w.Stopped
 	}

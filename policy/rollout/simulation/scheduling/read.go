@@ -17,7 +17,7 @@ func NewCluster(in Input) *Cluster {
 	if in.Pull == nil {
 		in.Pull = func(string, string, string, bool) rollout.Pull { return rollout.PullUnknown }
 	}
-	w := &Cluster{in: in, byName: map[string]int32{}}
+	w := &Cluster{in: in, byName: map[string]int32{}, sinceAsked: often}
 	w.addNodes()
 	w.addPools()
 	w.addPods()
@@ -125,9 +125,6 @@ func (w *Cluster) addPods() {
 			w.Lowest = min(w.Lowest, spec.Priority)
 		}
 		w.addPod(in, s)
-		if w.Ask(1) {
-			return
-		}
 	}
 }
 
