@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -28,7 +29,7 @@ func IfPaused(in Input, name string, paused bool) []string {
 	if paused {
 		lines = s.Pools[i].pausedLines(in)
 	}
-	return Printable(lines)
+	return Printable(append(lines, s.Hiding...))
 }
 
 // pausedLines are about a pool that is going to be paused.
@@ -54,16 +55,18 @@ func (p *Pool) pausedLines(in Input) []string {
 
 // resumedLines are about a pool that is going to be resumed.
 func (p *Pool) resumedLines() []string {
-	if p.From == "" {
-		return []string{"nothing waits for its nodes: none is touched"}
-	}
-	waiting := 0
-	for _, n := range p.Left {
-		if n.State == NodeWaits {
-			waiting++
+	waits := fmt.Sprintf("%s waits for nodes, and how many there are is not known", p.Target)
+	if len(p.Nodes) == p.Machines {
+		if p.From == "" {
+			return []string{"nothing waits for its nodes: none is touched"}
 		}
+		waiting := 0
+		for _, n := range p.Left {
+			waiting += convert.Int(n.State == NodeWaits)
+		}
+		waits = fmt.Sprintf("%s waits for %s", p.Target, text.Count(waiting, "node"))
 	}
-	lines := append([]string{fmt.Sprintf("%s waits for %s", p.Target, text.Count(waiting, "node"))}, p.changeLines()...)
+	lines := append([]string{waits}, p.changeLines()...)
 	switch {
 	case p.Held != "":
 		lines = append(lines, "no node is taken: "+p.Held)

@@ -231,6 +231,8 @@ func TestNeeded(t *testing.T) {
 }
 
 func TestIfPaused(t *testing.T) {
+	unread := input(pools.Worker("2", "paused"))
+	unread.Cluster.Unknown, unread.Cluster.Pools[0].Status.MachineCount = []string{"nodes"}, 3
 	for _, tt := range []struct {
 		reason string
 		in     Input
@@ -238,6 +240,7 @@ func TestIfPaused(t *testing.T) {
 		want   []string // parts, in this order
 	}{
 		{"resumed, and nothing waits", input(pools.Worker("1", "paused"), pools.Node("a")), false, []string{"nothing waits for its nodes: none is touched"}},
+		{"resumed, where nodes could not be read", unread, false, []string{"2 waits for nodes, and how many there are is not known", "nodes could not be read: which node waits for what is not known"}},
 		{"resumed", input(pools.Worker("2", "paused"), pools.Node("a"), pools.Node("b")), false, []string{"2 waits for 2 nodes", "registries.conf: quay.io/shop", "a node drains and reloads CRI-O", "it takes 10 to 30 minutes"}},
 		{"resumed, with a cordoned node", input(pools.Worker("2", "paused"), pools.Node("a", "cordoned"), pools.Node("b")), false, []string{"no node is taken: node a is cordoned"}},
 		{"paused in the middle", input(pools.Worker("2"), pools.Node("a", "has=2", "wants=2"), pools.Node("b", "wants=2", "state=Working"), pools.Node("c")), true, []string{
