@@ -290,7 +290,7 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	live := inOrder(c.Rollout())
 	if live.Topology != configv1.HighlyAvailableTopologyMode || !live.OverrideDrain || live.OperatorNode != "rollout-0" || live.Machines == nil ||
 		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "a long story" || len(live.Certificates) != 1 ||
-		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || !hasController(live, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "StatefulSet", Name: "db"}, Parallel: true, First: 5, Maker: "Store db", Template: []rollout.Container{{Name: "a", Image: "quay.io/db:1", Pull: corev1.PullIfNotPresent}}}) ||
+		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"].Nodes == nil || len(live.Pools) != 1 || !hasController(live, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "StatefulSet", Name: "db"}, Parallel: true, First: 5, Maker: "Store db", Template: []rollout.Container{{Name: "a", Image: "quay.io/db:1", Pull: corev1.PullIfNotPresent}}}) ||
 		!hasController(live, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "ReplicaSet", Name: "web"}, Failure: "exceeded quota"}) || len(live.Quotas) != 1 || len(live.Unknown) != 0 {
 		t.Errorf("got %+v", live)
 	}

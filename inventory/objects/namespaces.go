@@ -38,12 +38,15 @@ func TrimQuota(q *corev1.ResourceQuota) *corev1.ResourceQuota {
 	return t
 }
 
-// TrimVolume returns a PersistentVolume with only its phase, the claim that it is bound to, and the
-// nodes that can reach it.
+// TrimVolume returns a PersistentVolume with only its phase, the claim that it is bound to, the
+// nodes that can reach it, and its access modes if it is attached to nodes: only these are held to them.
 func TrimVolume(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	t := &corev1.PersistentVolume{ObjectMeta: names(v)}
 	if t.Spec.NodeAffinity = v.Spec.NodeAffinity; t.Spec.NodeAffinity == nil || t.Spec.NodeAffinity.Required == nil {
 		t.Spec.NodeAffinity = zoneOf(v)
+	}
+	if v.Spec.NFS == nil && v.Spec.HostPath == nil && v.Spec.Local == nil {
+		t.Spec.AccessModes = v.Spec.AccessModes
 	}
 	t.Status.Phase = v.Status.Phase
 	if claim := v.Spec.ClaimRef; claim != nil {

@@ -50,8 +50,15 @@ func TestTrimImages(t *testing.T) {
 	}
 }
 
-// TestTrimVolume: a volume that has its zone in labels alone can be used there, and on nodes without a zone.
+// TestTrimVolume: a volume that has its zone in labels alone can be used there, and on nodes without a zone. One that nobody attaches
+// is not held to its access modes.
 func TestTrimVolume(t *testing.T) {
+	disk := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}}
+	share := disk.DeepCopy()
+	share.Spec.NFS = &corev1.NFSVolumeSource{}
+	if kept, of := TrimVolume(disk).Spec.AccessModes, TrimVolume(share).Spec.AccessModes; len(kept) != 1 || len(of) != 0 {
+		t.Errorf("access modes %v of a disk, %v of a share", kept, of)
+	}
 	zoned := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelFailureDomainBetaZone: "a__b", corev1.LabelTopologyRegion: "r"}}}
 	selector := nodeaffinity.NewLazyErrorNodeSelector(TrimVolume(zoned).Spec.NodeAffinity.Required)
 	zone, region := corev1.LabelTopologyZone, corev1.LabelTopologyRegion

@@ -83,7 +83,7 @@ func (o Objects) Cluster() rollout.Cluster {
 		OperatorNode:  operatorNode(o.Pods),
 		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version),
 		Namespaces:    labelsOf(o.Namespaces),
-		Volumes:       nodesOf(o.Volumes),
+		Volumes:       volumesOf(o.Volumes),
 		Unknown:       slices.Compact(slices.Sorted(slices.Values(o.Unknown))),
 	}
 	if len(o.Pinned) > 0 {
@@ -150,20 +150,28 @@ func labelsOf(namespaces []*corev1.Namespace) map[string]labels.Set {
 	return sets
 }
 
-// nodesOf returns which nodes can have the volume of a claim, by "namespace/name" of the
-// claim. A volume that was released keeps the name of a claim that is gone.
-func nodesOf(volumes []*corev1.PersistentVolume) map[string]*corev1.NodeSelector {
-	nodes := map[string]*corev1.NodeSelector{}
+// volumesOf returns the volumes that tie pods to nodes, by "namespace/name" of their claim. One that was
+// released keeps the name of a claim that is gone.
+func volumesOf(volumes []*corev1.PersistentVolume) map[string]rollout.Volume {
+	known := map[string]rollout.Volume{}
 	for _, v := range volumes {
-		claim, affinity := v.Spec.ClaimRef, v.Spec.NodeAffinity
-		if claim == nil || affinity == nil || affinity.Required == nil ||
-			v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
+		volume := rollout.Volume{OneNode: isForOneNode(v.Spec.AccessModes)}
+		if affinity := v.Spec.NodeAffinity; affinity != nil {
+			volume.Nodes = affinity.Required
+		}
+		claim := v.Spec.ClaimRef
+		if claim == nil || volume == (rollout.Volume{}) || v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
 			continue
 		}
 		key := claim.Namespace + "/" + claim.Name
-		if _, taken := nodes[key]; !taken || v.Status.Phase == corev1.VolumeBound {
-			nodes[key] = affinity.Required
+		if _, taken := known[key]; !taken || v.Status.Phase == corev1.VolumeBound {
+			known[key] = volume
 		}
 	}
-	return nodes
+	return known
+}
+
+// isForOneNode restates IsMultiAttachAllowed (pkg/volume/util of Kubernetes).
+func isForOneNode(modes []corev1.PersistentVolumeAccessMode) bool {
+	return len(modes) > 0 && !slices.Contains(modes, corev1.ReadWriteMany) && !slices.Contains(modes, corev1.ReadOnlyMany)
 }

@@ -14,7 +14,7 @@ import (
 
 // Nothing is known of a cluster of which there is nothing.
 func TestClusterOfNothing(t *testing.T) {
-	want := rollout.Cluster{Volumes: map[string]*corev1.NodeSelector{}}
+	want := rollout.Cluster{Volumes: map[string]rollout.Volume{}}
 	if diff := cmp.Diff(want, Objects{}.Cluster()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -118,7 +118,7 @@ func TestNamespacesAndVolumes(t *testing.T) {
 	if diff := cmp.Diff(map[string]labels.Set{"shop": {"team": "a"}, "bare": nil}, c.Namespaces); diff != "" {
 		t.Errorf("namespaces: -want +got:\n%s", diff)
 	}
-	want := map[string]*corev1.NodeSelector{"shop/moved": on("n2").Required, "shop/said-nothing": on("n4").Required, "shop/garbage": garbage.Required}
+	want := map[string]rollout.Volume{"shop/moved": {Nodes: on("n2").Required}, "shop/said-nothing": {Nodes: on("n4").Required}, "shop/garbage": {Nodes: garbage.Required}}
 	if diff := cmp.Diff(want, c.Volumes); diff != "" {
 		t.Errorf("volumes: -want +got:\n%s", diff)
 	}

@@ -39,15 +39,21 @@ type Cluster struct {
 	Budgets []*policyv1.PodDisruptionBudget
 	// Namespaces are the labels of the namespaces, by name; nil if they are not known.
 	Namespaces map[string]labels.Set
-	// Volumes says for each PersistentVolumeClaim ("namespace/name") which nodes can have its
-	// volume; a missing claim is not known to be tied to nodes.
-	Volumes map[string]*corev1.NodeSelector
+	// Volumes are those of PersistentVolumeClaims ("namespace/name"); a missing one is not known to be tied to nodes.
+	Volumes map[string]Volume
 	// PinnedSets are the PinnedImageSets of the cluster; NodePins say which of them nodes hold.
 	PinnedSets []*mcfgv1.PinnedImageSet
 	NodePins   []NodePins
 	// Unknown names what could not be read: "pods", "poddisruptionbudgets". Conclusions from it may
 	// be wrong both ways.
 	Unknown []string
+}
+
+// Volume is what ties pods to nodes.
+type Volume struct {
+	// Nodes can have it, nil for all. OneNode says that it is attached to one at a time (ReadWriteOnce).
+	Nodes   *corev1.NodeSelector
+	OneNode bool
 }
 
 // NodePins is what a MachineConfigNode says of PinnedImageSets.

@@ -35,7 +35,10 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 		remedies: []Remedy{look(in(p.Namespace)+"describe pod "+text.Argument(p.Name), "shows its probes and events")},
 	}
 	others, n := d.landing(p, ""), d.NodeOf[p.Node]
+	claim, holder := d.holderOfVolume(p)
 	switch {
+	case holder != nil: // wherever another one is made
+		w.because(fmt.Sprintf("one node at a time can have volume claim %s, and pod %s on %s has it", claim, holder.FullName(), holder.Node))
 	case !d.began.IsZero() && p.Created.After(d.began):
 		w.because(fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", status.When(p.Created, d.Now)))
 	case !p.IsBare() && n != nil && !n.Spec.Unschedulable && slices.ContainsFunc(slices.Concat(others.works, others.fails, others.unknown), func(n string) bool { return n != p.Node }):
@@ -45,6 +48,25 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 		w.remedies = append(w.remedies, replace(p, ""))
 	}
 	return w
+}
+
+// holderOfVolume returns a pod that keeps p from starting: it has a volume of p's on another node, and one node at a time can have that.
+func (d *diagnosis) holderOfVolume(p *rollout.Pod) (claim string, holder *rollout.Pod) {
+	if p.Spec == nil || p.Started {
+		return "", nil
+	}
+	for _, claim := range p.Spec.Claims {
+		if !d.Cluster.Volumes[p.Namespace+"/"+claim].OneNode {
+			continue
+		}
+		for i := range d.Cluster.Pods {
+			q := &d.Cluster.Pods[i]
+			if q.Namespace == p.Namespace && q.Started && q.Node != p.Node && q.Spec != nil && slices.Contains(q.Spec.Claims, claim) {
+				return claim, q
+			}
+		}
+	}
+	return "", nil
 }
 
 // replace deletes a pod for its controller to make another. A bare pod has none.

@@ -82,6 +82,10 @@ func TestNotReady(t *testing.T) {
 			in.Cluster.Pools[0].Status.MachineCount = 3
 		}},
 		{"it was done already", "oc -n shop patch pdb cart", func(_ *status.Input, unready *rollout.Pod) { unready.Created = pools.Noon.Add(time.Second) }},
+		{"another one has its volume", "oc -n shop patch pdb cart", func(in *status.Input, unready *rollout.Pod) {
+			in.Cluster.Volumes = map[string]rollout.Volume{"shop/data": {OneNode: true}}
+			in.Cluster.Pods[0].Spec.Claims, unready.Spec.Claims, unready.Started = []string{"data"}, []string{"data"}, false
+		}},
 	} {
 		in := deadlock(nil, "unready")
 		in.Now = pools.Noon.Add(time.Hour)

@@ -42,7 +42,7 @@ func isTolerated(spec *rollout.PodSpec, n *corev1.Node) bool {
 // hasVolumes reports whether the volumes of a pod can be used on a node.
 func (d *diagnosis) hasVolumes(p *rollout.Pod, n *corev1.Node) bool {
 	for _, claim := range p.Spec.Claims {
-		if selector := d.Cluster.Volumes[p.Namespace+"/"+claim]; selector != nil {
+		if selector := d.Cluster.Volumes[p.Namespace+"/"+claim].Nodes; selector != nil {
 			if s, err := nodeaffinity.NewNodeSelector(selector); err != nil || !s.Match(n) {
 				return false
 			}

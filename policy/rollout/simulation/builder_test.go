@@ -255,7 +255,7 @@ func makeBudget(words string) *policyv1.PodDisruptionBudget {
 
 // A scene is a cluster in lines: "pool ...", "node ...", "KIND N1,N2 SPEC" (pods, with KIND of
 // their owner, "bare" for none; "OrderedReady" and "Parallel" are StatefulSets that are known, "owned" is one of an operator, and
-// "StatefulSet" is one that is not; "refused" is a ReplicaSet that could not make its last pod), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
+// "StatefulSet" is one that is not; "refused" is a ReplicaSet that could not make its last pod), "budget ...", "volume CLAIM NODE" ("once" is one node at a time); "in NAMESPACE" is about the
 // lines that follow, "enforce LEVEL VERSION" of pod security, "quota NAME RESOURCE=USED/HARD", where USED may be "?". Images are pulled by their
 // name: one with "new-fails" in it fails after the change, "old-fails" before it, "fails" by
 // both, "unknown" is not known; all others work.
@@ -305,11 +305,11 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 		case "volume":
 			fields := strings.Fields(rest)
 			if c.Volumes == nil {
-				c.Volumes = map[string]*corev1.NodeSelector{}
+				c.Volumes = map[string]rollout.Volume{}
 			}
-			c.Volumes["app/"+fields[0]] = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			c.Volumes["app/"+fields[0]] = rollout.Volume{OneNode: slices.Contains(fields, "once"), Nodes: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: fields[1:]}},
-			}}}
+			}}}}
 		default:
 			at, spec, _ := strings.Cut(rest, " ")
 			switch kind {

@@ -23,7 +23,8 @@
 // pods that come to a node while it is drained, as they tolerate the cordon.
 //
 // The eviction API and the disruption controller: see rollout.Budget. The scheduler: everything that
-// keeps a pod from a node, but for limits on volumes and devices (resourceClaims). Pods push out others of lower priority where
+// keeps a pod from a node, but for limits on volumes and devices (resourceClaims). Where several pods share a volume that one node
+// at a time can have, each may fail to start elsewhere. Pods push out others of lower priority where
 // drains go; the proof assumes it nowhere else. The taint UpdateInProgress:PreferNoSchedule
 // of nodes still to be updated is a preference, which the played steps follow. The kubelet: whether
 // images are there or can be pulled.

@@ -183,6 +183,10 @@ func (m *model) next(s situation) (out []situation, sure int) {
 		if s.node[p] == 0 && s.made[p] == '1' && in.Detail != "" {
 			out = append(out, m.placed(s, p)...)
 		}
+		if after := s; s.node[p] > 0 && s.node[p] != 255 && s.state[p] == isPending && in.Ready && len(in.Spec.Claims) > 0 && m.startsOn(s, p, int(s.node[p])-1) != rollout.PullFails {
+			after.state = set(s.state, p, isReady)
+			out = append(out, after)
+		}
 		if s.left[p] > 0 { // it may end
 			after := s
 			after.left = set(s.left, p, 0)
@@ -436,6 +440,9 @@ func (m *model) holds(s situation, p, n int, image string) (held, maybe bool) {
 // startsOn says whether the images of a pod are there or can be pulled.
 func (m *model) startsOn(s situation, p, n int) rollout.Pull {
 	worst := rollout.PullWorks
+	if m.detaches(s, p, n) {
+		return rollout.PullFails
+	}
 	for _, c := range m.in.Cluster.Pods[p].Spec.Containers {
 		held, maybe := m.holds(s, p, n, c.Image)
 		if held && c.Pull != corev1.PullAlways {
@@ -460,6 +467,15 @@ func (m *model) startsOn(s situation, p, n int) rollout.Pull {
 		}
 	}
 	return worst
+}
+
+// detaches reports whether a volume of the pod is still attached elsewhere.
+func (m *model) detaches(s situation, p, n int) bool {
+	return slices.ContainsFunc(m.in.Cluster.Pods[p].Spec.Claims, func(claim string) bool {
+		return m.in.Cluster.Volumes["app/"+claim].OneNode && slices.ContainsFunc(m.present(s, p), func(q presence) bool {
+			return q.node != n && slices.Contains(m.in.Cluster.Pods[q.pod].Spec.Claims, claim)
+		})
+	})
 }
 
 // tolerated reports whether neither a cordon nor taints keep a pod from a node.
@@ -489,7 +505,7 @@ func (m *model) feasible(s situation, p, n int) bool {
 		}
 	}
 	for _, claim := range pod.Spec.Claims {
-		if v := m.in.Cluster.Volumes["app/"+claim]; v != nil && !slices.Contains(v.NodeSelectorTerms[0].MatchExpressions[0].Values, node.Name) {
+		if v := m.in.Cluster.Volumes["app/"+claim].Nodes; v != nil && !slices.Contains(v.NodeSelectorTerms[0].MatchExpressions[0].Values, node.Name) {
 			return false
 		}
 	}
@@ -696,6 +712,10 @@ func randomScene(r *rand.Rand, more int) scene {
 		b.WriteString("budget everything all max=1\n")
 	}
 	fmt.Fprintf(&b, "volume c %s\n", pick("n0", "n0 n1"))
+	if left > 0 && r.Intn(3) == 0 { // some of one volume, on one node mostly
+		at := strings.Join(slices.Repeat([]string{pick(names...)}, 1+r.Intn(min(left, 2))), ",") + pick("", "", ","+pick(names...))
+		fmt.Fprintf(&b, "volume d n0 n1 n2 n3 once\n%s %s shared claim=d image=works\nbudget shared app=shared %s\n", pick("ReplicaSet", "Parallel", "OrderedReady"), at, pick("max=1", "max=1", "min=1", "max=2"))
+	}
 	return scene(b.String())
 }
 

@@ -82,7 +82,7 @@ type Pod struct {
 	before *Leaving
 	// Set are the pods of its StatefulSet, which makes them one after the other; nil for none.
 	Set *PodSet
-	// Unplaceable is why it may stay without a node, whatever happens to other pods; "" if nothing suggests so.
+	// Unplaceable is why it may stay without a node, or not start on another one; "" if nothing suggests so.
 	Unplaceable string
 	// forbidden is why the API server may refuse its replacement, or that may be another pod; "" if nothing suggests so.
 	forbidden string

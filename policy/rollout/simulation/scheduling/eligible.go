@@ -145,8 +145,8 @@ func (e *eligibility) keysAskedFor() map[string]bool {
 		}
 		ask(requiredNodes(s.Spec.Affinity))
 	}
-	for _, selector := range e.w.in.Cluster.Volumes {
-		ask(selector)
+	for _, volume := range e.w.in.Cluster.Volumes {
+		ask(volume.Nodes)
 	}
 	return keys
 }
@@ -306,7 +306,7 @@ func (e *eligibility) signature(s *PodClass, f filter, volumes []*corev1.NodeSel
 func (e *eligibility) volumesOf(s *PodClass) []*corev1.NodeSelector {
 	var tied []*corev1.NodeSelector
 	for _, claim := range s.Spec.Claims {
-		if selector := e.w.in.Cluster.Volumes[s.namespace+"/"+claim]; selector != nil {
+		if selector := e.w.in.Cluster.Volumes[s.namespace+"/"+claim].Nodes; selector != nil {
 			tied = append(tied, selector)
 		}
 	}

@@ -22,6 +22,7 @@ func NewCluster(in Input) *Cluster {
 	w.addPools()
 	w.addPods()
 	w.addSets()
+	w.addShared()
 	w.addForbidden()
 	w.addResources()
 	w.addImages()
@@ -167,6 +168,36 @@ func (w *Cluster) addPod(in *rollout.Pod, s *PodClass) {
 		s.fixed = append(s.fixed, p.At)
 	}
 	w.Pods = append(w.Pods, p)
+}
+
+// addShared notes which pods have a volume that another one has, too, and that one node can have at a time: their
+// replacements may come to other nodes, and one of them cannot start until the other is gone.
+func (w *Cluster) addShared() {
+	users := map[string][]int32{} // of each volume, two at most
+	each := func(p *Pod, use func(claim, key string)) {
+		for _, claim := range p.PodClass.Spec.Claims {
+			if key := p.Namespace + "/" + claim; w.in.Cluster.Volumes[key].OneNode {
+				use(claim, key)
+			}
+		}
+	}
+	for i := range w.Pods {
+		each(&w.Pods[i], func(_, key string) {
+			if of := users[key]; len(of) < 2 && !slices.Contains(of, int32(i)) { //nolint:gosec // an index of pods
+				users[key] = append(of, int32(i)) //nolint:gosec // an index of pods
+			}
+		})
+	}
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		each(p, func(claim, key string) {
+			for _, other := range users[key] {
+				if int(other) != i && p.Unplaceable == "" && !p.Settled() {
+					p.Unplaceable = fmt.Sprintf("may not start, as one node at a time can have volume claim %s, and %s has it, too", claim, w.Pods[other].FullName())
+				}
+			}
+		})
+	}
 }
 
 // isGuard reports whether an operator of the control plane has put a bare pod on its node and
