@@ -31,7 +31,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
@@ -138,25 +137,6 @@ func TestEndpointRefuses(t *testing.T) {
 				t.Errorf("asked to retry after %q what will not get better", got)
 			}
 		})
-	}
-}
-
-// The largest review that the API server can send: two objects of 3 MiB.
-func TestEndpointReadsTheLargestReview(t *testing.T) {
-	padded := func(name string) *runtime.RawExtension {
-		o := tagMirrorSet("apps", "quay.io/"+name)
-		o.Annotations = map[string]string{"pad": strings.Repeat("x", 3<<20-1000)}
-		ext := raw(o)
-		return &ext
-	}
-	req := requestTo(admissionv1.Update, mirrors.TagMirrorSetGVK, "apps")
-	req.Object, req.OldObject = *padded("new"), *padded("old")
-	r := &records{verdict: policy.Verdict{Allowed: true}}
-	if w := post(muxFor(t, Options{Reviewer: r}), "application/json", reviewOf(req)); w.Code != http.StatusOK {
-		t.Errorf("got %d: %.200s", w.Code, w.Body)
-	}
-	if len(r.subjects) != 1 {
-		t.Errorf("reviewed %q, want one review", r.subjects)
 	}
 }
 
@@ -280,17 +260,6 @@ func call(client *rest.RESTClient, timeout time.Duration, req admissionv1.Admiss
 	return answer.Response, err
 }
 
-func TestAPIServerGetsTheDenial(t *testing.T) {
-	url, ca := serve(t, muxFor(t, Options{Reviewer: &records{err: errors.New("no etcd")}}))
-	resp, err := call(apiServer(t, url, ca), 15*time.Second, creation(tagMirrorSet("apps", "quay.io")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.Allowed || resp.UID != "b7f3a1c2" || resp.Result.Code != 500 {
-		t.Errorf("got %+v", resp)
-	}
-}
-
 // The API server's client tries again where it is told after how long, so that a
 // guard that is starting delays a change instead of refusing it.
 func TestAPIServerRetriesUntilReady(t *testing.T) {
@@ -307,16 +276,6 @@ func TestAPIServerRetriesUntilReady(t *testing.T) {
 	resp, err := call(apiServer(t, url, ca), 15*time.Second, creation(tagMirrorSet("apps", "quay.io")))
 	if err != nil || !resp.Allowed || calls.Load() != 2 {
 		t.Errorf("got %+v, %v after %d calls, want an admission by the second", resp, err, calls.Load())
-	}
-}
-
-func TestAPIServerPassesTheReasonOn(t *testing.T) {
-	url, ca := serve(t, muxFor(t, Options{Reviewer: &records{}}))
-	req := creation(tagMirrorSet("apps", "quay.io"))
-	req.UID = ""
-	_, err := call(apiServer(t, url, ca), 15*time.Second, req)
-	if want := "the request of the AdmissionReview has no uid"; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
@@ -338,33 +297,6 @@ func TestBodyThatDoesNotArrive(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("got %s, want 400", resp.Status)
-	}
-}
-
-// A review that takes all the time it has is answered before the API server gives
-// up. It is asked again if the machine has used up what is left for the way there and back.
-func TestReviewThatTakesAllItsTimeIsAnswered(t *testing.T) {
-	const tries = 10
-	causes := make(chan error, tries)
-	url, ca := serve(t, muxFor(t, Options{Reviewer: ReviewerFunc(
-		func(ctx context.Context, _ mirrors.Edit) (review.Record, error) {
-			<-ctx.Done()
-			causes <- ctx.Err()
-			return review.Record{}, ctx.Err()
-		},
-	)}))
-	client := apiServer(t, url, ca)
-	var err error
-	for range tries {
-		if _, err = call(client, 3*time.Second, creation(tagMirrorSet("apps", "quay.io"))); err == nil {
-			break
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-causes; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the review ended with %v, want the deadline", err)
 	}
 }
 

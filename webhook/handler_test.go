@@ -130,24 +130,6 @@ func deletion(o *configv1.ImageTagMirrorSet) admissionv1.AdmissionRequest {
 	return req
 }
 
-// TestOtherCAs: which CAs nodes trust at a registry decides whether they can pull there.
-func TestOtherCAs(t *testing.T) {
-	image := func(cas string) *configv1.Image {
-		i := &configv1.Image{}
-		i.Name, i.Spec.AdditionalTrustedCA.Name = "cluster", cas
-		return i
-	}
-	reviewer := &records{verdict: policy.Verdict{Allowed: true}}
-	req := requestTo(admissionv1.Update, mirrors.ImageConfigGVK, "cluster")
-	req.OldObject, req.Object = raw(image("old")), raw(image("new"))
-	if got := (&Handler{Options: Options{Reviewer: reviewer}}).Handle(quiet(t), req); !got.Allowed {
-		t.Fatal(got.Result)
-	}
-	if diff := cmp.Diff([]string{"Image cluster"}, reviewer.subjects); diff != "" || reviewer.after.TrustedCA != "new" {
-		t.Errorf("reviews -want +got:\n%s, with CAs of %q", diff, reviewer.after.TrustedCA)
-	}
-}
-
 // TestFinalizers: an object goes by the update that removes its last finalizer once it is
 // under deletion, and by no other.
 func TestFinalizers(t *testing.T) {
