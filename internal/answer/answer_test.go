@@ -191,7 +191,7 @@ func TestJUnit(t *testing.T) {
 		t.Fatalf("%v: %s", err, got)
 	}
 	denied, warned := suite.Cases[0], suite.Cases[1]
-	if denied.Failure == nil || denied.Failure.Type != "ImageMissing" || !strings.Contains(denied.Failure.Text, "To do: skopeo copy a b\n") || denied.Output != "Note: asked without credentials\n" {
+	if denied.Failure == nil || denied.Failure.Type != "ImageMissing" || denied.Failure.Message != "no mirror has the image" || !strings.Contains(denied.Failure.Text, "To do: skopeo copy a b\n") || denied.Output != "Note: asked without credentials\n" {
 		t.Errorf("got %s", got)
 	}
 	if warned.Failure != nil || warned.Name != safeText || !strings.Contains(warned.Output, "NoEffect: the entry") {

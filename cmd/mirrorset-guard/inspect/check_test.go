@@ -2,14 +2,11 @@ package inspect
 
 import (
 	"bytes"
-	"encoding/json"
-	"encoding/xml"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 )
 
@@ -127,39 +124,6 @@ func TestCheckReplaces(t *testing.T) {
 	}
 }
 
-func TestCheckFormats(t *testing.T) {
-	files := map[string]string{"dump.yaml": dumpInForce, "odd.yaml": conflicting}
-	args := []string{"-f", "{dir}/odd.yaml", "--from", "{dir}/dump.yaml", "-o"}
-	const reason = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
-
-	code, stdout, _ := check(t, files, append(args, "json")...)
-	var doc v1alpha1.Review
-	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != cli.ExitDenied {
-		t.Fatalf("exit code %d, %v:\n%s", code, err, stdout)
-	}
-	if doc.Allowed || doc.Kind != "Review" || len(doc.Findings) != 1 || doc.Findings[0].Reason != reason || doc.Images.Total != 1 {
-		t.Errorf("document %+v", doc)
-	}
-
-	code, stdout, _ = check(t, files, "-f", "{dir}/odd.yaml", "--from", "{dir}/dump.yaml", "-o", "junit")
-	var suite struct {
-		Tests    int `xml:"tests,attr"`
-		Failures int `xml:"failures,attr"`
-		Cases    []struct {
-			Failure struct {
-				Type    string `xml:"type,attr"`
-				Message string `xml:"message,attr"`
-			} `xml:"failure"`
-		} `xml:"testcase"`
-	}
-	if err := xml.Unmarshal([]byte(stdout), &suite); err != nil || code != cli.ExitDenied {
-		t.Fatalf("exit code %d, %v:\n%s", code, err, stdout)
-	}
-	if suite.Tests != 1 || suite.Failures != 1 || suite.Cases[0].Failure.Type != "RejectedByMCO" || suite.Cases[0].Failure.Message != reason {
-		t.Errorf("suite %+v", suite)
-	}
-}
-
 // TestCheckWritesFiles: several formats of one review, written although the change is denied, and not
 // where there is no verdict.
 func TestCheckWritesFiles(t *testing.T) {
@@ -174,8 +138,10 @@ func TestCheckWritesFiles(t *testing.T) {
 		t.Errorf("there is no verdict, but %v", entries)
 	}
 	code, stdout, _ := check(t, files, append(args, "{dir}/odd.yaml")...)
-	if code != cli.ExitDenied || !json.Valid([]byte(stdout)) {
-		t.Errorf("exit code %d\n%s", code, stdout)
+	for _, want := range []string{`"rule": "RejectedByMCO"`, `"reason": "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"`, `"total": 1`} {
+		if code != cli.ExitDenied || !strings.Contains(stdout, want) {
+			t.Errorf("exit code %d\n%s\nlacks %s", code, stdout, want)
+		}
 	}
 	for path, want := range map[string]string{report: `type="RejectedByMCO"`, page: "| deny | RejectedByMCO |"} {
 		if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), want) {

@@ -76,6 +76,22 @@ func TestCheckTrustsTheDump(t *testing.T) {
 	}
 }
 
+// TestCheckLacksCAs: additionalTrustedCA names another ConfigMap, and the dump lacks that or the one in force. What comes of CAs that are
+// there is told by stories 128 and 129.
+func TestCheckLacksCAs(t *testing.T) {
+	image := func(cas string) string {
+		return "---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {additionalTrustedCA: {name: " + cas + "}}\n"
+	}
+	there := configMap(t, "openshift-config", "there", "example.com", "") + configMap(t, "shop", "strays", "example.com", "")
+	for _, tc := range []struct{ inForce, change, lacks string }{{"there", "nowhere", "nowhere"}, {"there", "strays", "strays"}, {"gone", "there", "gone"}} {
+		dump := "---\n" + clitest.CartDeployment + "\n---\n" + clitest.ShopMirror + "\n" + there + image(tc.inForce)
+		got := invoke(t, image(tc.change), "check", "-f", "-", "--from", clitest.Written(t, "dump.yaml", dump))
+		if want := "reading ConfigMap openshift-config/" + tc.lacks + ": it is not in the dump"; got.Code != cli.ExitDenied || !strings.Contains(got.Out, want) {
+			t.Errorf("exit code %d, want %q\n%s%s", got.Code, want, got.Out, got.Err)
+		}
+	}
+}
+
 // TestCheckOfADumpThatCannotBeRead: what could not be read is no reason to say yes. What that is, is shown by the tests of package snapshot.
 func TestCheckOfADumpThatCannotBeRead(t *testing.T) {
 	const (

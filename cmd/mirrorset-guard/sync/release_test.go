@@ -100,21 +100,3 @@ func TestAttempts(t *testing.T) {
 		tried[attemptOf(c)] = true
 	}
 }
-
-// TestReleaseUsage: mistakes name the flag.
-func TestReleaseUsage(t *testing.T) {
-	s := newReleaseSync(t)
-	for _, row := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"-f", s.dump}, "-f has no effect beside --release"},
-		{[]string{"--release", "4.30.1"}, "ClusterVersion does not offer this version"},
-		{[]string{"--delete"}, "--delete: only with -f"},
-		{[]string{"--history"}, "--history has no effect beside --release"},
-		{[]string{"--rescue"}, "--rescue has no effect beside --release"},
-		{[]string{"--for-user", "ann"}, "--for-user and --for-group: only with -f"},
-	} {
-		wantCode(t, s.sync(t, row.args...), 2, row.want)
-	}
-}
