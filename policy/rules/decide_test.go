@@ -3,7 +3,6 @@ package rules
 import (
 	"strings"
 	"testing"
-	"testing/quick"
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
@@ -184,24 +183,5 @@ func TestLookups(t *testing.T) {
 	f = facts("m.local/x/y:1 absent", "registry.access.redhat.com/x/y:1 absent", "b.local/x/y:1 present")
 	if today := refs(); len(today) == 0 || today[0] != "n.local/x/y:1" {
 		t.Errorf("of a short name that may move to another registry: %q", today)
-	}
-}
-
-// TestUnknownNeverAdmits: whatever the change, a route that moved to places
-// nobody has looked at is not admitted.
-func TestUnknownNeverAdmits(t *testing.T) {
-	f := func(neverContact, byDigest bool) bool {
-		contact, image := allow, "quay.io/x:1"
-		if neverContact {
-			contact = never
-		}
-		object := itms("a", "quay.io", contact, "m.local")
-		if byDigest {
-			image, object = "quay.io/x"+digestA, idms("a", "quay.io", contact, "m.local")
-		}
-		return !Decide(shallow(policy.Change{Before: set(), After: set(object)}, []policy.Image{{Ref: image}}, settings.Settings{}), nil).Allowed
-	}
-	if err := quick.Check(f, nil); err != nil {
-		t.Error(err)
 	}
 }
