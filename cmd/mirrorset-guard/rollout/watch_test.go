@@ -266,7 +266,7 @@ func testWatchWaitFor(t *testing.T, c realCluster) {
 	c.update(t, "node-a", "rendered-worker-2")
 	w.await(`"NodeDone"`)
 	c.update(t, "node-b", "rendered-worker-2") // MCO need not have counted
-	w.want(0, "ImageTagMirrorSet shop reached the nodes: all 2 nodes have what the mirror objects ask for.")
+	w.want(0, "ImageTagMirrorSet shop reached the nodes of pools: 2 nodes have what the mirror objects ask for.")
 	for _, line := range w.seen {
 		var e v1alpha1.RolloutEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil || e.APIVersion != "mirrorset-guard.io/v1alpha1" || e.Kind != "RolloutEvent" || e.Time.IsZero() || e.Message == "" {

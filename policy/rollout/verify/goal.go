@@ -20,6 +20,9 @@ type Goal struct {
 // counts reports whether a pool counts for g.
 func (g Goal) counts(pool string) bool { return len(g.Pools) == 0 || slices.Contains(g.Pools, pool) }
 
+// isOfAll reports whether every node counts, and not only those of pools.
+func (g Goal) isOfAll() bool { return len(g.Pools) == 0 && g.Edit == nil }
+
 // PinnedSets returns the names of the PinnedImageSets that g waits for.
 func (g Goal) PinnedSets() []string {
 	if g.Edit == nil {

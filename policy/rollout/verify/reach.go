@@ -44,6 +44,7 @@ func ReachOf(in Input, goal Goal) Reach {
 		}
 	}
 	r.Missing = v.missingFor(goal, r, notWell)
+	unmanaged := strings.Join(text.First(v.Unknown, 1, "node"), ", ")
 	switch {
 	case r.Missing != "":
 	case len(notKnown) > 0 && !goal.OnlyPins():
@@ -52,9 +53,13 @@ func ReachOf(in Input, goal Goal) Reach {
 		r.Unknown = "nodes could not be read"
 	case len(in.Cluster.Nodes) == 0:
 		r.Unknown = "no node is known"
+	case len(v.Nodes) == 0 && unmanaged != "": // no pool has nodes, as where a nodeSelector is invalid
+		r.Unknown = unmanaged
 	case goal.OnlyPins():
 	default:
-		r.Missing = v.notUpdated(goal)
+		if r.Missing = v.notUpdated(goal); r.Missing == "" && goal.isOfAll() {
+			r.Unknown = unmanaged
+		}
 	}
 	r.Missing, r.Unknown = text.Line(r.Missing), text.Line(r.Unknown)
 	r.Reached = r.Missing == "" && r.Unknown == ""

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,17 @@ func TestReachOf(t *testing.T) {
 	blocks, allows := image(configv1.RegistrySources{BlockedRegistries: []string{"quay.io/bad"}}), image(configv1.RegistrySources{AllowedRegistries: []string{"quay.io"}})
 	has2 := pools.Node("a", "has=2", "wants=2")
 	all := in(pool("2", "2"), pools.TagSet(""), has2)
+	stray := func(name, system string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelOSStable: system}}}
+	}
+	beside := func(in Input, nodes ...*corev1.Node) Input {
+		in.Cluster.Nodes = slices.Concat(in.Cluster.Nodes, nodes)
+		return in
+	}
+	const unfound = `node a cannot be told a pool: the nodeSelector of worker is invalid: "?" is not a valid label selector operator, and keeps what it has`
+	broken := with(in(pool("2", "2"), pools.TagSet(""), has2), func(in *Input) {
+		in.Cluster.Pools[0].Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "role", Operator: "?"}}}
+	})
 	for _, tt := range []struct {
 		reason  string
 		in      Input
@@ -67,6 +79,15 @@ func TestReachOf(t *testing.T) {
 		{"no daemon", in(pool("2", "2"), pools.TagSet(""), pools.Node("a", "new")), Goal{}, "", "node a: does not say which rendered config it has"},
 		{"nodes may not be read", with(in(pool("2", "2"), pools.TagSet("")), func(in *Input) { in.Cluster.Unknown = []string{"nodes"} }), Goal{}, "", "nodes could not be read"},
 		{"no nodes at all", in(pool("2", "2"), pools.TagSet("")), Goal{Edit: &asked}, "", "no node is known"},
+		{"nodes in no pool", beside(all, stray("y", ""), stray("z", "")), Goal{}, "", "node y is selected by no pool, and keeps what it has, and 1 more node"},
+		{"while a pool is updating", beside(in(pool("2", "1"), pools.TagSet(""), has2), stray("z", "")), Goal{}, "pool worker is updating: ", ""},
+		{"which a file does not wait for", beside(all, stray("z", "")), Goal{Edit: &asked}, "", ""},
+		{"nor does who waits for pools", beside(all, stray("z", "")), Goal{Pools: []string{"worker"}}, "", ""},
+		{"a node that runs Windows", beside(all, stray("w", "windows")), Goal{}, "", ""},
+		{"nothing but such nodes", beside(in(pool("2", "2"), pools.TagSet("")), stray("w", "windows")), Goal{}, "", ""},
+		{"MCO finds a pool for no node", broken, Goal{}, "", unfound},
+		{"nor for those of the pools that count", broken, Goal{Pools: []string{"worker"}}, "", unfound},
+		{"nor when a file is waited for", broken, Goal{Edit: &asked}, "", unfound},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			r := ReachOf(tt.in, tt.goal)

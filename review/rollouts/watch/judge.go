@@ -60,14 +60,14 @@ func (w *Watcher) judge(now time.Time) (*Outcome, error) {
 
 func (w *Watcher) reachedText() string {
 	if w.reach.Nodes == 0 {
-		return "Updated: there are no nodes."
+		return "Updated: there are no nodes to wait for."
 	}
 	nodes := text.Plural(w.reach.Nodes, "node has", "nodes have")
 	if w.Goal.OnlyPins() {
 		return fmt.Sprintf("%s reached the nodes: each of them holds the images.", w.Goal.Edit.Subject())
 	}
 	if w.Goal.Edit != nil {
-		return fmt.Sprintf("%s reached the nodes: %s what the mirror objects ask for.", w.Goal.Edit.Subject(), "all "+nodes)
+		return fmt.Sprintf("%s reached the nodes of pools: %s what the mirror objects ask for.", w.Goal.Edit.Subject(), nodes)
 	}
 	return fmt.Sprintf("Updated: all %s what the mirror objects ask for.", nodes)
 }
