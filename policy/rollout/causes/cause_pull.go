@@ -79,7 +79,7 @@ func (d *diagnosis) copies(image string, to status.PlaceAsked, route status.Path
 		return []Remedy{act(copyCommand(source.Location, mirror), "copies the image from its source to the mirror"+again)}
 	}
 	for _, at := range d.Asks.Places {
-		if d.answer(at) == policy.Present && isOf(image, at.Ref) && at.Ref != mirror.Ref {
+		if d.answer(at) == policy.Present && at.Ref != mirror.Ref && d.isOf(image, route.Namespace, at) {
 			return []Remedy{act(copyCommand(at.Location, mirror), "copies the image to the mirror from where it still is"+again)}
 		}
 	}
@@ -102,10 +102,16 @@ func (d *diagnosis) source(image string, route status.Path) status.PlaceAsked {
 	return status.PlaceAsked{Place: status.Place{Location: location, Namespace: route.Namespace}, Source: mirrors.PullSource{Location: location}}
 }
 
-// isOf reports whether a reference has the name and the tag or digest of an image, whatever its registry
-// and namespace.
-func isOf(image, ref string) bool {
-	return strings.TrimPrefix(image, mirrors.RepositoryOf(image)) == strings.TrimPrefix(ref, mirrors.RepositoryOf(ref)) && image[strings.LastIndexByte(mirrors.RepositoryOf(image), '/')+1:] == ref[strings.LastIndexByte(mirrors.RepositoryOf(ref), '/')+1:]
+// isOf reports whether a place is on a route of an image, by any config. Under the same tag, a place that was asked for another image
+// has another one.
+func (d *diagnosis) isOf(image, namespace string, at status.PlaceAsked) bool {
+	for config := range d.Rendered {
+		route, unknown := d.RouteBy(config, namespace, image)
+		if unknown == "" && slices.ContainsFunc(route.Sources, func(s mirrors.PullSource) bool { return s.Ref == at.Ref }) {
+			return true
+		}
+	}
+	return false
 }
 
 // runsOn returns a node on which a pod runs that has an image, "" for none.

@@ -1,6 +1,7 @@
 package causes
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -234,6 +235,17 @@ func TestCopies(t *testing.T) {
 	before := mirrors.Put(mirrorObject("old", "quay.io/shop", "old.example.com/shop", configv1.AllowContactingSource, false)).Apply(mirrors.Set{})
 	if got := commands(Diagnose(turned(t, before, set, was), set).HoldUps[0]); got[0] != copyOf(was, cartMirror) {
 		t.Errorf("got %q", got)
+	}
+	for _, other := range []string{"evil.example.com/x/cart:v1", "mirror.example.com/team-b/cart:v1"} { // another tenant's pod wants it, and a place has it
+		in := turned(t, before, set)
+		pod := cart("other", "b", "failing=ImagePullBackOff")
+		pod.Spec.Containers[0].Image = other
+		in.Cluster.Pods = slices.Insert(in.Cluster.Pods, 1, pod)
+		in.Evidence.Places[status.Place{Location: place(other)}] = status.Answer{Presence: policy.Present}
+		said := fmt.Sprint(Diagnose(in, set).HoldUps)
+		if !strings.Contains(said, other+" has it") || strings.Contains(said, "docker://"+other) || !strings.Contains(said, "podman push") {
+			t.Errorf("%s: got %s", other, said)
+		}
 	}
 	in := turned(t, before, set)
 	spec := *in.Cluster.Pods[0].Spec
