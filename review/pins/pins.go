@@ -84,6 +84,18 @@ func OfDrains(cluster rollout.Cluster, stop func() bool) []Want {
 	return wants
 }
 
+// UnreadOf says which parts of a cluster could not be read, for which OfDrains may lack images. Of controllers, only StatefulSets make pods
+// with others: see rollout.Controller.Template.
+func UnreadOf(cluster rollout.Cluster) []string {
+	var unread []string
+	for _, resource := range []string{"pods", rollout.ControllerResources["StatefulSet"]} {
+		if slices.Contains(cluster.Unknown, resource) {
+			unread = append(unread, rollout.QualifiedResource(resource)+" could not be read, and images of theirs may be missing")
+		}
+	}
+	return unread
+}
+
 // OfRescue returns the rescue set: on which node it is wanted shows on the day something is wrong.
 func OfRescue(images policy.Images, pools []*mcfgv1.MachineConfigPool) []Want {
 	var wants []Want
@@ -102,7 +114,9 @@ func OfRescue(images policy.Images, pools []*mcfgv1.MachineConfigPool) []Want {
 type Pins struct {
 	Sets []*mcfgv1.PinnedImageSet
 	// Left lists the images that are not pinned, or of no use pinned, and why: a line each.
-	Left   []string
+	Left []string
+	// Unread lists what could not be read, so that images may be missing: a line each.
+	Unread []string
 	prefix string // of the names of sets
 	gvk    schema.GroupVersionKind
 	pool   map[string]string // of a set, by its name
@@ -221,7 +235,7 @@ func (p Pins) Edit() mirrors.Edit {
 // Write writes the sets as YAML, with what a review of Edit found of their size in comments.
 func (p Pins) Write(w io.Writer, record review.Record) error {
 	sizes := sizesIn(record)
-	for _, line := range p.Left {
+	for _, line := range slices.Concat(p.Unread, p.Left) {
 		if _, err := io.WriteString(w, text.Comment("Incomplete: %s", line)); err != nil {
 			return err
 		}

@@ -100,11 +100,13 @@ func TestLeaveOut(t *testing.T) {
 // TestWrite: what is written is what an API server takes, size or not.
 func TestWrite(t *testing.T) {
 	made := Make("pinned", mirrors.PinnedSetGVK, []Want{{Pool: "worker", Image: "quay.io/shop/cart" + digest(1), By: "Pod shop/cart"}}, []*mcfgv1.MachineConfigPool{pool("worker")})
+	made.Unread = UnreadOf(rollout.Cluster{Unknown: []string{"deployments", "poddisruptionbudgets", "statefulsets", "pods", "replicasets"}})
 	var out strings.Builder
 	if err := made.Write(&out, review.Record{}); err != nil {
 		t.Fatal(err)
 	}
-	want := "---\n# Pool worker: 1 image; how much they take is not known\n"
+	const missing = " could not be read, and images of theirs may be missing\n"
+	want := "# Incomplete: pods" + missing + "# Incomplete: statefulsets.apps" + missing + "---\n# Pool worker: 1 image; how much they take is not known\n"
 	if !strings.HasPrefix(out.String(), want) {
 		t.Errorf("got %s", out.String())
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +40,8 @@ registry. With --release, they have the nodes hold what they may run of a releas
 READY.
 
 Exit code 0: printed. 1: an image was not found and is left out, the sets would be denied,
-or the release is NOT READY. 2: trouble, or wrong usage.`,
+or the release is NOT READY. 2: what drains move could not all be read, trouble, or wrong
+usage.`,
 		Example: `  mirrorset-guard pin -f itms.yaml > pins.yaml
   mirrorset-guard pin --release 4.21.3 --rescue > pins.yaml`,
 		Args: cli.Apart(cli.NoArgs, "release", "filename"),
@@ -90,7 +93,9 @@ func (o *pinOptions) ofDrains(ctx context.Context, streams cli.Streams) error {
 		return fmt.Errorf("pin: %w", err)
 	}
 	return o.printSets(ctx, streams, c.Reviewer, c.By, through, func(wants []pins.Want) pins.Pins {
-		return pins.Make("pinned", gvk, wants, through.Pools)
+		made := pins.Make("pinned", gvk, wants, through.Pools)
+		made.Unread = pins.UnreadOf(through)
+		return made
 	}, wants)
 }
 
@@ -214,17 +219,24 @@ func notePins(streams cli.Streams, through rollout.Cluster, made pins.Pins, left
 	if len(made.Left) > 0 {
 		fmt.Fprintf(streams.Err, "Note: a registry is needed all the same, for %s: see the comments\n", text.Count(len(made.Left), "image"))
 	}
-	if left == 0 {
+	if left > 0 {
+		fmt.Fprintf(streams.Err, "Note: the sets are not all that was to be pinned: %s left out, for the reasons above\n", text.Plural(left, "image is", "images are"))
+	}
+	switch {
+	case len(made.Unread) > 0:
+		return fmt.Errorf("pin: the sets may not be complete: %s", strings.Join(made.Unread, "; "))
+	case left > 0:
+		return cli.ErrDenied
+	default:
 		return nil
 	}
-	fmt.Fprintf(streams.Err, "Note: the sets are not all that was to be pinned: %s left out, for the reasons above\n", text.Plural(left, "image is", "images are"))
-	return cli.ErrDenied
 }
 
 // noPins says why there is nothing to print.
 func noPins(made pins.Pins) error {
-	if len(made.Left) == 0 {
+	reasons := slices.Concat(made.Unread, made.Left)
+	if len(reasons) == 0 {
 		return errors.New("pin: no drain moves a pod, so that nothing has to be pinned")
 	}
-	return fmt.Errorf("pin: nothing can be pinned: %s", text.Line(text.First(made.Left, 1, "image")[0]))
+	return fmt.Errorf("pin: nothing can be pinned: %s", text.Line(text.First(reasons, 1, "image")[0]))
 }

@@ -162,13 +162,20 @@ func TestReleasePin(t *testing.T) {
 	stream := func(name, image string) string {
 		return "---\napiVersion: image.openshift.io/v1\nkind: ImageStream\nmetadata: {namespace: openshift, name: " + name + "}\nspec: {tags: [{name: latest, from: {kind: DockerImage, name: '" + image + "'}}]}\n"
 	}
-	dump := clitest.Written(t, "dump.yaml", s.Objects(s.Signed)+stream("must-gather", rescue)+stream("tools", s.Images+":tools"))
+	objects := s.Objects(s.Signed) + stream("must-gather", rescue) + stream("tools", s.Images+":tools")
+	dump := clitest.Written(t, "dump.yaml", objects)
 	change := clitest.Written(t, "change.yaml", "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: other}\nspec: {imageDigestMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other]}]}\n")
-	before := []string{"pin", "-f", change, "--from", dump, "--allow-loopback"}
+	before := func(dump string, args ...string) clitest.Outcome {
+		return invoke(t, "", append([]string{"pin", "-f", change, "--from", dump, "--allow-loopback"}, args...)...)
+	}
 	pinned := "- name: " + rescue + "\n"
 
-	wantOutcome(t, invoke(t, "", before...), cli.ExitTrouble, "no drain moves a pod")
-	wantOutcome(t, invoke(t, "", append(before, "--rescue")...), cli.ExitAdmitted, pinned, "name: pinned-worker-1", "# Incomplete: "+s.Images+":tools (rescue set, pool worker): it is named by tag", "Note: a registry is needed all the same, for 1 image")
+	const unread = "pods could not be read, and images of theirs may be missing"
+	wantOutcome(t, before(dump), cli.ExitTrouble, "pin: nothing can be pinned: "+unread)
+	wantOutcome(t, before(dump, "--rescue"), cli.ExitTrouble, pinned, "# Incomplete: "+unread, "pin: the sets may not be complete: "+unread)
+	whole := clitest.Written(t, "whole.yaml", objects+"---\napiVersion: v1\nkind: Pod\nmetadata: {namespace: shop, name: bare}\nspec: {nodeName: b, containers: [{name: a, image: 'quay.io/a/b:v1'}]}\n")
+	wantOutcome(t, before(whole), cli.ExitTrouble, "no drain moves a pod")
+	wantOutcome(t, before(whole, "--rescue"), cli.ExitAdmitted, pinned, "name: pinned-worker-1", "# Incomplete: "+s.Images+":tools (rescue set, pool worker): it is named by tag", "Note: a registry is needed all the same, for 1 image")
 	got := s.of(t, "pin", dump)
 	wantOutcome(t, got, cli.ExitAdmitted, "# Pool worker: 3 images; ", "Note: every pool gets all images, as it is not known which of them today's release runs in which pool: ", "name: release-worker-1", "- name: "+s.Releases+"@"+s.Digest)
 	if strings.Contains(got.Out, pinned) {
