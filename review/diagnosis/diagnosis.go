@@ -213,9 +213,9 @@ func (a *asker) askPlaces(ctx context.Context, places []status.PlaceAsked) {
 			return
 		}
 	}
-	facts := a.lookUp(ctx, places)
+	facts, platforms := a.lookUp(ctx, places), policy.PlatformsOf(a.in.Cluster.Nodes)
 	for _, p := range places {
-		a.evidence.Places[p.Place] = answerOf(deepened(p.Source), facts)
+		a.evidence.Places[p.Place] = answerOf(deepened(p.Source), facts, platforms)
 	}
 	for _, n := range slices.Concat(a.places.Notes(), a.trust.Notes()) {
 		a.note("%s", n)
@@ -291,14 +291,17 @@ func (a *asker) credentials(ctx context.Context) ([]byte, error) {
 	return secret.Data[".dockerconfigjson"], nil
 }
 
-// answerOf says what facts say of a place.
-func answerOf(place mirrors.PullSource, facts policy.Facts) status.Answer {
+// answerOf says what facts say of a place, to nodes of platforms, nil if these are not known.
+func answerOf(place mirrors.PullSource, facts policy.Facts, platforms []string) status.Answer {
 	f := facts.At(place.Location)
-	words := f.Detail
-	if lacks := slices.Concat(f.Lacks, f.Missing); f.Presence == policy.Present && len(lacks) > 0 {
-		words = "without " + strings.Join(lacks, ", ")
+	answer := status.Answer{Presence: f.Presence, Words: text.Line(f.Detail)}
+	if f.Presence == policy.Present && !f.IsWhole() {
+		answer.Words = text.Line("without " + strings.Join(slices.Concat(f.Lacks, f.Missing), ", "))
+		answer.Without = f.Missing
+		if !f.Guessed {
+			answer.Without = slices.DeleteFunc(slices.Clone(platforms), func(p string) bool { return slices.Contains(f.Serves, p) })
+		}
 	}
-	answer := status.Answer{Presence: f.Presence, Words: text.Line(words)}
 	for _, s := range evidence.SignaturesAt(place, facts) {
 		if s.At.Ref != "" {
 			answer.Signatures = append(answer.Signatures, status.SignatureAnswer{Digest: s.Digest, At: s.At.Ref, Accepted: s.State == "accepted"})

@@ -63,11 +63,13 @@ func TestAnswerOf(t *testing.T) {
 		{nil, status.Answer{}},
 		{&policy.Fact{}, status.Answer{}},
 		{&policy.Fact{Presence: policy.Present}, status.Answer{Presence: policy.Present}},
-		{&policy.Fact{Presence: policy.Present, Lacks: []string{"linux/arm64"}}, status.Answer{Presence: policy.Present, Words: "without linux/arm64"}},
+		{&policy.Fact{Presence: policy.Present, Serves: []string{"linux/amd64"}, Lacks: []string{"linux/arm64"}}, status.Answer{Presence: policy.Present, Words: "without linux/arm64", Without: []string{"linux/arm64"}}},
+		{&policy.Fact{Presence: policy.Present, Serves: []string{"linux/amd64"}, Missing: []string{"linux/arm64/v8"}}, status.Answer{Presence: policy.Present, Words: "without linux/arm64/v8", Without: []string{"linux/arm64"}}},
+		{&policy.Fact{Presence: policy.Present, Serves: []string{"linux/amd64"}, Missing: []string{"linux/arm64/v8"}, Guessed: true}, status.Answer{Presence: policy.Present, Words: "without linux/arm64/v8", Without: []string{"linux/arm64/v8"}}},
 		{&policy.Fact{Presence: policy.Denied, Detail: "a\nb"}, status.Answer{Presence: policy.Denied, Words: "a b"}},
 	} {
 		place := mirrors.PullSource{Location: mirrors.Location{Ref: "m.local/x:1"}}
-		if got := answerOf(place, policy.Facts{place.Location: tt.fact}); !reflect.DeepEqual(got, tt.want) {
+		if got := answerOf(place, policy.Facts{place.Location: tt.fact}, []string{"linux/amd64", "linux/arm64"}); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%+v: got %+v, want %+v", tt.fact, got, tt.want)
 		}
 	}

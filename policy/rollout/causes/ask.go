@@ -84,6 +84,20 @@ func (d *diagnosis) answer(p status.PlaceAsked) policy.Presence {
 	return d.Evidence.Places[p.Place].Presence
 }
 
+// lacks reports whether a place has an image, and none for a node.
+func (d *diagnosis) lacks(p status.PlaceAsked, node string) bool {
+	answer, platform := d.Evidence.Places[p.Place], d.platformOf(node)
+	return answer.Presence == policy.Present && slices.ContainsFunc(answer.Without, func(of string) bool { return strings.HasPrefix(of+"/", platform+"/") })
+}
+
+// platformOf returns the platform of a node, "" if it is not known.
+func (d *diagnosis) platformOf(node string) string {
+	if n := d.NodeOf[node]; n != nil {
+		return policy.PlatformOf(n)
+	}
+	return ""
+}
+
 func (d *diagnosis) isAsked(p status.PlaceAsked) bool {
 	_, ok := d.Evidence.Places[p.Place]
 	return ok

@@ -40,7 +40,7 @@ func (d *diagnosis) lost(w *explanation, p *rollout.Pod, image string, route sta
 	if unknown != "" || old == pool.Target || before.Err != nil {
 		return
 	}
-	works := d.pull(before)
+	works := d.pull(before, p.Node)
 	for _, place := range d.lostPlaces(before, route, image) {
 		w.because(fmt.Sprintf("nodes with %s look for it at %s as well; %s", old, place.Ref, place.by))
 		answer := d.answer(place.PlaceAsked)
@@ -60,7 +60,7 @@ func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, image str
 		return nil
 	}
 	then, err := resolved.Route(image, p.Namespace)
-	if err != nil || d.pull(status.Path{Route: then}) == rollout.PullFails {
+	if err != nil || d.pull(status.Path{Route: then}, p.Node) == rollout.PullFails {
 		return nil
 	}
 	effect += d.becomes(after)

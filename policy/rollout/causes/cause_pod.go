@@ -82,10 +82,10 @@ func replace(p *rollout.Pod, how string) Remedy {
 func (d *diagnosis) unpulled(p *rollout.Pod) explanation {
 	image := p.FailingImage()
 	route, unknown := d.RouteOn(p.Node, p.Namespace, image)
-	d.pull(route)
+	d.pull(route, p.Node)
 	if pool := d.poolOf(p.Node); pool != nil {
-		d.pullBy(pool.Target, p.Namespace, image)
-		d.pullBy(from(pool), p.Namespace, image)
+		d.pullBy(pool.Target, p.Namespace, image, p.Node)
+		d.pullBy(from(pool), p.Namespace, image, p.Node)
 	}
 	w := d.pullOf(image, p.Node, route, unknown)
 	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", p.FullName(), p.Node, cmp.Or(image, "an image"), p.Failing)
@@ -113,7 +113,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) explanation {
 // elsewhere proposes another pod instead, which may go to another node, or by now be pulled on the same.
 // It helps only if every node that it may go to can pull.
 func (d *diagnosis) elsewhere(w *explanation, p *rollout.Pod, image string, route status.Path) {
-	l, now := d.landing(p, image), d.pull(route)
+	l, now := d.landing(p, image), d.pull(route, p.Node)
 	switch {
 	case l.isSafe() && !p.IsBare(): // else its kubelet is to try again
 		how := ", which can be pulled on " + text.Names(l.works, status.Shown)

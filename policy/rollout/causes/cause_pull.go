@@ -46,8 +46,8 @@ func requirement(route mirrors.Route) string {
 // pullRemedies returns what can be done for an image that a node cannot pull by its route.
 func (d *diagnosis) pullRemedies(image, node string, route status.Path) []Remedy {
 	var remedies []Remedy
-	if to, ok := d.toCopyTo(route); ok {
-		remedies = append(remedies, d.copies(image, to, route)...)
+	if to, ok := d.toCopyTo(route, node); ok {
+		remedies = append(remedies, d.copies(image, node, to, route)...)
 	}
 	remedies = append(remedies, d.signRemedies(route)...)
 	for _, l := range route.Open() {
@@ -62,9 +62,9 @@ func (d *diagnosis) pullRemedies(image, node string, route status.Path) []Remedy
 	return remedies
 }
 
-// copies brings an image to a mirror: from its source, unless that is known not to have it, then from
-// another place that has it, then from a node on which it runs.
-func (d *diagnosis) copies(image string, to status.PlaceAsked, route status.Path) []Remedy {
+// copies brings an image for a node to a mirror: from its source, unless that is known not to have it, then from
+// another place that has it, then from a node on which it runs, unless the mirror has it for others.
+func (d *diagnosis) copies(image, node string, to status.PlaceAsked, route status.Path) []Remedy {
 	mirror, again := to.Location, "; what waits for it tries again by itself"
 	if !mirrors.ByDigest(mirror.Ref) && d.answer(to) != policy.Absent {
 		again = "; whatever else the mirror has under that tag is replaced" + again
@@ -72,23 +72,23 @@ func (d *diagnosis) copies(image string, to status.PlaceAsked, route status.Path
 	source := d.source(image, route)
 	d.askPlaces([]status.PlaceAsked{source})
 	switch answer := d.answer(source); {
-	case answer == policy.Unreachable || isWithout(answer):
+	case answer == policy.Unreachable || isWithout(answer) || d.lacks(source, node):
 	case !d.isAsked(source):
 		return []Remedy{act(copyCommand(source.Location, mirror), "copies the image to the mirror, if it can still be had at its source"+again)}
 	default:
 		return []Remedy{act(copyCommand(source.Location, mirror), "copies the image from its source to the mirror"+again)}
 	}
 	for _, at := range d.Asks.Places {
-		if d.answer(at) == policy.Present && at.Ref != mirror.Ref && d.isOf(image, route.Namespace, at) {
+		if d.answer(at) == policy.Present && at.Ref != mirror.Ref && !d.lacks(at, node) && d.isOf(image, route.Namespace, at) {
 			return []Remedy{act(copyCommand(at.Location, mirror), "copies the image to the mirror from where it still is"+again)}
 		}
 	}
-	node := d.runsOn(image)
-	if node == "" || strings.Contains(image, "@") { // layers are compressed anew, which makes another digest
+	has := d.runsOn(image)
+	if has == "" || d.lacks(to, node) || strings.Contains(image, "@") { // layers are compressed anew, which makes another digest
 		return nil
 	}
-	return []Remedy{act(fmt.Sprintf("oc debug node/%s -- chroot /host podman push --authfile /var/lib/kubelet/config.json %s docker://%s", text.Argument(node), text.Argument(image), text.Argument(mirror.Ref)),
-		fmt.Sprintf("its source does not have it either: pushes it to the mirror from node %s, where it runs, with the nodes' credentials, which have to allow that%s", node, again))}
+	return []Remedy{act(fmt.Sprintf("oc debug node/%s -- chroot /host podman push --authfile /var/lib/kubelet/config.json %s docker://%s", text.Argument(has), text.Argument(image), text.Argument(mirror.Ref)),
+		fmt.Sprintf("its source does not have it either: pushes it to the mirror from node %s, where it runs, with the nodes' credentials, which have to allow that%s", has, again))}
 }
 
 // source is where the image itself is, whether or not nodes ask there.
@@ -125,10 +125,10 @@ func (d *diagnosis) runsOn(image string) string {
 	return ""
 }
 
-// toCopyTo returns the first mirror that a node asks and that is not known to have the image.
-func (d *diagnosis) toCopyTo(route status.Path) (status.PlaceAsked, bool) {
+// toCopyTo returns the first mirror that a node asks and that is not known to have the image for it.
+func (d *diagnosis) toCopyTo(route status.Path, node string) (status.PlaceAsked, bool) {
 	for _, l := range route.Open() {
-		if l.Source.Mirror && (!d.isAsked(l) || isWithout(d.answer(l))) {
+		if l.Source.Mirror && (!d.isAsked(l) || isWithout(d.answer(l)) || d.lacks(l, node)) {
 			return l, true
 		}
 	}

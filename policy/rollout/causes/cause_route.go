@@ -13,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// pull returns the result of a route, and notes that its places should be asked.
-func (d *diagnosis) pull(route status.Path) rollout.Pull {
+// pull returns the result of a route for a node, and notes that its places should be asked.
+func (d *diagnosis) pull(route status.Path, node string) rollout.Pull {
 	d.askPlaces(route.Open())
 	if route.Refused != "" {
 		return rollout.PullFails
@@ -22,6 +22,12 @@ func (d *diagnosis) pull(route status.Path) rollout.Pull {
 	for _, l := range route.Open() {
 		switch d.answer(l) {
 		case policy.Present:
+			switch {
+			case d.lacks(l, node):
+				return rollout.PullFails
+			case len(d.Evidence.Places[l.Place].Without) > 0 && d.platformOf(node) == "":
+				return rollout.PullUnknown
+			}
 			return rollout.PullWorks
 		case policy.Absent, policy.Unreachable, policy.Denied, policy.Mismatch, policy.Incomplete: // the next one is asked
 		case policy.Unsigned, policy.Missigned:
@@ -34,12 +40,12 @@ func (d *diagnosis) pull(route status.Path) rollout.Pull {
 }
 
 // pullBy is pull by a rendered config.
-func (d *diagnosis) pullBy(config, namespace, image string) rollout.Pull {
+func (d *diagnosis) pullBy(config, namespace, image, node string) rollout.Pull {
 	route, unknown := d.RouteBy(config, namespace, image)
 	if unknown != "" {
 		return rollout.PullUnknown
 	}
-	return d.pull(route)
+	return d.pull(route, node)
 }
 
 // landing lists the nodes that a replacement of a pod may go to, by whether they can pull its image.
@@ -66,7 +72,7 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 		nodes = avoided
 	}
 	var l landing
-	by := map[string]rollout.Pull{} // config
+	by := map[nodeKind]rollout.Pull{}
 	for _, n := range nodes {
 		switch d.pullOn(n, p, image, by) {
 		case rollout.PullWorks:
@@ -80,8 +86,11 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 	return l
 }
 
-// pullOn is pull on a node, which need not pull what it has. By keeps the results for configs.
-func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[string]rollout.Pull) rollout.Pull {
+// nodeKind is what decides on whether a node can pull an image.
+type nodeKind struct{ config, platform string }
+
+// pullOn is pull on a node, which need not pull what it has. By keeps the results.
+func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[nodeKind]rollout.Pull) rollout.Pull {
 	if image == "" {
 		return rollout.PullUnknown
 	}
@@ -90,11 +99,11 @@ func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[
 	if spares && has {
 		return rollout.PullWorks
 	}
-	config := rollout.ReportOf(n).Current
-	if _, known := by[config]; !known {
-		by[config] = d.pullBy(config, p.Namespace, image)
+	kind := nodeKind{rollout.ReportOf(n).Current, policy.PlatformOf(n)}
+	if _, known := by[kind]; !known {
+		by[kind] = d.pullBy(kind.config, p.Namespace, image, n.Name)
 	}
-	return by[config]
+	return by[kind]
 }
 
 // poolOf returns the pool of a node, nil if none updates it.
@@ -155,7 +164,7 @@ func (d *diagnosis) ahead(w *explanation, p *rollout.Pod, image string) bool {
 		return false
 	}
 	r := rollout.ReportOf(n)
-	if r.Current == pool.Target || r.Desired != r.Current || d.pullBy(pool.Target, p.Namespace, image) != rollout.PullWorks {
+	if r.Current == pool.Target || r.Desired != r.Current || d.pullBy(pool.Target, p.Namespace, image, p.Node) != rollout.PullWorks {
 		return false
 	}
 	w.because(fmt.Sprintf("pool %s is to have %s, by which it could be pulled; node %s has %s, and its turn comes after that drain", pool.Name, pool.Target, p.Node, r.Current))
@@ -168,11 +177,11 @@ func (d *diagnosis) ahead(w *explanation, p *rollout.Pod, image string) bool {
 // too.
 func (d *diagnosis) toCome(w *explanation, p *rollout.Pod, image string, route status.Path) {
 	pool := d.poolOf(p.Node)
-	if _, ok := d.toCopyTo(route); ok || pool == nil || d.pull(route) == rollout.PullWorks {
+	if _, ok := d.toCopyTo(route, p.Node); ok || pool == nil || d.pull(route, p.Node) == rollout.PullWorks {
 		return
 	}
 	next, unknown := d.RouteBy(pool.Target, p.Namespace, image)
-	mirror, ok := d.toCopyTo(next)
+	mirror, ok := d.toCopyTo(next, p.Node)
 	if unknown != "" || !ok || rollout.ReportOf(d.NodeOf[p.Node]).Current == pool.Target {
 		return
 	}
@@ -180,5 +189,5 @@ func (d *diagnosis) toCome(w *explanation, p *rollout.Pod, image string, route s
 	if link := d.answersLink(next.Open()); link != "" {
 		w.because(link)
 	}
-	w.remedies = append(w.remedies, d.copies(image, mirror, next)...)
+	w.remedies = append(w.remedies, d.copies(image, p.Node, mirror, next)...)
 }

@@ -228,6 +228,34 @@ func copyOf(from, to string) string {
 	return "skopeo copy --all --preserve-digests docker://" + from + " docker://" + to
 }
 
+// TestSparse: a place that has an image without the platform of a node has none for it. The image is copied there from one that has it for the
+// node, and another pod instead is proposed only where that can be pulled.
+func TestSparse(t *testing.T) {
+	const pod, arm = "oc -n shop delete pod 2", "linux/arm64"
+	for _, tt := range []struct {
+		node               string // its architecture
+		atMirror, atSource []string
+		copy, delete       bool
+	}{
+		{"arm64", []string{arm}, nil, true, false},
+		{"arm64", []string{"linux/amd64", arm + "/v8"}, []string{"linux/amd64"}, true, false},
+		{"arm64", []string{arm}, []string{arm}, false, false},
+		{"arm", []string{arm}, nil, false, true},
+		{"amd64", []string{arm}, []string{arm}, false, true},
+		{"", []string{arm}, nil, false, false},
+	} {
+		set := pools.TagSet("")
+		in := turned(t, mirrors.Set{}, set)
+		in.Cluster.Nodes[1].Status.NodeInfo.Architecture = tt.node
+		in.Evidence.Places[status.Place{Location: place(cartMirror)}] = status.Answer{Presence: policy.Present, Without: tt.atMirror}
+		in.Evidence.Places[status.Place{Location: place(cartAt)}] = status.Answer{Presence: policy.Present, Without: tt.atSource}
+		got := commands(Diagnose(in, set).HoldUps[0])
+		if slices.Contains(got, copyOf(cartAt, cartMirror)) != tt.copy || slices.Contains(got, pod) != tt.delete || strings.Contains(fmt.Sprint(got), "podman push") {
+			t.Errorf("%+v: got %q", tt, got)
+		}
+	}
+}
+
 // TestCopies: what its source does not have is copied from another place that has it, and from nowhere else.
 func TestCopies(t *testing.T) {
 	const was = "old.example.com/shop/cart:v1"

@@ -104,6 +104,8 @@ type Answer struct {
 	// Words are those of the registry, or why it could not be asked; "" where it has the
 	// image.
 	Words string
+	// Without are platforms ("linux/arm64") for whose nodes it has no image, though it has one for others.
+	Without []string
 	// Signatures are where nodes look for those of the image, where they do.
 	Signatures []SignatureAnswer
 }
