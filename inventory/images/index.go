@@ -35,7 +35,8 @@ type Index struct {
 
 	tags     tags
 	names    localNames
-	waiting  dependents // on either
+	waiting  dependents             // on either
+	stale    map[changedObject]bool // those of them whose streams have changed since they were inserted
 	accounts accounts
 	read     map[schema.GroupKind]bool // kinds whose templates are read
 	// changed are the accounts and kinds about which the index learned since it last refreshed the
@@ -207,6 +208,11 @@ func (x *Index) ReplaceSeq(kind string, holders iter.Seq[Holder]) {
 	for key := range x.objects[kind] {
 		gone[key] = true
 	}
+	for o := range x.waiting.on { // they may have no image by now
+		if o.kind == kind {
+			gone[o.objectKey] = true
+		}
+	}
 	for h := range holders {
 		delete(gone, objectKey{Namespace: h.Namespace, Name: h.Name})
 		x.put(h)
@@ -221,6 +227,7 @@ func (x *Index) ReplaceSeq(kind string, holders iter.Seq[Holder]) {
 func (x *Index) Images() policy.Images {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.resolveStale()
 	x.markDependents()
 	for img := range x.dirty {
 		x.refresh(img)
@@ -232,6 +239,7 @@ func (x *Index) Images() policy.Images {
 func (x *Index) Objects() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.resolveStale()
 	n := 0
 	for _, objects := range x.objects {
 		n += len(objects)
@@ -258,9 +266,10 @@ func (x *Index) markDependents() {
 	x.changed = conditions{}
 }
 
-// put inserts h, and again the Holders that depend on the tags it has or on the names it has copied.
+// put inserts h, and marks the Holders that depend on the tags it has or on the names it has copied.
 func (x *Index) put(h Holder) {
 	o := changedObject{h.Kind, objectKey{Namespace: h.Namespace, Name: h.Name}}
+	delete(x.stale, o)
 	var turned []objectKey
 	if old, depend := x.waiting.note(o, h); depend {
 		turned = x.names.count(old, h)
@@ -274,11 +283,19 @@ func (x *Index) put(h Holder) {
 	}
 }
 
-// resolveAgain inserts the Holders that depend on an ImageStream.
+// resolveAgain marks the Holders that depend on an ImageStream. They wait for the next call of Images: one may have thousands of
+// references and depend on as many streams, each of which may change.
 func (x *Index) resolveAgain(stream objectKey) {
-	for _, h := range x.waiting.of[stream] {
-		x.insert(h)
+	for each := x.waiting.of[stream]; each != nil; each = each.next {
+		set(&x.stale, each.changedObject, true)
 	}
+}
+
+func (x *Index) resolveStale() {
+	for o := range x.stale {
+		x.insert(x.waiting.on[o].holder())
+	}
+	x.stale = nil
 }
 
 func (x *Index) insert(h Holder) {

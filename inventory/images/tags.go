@@ -7,35 +7,79 @@ import (
 )
 
 // dependents are the Holders whose images depend on ImageStreams, whether these are known or not. The zero value has none.
+//
+// An object may depend on tens of thousands of streams, and as many objects on one stream: each pair takes a few words, and no time that
+// depends on the others.
 type dependents struct {
-	of map[objectKey]map[changedObject]Holder // by stream
-	on map[changedObject][]objectKey          // the streams that each depends on
+	on map[changedObject]*dependent
+	of map[objectKey]*dependence // by stream
+}
+
+// A dependent is a Holder, and the streams that it depends on, each once.
+type dependent struct {
+	changedObject
+	references Packed
+	on         []dependence
+}
+
+// A dependence is that of an object on a stream, in a list of all those on the stream.
+type dependence struct {
+	*dependent
+	stream         objectKey
+	previous, next *dependence
+}
+
+func (d *dependent) holder() Holder {
+	return Holder{d.kind, d.Namespace, d.Name, d.references.References()}
 }
 
 // note enters which streams h depends on, instead of what was known of the same object. It returns what that was, and reports whether
 // either depends on any.
 func (d *dependents) note(o changedObject, h Holder) (old Holder, depend bool) {
-	before := d.on[o]
-	for _, stream := range before {
-		old = d.of[stream][o]
-		delete(d.of[stream], o)
-		if len(d.of[stream]) == 0 {
-			delete(d.of, stream)
-		}
+	was := d.on[o]
+	if was != nil {
+		old = was.holder()
+		d.remove(was)
 	}
-	delete(d.on, o)
+	var streams map[objectKey]bool
 	for _, r := range h.References {
-		stream, ok := r.stream(h.Namespace)
-		if !ok || slices.Contains(d.on[o], stream) {
-			continue
+		if stream, ok := r.stream(h.Namespace); ok {
+			set(&streams, stream, true)
 		}
-		if d.of[stream] == nil {
-			set(&d.of, stream, map[changedObject]Holder{})
-		}
-		d.of[stream][o] = h
-		set(&d.on, o, append(d.on[o], stream))
 	}
-	return old, len(before)+len(d.on[o]) > 0
+	if len(streams) > 0 {
+		d.add(&dependent{o, Pack(h.References), make([]dependence, 0, len(streams))}, streams)
+	}
+	return old, was != nil || len(streams) > 0
+}
+
+func (d *dependents) add(now *dependent, streams map[objectKey]bool) {
+	set(&d.on, now.changedObject, now)
+	for stream := range streams {
+		now.on = append(now.on, dependence{dependent: now, stream: stream, next: d.of[stream]})
+		first := &now.on[len(now.on)-1]
+		if first.next != nil {
+			first.next.previous = first
+		}
+		set(&d.of, stream, first)
+	}
+}
+
+func (d *dependents) remove(was *dependent) {
+	delete(d.on, was.changedObject)
+	for _, each := range was.on {
+		if each.next != nil {
+			each.next.previous = each.previous
+		}
+		switch {
+		case each.previous != nil:
+			each.previous.next = each.next
+		case each.next != nil:
+			d.of[each.stream] = each.next
+		default:
+			delete(d.of, each.stream)
+		}
+	}
 }
 
 // stream returns the ImageStream that determines the image of r, in an object in a namespace.

@@ -1,6 +1,8 @@
 package images
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,8 +53,8 @@ func TestIndexResolvesTags(t *testing.T) {
 			if got := x.Images().ByReference(); len(got) != 0 {
 				t.Errorf("without the stream: %v", got)
 			}
-			x.Put(stream("quay.io/python:new"))
 			x.Replace("BuildConfig", nil)
+			x.Put(stream("quay.io/python:new"))
 			want = []policy.Image{
 				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag")}},
 				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old")}},
@@ -61,5 +63,35 @@ func TestIndexResolvesTags(t *testing.T) {
 				t.Errorf("without the build (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestIndexOfManyTags: a BuildConfig may name thousands of ImageStreams. What it takes stays in proportion to its size, and so does what it
+// takes that they all change.
+func TestIndexOfManyTags(t *testing.T) {
+	const streams, size = 10_000, 10_000 * len(`{"from":{"kind":"ImageStreamTag","name":"s1234:1"}},`)
+	h := Holder{Kind: "BuildConfig", Namespace: "shop", Name: "app"}
+	for i := range streams {
+		h.add(Reference{Tag: fmt.Sprintf("shop/s%d:1", i), Container: fmt.Sprintf("spec.source.images[%d].from", i)})
+	}
+	packed := Pack(h.References) // as it is in memory anyway
+	var x Index
+	if heap := heapOf(func() any {
+		x.Put(Holder{h.Kind, h.Namespace, h.Name, packed.References()})
+		return &x
+	}); heap > 5*float64(size) {
+		t.Errorf("%.0f KB are kept of %d KB", heap/1e3, size/1000)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range streams {
+		x.Put(Holder{streamKind, "shop", fmt.Sprint("s", i), []Reference{{Image: fmt.Sprint("quay.io/", i), Tag: fmt.Sprintf("shop/s%d:1", i)}}})
+	}
+	if n := len(x.Images().ByReference()[0].Consumers); n != 2 {
+		t.Errorf("%d consumers, want the stream and the build", n)
+	}
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 100*uint64(size) {
+		t.Errorf("%d MB are allocated as all streams change", allocated>>20)
 	}
 }
