@@ -24,14 +24,16 @@ func (t *Tracker) WantsDiagnosis(now time.Time) bool {
 }
 
 // Diagnosed takes a diagnosis of the cluster, with the pods that it was made from, and
-// returns what follows. Cluster may be older than the last view.
+// returns what follows. Cluster may be older than the last view. If its pods are not known, some
+// may have left: a pool then stalls as late as without a cause.
 func (t *Tracker) Diagnosed(d causes.Diagnosis, cluster rollout.Cluster, now time.Time) []Event {
 	var events []Event
+	unread := slices.Contains(cluster.Unknown, "pods")
 	for i := range t.status.Pools {
 		name := t.status.Pools[i].Name
 		if p := t.pools[name]; p != nil && p.active {
 			holdUps := slices.DeleteFunc(slices.Clone(d.HoldUps), func(h causes.HoldUp) bool { return h.Pool != "" && h.Pool != name })
-			p.diagnose(diagnosis{holdUps, toLeave(t.status.Pools[i].Left, cluster.Pods), t.stallAfter}, now, &events)
+			p.diagnose(diagnosis{holdUps, toLeave(t.status.Pools[i].Left, cluster.Pods), unread, t.stallAfter}, now, &events)
 		}
 	}
 	return events
@@ -41,6 +43,7 @@ func (t *Tracker) Diagnosed(d causes.Diagnosis, cluster rollout.Cluster, now tim
 type diagnosis struct {
 	holdUps    []causes.HoldUp
 	left       map[string]bool // toLeave
+	unread     bool            // the pods are not known
 	stallAfter time.Duration
 }
 
@@ -50,7 +53,10 @@ const unexplained = 3
 
 func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 	before, explained := p.left, p.explained
-	p.left, p.diagnosed = d.left, now
+	p.diagnosed = now
+	if !d.unread {
+		p.left = d.left
+	}
 	for pod := range before {
 		if !p.left[pod] {
 			p.movedAt(now, events)
@@ -59,7 +65,7 @@ func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 		}
 	}
 	holdUps := slices.DeleteFunc(d.holdUps, p.isPassing)
-	p.explained = slices.ContainsFunc(holdUps, func(h causes.HoldUp) bool { return !h.Unexplained })
+	p.explained = !d.unread && slices.ContainsFunc(holdUps, func(h causes.HoldUp) bool { return !h.Unexplained })
 	wait := d.stallAfter
 	if !p.explained || !explained { // twice, for what passes by itself
 		wait *= unexplained

@@ -160,6 +160,7 @@ func TestStall(t *testing.T) {
 		return func(int) causes.Diagnosis { return causes.Diagnosis{HoldUps: f} }
 	}
 	same := func(int) rollout.Cluster { return podsOn("a", "cart-1", "cart-2") }
+	unread := rollout.Cluster{Unknown: []string{"pods"}}
 	other, unexplained := blocked, blocked
 	other.Pool, unexplained.Unexplained = "infra", true
 	draining := []string{"drain", "cordoned"}
@@ -182,6 +183,19 @@ func TestStall(t *testing.T) {
 			}
 			return causes.Diagnosis{HoldUps: []causes.HoldUp{blocked}}
 		}, same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
+		{"pods are not known every other time", draining, found(blocked), func(minute int) rollout.Cluster {
+			if minute%10 == 0 {
+				return unread
+			}
+			return same(minute)
+		}, 30, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none"},
+		{"pods are never known", draining, found(blocked), func(int) rollout.Cluster { return unread }, 30, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none"},
+		{"pods are not known, and one has left since", draining, found(blocked), func(minute int) rollout.Cluster {
+			if minute%15 != 0 {
+				return unread
+			}
+			return podsOn("a", fmt.Sprint(minute))
+		}, 0, ""},
 		{"a pod leaves now and then", draining, found(blocked), func(minute int) rollout.Cluster { return podsOn("a", fmt.Sprint(minute)) }, 0, ""},
 		{"what came after the cordon leaves", draining, found(blocked), func(minute int) rollout.Cluster {
 			c := podsOn("a", "cart-1", fmt.Sprint(minute))

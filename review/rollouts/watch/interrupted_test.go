@@ -2,12 +2,15 @@ package watch
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
@@ -47,6 +50,14 @@ func (s *cutSource) Rendered(_ context.Context, name string) (*rollout.Rendered,
 }
 
 func (s *cutSource) Mirrors(ctx context.Context) (mirrors.Set, error) { return s.mirrors(ctx) }
+
+// TestUnread: pods have not left nodes because the cluster could not be read.
+func TestUnread(t *testing.T) {
+	w := &Watcher{Options: Options{Config: func() (*rest.Config, error) { return nil, errors.New("no credentials") }}}
+	if d := w.readAll(t.Context()); !slices.Contains(d.cluster.Unknown, workloads.Pods) || len(d.diagnosis.HoldUps) > 0 {
+		t.Errorf("got %+v", d)
+	}
+}
 
 // TestInterrupted: a watch that ends while it reads says what was missing when it
 // could read last, not that it could not read to the end.

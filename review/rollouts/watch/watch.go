@@ -21,9 +21,9 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/causes"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/verify"
 	"github.com/mirrorset-guard/mirrorset-guard/review/environment"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
@@ -253,8 +253,7 @@ func (w *Watcher) reachOf(s progress.Sight) verify.Reach {
 // A diagnosed is the result of reading the whole cluster.
 type diagnosed struct {
 	diagnosis causes.Diagnosis
-	in        status.Input
-	err       error
+	cluster   rollout.Cluster
 }
 
 // diagnose begins a diagnosis if one is due, and takes in one that is done.
@@ -266,27 +265,25 @@ func (w *Watcher) diagnose(ctx context.Context, now time.Time) []progress.Event 
 	select {
 	case d := <-w.diagnosed:
 		w.diagnosing = false
-		if d.err != nil { // the pool then has not moved for no reason that is known
-			d.diagnosis.HoldUps = nil
-		}
-		return w.tracker.Diagnosed(d.diagnosis, d.in.Cluster, now)
+		return w.tracker.Diagnosed(d.diagnosis, d.cluster, now)
 	default:
 		return nil
 	}
 }
 
-// readAll diagnoses the cluster as rollout diagnose does, with its pods.
+// readAll diagnoses the cluster as rollout diagnose does, with its pods. If it cannot be read, nothing is known that holds pools up.
 func (w *Watcher) readAll(ctx context.Context) diagnosed {
+	unread := diagnosed{cluster: rollout.Cluster{Unknown: []string{workloads.Pods}}}
 	config, err := w.Config()
 	if err != nil {
-		return diagnosed{err: err}
+		return unread
 	}
 	read, err := environment.OpenRollout(ctx, config, io.Discard)
 	if err != nil {
-		return diagnosed{err: err}
+		return unread
 	}
 	defer read.Close()
 	set, err := read.Source.Mirrors(ctx)
 	read.MirrorsUnknown = err
-	return diagnosed{diagnosis: causes.Diagnose(read.Input, set), in: read.Input}
+	return diagnosed{causes.Diagnose(read.Input, set), read.Cluster}
 }
