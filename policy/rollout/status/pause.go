@@ -25,7 +25,7 @@ func IfPaused(in Input, name string, paused bool) []string {
 	if i < 0 {
 		return nil
 	}
-	lines := s.Pools[i].resumedLines()
+	lines := s.Pools[i].resumedLines(!slices.Contains(in.Cluster.Unknown, "nodes"))
 	if paused {
 		lines = s.Pools[i].pausedLines(in)
 	}
@@ -53,18 +53,21 @@ func (p *Pool) pausedLines(in Input) []string {
 	return append(lines, in.Cluster.SignerLine(), fmt.Sprintf("an update of the cluster cannot finish while pool %s is paused", p.Name))
 }
 
-// resumedLines are about a pool that is going to be resumed.
-func (p *Pool) resumedLines() []string {
-	waits := fmt.Sprintf("%s waits for nodes, and how many there are is not known", p.Target)
-	if len(p.Nodes) == p.Machines {
-		if p.From == "" {
-			return []string{"nothing waits for its nodes: none is touched"}
-		}
-		waiting := 0
-		for _, n := range p.Left {
-			waiting += convert.Int(n.State == NodeWaits)
-		}
-		waits = fmt.Sprintf("%s waits for %s", p.Target, text.Count(waiting, "node"))
+// resumedLines are about a pool that is going to be resumed, all of whose nodes may be known.
+func (p *Pool) resumedLines(known bool) []string {
+	if !known && p.From == "" {
+		return []string{"whether anything waits for its nodes is not known"}
+	}
+	if p.From == "" {
+		return []string{"nothing waits for its nodes: none is touched"}
+	}
+	waiting := 0
+	for _, n := range p.Left {
+		waiting += convert.Int(n.State == NodeWaits)
+	}
+	waits := fmt.Sprintf("%s waits for %s", p.Target, text.Count(waiting, "node"))
+	if !known {
+		waits = fmt.Sprintf("%s waits for nodes, and how many there are is not known", p.Target)
 	}
 	lines := append([]string{waits}, p.changeLines()...)
 	switch {
