@@ -106,7 +106,7 @@ func CopyArguments(flags string, from, to mirrors.Location) string {
 // merge adds what other, of the same place, has to copy.
 func (c *Copy) merge(other *Copy) {
 	c.Rank = min(c.Rank, other.Rank)
-	c.Moves = c.Moves || other.Moves
+	c.Moves, c.MayMove = c.Moves || other.Moves, c.MayMove || other.MayMove
 	c.Partial = c.Partial || other.Partial
 	for _, s := range other.Readers.At(c.To.Ref) {
 		c.Readers = c.Readers.With(&s)
