@@ -262,7 +262,7 @@ func (j *judging) problems(plans []plan.Plan) {
 		})
 	}
 	for _, g := range plans[0].Gaps { // those about nodes do not depend on the release
-		if g.Kind == policy.NodeKind {
+		if g.Kind == policy.NodeKind && what != "" {
 			continue // as above
 		}
 		j.Problems = append(j.Problems, readiness.Problem{About: readiness.AboutConfiguration, State: readiness.Unknown, Reason: "it is not known by which configuration some nodes pull", Detail: []string{text.Line(g.Kind + " " + g.Detail)}})
