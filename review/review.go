@@ -259,7 +259,7 @@ func (r *Reviewer) settings() settings.Settings {
 	return r.Settings
 }
 
-// contendedForecast is how long a forecast may take while other reviews wait. Simulating
+// contendedForecast is how long a forecast may take while reviews wait whose senders do not come after its own. Simulating
 // thousands of nodes takes seconds, after which those others would be without an answer, and
 // refused; this one has its verdict on images already.
 const contendedForecast = 200 * time.Millisecond

@@ -13,16 +13,26 @@ func (r Record) Simulation() []answer.Block {
 	none := func(why string) []answer.Block {
 		return []answer.Block{answer.Paragraphf("Nothing was simulated: %s.", why)}
 	}
-	switch f := r.Forecast; {
+	f := r.Forecast
+	switch {
 	case f == nil:
 		return none("the nodes are not known")
-	case f.Simulation == nil && f.Drains():
+	case f.Simulation == nil && f.Later == nil && (f.Drains() || f.Besides != nil):
 		return none("pods could not be read")
-	case f.Simulation == nil:
+	case f.Simulation == nil && f.Later == nil:
 		return none("the change drains no node")
-	default:
-		return simulated(*f.Simulation)
 	}
+	var blocks []answer.Block
+	if f.Simulation != nil {
+		blocks = simulated(*f.Simulation)
+	}
+	if f.Later != nil {
+		for _, b := range f.Besides {
+			blocks = append(blocks, answer.Paragraphf("Pool %s as well: %s.", b.Pool, b.Why))
+		}
+		blocks = append(blocks, simulated(*f.Later)...)
+	}
+	return blocks
 }
 
 func simulated(s simulation.Result) (blocks []answer.Block) {

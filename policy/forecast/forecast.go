@@ -32,9 +32,9 @@ type Forecast struct {
 	Pins  string
 	now   time.Time
 	pulls *pullOutcomes
-	// later is the simulation once the pools go on that are held, which says by what; nil if none is.
-	later *simulation.Result
-	held  []string
+	// Besides are drains that may come as well, or later, and Later is the simulation of all; nil if there are none.
+	Besides []rollout.Besides
+	Later   *simulation.Result
 	// moved are the images of Moved; lost are those of all pods that drains evict, rerouted or not, that nodes could not pull.
 	moved, lost []movedImage
 	// Findings are those of the forecast rules; Plan.WithForecast adds them to a
@@ -47,6 +47,8 @@ const (
 	pods    = "pods"
 	nodes   = "nodes"
 	budgets = "poddisruptionbudgets"
+	// machines says what MCO does for a file; by default, only some changes of registries.conf drain.
+	machines = "machineconfigurations"
 )
 
 // Reaches reports whether the change makes MCO do something on nodes, now or once their pool
@@ -74,16 +76,16 @@ func (f *Forecast) String() string {
 	case n > 1:
 		line += fmt.Sprintf("; %s other mirror objects were changed in the last 30 minutes: apply changes together to drain once", text.Number(n))
 	}
-	switch {
-	case !f.Drains():
-	case f.Simulation == nil:
+	switch simulated := f.simulations(); {
+	case !f.Drains() && f.Besides == nil:
+	case len(simulated) == 0:
 		line += "; the drains were not simulated: pods could not be read"
+	case slices.ContainsFunc(simulated, func(s *simulation.Result) bool { return s.Partial }):
+		line += "; the drains were not simulated to the end: time was up"
 	case slices.Contains(f.Unknown, pods) || slices.Contains(f.Unknown, nodes):
 		line += "; the drains were simulated with what was last read of pods and nodes"
 	case slices.Contains(f.Unknown, budgets):
 		line += "; the drains were simulated without budgets, which could not be read"
-	case f.Simulation.Partial:
-		line += "; the drains were not simulated to the end: time was up"
 	}
 	return line + f.Moved.String()
 }
@@ -93,25 +95,28 @@ func (f *Forecast) Drains() bool {
 	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Part == rollout.Takes && p.Decision.Drains })
 }
 
-// simulations are those that were made: of what happens at once, and of what does later.
+// simulations are those that were made: of what happens at once, and of what may come besides.
 func (f *Forecast) simulations() []*simulation.Result {
-	return slices.DeleteFunc([]*simulation.Result{f.Simulation, f.later}, func(s *simulation.Result) bool { return s == nil })
+	return slices.DeleteFunc([]*simulation.Result{f.Simulation, f.Later}, func(s *simulation.Result) bool { return s == nil })
 }
 
-// whenHeld says what has to be over before pods are evicted that only a pool evicts that is held, nothing of others.
-func (f *Forecast) whenHeld(later bool) []string {
-	if !later {
-		return nil
+// whenLater says of which drains besides a pod of a simulation may be, nothing of those that come at once.
+func (f *Forecast) whenLater(of *simulation.Result, pool string) []string {
+	var why []string
+	for _, b := range f.Besides {
+		if of == f.Later && (b.Pool == pool || pool == "") {
+			why = append(why, b.Why)
+		}
 	}
-	return []string{"not at once: " + text.Names(f.held, policy.MaxConsumers)}
+	return text.First(why, policy.MaxConsumers, "pool")
 }
 
-// unproved says why stalls may be missing in the simulation, "" if none is, and what would show whether they are.
-func (f *Forecast) unproved() (why, remedy string) {
+// unproved says why stalls may be missing in a simulation, "" if none is, and what would show whether they are.
+func (f *Forecast) unproved(of *simulation.Result) (why, remedy string) {
 	switch {
 	case slices.Contains(f.Unknown, budgets):
 		return "budgets could not be read", "or have poddisruptionbudgets read (by the right to list them, or in the dump), which may show that no drain waits for it"
-	case slices.ContainsFunc(f.simulations(), func(s *simulation.Result) bool { return s.Partial }):
+	case of.Partial:
 		return "time was up before the drains were simulated to the end", "or try again when fewer changes are under review, as then there may be time to show that no drain waits for it"
 	default:
 		return "", ""

@@ -62,18 +62,21 @@ func (f *Forecast) restsOn(resource string) bool {
 	switch resource {
 	case nodes, "machineconfigpools":
 		return true
-	case "machineconfigurations", "clusteroperators": // for node actions, and whether MCO is busy
+	case "deployments": // for remedies alone
+		return false
+	case machines, "clusteroperators": // for node actions, and whether MCO is busy
 		return f.Reaches()
 	default:
 		return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Decision.Drains })
 	}
 }
 
-// simulate has the drains simulated, those of pools that are held as well, unless no pod is known, as they could not be read.
+// simulate has the drains simulated, those that come later or may come as well, unless no pod is known, as they could not be read.
 // Pods and nodes that were read before, and cannot be now, still show what harm is done.
 func (f *Forecast) simulate(p plan.Plan, facts policy.Facts, by Forecaster) {
-	released, held := f.Released()
-	if !f.Drains() && held == nil || slices.Contains(f.Unknown, pods) && len(p.Known.Rollout.Pods) == 0 {
+	var released rollout.Forecast
+	released, f.Besides = f.Released(slices.Contains(f.Unknown, machines))
+	if !f.Drains() && f.Besides == nil || slices.Contains(f.Unknown, pods) && len(p.Known.Rollout.Pods) == 0 {
 		return
 	}
 	f.pulls = pulls(&p, facts)
@@ -87,11 +90,11 @@ func (f *Forecast) simulate(p plan.Plan, facts policy.Facts, by Forecaster) {
 	before := cmp.Or(by.Before, &Forecast{})
 	if f.Drains() {
 		f.Simulation = run(f.Forecast, before.Simulation)
-		f.countMoved(f.Simulation.Moved, false)
+		f.countMoved(f.Simulation)
 	}
-	if held != nil {
-		f.later, f.held = run(released, before.later), held
-		f.countMoved(f.later.Moved, true)
+	if f.Besides != nil {
+		f.Later = run(released, before.Later)
+		f.countMoved(f.Later)
 	}
 }
 
@@ -121,15 +124,15 @@ func lastChange(o mirrors.Object) (time.Time, bool) {
 }
 
 // countMoved adds to f.Moved, f.moved and f.lost: images of protected namespaces first.
-func (f *Forecast) countMoved(all []simulation.Moved, later bool) {
-	for _, m := range all {
+func (f *Forecast) countMoved(of *simulation.Result) {
+	for _, m := range of.Moved {
 		a := f.pulls.assess(m.Image, m.Namespace, m.Pool)
 		if a == nil || f.pulls.counted[a] {
 			continue
 		}
 		f.pulls.counted[a] = true
 		if pullAfter(a) == rollout.PullFails {
-			f.lost = append(f.lost, movedImage{a, m, later})
+			f.lost = append(f.lost, movedImage{a, m, of})
 		}
 		if !a.Settled {
 			continue
@@ -145,7 +148,7 @@ func (f *Forecast) countMoved(all []simulation.Moved, later bool) {
 				f.Moved.Assumed++
 			}
 		}
-		f.moved = append(f.moved, movedImage{a, m, later})
+		f.moved = append(f.moved, movedImage{a, m, of})
 	}
 	for _, images := range [][]movedImage{f.moved, f.lost} {
 		slices.SortStableFunc(images, func(a, b movedImage) int {

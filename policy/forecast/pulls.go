@@ -199,11 +199,11 @@ func asksWithOwnSecrets(a *evidence.Case) bool {
 	return true
 }
 
-// A movedImage is one of MovedCounts, with a pod that may have to pull it; later, if only pools that are held evict any.
+// A movedImage is one of MovedCounts, with a pod that may have to pull it, by the first simulation that has one.
 type movedImage struct {
 	*evidence.Case
-	by    simulation.Moved
-	later bool
+	by simulation.Moved
+	of *simulation.Result
 }
 
 func (p *pullOutcomes) lookUp(q *evidence.Lookups, image string) {

@@ -18,14 +18,18 @@ import (
 // should not block the changes of others; if a rollout may stall for one, RolloutStalls denies.
 func drainLosesPod(_ plan.Plan, f *Forecast) []policy.Finding {
 	var findings []policy.Finding
+	told := map[string]bool{} // by RolloutStalls
+	for _, finding := range f.Findings {
+		told[finding.Image.Ref] = true
+	}
 	for _, m := range f.moved {
-		if pullAfter(m.Case) != rollout.PullFails || f.isTold(m.Image.Ref) {
+		if pullAfter(m.Case) != rollout.PullFails || told[m.Image.Ref] {
 			continue
 		}
 		finding := policy.Finding{
 			Severity: policy.Warn, Image: m.Settings.SortConsumers(m.Image), Moved: true,
 			Reason: fmt.Sprintf("a drain evicts %s of it, and nodes could not pull it again; the change leaves its route as it is", text.Count(m.by.Pods, "pod")),
-			Detail: slices.Concat(m.Places(), []string{"one is " + m.by.Pod}, f.whenHeld(m.later)),
+			Detail: slices.Concat(m.Places(), []string{"one is " + m.by.Pod}, f.whenLater(m.of, "")),
 			Remedy: []string{"make it pullable before nodes are drained for the change, or for anything else"},
 		}
 		if m.Protected {
@@ -34,9 +38,4 @@ func drainLosesPod(_ plan.Plan, f *Forecast) []policy.Finding {
 		findings = append(findings, finding)
 	}
 	return findings
-}
-
-// isTold reports whether RolloutStalls has a finding about an image.
-func (f *Forecast) isTold(image string) bool {
-	return slices.ContainsFunc(f.Findings, func(told policy.Finding) bool { return told.Image.Ref == image })
 }

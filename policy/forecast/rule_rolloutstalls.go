@@ -18,25 +18,30 @@ import (
 //
 // It is a denial where the new route fails, or is not known to work. A change whose new route
 // works is the way out of a stall, and one whose old route fails may be just that. Where stalls may be missing in the
-// simulation, any pod that a drain evicts may be the one, if its image is known to be lost.
+// simulation, each pod that a drain evicts may be the one, if its image is known to be lost.
 func rolloutStalls(p plan.Plan, f *Forecast) []policy.Finding {
 	var findings []policy.Finding
-	told := func(image string) bool {
-		return slices.ContainsFunc(findings, func(f policy.Finding) bool { return f.Image.Ref == image })
+	told := map[string]bool{}
+	add := func(finding policy.Finding) {
+		findings = append(findings, finding)
+		told[finding.Image.Ref] = true
 	}
 	for _, simulated := range f.simulations() {
 		for _, stall := range simulated.Stalls {
-			if stall.ByImage && !told(stall.Image) {
-				findings = append(findings, stallFinding(p, f, simulated, stall))
+			if stall.ByImage && !told[stall.Image] {
+				add(stallFinding(p, f, simulated, stall))
 			}
 		}
 	}
-	if why, remedy := f.unproved(); why != "" && len(f.lost) > 0 && !told(f.lost[0].Image.Ref) {
-		lost := f.lost[0]
-		findings = append(findings, policy.Finding{
+	for _, lost := range f.lost {
+		why, remedy := f.unproved(lost.of)
+		if why == "" || told[lost.Image.Ref] {
+			continue
+		}
+		add(policy.Finding{
 			Severity: policy.Deny, Image: p.Settings.SortConsumers(lost.Image), Moved: lost.Settled,
 			Reason: fmt.Sprintf("the rollout may stall, as a pod could not pull it, and nothing shows that it does not: %s", why),
-			Detail: slices.Concat(lost.Places(), []string{"one is " + lost.by.Pod}, f.whenHeld(lost.later)),
+			Detail: slices.Concat(lost.Places(), []string{"one is " + lost.by.Pod}, f.whenLater(lost.of, "")),
 			Remedy: []string{"make it pullable before nodes are drained for the change", remedy},
 		})
 	}
@@ -47,7 +52,7 @@ func stallFinding(p plan.Plan, f *Forecast, of *simulation.Result, stall simulat
 	finding := policy.Finding{
 		Severity: policy.Warn, Image: policy.Image{Ref: stall.Image},
 		Reason: fmt.Sprintf("the rollout may stall%s, as a pod could not pull it", f.where(stall)),
-		Detail: append([]string{stall.String()}, f.whenHeld(of == f.later)...),
+		Detail: append([]string{stall.String()}, f.whenLater(of, stall.Pool)...),
 		Remedy: []string{"make it pullable by its new route before nodes are drained for the change"},
 	}
 	if stall.Image == "" { // none of them alone is known to hold it up

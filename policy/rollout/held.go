@@ -5,17 +5,33 @@ import (
 	"slices"
 )
 
-// Released returns f as it is once the pools that are paused or stopped go on, about which nobody is asked then; and says
-// what holds those that drain.
-func (f Forecast) Released() (later Forecast, held []string) {
+// A Besides says of which drains of a pool it is not sure whether, or when, they come.
+type Besides struct{ Pool, Why string }
+
+// Released returns f as it is once the pools that are paused or stopped go on, about which nobody is asked then, and at
+// worst if node actions are not known; and which drains it has besides those of f.
+func (f Forecast) Released(actionsUnknown bool) (later Forecast, besides []Besides) {
 	f.Pools = slices.Clone(f.Pools)
 	for i := range f.Pools {
-		if p := &f.Pools[i]; p.Decision.Drains && (p.Part == Paused || p.Part == Stopped) {
-			held = append(held, p.heldText())
-			p.Part = Takes
+		p := &f.Pools[i]
+		held := p.Part == Paused || p.Part == Stopped
+		switch {
+		case p.Part != Takes && !held:
+			continue
+		case p.Decision.Drains && held:
+			besides = append(besides, Besides{p.Name, "not yet: " + p.heldText()})
+		case !p.Decision.Drains && actionsUnknown:
+			besides = append(besides, Besides{p.Name, fmt.Sprintf("unless nodes of pool %s are not drained: node actions could not be read", p.Name)})
+			p.Decision.Drains = true
+		}
+		if held {
+			p.Part, p.Nodes = Takes, slices.Clone(p.Nodes)
+			for k := range p.Nodes {
+				p.Nodes[k].Unavailable = ""
+			}
 		}
 	}
-	return f, held
+	return f, besides
 }
 
 // heldText says what keeps nodes of the pool from the change, "" if nothing does.

@@ -103,6 +103,8 @@ func TestForecast(t *testing.T) {
 	}
 	unread, free := workers(3, atSource), workers(3, atSource)
 	unread.Unknown, free.Unknown, free.Budgets = []string{"pods"}, []string{"poddisruptionbudgets"}, nil
+	actions := workers(3, atSource)
+	actions.Unknown = []string{"machineconfigurations"}
 	hosted := workers(3, atSource)
 	hosted.Topology = configv1.ExternalTopologyMode
 	warn := settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}}
@@ -130,8 +132,10 @@ func TestForecast(t *testing.T) {
 		{"unless a budget holds it", pinned(full.Budgets...), set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
 		{"a degraded pool", busy, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutBusy"},
 		{"a paused pool", paused, set(), tagsFromMirror(), everywhere, settings.Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
+		{"a paused pool, for what its drains lose", paused, set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "reaches no node; pool worker is paused", "deny RolloutStalls, warn NotFullySynced, warn PoolPaused"},
 		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were simulated with what was last read of pods and nodes", ""},
 		{"budgets that could not be read", free, set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were simulated without budgets, which could not be read", "deny RolloutStalls, warn NotFullySynced"},
+		{"an administrator may have digests drain", actions, set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), facts(atSource + " absent"), settings.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute; the other image that drains move cannot be pulled", "deny RolloutStalls, warn NoEffect"},
 		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, settings.Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
 		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
 		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},

@@ -14,7 +14,7 @@ import (
 // InventoryStale: the inventory has been without news of a part of the cluster for too long,
 // so unknown images may be in use. It denies any change that removes a place where such an image might
 // be found, or puts a source's first mirror in front of it, as if there were an image that the mirror
-// lacks. As protected images may be among them, only a setting for those weakens it.
+// lacks, and where nodes or pools are not known as they are, any that reroutes images. As protected images may be among them, only a setting for those weakens it.
 func inventoryStale(p plan.ChangePlan, _ policy.Facts) []policy.Finding {
 	p.Gaps = policy.Decisive(p.Gaps)
 	if p.Unseen == plan.UnseenUntouched {
@@ -33,6 +33,9 @@ func stale(p plan.Plan, kept bool) []policy.Finding {
 		Reason:   "the inventory is out of date: the change may reroute images that are not known",
 		Detail:   gapLines(p),
 		Remedy:   []string{"make sure that the guard reaches the API server (its /readyz says what is missing), then try again"},
+	}
+	if !slices.ContainsFunc(p.Gaps, func(g policy.Gap) bool { return !g.IsOfNodes() }) {
+		f.Reason = "the inventory is out of date: it is not known what nodes have"
 	}
 	blind := slices.ContainsFunc(p.Gaps, func(g policy.Gap) bool { return g.IsOfNodes() })
 	if kept && !blind {

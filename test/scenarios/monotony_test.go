@@ -64,6 +64,7 @@ func lossesOf(s *Scenario) []loss {
 		}, nil},
 		{"time to simulate", nil, nil, func() bool { return true }},
 		inRollouts("budgets", func(c *rollout.Cluster) { c.Budgets, c.Unknown = nil, append(c.Unknown, "poddisruptionbudgets") }),
+		inRollouts("node actions", func(c *rollout.Cluster) { c.Machines, c.Unknown = nil, append(c.Unknown, "machineconfigurations") }),
 		inRollouts("news of pods and nodes", func(c *rollout.Cluster) { c.Unknown = append(c.Unknown, "pods", "nodes") }),
 		inRollouts("pools that go on", func(c *rollout.Cluster) {
 			c.Pools = convert.Each(c.Pools, (*mcfgv1.MachineConfigPool).DeepCopy)

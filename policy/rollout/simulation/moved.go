@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
@@ -67,6 +69,9 @@ const notPulled = -2
 // pulledIn returns the pool of a node to which p may go and whose kubelet pulls the image: where time is up and nodes
 // are not known to be good for it, that of its own.
 func pulledIn(w *scheduling.Cluster, pull scheduling.ImagePull, p *scheduling.Pod) int {
+	if pull.Policy == corev1.PullNever {
+		return notPulled
+	}
 	if w.Stopped {
 		return w.Nodes[p.At].Pool
 	}

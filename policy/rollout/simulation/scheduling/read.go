@@ -3,6 +3,7 @@ package scheduling
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -173,6 +174,9 @@ func (w *Cluster) addPod(in *rollout.Pod, s *PodClass) {
 // addShared notes which pods have a volume that another one has, too, and that one node can have at a time: their
 // replacements may come to other nodes, and one of them cannot start until the other is gone.
 func (w *Cluster) addShared() {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(w.in.Cluster.Volumes)), func(v rollout.Volume) bool { return v.OneNode }) {
+		return
+	}
 	users := map[string][]int32{} // of each volume, two at most
 	each := func(p *Pod, use func(claim, key string)) {
 		for _, claim := range p.PodClass.Spec.Claims {
