@@ -186,3 +186,11 @@ func TestManyMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestCopiesAreMerged: what is said of one copy is said of the same one elsewhere.
+func TestCopiesAreMerged(t *testing.T) {
+	to := mirrors.Location{Ref: "m.local/x:v1"}
+	if got := (policy.Judgement{Findings: []policy.Finding{{Severity: policy.Deny, Copy: &policy.Copy{To: to}}, {Severity: policy.Deny, Copy: &policy.Copy{To: to, MayMove: true}}}}).Copies(); len(got) != 1 || !got[0].MayMove {
+		t.Errorf("got %+v", got)
+	}
+}

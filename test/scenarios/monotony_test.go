@@ -74,7 +74,7 @@ func lossesOf(s *Scenario) []loss {
 		}),
 		inRollouts("nodes that are ready", func(c *rollout.Cluster) {
 			c.Nodes = convert.Each(c.Nodes, (*corev1.Node).DeepCopy)
-			for _, n := range c.Nodes[:1] {
+			for _, n := range c.Nodes {
 				n.Spec.Unschedulable = true
 			}
 		}),

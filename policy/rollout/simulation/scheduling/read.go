@@ -81,9 +81,8 @@ func (w *Cluster) addPools() {
 				continue
 			}
 			at.Taken, at.Drained = true, p.Drains
-			if member.Updating {
-				at.cordoned = false // once it is through
-			}
+			at.cordoned = false // once it is through, or goes on (rollout.Forecast.Released)
+			at.alive = at.alive || !member.Updating
 			p.Order = append(p.Order, n)
 		}
 		slices.SortStableFunc(p.Order, func(a, b int32) int {
