@@ -60,7 +60,7 @@ type KeepList struct {
 }
 
 // A KeptReference is a tag or a digest that nodes may ask for, or a tag that sync gives what it copies by digest
-// (sha256-<hex>.image), whether or not it did.
+// (sha256-HEX.image), whether or not it did.
 type KeptReference struct {
 	Reference string `json:"reference"`
 	// Signature is set for a tag under which nodes look for signatures.
