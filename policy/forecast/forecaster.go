@@ -45,11 +45,13 @@ func Of(p plan.ChangePlan, facts policy.Facts, by Forecaster) *Forecast {
 		Pins:     pinPulls(&p, facts),
 		now:      by.Now,
 	}
+	var released rollout.Forecast
+	released, f.Besides = f.Released(slices.Contains(p.Known.Rollout.Unknown, machines))
 	f.Unknown = slices.DeleteFunc(slices.Clone(p.Known.Rollout.Unknown), func(resource string) bool { return !f.restsOn(resource) })
 	if f.Drains() {
 		f.Recent = recent(p.Change, by.Now)
 	}
-	f.simulate(p.Plan, facts, by)
+	f.simulate(p.Plan, facts, by, released)
 	for _, r := range ForecastRules {
 		f.Findings = append(f.Findings, r.find(p.Plan, f)...)
 	}
@@ -67,15 +69,13 @@ func (f *Forecast) restsOn(resource string) bool {
 	case machines, "clusteroperators": // for node actions, and whether MCO is busy
 		return f.Reaches()
 	default:
-		return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Decision.Drains })
+		return f.Besides != nil || slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Decision.Drains })
 	}
 }
 
 // simulate has the drains simulated, those that come later or may come as well, unless no pod is known, as they could not be read.
 // Pods and nodes that were read before, and cannot be now, still show what harm is done.
-func (f *Forecast) simulate(p plan.Plan, facts policy.Facts, by Forecaster) {
-	var released rollout.Forecast
-	released, f.Besides = f.Released(slices.Contains(f.Unknown, machines))
+func (f *Forecast) simulate(p plan.Plan, facts policy.Facts, by Forecaster, released rollout.Forecast) {
 	if !f.Drains() && f.Besides == nil || slices.Contains(f.Unknown, pods) && len(p.Known.Rollout.Pods) == 0 {
 		return
 	}

@@ -21,17 +21,22 @@ func (f Forecast) Released(actionsUnknown bool) (later Forecast, besides []Besid
 		case p.Decision.Drains && held:
 			besides = append(besides, Besides{p.Name, "not yet: " + p.heldText()})
 		case !p.Decision.Drains && actionsUnknown:
-			besides = append(besides, Besides{p.Name, fmt.Sprintf("unless nodes of pool %s are not drained: node actions could not be read", p.Name)})
+			besides = append(besides, Besides{p.Name, fmt.Sprintf("unless nodes of pool %s are not drained: node actions could not be read (%s)", p.Name, QualifiedResource("machineconfigurations"))})
 			p.Decision.Drains = true
 		}
 		if held {
-			p.Part, p.Nodes = Takes, slices.Clone(p.Nodes)
-			for k := range p.Nodes {
-				p.Nodes[k].Unavailable = ""
-			}
+			p.Release()
 		}
 	}
 	return f, besides
+}
+
+// Release has p take all of its nodes, as if nothing held it or was wrong with any.
+func (p *Pool) Release() {
+	p.Part, p.Nodes = Takes, slices.Clone(p.Nodes)
+	for i := range p.Nodes {
+		p.Nodes[i].Unavailable = ""
+	}
 }
 
 // heldText says what keeps nodes of the pool from the change, "" if nothing does.

@@ -105,6 +105,8 @@ func TestForecast(t *testing.T) {
 	unread.Unknown, free.Unknown, free.Budgets = []string{"pods"}, []string{"poddisruptionbudgets"}, nil
 	actions := workers(3, atSource)
 	actions.Unknown = []string{"machineconfigurations"}
+	nothing := workers(3, atSource)
+	nothing.Unknown, nothing.Budgets = []string{"machineconfigurations", "poddisruptionbudgets"}, nil
 	hosted := workers(3, atSource)
 	hosted.Topology = configv1.ExternalTopologyMode
 	warn := settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}}
@@ -136,6 +138,7 @@ func TestForecast(t *testing.T) {
 		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were simulated with what was last read of pods and nodes", ""},
 		{"budgets that could not be read", free, set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were simulated without budgets, which could not be read", "deny RolloutStalls, warn NotFullySynced"},
 		{"an administrator may have digests drain", actions, set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), facts(atSource + " absent"), settings.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute; the other image that drains move cannot be pulled", "deny RolloutStalls, warn NoEffect"},
+		{"and nobody knows at which budgets", nothing, set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), facts(atSource + " absent"), settings.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute; the drains were simulated without budgets, which could not be read; the other image that drains move cannot be pulled", "deny RolloutStalls, warn NoEffect"},
 		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, settings.Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
 		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
 		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
@@ -186,14 +189,16 @@ func TestForecastUnknown(t *testing.T) {
 		name    string
 		through *rollout.Cluster
 		edit    mirrors.Edit
+		unread  []string
 		want    []string
 	}{
-		{"nodes are drained", workers(3, atSource), tagsFromMirror(), all},
-		{"or will be", paused, tagsFromMirror(), all},
-		{"nodes are not drained", workers(3, atSource), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), all[:3]},
-		{"no file differs", workers(3, atSource), mirrors.Edit{}, all[1:2]},
+		{"nodes are drained", workers(3, atSource), tagsFromMirror(), all, all},
+		{"or will be", paused, tagsFromMirror(), all, all},
+		{"or may be", workers(3, atSource), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), all, all},
+		{"nodes are not drained", workers(3, atSource), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), slices.Concat(all[:2], all[3:]), all[:2]},
+		{"no file differs", workers(3, atSource), mirrors.Edit{}, all, all[1:2]},
 	} {
-		tt.through.Unknown = all
+		tt.through.Unknown = tt.unread
 		if f, _ := foretell(tt.through, set(), tt.edit, policy.Facts{}, settings.Settings{}); !slices.Equal(f.Unknown, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, f.Unknown, tt.want)
 		}

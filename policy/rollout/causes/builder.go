@@ -26,6 +26,7 @@ type diagnosis struct {
 	refusals   map[string]int             // the hold-ups about budgets
 	began      time.Time                  // when the drain began that is looked at, the zero Time if that is not known
 	allowed    map[podKind][]*corev1.Node // eligible
+	holders    map[string][]*rollout.Pod  // findHolders, by "namespace/claim"; nil until it is asked for
 }
 
 // podKind is what decides on which nodes a pod may run.

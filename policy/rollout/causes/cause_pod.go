@@ -55,18 +55,34 @@ func (d *diagnosis) holderOfVolume(p *rollout.Pod) (claim string, holder *rollou
 	if p.Spec == nil || p.Started {
 		return "", nil
 	}
+	if d.holders == nil {
+		d.findHolders()
+	}
 	for _, claim := range p.Spec.Claims {
-		if !d.Cluster.Volumes[p.Namespace+"/"+claim].OneNode {
-			continue
-		}
-		for i := range d.Cluster.Pods {
-			q := &d.Cluster.Pods[i]
-			if q.Namespace == p.Namespace && q.Started && q.Node != p.Node && q.Spec != nil && slices.Contains(q.Spec.Claims, claim) {
+		for _, q := range d.holders[p.Namespace+"/"+claim] {
+			if q.Node != p.Node {
 				return claim, q
 			}
 		}
 	}
 	return "", nil
+}
+
+// findHolders finds the pods that run with a volume that one node at a time can have: of each, two at most, on different nodes.
+func (d *diagnosis) findHolders() {
+	d.holders = map[string][]*rollout.Pod{}
+	for i := range d.Cluster.Pods {
+		q := &d.Cluster.Pods[i]
+		if !q.Started || q.Spec == nil {
+			continue
+		}
+		for _, claim := range q.Spec.Claims {
+			key := q.Namespace + "/" + claim
+			if of := d.holders[key]; d.Cluster.Volumes[key].OneNode && (len(of) == 0 || len(of) == 1 && of[0].Node != q.Node) {
+				d.holders[key] = append(of, q)
+			}
+		}
+	}
 }
 
 // replace deletes a pod for its controller to make another. A bare pod has none.

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
@@ -33,11 +32,8 @@ func Needs(in Input) []Needed {
 	in.Forecast.Pools = slices.Clone(in.Forecast.Pools)
 	for i := range in.Forecast.Pools {
 		p := &in.Forecast.Pools[i]
-		p.Part, p.Decision.Drains = rollout.Takes, true
-		p.Nodes = slices.Clone(p.Nodes)
-		for k := range p.Nodes {
-			p.Nodes[k].Unavailable = ""
-		}
+		p.Release()
+		p.Decision.Drains = true
 	}
 	w := scheduling.NewCluster(in)
 	type key struct{ pool, image string }
