@@ -49,7 +49,7 @@ func (d *diagnosis) pullRemedies(image, node string, route status.Path) []Remedy
 	if to, ok := d.toCopyTo(route, node); ok {
 		remedies = append(remedies, d.copies(image, node, to, route)...)
 	}
-	remedies = append(remedies, d.signRemedies(route)...)
+	remedies = append(remedies, d.signRemedies(route, node)...)
 	for _, l := range route.Open() {
 		switch host := l.Host(); d.answer(l) {
 		case policy.Denied:
@@ -137,10 +137,11 @@ func (d *diagnosis) toCopyTo(route status.Path, node string) (status.PlaceAsked,
 
 // signRemedies copy signatures that nodes accept from where they are to where nodes look for them:
 // to the first place that has the image, and to the mirror that it is copied to first.
-func (d *diagnosis) signRemedies(route status.Path) []Remedy {
+func (d *diagnosis) signRemedies(route status.Path, node string) []Remedy {
+	mirror, _ := d.toCopyTo(route, node)
 	to := slices.IndexFunc(route.Open(), func(p status.PlaceAsked) bool {
 		answer := d.answer(p)
-		return p.Source.Mirror && isWithout(answer) || answer == policy.Unsigned || answer == policy.Missigned
+		return p.Ref == mirror.Ref || answer == policy.Unsigned || answer == policy.Missigned
 	})
 	if to < 0 {
 		return nil
