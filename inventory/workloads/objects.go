@@ -80,8 +80,9 @@ const (
 func (o Objects) Cluster() rollout.Cluster {
 	c := rollout.Cluster{
 		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Controllers: o.Controllers, Budgets: o.Budgets, Quotas: o.Quotas,
-		OperatorNode:  operatorNode(o.Pods),
-		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version),
+		OperatorNode: operatorNode(o.Pods),
+		// What was read of both may no longer be so, and more drains are assumed then.
+		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version) && !slices.Contains(o.Unknown, ConfigMaps) && !slices.Contains(o.Unknown, Versions),
 		Namespaces:    labelsOf(o.Namespaces),
 		Volumes:       volumesOf(o.Volumes),
 		Unknown:       slices.Compact(slices.Sorted(slices.Values(o.Unknown))),

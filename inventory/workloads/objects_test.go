@@ -78,8 +78,10 @@ func TestDrainOverride(t *testing.T) {
 		if got := (Objects{DrainOverride: true, Version: tt.version}).Cluster().OverrideDrain; got != tt.want {
 			t.Errorf("%s: %t, want %t", tt.reason, got, tt.want)
 		}
-		if (Objects{Version: tt.version}).Cluster().OverrideDrain {
-			t.Errorf("%s: heeded, and not there", tt.reason)
+		for _, o := range []Objects{{}, {DrainOverride: true, Unknown: []string{ConfigMaps}}, {DrainOverride: true, Unknown: []string{Versions}}} {
+			if o.Version = tt.version; o.Cluster().OverrideDrain {
+				t.Errorf("%s: heeded, and not there, or not known to be (%q)", tt.reason, o.Unknown)
+			}
 		}
 	}
 }
