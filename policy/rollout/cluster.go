@@ -80,6 +80,5 @@ func (c Cluster) IsSingleNode() bool { return c.Topology == configv1.SingleRepli
 
 // Conditions returns what MCO's decision depends on in the cluster.
 func (c Cluster) Conditions() Conditions {
-	policies := PoliciesOf(c.Machines)
-	return Conditions{Policies: &policies, OverrideDrain: c.OverrideDrain, SingleNode: c.IsSingleNode()}
+	return Conditions{Machines: c.Machines, OverrideDrain: c.OverrideDrain, SingleNode: c.IsSingleNode()}
 }

@@ -20,22 +20,14 @@ type Files map[string][]byte
 
 // Conditions are the settings of a cluster that MCO's decision depends on, besides the files.
 type Conditions struct {
-	// Policies is status.nodeDisruptionPolicyStatus.clusterPolicies of MachineConfiguration
-	// cluster; nil means DefaultPolicies, which are those of a cluster without that object.
-	Policies *operatorv1.NodeDisruptionPolicyClusterStatus
+	// Machines is MachineConfiguration cluster, nil if there is none: see PoliciesOf.
+	Machines *operatorv1.MachineConfiguration
 	// OverrideDrain says that ConfigMap image-registry-override-drain is in namespace
 	// openshift-machine-config-operator. OpenShift 4.14 to 4.19 heed it; where the version is
 	// newer it has to be left out.
 	OverrideDrain bool
 	// SingleNode says that controlPlaneTopology of Infrastructure cluster is SingleReplica.
 	SingleNode bool
-}
-
-func (c Conditions) policies() operatorv1.NodeDisruptionPolicyClusterStatus {
-	if c.Policies == nil {
-		return DefaultPolicies()
-	}
-	return *c.Policies
 }
 
 // Decision lists the actions of MCO on a node that goes from one rendered config to another.
@@ -57,7 +49,7 @@ type Decision struct {
 // up, and the node is degraded.
 func Decide(before, after Files, c Conditions) (Decision, error) {
 	d := Decision{Changed: changedPaths(before, after)}
-	d.Actions, d.Reasons = actionsFor(d.Changed, c.policies().Files)
+	d.Actions, d.Reasons = actionsFor(d.Changed, PoliciesOf(c.Machines).Files)
 	if len(d.Reasons) == 0 {
 		// isDrainRequiredForNodeDisruptionActions in OpenShift 4.19 heeds the ConfigMap before it reads the files.
 		if !has(d.Actions, operatorv1.SpecialStatusAction) || c.OverrideDrain {

@@ -28,11 +28,11 @@ func changed(paths ...string) (before, after Files) {
 }
 
 // policies are the defaults, with actions for registries.conf in the place of Special.
-func policies(types ...operatorv1.NodeDisruptionPolicySpecActionType) *operatorv1.NodeDisruptionPolicyClusterStatus {
+func policies(types ...operatorv1.NodeDisruptionPolicySpecActionType) *operatorv1.MachineConfiguration {
 	return policiesFor(registries, types...)
 }
 
-func policiesFor(file string, types ...operatorv1.NodeDisruptionPolicySpecActionType) *operatorv1.NodeDisruptionPolicyClusterStatus {
+func policiesFor(file string, types ...operatorv1.NodeDisruptionPolicySpecActionType) *operatorv1.MachineConfiguration {
 	var actions []operatorv1.NodeDisruptionPolicySpecAction
 	for _, kind := range types {
 		a := operatorv1.NodeDisruptionPolicySpecAction{Type: kind}
@@ -44,8 +44,9 @@ func policiesFor(file string, types ...operatorv1.NodeDisruptionPolicySpecAction
 		}
 		actions = append(actions, a)
 	}
-	merged := MergePolicies(operatorv1.NodeDisruptionPolicyConfig{Files: []operatorv1.NodeDisruptionPolicySpecFile{{Path: file, Actions: actions}}})
-	return &merged
+	return &operatorv1.MachineConfiguration{Spec: operatorv1.MachineConfigurationSpec{NodeDisruptionPolicy: operatorv1.NodeDisruptionPolicyConfig{
+		Files: []operatorv1.NodeDisruptionPolicySpecFile{{Path: file, Actions: actions}},
+	}}}
 }
 
 // TestActions is what follows from which files differ: TestCalculatePostConfigChangeAction
@@ -62,7 +63,7 @@ func TestActions(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		files    []string
-		policies *operatorv1.NodeDisruptionPolicyClusterStatus
+		machines *operatorv1.MachineConfiguration
 		want     string
 		effect   Effect
 	}{
@@ -93,11 +94,10 @@ func TestActions(t *testing.T) {
 		{"a policy of a folder", []string{searchConf}, policiesFor("/etc/containers/registries.conf.d", reload), "reloads foo.service without a drain", Reloads},
 		{"of two, that of the longer path", []string{searchConf}, policiesFor("/etc", none), "writes files without a drain", FilesOnly},
 		{"a wider one does not hide that of a file", []string{registries}, policiesFor("/etc", none), "reloads CRI-O without a drain", Reloads},
-		{"no policies at all", []string{registries}, &operatorv1.NodeDisruptionPolicyClusterStatus{}, "drains and reboots", Reboots},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before, after := changed(tt.files...)
-			d, err := Decide(before, after, Conditions{Policies: tt.policies})
+			d, err := Decide(before, after, Conditions{Machines: tt.machines})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,12 +152,12 @@ func TestSpared(t *testing.T) {
 		{"for digests", digests, Conditions{}, "reloads CRI-O without a drain", ""},
 		{"a single node", tags, Conditions{SingleNode: true}, "reloads CRI-O without a drain", ""},
 		{"a single node has nothing to be spared", digests, Conditions{SingleNode: true}, "reloads CRI-O without a drain", ""},
-		{"a single node reboots", tags, Conditions{SingleNode: true, Policies: policies(operatorv1.RebootSpecAction)}, "reboots without a drain", ""},
+		{"a single node reboots", tags, Conditions{SingleNode: true, Machines: policies(operatorv1.RebootSpecAction)}, "reboots without a drain", ""},
 		{"the ConfigMap", tags, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", ""},
 		{"the ConfigMap, and nothing to be spared", digests, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", ""},
 		{"the ConfigMap, which keeps MCO from reading the file", broken, Conditions{OverrideDrain: true}, "reloads CRI-O without a drain", ""},
-		{"the ConfigMap is not about policies", tags, Conditions{OverrideDrain: true, Policies: policies(operatorv1.DrainSpecAction)}, "drains", "the NodeDisruptionPolicy for /etc/containers/registries.conf says Drain"},
-		{"a policy keeps MCO from reading the file", broken, Conditions{Policies: policies(operatorv1.NoneSpecAction)}, "writes files without a drain", ""},
+		{"the ConfigMap is not about policies", tags, Conditions{OverrideDrain: true, Machines: policies(operatorv1.DrainSpecAction)}, "drains", "the NodeDisruptionPolicy for /etc/containers/registries.conf says Drain"},
+		{"a policy keeps MCO from reading the file", broken, Conditions{Machines: policies(operatorv1.NoneSpecAction)}, "writes files without a drain", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, err := Decide(Files{registries: tt.files[0]}, Files{registries: tt.files[1]}, tt.conditions)
@@ -180,10 +180,7 @@ func TestSpared(t *testing.T) {
 
 // TestPoliciesOf: the status counts; where the operator has not written it yet, the spec.
 func TestPoliciesOf(t *testing.T) {
-	spec := operatorv1.NodeDisruptionPolicyConfig{Files: []operatorv1.NodeDisruptionPolicySpecFile{
-		{Path: registries, Actions: []operatorv1.NodeDisruptionPolicySpecAction{{Type: operatorv1.RebootSpecAction}}},
-	}}
-	m := &operatorv1.MachineConfiguration{Spec: operatorv1.MachineConfigurationSpec{NodeDisruptionPolicy: spec}}
+	m := policies(operatorv1.RebootSpecAction)
 	typesFor := func(p operatorv1.NodeDisruptionPolicyClusterStatus) string {
 		var types []string
 		for _, a := range closestPolicy(registries, p.Files).Actions {
@@ -197,7 +194,7 @@ func TestPoliciesOf(t *testing.T) {
 	if got := typesFor(PoliciesOf(m)); got != "Reboot" {
 		t.Errorf("spec only: got %s", got)
 	}
-	m.Status.NodeDisruptionPolicyStatus.ClusterPolicies = *policies(operatorv1.NoneSpecAction)
+	m.Status.NodeDisruptionPolicyStatus.ClusterPolicies = PoliciesOf(policies(operatorv1.NoneSpecAction))
 	if got := typesFor(PoliciesOf(m)); got != "None" {
 		t.Errorf("status: got %s", got)
 	}
@@ -205,11 +202,8 @@ func TestPoliciesOf(t *testing.T) {
 
 // TestUnknownActions: what no version of MCO has is passed on, and drains nobody.
 func TestUnknownActions(t *testing.T) {
-	p := &operatorv1.NodeDisruptionPolicyClusterStatus{Files: []operatorv1.NodeDisruptionPolicyStatusFile{
-		{Path: registries, Actions: []operatorv1.NodeDisruptionPolicyStatusAction{{Type: "Dance"}, {Type: operatorv1.ReloadStatusAction}}},
-	}}
 	before, after := changed(registries)
-	d, err := Decide(before, after, Conditions{Policies: p})
+	d, err := Decide(before, after, Conditions{Machines: policies("Dance", operatorv1.ReloadSpecAction)})
 	if err != nil || d.Drains || len(d.Actions) != 2 {
 		t.Errorf("got %+v, %v", d, err)
 	}

@@ -61,16 +61,10 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestConditions: a cluster without MachineConfiguration has MCO's defaults.
 func TestConditions(t *testing.T) {
-	c := Cluster{Topology: configv1.SingleReplicaTopologyMode, OverrideDrain: true}
-	if got := c.Conditions(); !got.SingleNode || !got.OverrideDrain || len(got.Policies.Files) != len(DefaultPolicies().Files) {
+	c := Cluster{Topology: configv1.SingleReplicaTopologyMode, OverrideDrain: true, Machines: &operatorv1.MachineConfiguration{}}
+	if got := c.Conditions(); !got.SingleNode || !got.OverrideDrain || got.Machines != c.Machines {
 		t.Errorf("got %+v", got)
-	}
-	c.Machines = &operatorv1.MachineConfiguration{}
-	c.Machines.Spec.NodeDisruptionPolicy.Files = []operatorv1.NodeDisruptionPolicySpecFile{{Path: "/etc/mine"}}
-	if got := c.Conditions(); len(got.Policies.Files) != len(DefaultPolicies().Files)+1 {
-		t.Errorf("the policy is missing: %+v", got.Policies)
 	}
 }
 

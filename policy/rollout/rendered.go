@@ -231,7 +231,7 @@ func (r *Rendered) decideWithUnits(next *Rendered, c Conditions) (Decision, erro
 	}
 	if r.Users != next.Users {
 		d.Changed = append(d.Changed, "users")
-		d.Actions = append(slices.Clone(d.Actions), c.policies().SSHKey.Actions...)
+		d.Actions = append(slices.Clone(d.Actions), PoliciesOf(c.Machines).SSHKey.Actions...)
 	}
 	if has(d.Actions, operatorv1.RebootStatusAction) || has(d.Actions, operatorv1.DrainStatusAction) {
 		d.Drains = !c.SingleNode
@@ -240,7 +240,7 @@ func (r *Rendered) decideWithUnits(next *Rendered, c Conditions) (Decision, erro
 }
 
 func unitPolicy(unit string, c Conditions) *operatorv1.NodeDisruptionPolicyStatusUnit {
-	units := c.policies().Units
+	units := PoliciesOf(c.Machines).Units
 	i := slices.IndexFunc(units, func(u operatorv1.NodeDisruptionPolicyStatusUnit) bool { return string(u.Name) == unit })
 	if i < 0 {
 		return nil

@@ -23,8 +23,9 @@ func TestRenderedDecide(t *testing.T) {
 	blocked := "unqualified-search-registries = ['docker.io']\n[[registry]]\nlocation = \"quay.io\"\nblocked = true\n"
 	registries := func(r *Rendered) { r.Files[mirrors.RegistriesConfPath] = []byte(blocked) }
 	unit := func(r *Rendered) { r.Units["a.service"] = "2" }
-	policies := MergePolicies(operatorv1.NodeDisruptionPolicyConfig{SSHKey: operatorv1.NodeDisruptionPolicySpecSSHKey{Actions: []operatorv1.NodeDisruptionPolicySpecAction{{Type: operatorv1.DrainSpecAction}}}})
-	policies.Units = []operatorv1.NodeDisruptionPolicyStatusUnit{{Name: "a.service", Actions: []action{{Type: operatorv1.DaemonReloadStatusAction}}}}
+	m := &operatorv1.MachineConfiguration{}
+	m.Status.NodeDisruptionPolicyStatus.ClusterPolicies = MergePolicies(operatorv1.NodeDisruptionPolicyConfig{SSHKey: operatorv1.NodeDisruptionPolicySpecSSHKey{Actions: []operatorv1.NodeDisruptionPolicySpecAction{{Type: operatorv1.DrainSpecAction}}}})
+	m.Status.NodeDisruptionPolicyStatus.ClusterPolicies.Units = []operatorv1.NodeDisruptionPolicyStatusUnit{{Name: "a.service", Actions: []action{{Type: operatorv1.DaemonReloadStatusAction}}}}
 	for _, tt := range []struct {
 		reason     string
 		change     func(*Rendered)
@@ -44,9 +45,9 @@ func TestRenderedDecide(t *testing.T) {
 		{"an OS update of a single node", func(r *Rendered) { r.OSImage = "quay.io/os:2" }, Conditions{SingleNode: true}, "reboots without a drain", Changes{System: []string{`the OS image from "quay.io/os:1" to "quay.io/os:2"`}}},
 		{"kernel arguments", func(r *Rendered) { r.KernelArguments = []string{"nosmt"} }, Conditions{}, "drains and reboots", Changes{System: []string{`kernel arguments from "" to "nosmt"`}}},
 		{"a unit", unit, Conditions{}, "drains and reboots", Changes{Units: []string{"a.service"}}},
-		{"a unit with a policy", unit, Conditions{Policies: &policies}, "reloads systemd without a drain", Changes{Units: []string{"a.service"}}},
+		{"a unit with a policy", unit, Conditions{Machines: m}, "reloads systemd without a drain", Changes{Units: []string{"a.service"}}},
 		{"an SSH key", func(r *Rendered) { r.Users = "2" }, Conditions{}, "writes files without a drain", Changes{System: []string{"users or their SSH keys"}}},
-		{"an SSH key with a policy", func(r *Rendered) { r.Users = "2" }, Conditions{Policies: &policies}, "drains", Changes{System: []string{"users or their SSH keys"}}},
+		{"an SSH key with a policy", func(r *Rendered) { r.Users = "2" }, Conditions{Machines: m}, "drains", Changes{System: []string{"users or their SSH keys"}}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			before, after := base(same), base(tt.change)

@@ -32,8 +32,8 @@ func (s step) question() oracle.Question {
 // decide returns what the guard says, in MCO's words. Their order means nothing in MCO,
 // which goes through a map.
 func (s step) decide() oracle.Decided {
-	policies := rollout.MergePolicies(s.policy)
-	d, err := rollout.Decide(s.before, s.after, rollout.Conditions{Policies: &policies})
+	machines := &operatorv1.MachineConfiguration{Spec: operatorv1.MachineConfigurationSpec{NodeDisruptionPolicy: s.policy}}
+	d, err := rollout.Decide(s.before, s.after, rollout.Conditions{Machines: machines})
 	if err != nil {
 		return oracle.Decided{Error: "error"}
 	}

@@ -47,11 +47,8 @@ func (t *telling) foresee(ctx context.Context, c change) foresight {
 		t.Error(err)
 	}
 	after := c.edit().Apply(before)
-	policies := rollout.PoliciesOf(f.cluster.Machines)
 	step := rollout.Step{Before: before, After: after}
-	f.forecast = rollout.NewForecast(f.cluster, step.Decisions(rollout.Conditions{
-		Policies: &policies, OverrideDrain: f.cluster.OverrideDrain, SingleNode: f.cluster.IsSingleNode(),
-	}))
+	f.forecast = rollout.NewForecast(f.cluster, step.Decisions(f.cluster.Conditions()))
 	f.pull = t.pulls(before, after)
 	f.result = simulation.Run(simulation.Input{Cluster: f.cluster, Forecast: f.forecast, Pull: f.pull, Now: time.Now().Add(t.ahead)})
 	if !f.result.Certain() {
