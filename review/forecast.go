@@ -22,7 +22,7 @@ func forecastDocument(f *forecast.Forecast) *v1alpha1.Forecast {
 	}
 	if s := f.Simulation; s != nil {
 		d.Simulation = &v1alpha1.Simulation{
-			Partial: s.Partial, Finishes: s.Finishes(), Waiting: s.Waiting,
+			Partial: s.Partial, Finishes: s.Finishes() && len(f.Unknown) == 0, Waiting: s.Waiting,
 			Steps: append([]v1alpha1.Step{}, convert.Each(s.Steps, step)...), Stalls: append([]v1alpha1.Stall{}, convert.Each(s.Stalls, stall)...),
 			Obstacles: append([]v1alpha1.Obstacle{}, convert.Each(s.Obstacles, obstacle)...),
 		}

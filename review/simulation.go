@@ -24,18 +24,18 @@ func (r Record) Simulation() []answer.Block {
 	}
 	var blocks []answer.Block
 	if f.Simulation != nil {
-		blocks = simulated(*f.Simulation)
+		blocks = simulated(*f.Simulation, f.Unknown)
 	}
 	if f.Later != nil {
 		for _, b := range f.Besides {
 			blocks = append(blocks, answer.Paragraphf("Pool %s as well: %s.", b.Pool, b.Why))
 		}
-		blocks = append(blocks, simulated(*f.Later)...)
+		blocks = append(blocks, simulated(*f.Later, f.Unknown)...)
 	}
 	return blocks
 }
 
-func simulated(s simulation.Result) (blocks []answer.Block) {
+func simulated(s simulation.Result, unknown []string) (blocks []answer.Block) {
 	if s.Partial {
 		blocks = append(blocks, answer.Paragraphf("Time was up before the simulation was done; what follows proves nothing."))
 	}
@@ -53,10 +53,10 @@ func simulated(s simulation.Result) (blocks []answer.Block) {
 		say("", answer.Labelled(answer.Caution, "In the way:", clause))
 	}
 	switch {
-	case s.Finishes():
+	case s.Finishes() && len(unknown) == 0:
 		say("", answer.Line{{Text: "All nodes are updated.", Tone: answer.Good}})
-	case len(s.Stalls)+len(s.Waiting) == 0 && !s.Partial:
-		say("", answer.Line{{Text: "Whether all nodes are updated is not known: " + strings.Join(s.Unknown, ", ") + " could not be read.", Tone: answer.Unknown}})
+	case s.Finishes():
+		say("", answer.Line{{Text: "Whether all nodes are updated is not known: " + strings.Join(unknown, ", ") + " could not be read.", Tone: answer.Unknown}})
 	}
 	obstacles := answer.List{Title: "What drains meet:"}
 	for _, o := range s.Obstacles {

@@ -21,15 +21,16 @@ func told(r Record) string {
 func TestSimulationNeverPromises(t *testing.T) {
 	for name, tt := range map[string]struct {
 		result   simulation.Result
+		unknown  []string
 		finishes bool
 	}{
-		"all is known": {simulation.Result{}, true},
-		"time was up":  {simulation.Result{Partial: true}, false},
-		"a node waits": {simulation.Result{Waiting: []string{"node a is not ready"}}, false},
-		"no budgets":   {simulation.Result{Unknown: []string{"poddisruptionbudgets"}}, false},
-		"it may stall": {simulation.Result{Stalls: []simulation.Stall{{Node: "a", Pod: "shop/cart", Budgets: []string{"shop/cart"}, Why: "1 pod has to be ready"}}}, false},
+		"all is known": {simulation.Result{}, nil, true},
+		"time was up":  {simulation.Result{Partial: true}, nil, false},
+		"a node waits": {simulation.Result{Waiting: []string{"node a is not ready"}}, nil, false},
+		"no budgets":   {simulation.Result{}, []string{"poddisruptionbudgets"}, false},
+		"it may stall": {simulation.Result{Stalls: []simulation.Stall{{Node: "a", Pod: "shop/cart", Budgets: []string{"shop/cart"}, Why: "1 pod has to be ready"}}}, nil, false},
 	} {
-		r := Record{Forecast: &forecast.Forecast{Simulation: &tt.result}}
+		r := Record{Forecast: &forecast.Forecast{Simulation: &tt.result, Unknown: tt.unknown}}
 		if got := strings.Contains(told(r), "All nodes are updated."); got != tt.finishes {
 			t.Errorf("%s: the text says %t, want %t:\n%s", name, got, tt.finishes, told(r))
 		}
@@ -41,11 +42,11 @@ func TestSimulationNeverPromises(t *testing.T) {
 
 // TestSimulationEnds: what keeps a rollout from its end is said, once, if nothing has stalled it.
 func TestSimulationEnds(t *testing.T) {
-	for want, result := range map[string]simulation.Result{
-		"Step by step, at worst:\n  In the way: node a is not ready\n":                                                 {Waiting: []string{"node a is not ready"}, Unknown: []string{"pods"}},
-		"Step by step, at worst:\n  Whether all nodes are updated is not known: pods, namespaces could not be read.\n": {Unknown: []string{"pods", "namespaces"}},
+	for want, f := range map[string]forecast.Forecast{
+		"Step by step, at worst:\n  In the way: node a is not ready\n":                                                 {Simulation: &simulation.Result{Waiting: []string{"node a is not ready"}}, Unknown: []string{"pods"}},
+		"Step by step, at worst:\n  Whether all nodes are updated is not known: pods, namespaces could not be read.\n": {Simulation: &simulation.Result{}, Unknown: []string{"pods", "namespaces"}},
 	} {
-		if got := told(Record{Forecast: &forecast.Forecast{Simulation: &result}}); got != want {
+		if got := told(Record{Forecast: &f}); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}

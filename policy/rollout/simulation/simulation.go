@@ -1,10 +1,6 @@
 package simulation
 
-import (
-	"slices"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
-)
+import "github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 
 // Input is the change and the cluster that a simulation is of.
 type Input = scheduling.Input
@@ -29,29 +25,17 @@ type Result struct {
 	Moved []Moved
 	// Partial is set where Stop ended the simulation. That there are no stalls means nothing then; Moved has all there are.
 	Partial bool
-	// Unknown is what could not be read of the cluster (rollout.Cluster.Unknown), of what a
-	// simulation rests on: "pods". Stalls may then be missing.
-	Unknown []string
 }
 
-// Certain reports whether the result rests on everything that it should: nothing was cut
-// short, and all of the cluster was read.
-func (r Result) Certain() bool { return !r.Partial && len(r.Unknown) == 0 }
-
-// Finishes reports whether the rollout is certain to come to its end.
+// Finishes reports whether the rollout comes to its end, if all of the cluster was read that it may depend on.
 func (r Result) Finishes() bool {
-	return r.Certain() && len(r.Stalls)+len(r.Waiting) == 0
+	return !r.Partial && len(r.Stalls)+len(r.Waiting) == 0
 }
-
-// restsOn are the resources that a simulation rests on. Without the others the forecast of
-// what happens on each node may be wrong, which comes before.
-var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudgets", "namespaces", "persistentvolumes", "resourcequotas", "statefulsets", "replicasets", "replicationcontrollers"}
 
 // Run simulates a rollout.
 func Run(in Input) Result {
 	w := scheduling.NewCluster(in)
-	result := Result{Unknown: slices.DeleteFunc(slices.Clone(in.Cluster.Unknown), func(r string) bool { return !slices.Contains(restsOn, r) })}
-	result.Moved, result.Waiting = moved(w), w.Waiting
+	result := Result{Moved: moved(w), Waiting: w.Waiting}
 	if !w.Stopped {
 		result.Steps, result.Stalls = worst(w)
 	}

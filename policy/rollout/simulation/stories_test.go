@@ -87,8 +87,6 @@ func said(r Result) string {
 	switch {
 	case len(r.Stalls) == 0 && len(r.Waiting) > 0:
 		return "cannot finish: " + text.Names(r.Waiting, namesShown)
-	case len(r.Stalls) == 0 && len(r.Unknown) > 0:
-		return "not known without " + strings.Join(r.Unknown, ", ")
 	case len(r.Stalls) == 0:
 		return "finishes"
 	}
