@@ -54,7 +54,7 @@ const (
 // Reaches reports whether the change makes MCO do something on nodes, now or once their pool
 // is no longer paused; of a hosted cluster it is not known, and taken to be so.
 func (f *Forecast) Reaches() bool {
-	return f.Hosted || slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
+	return f.Hosted || f.Besides != nil || slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
 		return p.Part == rollout.Takes || p.Part == rollout.Paused || p.Part == rollout.Stopped || p.Part == rollout.Unreadable
 	})
 }

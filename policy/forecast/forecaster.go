@@ -46,7 +46,8 @@ func Of(p plan.ChangePlan, facts policy.Facts, by Forecaster) *Forecast {
 		now:      by.Now,
 	}
 	var released rollout.Forecast
-	released, f.Besides = f.Released(slices.Contains(p.Known.Rollout.Unknown, machines))
+	mayDrain := !p.Known.Rollout.IsSingleNode() // as rollout.Conditions.SingleNode says
+	released, f.Besides = f.Released(mayDrain && slices.Contains(p.Known.Rollout.Unknown, machines), mayDrain && p.BeforeUnknown)
 	f.Unknown = slices.DeleteFunc(slices.Clone(p.Known.Rollout.Unknown), func(resource string) bool { return !f.restsOn(resource) })
 	if f.Drains() {
 		f.Recent = recent(p.Change, by.Now)

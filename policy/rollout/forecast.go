@@ -142,7 +142,6 @@ func (p *Pool) decide(pool *mcfgv1.MachineConfigPool, generated []labels.Set, de
 	switch {
 	case err != nil:
 		p.Part, p.Why = Invalid, fmt.Sprintf("its machineConfigSelector is invalid: %v", err)
-		return
 	case selector.Empty() || !slices.ContainsFunc(generated, func(set labels.Set) bool { return selector.Matches(set) }):
 		p.Part, p.Why = Unselected, "its machineConfigSelector selects none of the MachineConfigs that MCO generates for registries"
 		return
@@ -152,10 +151,10 @@ func (p *Pool) decide(pool *mcfgv1.MachineConfigPool, generated []labels.Set, de
 	}
 	if p.MaxUnavailable, err = maxUnavailable(pool, len(p.Nodes)); err != nil {
 		p.Part, p.Why = Invalid, fmt.Sprintf("its maxUnavailable is invalid: %v", err)
-		return
 	}
 	p.Decision, err = decide(pool.Name)
 	switch {
+	case p.Part == Invalid: // until somebody mends it
 	case err != nil:
 		p.Part, p.Why = Unreadable, err.Error()
 	case p.Decision.Effect() == NoRollout:

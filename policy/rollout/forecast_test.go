@@ -165,8 +165,13 @@ func TestForecast(t *testing.T) {
 		{"no cluster", Cluster{}, drained, "reaches no node"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := NewForecast(tt.cluster, always(tt.decision)).String(); got != tt.want {
+			f := NewForecast(tt.cluster, always(tt.decision))
+			if got := f.String(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+			later, _ := f.Released(false, false)
+			if slices.ContainsFunc(later.Pools, func(p Pool) bool { return p.Part == Takes && p.AtOnce != p.MaxUnavailable }) {
+				t.Errorf("released, and held all the same: %+v", later.Pools)
 			}
 		})
 	}

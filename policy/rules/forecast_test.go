@@ -107,8 +107,11 @@ func TestForecast(t *testing.T) {
 	actions.Unknown = []string{"machineconfigurations"}
 	nothing := workers(3, atSource)
 	nothing.Unknown, nothing.Budgets = []string{"machineconfigurations", "poddisruptionbudgets"}, nil
-	hosted := workers(3, atSource)
+	hosted, alone, few := workers(3, atSource), workers(3, atSource), workers(3, atSource)
 	hosted.Topology = configv1.ExternalTopologyMode
+	alone.Topology, alone.Unknown = configv1.SingleReplicaTopologyMode, actions.Unknown
+	few.Pools[0].Spec.MaxUnavailable = new(intstr.FromString("few"))
+	stuck, twin := itms("a", "quay.io/other", never, "m.local/other"), itms("b", "quay.io/other", allow, "m.local/other")
 	warn := settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}}
 	for _, tt := range []struct {
 		name     string
@@ -139,6 +142,10 @@ func TestForecast(t *testing.T) {
 		{"budgets that could not be read", free, set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were simulated without budgets, which could not be read", "deny RolloutStalls, warn NotFullySynced"},
 		{"an administrator may have digests drain", actions, set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), facts(atSource + " absent"), settings.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute; the other image that drains move cannot be pulled", "deny RolloutStalls, warn NoEffect"},
 		{"and nobody knows at which budgets", nothing, set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), facts(atSource + " absent"), settings.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute; the drains were simulated without budgets, which could not be read; the other image that drains move cannot be pulled", "deny RolloutStalls, warn NoEffect"},
+		{"a single node is never drained", alone, set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), facts(atSource + " absent"), settings.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute", "warn NoEffect"},
+		{"what nodes have is not known, and all that waits comes with the repair", workers(3, atSource), set(stuck, twin), mirrors.Delete(twin), facts(atSource + " absent"), settings.Settings{}, "reaches no node; the other image that drains move cannot be pulled", "deny RolloutStalls, warn RejectedByMCO"},
+		{"a pool whose number MCO cannot read, until it can", few, set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "reaches no node; no node of pool worker is taken: its maxUnavailable is invalid: invalid value for IntOrString: invalid type: string is not a percentage", "deny RolloutStalls, warn NotFullySynced"},
+		{"no file that differs", workers(3, atSource), set(), mirrors.Edit{}, everywhere, settings.Settings{}, "reaches no node", ""},
 		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, settings.Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
 		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
 		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, settings.Settings{}, "none", ""},
@@ -152,31 +159,10 @@ func TestForecast(t *testing.T) {
 			if line != tt.line {
 				t.Errorf("got %q, want %q", line, tt.line)
 			}
-			if got := summary(v); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+			if got := summary(v); got != tt.want || f != nil && f.Reaches() == (line == "reaches no node") { // which is not worth a line
+				t.Errorf("got %q, want %q; reaches nodes: %t", got, tt.want, f != nil && f.Reaches())
 			}
 		})
-	}
-}
-
-// TestForecastReaches: who installs the guard on a hosted cluster hears that its nodes are not
-// covered; a change that reaches no node is not worth a line.
-func TestForecastReaches(t *testing.T) {
-	hosted := workers(3, atSource)
-	hosted.Topology = configv1.ExternalTopologyMode
-	found := facts(atMirror+" present", atSource+" present")
-	for name, tt := range map[string]struct {
-		through *rollout.Cluster
-		before  mirrors.Set
-		want    bool
-	}{
-		"drained nodes":        {workers(3, atSource), set(), true},
-		"a hosted cluster":     {hosted, set(), true},
-		"no file that differs": {workers(3, atSource), tagsFromMirror().Apply(set()), false},
-	} {
-		if f, _ := foretell(tt.through, tt.before, tagsFromMirror(), found, settings.Settings{}); f.Reaches() != tt.want {
-			t.Errorf("%s: got %t, want %t: %s", name, f.Reaches(), tt.want, f)
-		}
 	}
 }
 
@@ -267,6 +253,8 @@ func TestMovedImages(t *testing.T) {
 		c.Budgets = nil
 		return c
 	}
+	cordoned := single()
+	cordoned.Pods, cordoned.Nodes[0].Spec.Unschedulable, cordoned.Pools[0].Spec.MaxUnavailable = cordoned.Pods[:1], true, new(intstr.FromInt32(2))
 	for _, tt := range []struct {
 		name      string
 		through   *rollout.Cluster
@@ -286,6 +274,7 @@ func TestMovedImages(t *testing.T) {
 		{"nor if it does not answer", workers(3, other), with("a"), "unreachable", settings.Settings{}, "deny RolloutStalls"},
 		{"without a budget, a tenant's loss holds nobody up", single(), with(), "absent", settings.Settings{}, "warn DrainLosesPod"},
 		{"a router's does", single(), with(), "absent", protect, "deny DrainLosesPod"},
+		{"also on a node that is taken later, as it is cordoned", cordoned, with(), "absent", protect, "deny DrainLosesPod"},
 		{"what is not known does not", single(), with(), "unreachable", protect, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -28,6 +29,13 @@ type loss struct {
 // inRollouts takes something away of what is known of a rollout, or has it begin later.
 func inRollouts(name string, change func(*rollout.Cluster)) loss {
 	return loss{name: name, known: func(c *plan.Cluster) { change(c.Rollout) }}
+}
+
+func cordon(c *rollout.Cluster, n int) {
+	c.Nodes = convert.Each(c.Nodes, (*corev1.Node).DeepCopy)
+	for _, node := range c.Nodes[:n] {
+		node.Spec.Unschedulable = true
+	}
 }
 
 func lossesOf(s *Scenario) []loss {
@@ -72,10 +80,12 @@ func lossesOf(s *Scenario) []loss {
 				p.Spec.Paused = true
 			}
 		}),
-		inRollouts("nodes that are ready", func(c *rollout.Cluster) {
-			c.Nodes = convert.Each(c.Nodes, (*corev1.Node).DeepCopy)
-			for _, n := range c.Nodes {
-				n.Spec.Unschedulable = true
+		inRollouts("nodes that are ready", func(c *rollout.Cluster) { cordon(c, len(c.Nodes)) }),
+		inRollouts("nodes that are ready but one, and all may not be", func(c *rollout.Cluster) {
+			cordon(c, max(len(c.Nodes)-1, 0))
+			c.Pools = convert.Each(c.Pools, (*mcfgv1.MachineConfigPool).DeepCopy)
+			for _, p := range c.Pools {
+				p.Spec.MaxUnavailable = new(intstr.FromString("100%"))
 			}
 		}),
 	}
