@@ -35,8 +35,9 @@ type Forecast struct {
 	// Besides are drains that may come as well, or later, and Later is the simulation of all; nil if there are none.
 	Besides []rollout.Besides
 	Later   *simulation.Result
-	// moved are the images of Moved; lost are those of all pods that drains evict, rerouted or not, that nodes could not pull.
-	moved, lost []movedImage
+	// moved are the images of Moved, those of protected namespaces first; doubtful are those of all pods that drains evict, rerouted or not,
+	// that isDoubtful is about, in each simulation and for each namespace and pool.
+	moved, doubtful []movedImage
 	// Findings are those of the forecast rules; Plan.WithForecast adds them to a
 	// verdict.
 	Findings []policy.Finding
@@ -121,4 +122,12 @@ func (f *Forecast) unproved(of *simulation.Result) (why, remedy string) {
 	default:
 		return "", ""
 	}
+}
+
+// maxMoved is how many images that do not decide whether the rollout stalls are looked up.
+const maxMoved = 500
+
+// isLookedUp reports whether m is among these, or rerouted by the change, and so looked up for that.
+func (f *Forecast) isLookedUp(m movedImage) bool {
+	return !m.Settled || len(f.moved) <= maxMoved || byRank(m, f.moved[maxMoved-1]) <= 0
 }

@@ -124,20 +124,20 @@ func lastChange(o mirrors.Object) (time.Time, bool) {
 	return last, !last.IsZero()
 }
 
-// countMoved adds to f.Moved, f.moved and f.lost: images of protected namespaces first.
+// countMoved adds to f.Moved, f.moved and f.doubtful.
 func (f *Forecast) countMoved(of *simulation.Result) {
 	for _, m := range of.Moved {
 		a := f.pulls.assess(m.Image, m.Namespace, m.Pool)
-		if a == nil || f.pulls.counted[a] {
+		if a == nil {
+			continue
+		}
+		if isDoubtful(a) {
+			f.doubtful = append(f.doubtful, movedImage{a, m, of})
+		}
+		if f.pulls.counted[a] || !a.Settled {
 			continue
 		}
 		f.pulls.counted[a] = true
-		if pullAfter(a) == rollout.PullFails {
-			f.lost = append(f.lost, movedImage{a, m, of})
-		}
-		if !a.Settled {
-			continue
-		}
 		f.Moved.All++
 		switch pullAfter(a) {
 		case rollout.PullFails:
@@ -151,15 +151,8 @@ func (f *Forecast) countMoved(of *simulation.Result) {
 		}
 		f.moved = append(f.moved, movedImage{a, m, of})
 	}
-	for _, images := range [][]movedImage{f.moved, f.lost} {
-		slices.SortStableFunc(images, func(a, b movedImage) int {
-			return cmp.Or(cmp.Compare(f.pulls.plan.Settings.Rank(a.Image), f.pulls.plan.Settings.Rank(b.Image)), cmp.Compare(a.Image.Ref, b.Image.Ref))
-		})
-	}
+	slices.SortStableFunc(f.moved, byRank)
 }
-
-// maxMoved is how many images that do not decide whether the rollout stalls are looked up.
-const maxMoved = 500
 
 // Lookups returns what has yet to be looked up about images that pods have to pull again when
 // nodes are drained, whether the change reroutes them or not: those first for which the rollout

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -174,6 +175,11 @@ func (p *pullOutcomes) worst(stall simulation.Stall) *evidence.Case {
 	return worst
 }
 
+// isDoubtful reports whether a change is denied where its rollout stalls unless nodes can pull an image.
+func isDoubtful(a *evidence.Case) bool {
+	return pullAfter(a) != rollout.PullWorks && !asksWithOwnSecrets(a)
+}
+
 func badness(p rollout.Pull) int {
 	return slices.Index([]rollout.Pull{rollout.PullWorks, rollout.PullUnknown, rollout.PullFails}, p)
 }
@@ -199,11 +205,16 @@ func asksWithOwnSecrets(a *evidence.Case) bool {
 	return true
 }
 
-// A movedImage is one of MovedCounts, with a pod that may have to pull it, by the first simulation that has one.
+// A movedImage is an image with pods that may have to pull it, by a simulation.
 type movedImage struct {
 	*evidence.Case
 	by simulation.Moved
 	of *simulation.Result
+}
+
+// byRank has images of protected namespaces come first.
+func byRank(a, b movedImage) int {
+	return cmp.Or(cmp.Compare(a.Settings.Rank(a.Image), b.Settings.Rank(b.Image)), cmp.Compare(a.Image.Ref, b.Image.Ref))
 }
 
 func (p *pullOutcomes) lookUp(q *evidence.Lookups, image string) {

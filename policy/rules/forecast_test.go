@@ -123,7 +123,7 @@ func TestForecast(t *testing.T) {
 		line     string
 		want     string // of summary
 	}{
-		{"tags drain", workers(3, atSource), set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
+		{"tags drain", workers(3, " "+atSource), set(), tagsFromMirror(), everywhere, settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
 		{"digests do not", workers(3, atSource), set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), everywhere, settings.Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute", "warn NoEffect"},
 		{"the mirror lacks it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), settings.Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny NotFullySynced, deny RolloutStalls"},
 		{"a namespace may not hold up changes, but a stall is not its own affair", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
@@ -248,9 +248,9 @@ func TestMovedImages(t *testing.T) {
 	}
 	unknown := with("a")
 	unknown[0].PullSecretUnknown = true
-	single := func() *rollout.Cluster { // no budget
+	single := func(unread ...string) *rollout.Cluster { // no budget
 		c := workers(3, other)
-		c.Budgets = nil
+		c.Budgets, c.Unknown = nil, unread
 		return c
 	}
 	cordoned := single()
@@ -276,6 +276,8 @@ func TestMovedImages(t *testing.T) {
 		{"a router's does", single(), with(), "absent", protect, "deny DrainLosesPod"},
 		{"also on a node that is taken later, as it is cordoned", cordoned, with(), "absent", protect, "deny DrainLosesPod"},
 		{"what is not known does not", single(), with(), "unreachable", protect, ""},
+		{"if it is known that there is no budget", single("poddisruptionbudgets"), with(), "unreachable", settings.Settings{}, "deny RolloutStalls"},
+		{"or that its registry lets the pods in", single("poddisruptionbudgets"), with("a"), "denied", settings.Settings{}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			known := policy.Facts{}
@@ -309,10 +311,28 @@ func TestForecastPartial(t *testing.T) {
 		known  policy.Facts
 		before *forecast.Forecast
 		want   string
-	}{{lost, nil, "deny RolloutStalls, warn NotFullySynced"}, {found, nil, ""}, {lost, before, "deny RolloutStalls, warn NotFullySynced"}, {found, before, "warn RolloutStalls"}} {
+	}{{lost, nil, "deny RolloutStalls, warn NotFullySynced"}, {facts(atMirror+" unreachable", atSource+" present"), nil, "deny RolloutStalls, warn NotFullySynced"}, {found, nil, ""}, {lost, before, "deny RolloutStalls, warn NotFullySynced"}, {found, before, "warn RolloutStalls"}} {
 		f := forecast.Of(p, tt.known, forecast.Forecaster{Now: noon, Stop: func() bool { return true }, Before: tt.before})
 		if got := summary(WithForecast(p, Decide(p, tt.known), f)); got != tt.want || strings.Contains(f.String(), "time was up") != (tt.before == nil) {
 			t.Errorf("got %q, want %q: %s", got, tt.want, f)
 		}
+	}
+	held := workers(3, atSource) // one pod is in another pool, which is paused: not both are evicted yet
+	held.Pools = append(held.Pools, pools.Worker("1"))
+	held.Pools[1].Name, held.Pools[1].Spec.Paused = "infra", true
+	held.Pools[1].Spec.NodeSelector = metav1.AddLabelToSelector(&metav1.LabelSelector{}, "infra", "")
+	held.Nodes[1].Labels["infra"], held.Budgets = "", nil
+	p, asked := ofCart(held, set(), tagsFromMirror(), p.Settings), 0
+	f := forecast.Of(p, lost, forecast.Forecaster{Now: noon, Stop: func() bool { asked++; return asked > 1 }})
+	if got := summary(WithForecast(p, Decide(p, lost), f)); got != "deny RolloutStalls, warn NotFullySynced, warn PoolPaused" || f.Simulation.Partial {
+		t.Errorf("what comes later, in a simulation that is given up: got %q: %s", got, f)
+	}
+	many := workers(2, atSource)
+	for i := range 501 {
+		many.Pods[0].Spec = &rollout.PodSpec{Containers: []rollout.Container{{Image: fmt.Sprintf("quay.io/many/%d:v1", i), Pull: corev1.PullAlways}}}
+		many.Pods = append(many.Pods, many.Pods[0])
+	}
+	if f := forecast.Of(ofCart(many, set(), tagsFromMirror(), settings.Settings{}), facts(), forecast.Forecaster{Now: noon, Stop: func() bool { return true }}); len(f.Findings) != 501 {
+		t.Errorf("of 501 images that were not looked up, 500 that are to be deny, and the one that is rerouted: %d", len(f.Findings))
 	}
 }

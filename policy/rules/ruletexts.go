@@ -133,7 +133,7 @@ var ruleTexts = map[string]Text{
 	},
 	policy.RolloutStalls: {
 		"deny, or warn if the new route of the image works",
-		"the rollout may stall, once its pools go on: a drain would wait for a pod that cannot pull its image where the scheduler may put it; where budgets could not be read, or time was up, any evicted pod may be that pod if its image is known to be lost",
+		"the rollout may stall, once its pools go on: a drain would wait for a pod that cannot pull its image where the scheduler may put it; where budgets could not be read, or time was up, any evicted pod may be that pod unless its image can be pulled",
 	},
 	policy.DrainLosesPod: {
 		"deny if the image is protected, else warn",

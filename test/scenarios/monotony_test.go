@@ -31,6 +31,11 @@ func inRollouts(name string, change func(*rollout.Cluster)) loss {
 	return loss{name: name, known: func(c *plan.Cluster) { change(c.Rollout) }}
 }
 
+var (
+	noTime    = loss{name: "time to simulate", stop: func() bool { return true }}
+	noBudgets = inRollouts("budgets", func(c *rollout.Cluster) { c.Budgets, c.Unknown = nil, append(c.Unknown, "poddisruptionbudgets") })
+)
+
 func cordon(c *rollout.Cluster, n int) {
 	c.Nodes = convert.Each(c.Nodes, (*corev1.Node).DeepCopy)
 	for _, node := range c.Nodes[:n] {
@@ -70,8 +75,7 @@ func lossesOf(s *Scenario) []loss {
 			}
 			c.Images = policy.NewImages(images...)
 		}, nil},
-		{"time to simulate", nil, nil, func() bool { return true }},
-		inRollouts("budgets", func(c *rollout.Cluster) { c.Budgets, c.Unknown = nil, append(c.Unknown, "poddisruptionbudgets") }),
+		noTime, noBudgets,
 		inRollouts("node actions", func(c *rollout.Cluster) { c.Machines, c.Unknown = nil, append(c.Unknown, "machineconfigurations") }),
 		inRollouts("news of pods and nodes", func(c *rollout.Cluster) { c.Unknown = append(c.Unknown, "pods", "nodes") }),
 		inRollouts("pools that go on", func(c *rollout.Cluster) {
@@ -95,12 +99,16 @@ func lossesOf(s *Scenario) []loss {
 			"denies strangers": {Presence: policy.Denied}, "hides from strangers": {Presence: policy.Absent}, "is late": {Detail: "no answer yet"},
 			"hides a part": {Presence: policy.Inconclusive, AsNodes: true},
 		} {
-			all = append(all, loss{host + " " + name, func(l mirrors.Location, f policy.Fact) policy.Fact {
-				if strings.HasPrefix(l.Ref, host+"/") {
-					return instead
+			for _, also := range []loss{{}, noTime, noBudgets} {
+				also.name += " " + host + " " + name
+				also.answer = func(l mirrors.Location, f policy.Fact) policy.Fact {
+					if strings.HasPrefix(l.Ref, host+"/") {
+						return instead
+					}
+					return f
 				}
-				return f
-			}, nil, nil})
+				all = append(all, also)
+			}
 		}
 	}
 	return all
