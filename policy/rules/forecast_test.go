@@ -253,6 +253,16 @@ func TestMovedImages(t *testing.T) {
 		c.Budgets, c.Unknown = nil, unread
 		return c
 	}
+	waits := func(reason string, unread ...string) *rollout.Cluster {
+		c := single(unread...)
+		c.Pods = c.Pods[:1]
+		p := &c.Pods[0]
+		p.Started, p.Ready, p.Failing, p.FailingContainer = false, false, reason, "cart"
+		return c
+	}
+	pod := func(never bool) []policy.Consumer {
+		return []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "cart", Use: policy.Running, NeverRan: never}}
+	}
 	cordoned := single()
 	cordoned.Pods, cordoned.Nodes[0].Spec.Unschedulable, cordoned.Pools[0].Spec.MaxUnavailable = cordoned.Pods[:1], true, new(intstr.FromInt32(2))
 	for _, tt := range []struct {
@@ -275,6 +285,11 @@ func TestMovedImages(t *testing.T) {
 		{"without a budget, a tenant's loss holds nobody up", single(), with(), "absent", settings.Settings{}, "warn DrainLosesPod"},
 		{"a router's does", single(), with(), "absent", protect, "deny DrainLosesPod"},
 		{"also on a node that is taken later, as it is cordoned", cordoned, with(), "absent", protect, "deny DrainLosesPod"},
+		{"unless it never started", waits("ErrImagePull"), pod(true), "absent", protect, "warn DrainLosesPod"},
+		{"and is not about to", waits(""), pod(true), "absent", protect, "deny DrainLosesPod"},
+		{"as far as is known of pods", waits("ErrImagePull", "pods"), pod(true), "absent", protect, "deny DrainLosesPod"},
+		{"nor has once", waits("ErrImagePull"), pod(false), "absent", protect, "deny DrainLosesPod"},
+		{"nor may have", waits("ErrImagePull"), with(), "absent", protect, "deny DrainLosesPod"},
 		{"what is not known does not", single(), with(), "unreachable", protect, ""},
 		{"if it is known that there is no budget", single("poddisruptionbudgets"), with(), "unreachable", settings.Settings{}, "deny RolloutStalls"},
 		{"or that its registry lets the pods in", single("poddisruptionbudgets"), with("a"), "denied", settings.Settings{}, ""},

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation/scheduling"
 )
 
@@ -16,9 +17,10 @@ type Moved struct {
 	Image, Namespace string
 	// Pool is that of such a node, "" if it is of none.
 	Pool string
-	// Pods is how many such pods there are, Pod one of them ("namespace/name").
-	Pods int
-	Pod  string
+	// Pods is how many such pods there are, Pod one of them ("namespace/name"). Waiting is how many wait for the image before any drain, as
+	// their kubelets could not pull it.
+	Pods, Waiting int
+	Pod           string
 }
 
 // moved returns those of all pods, sorted by image, namespace and pool.
@@ -55,6 +57,7 @@ func moved(w *scheduling.Cluster) []Moved {
 				}
 			}
 			m.Pods++
+			m.Waiting += convert.Int(p.FailsToPull() && p.FailingImage() == m.Image)
 			found[at] = m
 		}
 	}
