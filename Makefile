@@ -13,6 +13,9 @@ export CGO_ENABLED ?= 0
 # Tests may start control planes, registries and other programs, but for those of make test and make race.
 export INTEGRATION = 1
 test race: INTEGRATION =
+# Compilers, linters and the tests that run alone are over before they have used much memory: collecting less saves a seventh of the
+# processors' time.
+test assets rollout-assets guards compiled rollout alerts lint bin/golangci-lint bin/deadcode bin/helm: export GOGC = 400
 FUZZTIME ?= 30s
 
 .PHONY: help build image release packages assets rollout-assets demo demo-rollout test guards compiled integration stories race attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-release bench-presence fuzz clean
@@ -59,10 +62,8 @@ TEST = go test -vet=off -ldflags=-w -timeout 40m
 # Whatever these would show needs what make test does without; each takes seconds to link.
 STAGED = admission|attack|demo|disconnected|disruption|emergency|gitops|image|registries|rights|standing|truth
 
-# Tests of these wait for what does not answer, so that others run meanwhile. What runs is over before it has used much
-# memory: collecting less saves a seventh of the time.
+# Tests of these wait for what does not answer, so that others run meanwhile.
 WAITING = ./inventory/registry ./webhook
-test: export GOGC = 400
 test: ## run the tests that need nothing but Go (NO_SKIP=1: one that is skipped for want of a program fails)
 	@packages=$$(go list ./... | grep -vE '/test/($(STAGED))$$'); $(TEST) -p 4 $(WAITING) $$packages
 
@@ -76,9 +77,10 @@ guards:
 
 # These fail on a machine that is short of time as a cluster would.
 ATTACKS = ./test/attack ./test/disruption
-# Packages with tests that start what is not theirs, but for what has a target of its own; the longest first, so that none of these is the last.
+# Packages with tests that start what is not theirs, but for what has a target of its own; the longest first, so that none of these is
+# the last. To what judges releases, a registry in its own process is as good as one: commands ask the others of releases, too.
 LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster
-NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|release|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency)")
+NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency ./review/readiness/judge)")
 # API servers take most of the processors' time, and less if they seldom collect garbage; tests and guards collect as Go does by default.
 POOL = GOGC=400 go run ./test/cluster/pool env -u GOGC
 
@@ -90,8 +92,8 @@ stories: assets guards ## tell all stories to a real API server
 
 # What shares memory between goroutines: packages with files, tests included, that start some or lock. Who computes alone is
 # slowed down by the race detector, and has nothing for it, as random worlds have nothing that single ones have not; each test
-# program takes seconds to link.
-RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync|sync/atomic|testing/synctest)"' cmd/mirrorset-guard/serve cmd/mirrorset-guard/sync inventory review webhook certs internal | xargs -n1 dirname | sort -u | sed 's|^|./|')
+# program takes seconds to link. Copies race at a registry that takes several blobs at a time.
+RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync|sync/atomic|testing/synctest)"' cmd/mirrorset-guard/serve cmd/mirrorset-guard/sync inventory review webhook certs internal | xargs -n1 dirname | sort -u | grep -vx inventory/copying | sed 's|^|./|')
 race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
 	@$(RACE) $(TEST) -race -p 4 -skip '^Test(CommandsAgree|IndexForgetsWhatWas|IndexEqualsBruteForce)$$' $(RACY)
 	@INTEGRATION=1 $(RACE) $(TEST) -race ./inventory/copying
@@ -99,7 +101,7 @@ race: assets ## run the tests of packages that start goroutines, with the race d
 
 # What each target would compile for itself, where others are waiting meanwhile.
 compiled: bin/helm
-	@$(RACE) go list -race -export -test -f '' $(RACY) >/dev/null
+	@$(RACE) go list -race -export -test -f '' $(RACY) ./inventory/copying >/dev/null
 	@cd test/packaging && go list -export -test -f '' ./... >/dev/null
 	@cd test/rollout && go list -export -test -f '' ./... >/dev/null
 
@@ -129,7 +131,6 @@ truth: assets ## compare verdicts with pulls by real runtimes, 5000 of them (TRU
 # Stages mostly wait: six at once take little longer than one on two cores. The guard as it is
 # deployed has a package of its own, and is under load. Here the guards are those without the race detector, which take a
 # fraction of the processors.
-rollout: export GOGC = 400
 rollout: assets guards rollout-assets ## compare forecasts with MCO's own code and with its controllers, on a sample of stages; drain the guard under load
 	@cd test/rollout && $(GUARDS) GUARD_RACE=$(CURDIR)/bin/test/guard $(TEST) -count=1 -p 1 -parallel 6 ./...
 
