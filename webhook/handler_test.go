@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fairshare"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -173,11 +174,7 @@ func TestFinalizers(t *testing.T) {
 
 // sources returns the sources of s, to tell sets apart.
 func sources(s mirrors.Set) []string {
-	var out []string
-	for _, e := range s.Entries() {
-		out = append(out, e.Source)
-	}
-	return out
+	return convert.Each(s.Entries(), func(e mirrors.Entry) string { return e.Source })
 }
 
 func TestHandlerReviewsTheEdit(t *testing.T) {

@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // A member is an entry of a layer.
@@ -94,10 +96,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		var got []string
-		for _, i := range p.Images {
-			got = append(got, fmt.Sprint(i.Name, " ", i.Level))
-		}
+		got := convert.Each(p.Images, func(i Image) string { return fmt.Sprint(i.Name, " ", i.Level) })
 		if want := "cluster-version-operator -1, etcd 12, must-gather -1, rhel-coreos -1"; strings.Join(got, ", ") != want || p.Version != "4.21.3" {
 			t.Errorf("%s: got %s %q", name, p.Version, got)
 		}
@@ -276,10 +275,7 @@ func TestReadBelow(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		var got []string
-		for _, policy := range p.Policies {
-			got = append(got, policy.Name)
-		}
+		got := convert.Each(p.Policies, (*configv1.ClusterImagePolicy).GetName)
 		if !slices.Equal(got, tt.want) || (p.Unread == nil) != (tt.unread == "") || p.Unread != nil && !strings.Contains(p.Unread.Error(), tt.unread) {
 			t.Errorf("%s: got %q and %v, want %q and %q", name, got, p.Unread, tt.want, tt.unread)
 		}
@@ -299,10 +295,7 @@ func TestPoliciesFor(t *testing.T) {
 	for set, want := range map[configv1.FeatureSet]string{
 		configv1.Default: "all default", configv1.TechPreviewNoUpgrade: "all preview", configv1.CustomNoUpgrade: "all preview", configv1.DevPreviewNoUpgrade: "all",
 	} {
-		var got []string
-		for _, policy := range p.PoliciesFor(set) {
-			got = append(got, policy.Name)
-		}
+		got := convert.Each(p.PoliciesFor(set), (*configv1.ClusterImagePolicy).GetName)
 		if strings.Join(got, " ") != want {
 			t.Errorf("%q: got %q, want %s", set, got, want)
 		}

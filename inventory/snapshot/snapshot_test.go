@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
@@ -62,11 +63,7 @@ func mirrorsOf(t *testing.T, s *Snapshot) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	var out []string
-	for _, e := range set.Entries() {
-		out = append(out, mirrors.NameOf(e.Object)+" "+e.Source)
-	}
-	return out
+	return convert.Each(set.Entries(), func(e mirrors.Entry) string { return mirrors.NameOf(e.Object) + " " + e.Source })
 }
 
 const podYAML = `apiVersion: v1

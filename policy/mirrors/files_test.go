@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // TestFilesAreTheRuntimes holds routes to what the runtime makes of the generated files and
@@ -182,11 +184,7 @@ func TestFilesOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.set.Files = tt.files
-			var got []string
-			for _, f := range tt.set.filesOf(tt.pool) {
-				got = append(got, f.MachineConfig)
-			}
-			if strings.Join(got, " ") != tt.want {
+			if got := convert.Each(tt.set.filesOf(tt.pool), func(f File) string { return f.MachineConfig }); strings.Join(got, " ") != tt.want {
 				t.Errorf("got %v, want %q", got, tt.want)
 			}
 		})
@@ -211,10 +209,7 @@ func TestVariants(t *testing.T) {
 		"a file nobody reads":               {[]File{{MachineConfig: "50", Role: "master", Path: "/etc/hosts"}}, "[]"},
 		"two pools of one's own":            {[]File{file("a", "x"), file("b", "y")}, "[master worker] [a] [b]"},
 	} {
-		var got []string
-		for _, v := range (Set{Files: tt.files}).Variants() {
-			got = append(got, "["+strings.Join(v.Pools, " ")+"]")
-		}
+		got := convert.Each(Set{Files: tt.files}.Variants(), func(v Variant) string { return "[" + strings.Join(v.Pools, " ") + "]" })
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("%s: got %v, want %s", name, got, tt.want)
 		}

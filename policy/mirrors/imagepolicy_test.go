@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // TestConflictingScopes has the rows of MCO's own table for the check
@@ -104,10 +106,7 @@ func TestRejectedPolicies(t *testing.T) {
 func TestPoliciesByNamespace(t *testing.T) {
 	s := put(Set{}, clusterPolicy("p", "a.io"), imagePolicy("shop", "p", "b.io"), imagePolicy("web", "p", "c.io"), imagePolicy("shop", "p", "d.io"))
 	s = Delete(imagePolicy("web", "p")).Apply(s)
-	var got []string
-	for _, o := range s.Policies {
-		got = append(got, NameOf(o))
-	}
+	got := convert.Each(s.Policies, NameOf)
 	if want := []string{"ClusterImagePolicy p", "ImagePolicy shop/p"}; !slices.Equal(got, want) || len(s.Objects) > 0 {
 		t.Errorf("policies %q and %d objects, want %q", got, len(s.Objects), want)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 const (
@@ -197,11 +199,7 @@ func TestRejected(t *testing.T) {
 				t.Fatalf("error %v, want reasons %q", err, tt.want)
 			}
 			if rejected != nil {
-				var got []string
-				for _, r := range rejected.Reasons {
-					got = append(got, r.String())
-				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
+				if diff := cmp.Diff(tt.want, convert.Each(rejected.Reasons, Reason.String)); diff != "" {
 					t.Errorf("reasons (-want +got):\n%s", diff)
 				}
 			}

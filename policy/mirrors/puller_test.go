@@ -298,11 +298,7 @@ func imported(t *testing.T, s Set, image string) []string {
 	if err != nil {
 		return []string{image}
 	}
-	var places []string
-	for _, p := range pulls {
-		places = append(places, p.Reference.String())
-	}
-	return places
+	return convert.Each(pulls, func(p sysregistriesv2.PullSource) string { return p.Reference.String() })
 }
 
 // pulledThrough is where the integrated registry asks for an image, as it is written there (FirstRequest and

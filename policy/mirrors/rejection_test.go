@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // rejected returns why s is rejected, nil if it is not.
@@ -92,10 +94,7 @@ func TestBeyond(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
 			before := rejected(tt.before)
-			var got []ReasonKind
-			for _, r := range rejected(tt.step.Apply(tt.before)).Beyond(before) {
-				got = append(got, r.Kind)
-			}
+			got := convert.Each(rejected(tt.step.Apply(tt.before)).Beyond(before), func(r Reason) ReasonKind { return r.Kind })
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("beyond %v: %v, want %v", before, got, tt.want)
 			}

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 )
 
 // pool makes a MachineConfigPool: "worker", "infra", with words for what is not as usual:
@@ -101,17 +103,9 @@ func node(words string) *corev1.Node {
 	return n
 }
 
-func pools(lines ...string) []*mcfgv1.MachineConfigPool { return parsed(lines, pool) }
+func pools(lines ...string) []*mcfgv1.MachineConfigPool { return convert.Each(lines, pool) }
 
-func nodes(lines ...string) []*corev1.Node { return parsed(lines, node) }
-
-func parsed[T any](lines []string, parse func(string) T) []T {
-	var out []T
-	for _, line := range lines {
-		out = append(out, parse(line))
-	}
-	return out
-}
+func nodes(lines ...string) []*corev1.Node { return convert.Each(lines, node) }
 
 // numbered returns n nodes with the given role: "role-1", ...
 func numbered(n int, role string) []*corev1.Node {
@@ -401,10 +395,7 @@ func TestArbiter(t *testing.T) {
 func TestPoolsInOrder(t *testing.T) {
 	list := pools("zeta", "worker", "alpha", "master", "arbiter")
 	f := NewForecast(Cluster{Pools: list}, always(reloaded))
-	var names []string
-	for _, p := range f.Pools {
-		names = append(names, p.Name+":"+string(p.Part))
-	}
+	names := convert.Each(f.Pools, func(p Pool) string { return p.Name + ":" + string(p.Part) })
 	if got := strings.Join(names, " "); got != "master:empty arbiter:empty worker:empty alpha:empty zeta:empty" {
 		t.Errorf("got %s", got)
 	}

@@ -7,6 +7,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -42,10 +43,7 @@ func mirrorSet(kind, name, source string, locations []string) mirrors.Object {
 	if len(locations) > 0 && locations[0] == "never" {
 		policy, locations = configv1.NeverContactSource, locations[1:]
 	}
-	var list []configv1.ImageMirror
-	for _, l := range locations {
-		list = append(list, configv1.ImageMirror(l))
-	}
+	list := convert.Each(locations, func(l string) configv1.ImageMirror { return configv1.ImageMirror(l) })
 	meta := metav1.ObjectMeta{Name: name}
 	if kind == "itms" {
 		return &configv1.ImageTagMirrorSet{ObjectMeta: meta, Spec: configv1.ImageTagMirrorSetSpec{

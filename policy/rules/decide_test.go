@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
@@ -71,11 +72,11 @@ func summary(v any) string {
 	default:
 		j = v.(policy.Judgement)
 	}
-	var parts []string
-	for _, f := range j.Findings {
-		parts = append(parts, f.Severity.String()+" "+f.Rule)
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(convert.Each(j.Findings, func(f policy.Finding) string { return f.Severity.String() + " " + f.Rule }), ", ")
+}
+
+func refsOf(locs []mirrors.Location) []string {
+	return convert.Each(locs, func(l mirrors.Location) string { return l.Ref })
 }
 
 var running = []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: policy.Running, Digest: "sha256:old"}}
@@ -110,10 +111,9 @@ func TestNarrow(t *testing.T) {
 	}
 	images = append(images, policy.Image{Ref: "quay.io/shop/cart" + digestA}) // not for a tag mirror
 	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local/q"))}, images, settings.Settings{})
-	var got []string
-	for _, e := range Narrow(plan.Plan, f, plan.Added[0]) {
-		got = append(got, e.Source+" -> "+strings.Join(e.Mirrors, ",")+" "+string(e.Policy))
-	}
+	got := convert.Each(Narrow(plan.Plan, f, plan.Added[0]), func(e mirrors.Entry) string {
+		return e.Source + " -> " + strings.Join(e.Mirrors, ",") + " " + string(e.Policy)
+	})
 	want := []string{
 		"quay.io/other/deep -> m.local/q/other/deep NeverContactSource",
 		"quay.io/shop -> m.local/q/shop NeverContactSource",
@@ -160,12 +160,7 @@ func TestLookups(t *testing.T) {
 	}
 	plan := shallow(policy.Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}, images, settings.Settings{})
 	f := policy.Facts{}
-	refs := func() (out []string) {
-		for _, l := range plan.Lookups(f) {
-			out = append(out, l.Ref)
-		}
-		return out
-	}
+	refs := func() []string { return refsOf(plan.Lookups(f)) }
 	if diff := cmp.Diff([]string{"m.local/b:1", "m.local/c:1", "m.local/a:1"}, refs()); diff != "" {
 		t.Errorf("first round (-want +got):\n%s", diff)
 	}

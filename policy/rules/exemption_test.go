@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
@@ -55,11 +56,9 @@ func TestImagePattern(t *testing.T) {
 
 // used returns consumers in namespaces.
 func used(namespaces ...string) []policy.Consumer {
-	var consumers []policy.Consumer
-	for _, ns := range namespaces {
-		consumers = append(consumers, policy.Consumer{Kind: "Deployment", Namespace: ns, Name: "d", Use: policy.Running})
-	}
-	return consumers
+	return convert.Each(namespaces, func(ns string) policy.Consumer {
+		return policy.Consumer{Kind: "Deployment", Namespace: ns, Name: "d", Use: policy.Running}
+	})
 }
 
 // TestExemptions: an exemption makes a warning of a denial where it certainly holds, and

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
@@ -168,11 +169,7 @@ func TestSpellingNeverMatters(t *testing.T) {
 }
 
 func rulesOf(v policy.Verdict) []string {
-	var rules []string
-	for _, f := range v.Findings {
-		rules = append(rules, fmt.Sprint(f.Severity, f.Rule))
-	}
-	return rules
+	return convert.Each(v.Findings, func(f policy.Finding) string { return fmt.Sprint(f.Severity, f.Rule) })
 }
 
 func randomHub(rng *rand.Rand) mirrors.Set {

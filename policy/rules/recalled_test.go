@@ -108,11 +108,7 @@ func TestRecalled(t *testing.T) {
 			if worst != tc.want {
 				t.Errorf("severity %v, want %v: %+v", worst, tc.want, Decide(plan, known).Findings)
 			}
-			var decisive []string
-			for _, l := range Decisive(plan.Plan, known) {
-				decisive = append(decisive, l.Ref)
-			}
-			if diff := cmp.Diff(tc.decisive, decisive); diff != "" {
+			if diff := cmp.Diff(tc.decisive, refsOf(Decisive(plan.Plan, known))); diff != "" {
 				t.Errorf("decisive: %s", diff)
 			}
 		})
@@ -129,11 +125,7 @@ func TestDecisiveOrder(t *testing.T) {
 	for _, ref := range []string{"m.local/a:1", "m.local/b:latest", "m.local/c:1", "m.local/d:1", "quay.io/a:1", "quay.io/b:latest", "r.io/c:1", "r.io/d:1"} {
 		known[mirrors.Location{Ref: ref}] = &policy.Fact{Presence: policy.Absent, AsNodes: true, Recalled: true}
 	}
-	var decisive []string
-	for _, l := range Decisive(plan.Plan, known) {
-		decisive = append(decisive, l.Ref)
-	}
-	if diff := cmp.Diff([]string{"m.local/b:latest", "quay.io/b:latest", "m.local/c:1", "r.io/c:1", "m.local/a:1", "quay.io/a:1"}, decisive); diff != "" {
+	if diff := cmp.Diff([]string{"m.local/b:latest", "quay.io/b:latest", "m.local/c:1", "r.io/c:1", "m.local/a:1", "quay.io/a:1"}, refsOf(Decisive(plan.Plan, known))); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -34,14 +34,17 @@ func stale(p plan.Plan, kept bool) []policy.Finding {
 		Detail:   gapLines(p),
 		Remedy:   []string{"make sure that the guard reaches the API server (its /readyz says what is missing), then try again"},
 	}
-	if !slices.ContainsFunc(p.Gaps, func(g policy.Gap) bool { return !g.IsOfNodes() }) {
+	ofNodes, unread := 0, 0
+	for _, g := range p.Gaps {
+		ofNodes, unread = ofNodes+policy.Bit(g.IsOfNodes()), unread+policy.Bit(g.Unread)
+	}
+	if ofNodes == len(p.Gaps) {
 		f.Reason = "the inventory is out of date: it is not known what nodes have"
 	}
-	blind := slices.ContainsFunc(p.Gaps, func(g policy.Gap) bool { return g.IsOfNodes() })
-	if kept && !blind {
+	if kept && ofNodes == 0 {
 		f.Severity = policy.Warn
 	}
-	if !slices.ContainsFunc(p.Gaps, func(g policy.Gap) bool { return !g.Unread }) {
+	if unread == len(p.Gaps) {
 		f.Reason = "not all objects could be read: the change may reroute images that are not known"
 		f.Remedy = gapRemedies(p, "repair the documents that could not be read, or remove them from the dump, then try again")
 	} else {

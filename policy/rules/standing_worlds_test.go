@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -32,10 +33,9 @@ func randomShared(rng *rand.Rand) sharedWorld {
 	w := sharedWorld{holds: map[string]string{}}
 	sources := []string{"quay.io", "quay.io/a", "quay.io/b", "docker.io/library"}
 	for _, k := range rng.Perm(len(sources))[:1+rng.IntN(3)] {
-		var to []configv1.ImageMirror
-		for _, m := range rng.Perm(3)[:1+rng.IntN(2)] {
-			to = append(to, []configv1.ImageMirror{"m.example.com/t", "m.example.com/t/a", "n.example.com/t"}[m])
-		}
+		to := convert.Each(rng.Perm(3)[:1+rng.IntN(2)], func(m int) configv1.ImageMirror {
+			return []configv1.ImageMirror{"m.example.com/t", "m.example.com/t/a", "n.example.com/t"}[m]
+		})
 		kind := []func(string, string, configv1.MirrorSourcePolicy, ...configv1.ImageMirror) mirrors.Object{itms, itms, itms, idms}[rng.IntN(4)]
 		w.set.Objects = append(w.set.Objects, kind(fmt.Sprint("s", k), sources[k], []configv1.MirrorSourcePolicy{allow, never}[rng.IntN(2)], to...))
 	}

@@ -8,6 +8,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
@@ -65,10 +66,7 @@ func TestUnserved(t *testing.T) {
 			if mirrors.ByDigest(w.image.Ref) {
 				kind = idms
 			}
-			var to []configv1.ImageMirror
-			for _, m := range e.Mirrors {
-				to = append(to, configv1.ImageMirror(m))
-			}
+			to := convert.Each(e.Mirrors, mirrorOf)
 			with := w.change.After
 			with.Objects = append(slices.Clone(with.Objects), kind("twin", e.Source, allow, to...))
 			q := shallow(policy.Change{Before: w.change.Before, After: with}, []policy.Image{w.image}, settings.Settings{})

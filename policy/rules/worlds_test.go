@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -41,10 +42,7 @@ func randomWorld(rng *rand.Rand) world {
 func randomSet(rng *rand.Rand) mirrors.Set {
 	var objects []mirrors.Object
 	for k := range rng.IntN(3) {
-		var to []configv1.ImageMirror
-		for _, m := range rng.Perm(3)[:1+rng.IntN(3)] {
-			to = append(to, configv1.ImageMirror([]string{"a.local", "b.local", "c.local"}[m]))
-		}
+		to := convert.Each(rng.Perm(3)[:1+rng.IntN(3)], func(m int) configv1.ImageMirror { return []configv1.ImageMirror{"a.local", "b.local", "c.local"}[m] })
 		source := []string{"quay.io", "quay.io/x"}[rng.IntN(2)]
 		if source == "quay.io/x" {
 			for i := range to {

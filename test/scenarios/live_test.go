@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
@@ -266,17 +267,10 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var namespaces []string
-	for _, ns := range s.Namespaces() {
-		namespaces = append(namespaces, namespace(ns))
-	}
 	objects := slices.Concat(w.bundles(s), workloads, configuration)
 	t.Cleanup(func() { w.stage.delete(context.WithoutCancel(t.Context()), t, slices.Concat(objects, s.Change), true) })
-	var all []string
-	for _, document := range slices.Concat(namespaces, objects) {
-		all = append(all, deletion.ReplaceAllString(document, ""))
-	}
-	w.stage.apply(t, all)
+	all := slices.Concat(convert.Each(s.Namespaces(), namespace), objects)
+	w.stage.apply(t, convert.Each(all, func(document string) string { return deletion.ReplaceAllString(document, "") }))
 	if object, status := s.Version(); s.Payload != "" {
 		w.stage.patch(t.Context(), t, []string{object}, status, "status")
 	}

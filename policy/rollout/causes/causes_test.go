@@ -417,10 +417,7 @@ func TestAsks(t *testing.T) {
 	if len(d.Asks.Evictions) != maxEvictions || d.Asks.Evictions[0] != (status.PodName{Namespace: "shop", Name: "1"}) || d.Asks.Requests {
 		t.Errorf("got %+v", d.Asks)
 	}
-	var places []mirrors.Location
-	for _, p := range d.Asks.Places {
-		places = append(places, p.Location)
-	}
+	places := convert.Each(d.Asks.Places, func(p status.PlaceAsked) mirrors.Location { return p.Location })
 	if want := []mirrors.Location{place("mirror.example.com/shop/cart:v1"), place("quay.io/shop/cart:v1")}; !slices.Equal(places, want) {
 		t.Errorf("got %+v, want %+v", places, want)
 	}

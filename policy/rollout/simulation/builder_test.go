@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -385,9 +386,5 @@ func pullIf(works bool) rollout.Pull {
 }
 
 func lines[T fmt.Stringer](all []T) string {
-	var out []string
-	for _, one := range all {
-		out = append(out, one.String())
-	}
-	return strings.Join(slices.Clip(out), "\n")
+	return strings.Join(convert.Each(all, T.String), "\n")
 }
