@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -73,7 +74,7 @@ func (c Change) OnlyShrinks() bool {
 
 // entryIdentity returns everything about an entry except its mirrors.
 func entryIdentity(e mirrors.Entry) string {
-	return strings.Join([]string{mirrors.KindOf(e.Object), e.Source, string(e.Policy)}, " ")
+	return strings.Join([]string{mirrors.KindOf(e.Object), e.Source, string(cmp.Or(e.Policy, configv1.AllowContactingSource))}, " ")
 }
 
 // entryKey returns everything about an entry that reaches nodes.

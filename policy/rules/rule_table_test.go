@@ -109,6 +109,7 @@ func TestRules(t *testing.T) {
 		{"a hidden mirror, source unreachable", digests, hidden, dig, facts("m.local/x"+a+" present", "quay.io/x"+a+" unreachable"), ok, "deny MirrorHidden"},
 		{"a hidden mirror that never held it", digests, hidden, dig, facts("m.local/x"+a+" absent", "quay.io/x"+a+" present"), ok, "warn MirrorHidden"},
 		{"a mirror on this cluster", none, set(itms("a", "quay.io/x", allow, mirrorOf(inCluster))), tag, facts(inCluster + ":1 present"), ok, "warn MirrorInCluster"},
+		{"the same, and what an entry said all along is written out", set(itms("a", "quay.io/x", "", mirrorOf(inCluster))), set(itms("a", "quay.io/x", allow, mirrorOf(inCluster))), tag, nil, ok, ""},
 		{"no effect: no mirror", none, set(itms("a", "quay.io", never)), tag, nil, ok, "warn NoEffect"},
 		{"no effect: its own mirror", none, set(itms("a", "quay.io", allow, "quay.io")), tag, nil, ok, "warn NoEffect"},
 		{"no effect: upper case never matches", none, set(itms("a", "Quay.io/x", allow, "m.local")), tag, nil, ok, "warn NoEffect"},
