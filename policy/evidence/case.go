@@ -53,12 +53,6 @@ func (a *Case) OutcomeToday() Outcome {
 	return outcome
 }
 
-// OnlySourceHolds reports whether the new route has mirrors and none of them is
-// known to hold the image.
-func (a *Case) OnlySourceHolds() bool {
-	return a.NewRoute.HasOpenMirror() && !a.NewRoute.IsAtMirror()
-}
-
 // StopsForSignatures reports whether the pull fails as a place on the new route has the image, and ends
 // it for its signatures. That is then the fault, whatever other places have.
 func (a *Case) StopsForSignatures() bool {
@@ -76,12 +70,6 @@ func (a *Case) AbsentSomewhere() bool {
 // HasMirror reports whether the new route has mirrors, blocked or not.
 func (a *Case) HasMirror() bool {
 	return slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror })
-}
-
-// Mirrored reports whether the configuration sends pulls of the image to mirrors, or at
-// least keeps them from its source.
-func (a *Case) Mirrored() bool {
-	return a.After.Err != nil || a.HasMirror() || a.After.SourceBlocked()
 }
 
 // Pending reports whether an answer about the new route was still awaited.

@@ -44,10 +44,14 @@ func (q *Lookups) AskOn(r *mirrors.Route, onlyMirrors bool) {
 // certain to serve the image; and the platforms that the old place serves, where the new one lacks
 // some.
 func (q *Lookups) AskAfterMirrors(r *Reroute) {
-	if r.WantsToday() {
+	s, f := r.firstAnswer(q.Facts)
+	if meets := len(r.Rarely().Meetings) > 0; r.WantsToday() || meets && r.IsAnother(f) {
 		q.AskOn(&r.Before, false)
+		if l, ok := r.openPlatforms(&r.Before, q.Facts); ok {
+			q.ask(l)
+		}
 	}
-	if s, f := r.firstAnswer(q.Facts); s != nil && f.Presence == policy.Present && f.IsForAll() && !s.WantsSignatures() {
+	if s != nil && f.Presence == policy.Present && f.IsForAll() && !s.WantsSignatures() {
 		return // as the rest would find, at more length
 	}
 	if l, ok := r.openPlatforms(&r.After, q.Facts); ok {

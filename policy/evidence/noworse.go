@@ -51,6 +51,16 @@ func sendsOn(f *policy.Fact) bool {
 	return f.Presence == policy.Denied || f.Presence == policy.Absent && !f.Recalled
 }
 
+// holder returns the first place that does not send nodes on, and whether it is known to have the image.
+func (r WeighedRoute) holder() (at Place, holds bool) {
+	for _, at = range r.OpenPlaces() {
+		if !sendsOn(at.Fact) {
+			return at, at.Fact.Presence == policy.Present
+		}
+	}
+	return at, false
+}
+
 // keepsAll is NoWorse for short names, where what ends the pull of one candidate does not
 // end that of the next: nodes ask every place that they ask today, in the same order, and
 // any other place that they ask before the last of those is known to have the image or to

@@ -100,6 +100,37 @@ func (a *Case) mirrorsFailToday() Proof {
 	})
 }
 
+// OnlySourceHolds reports whether the new route has mirrors and none of them is
+// known to hold the image. Those of other registries than that of a short name need not.
+func (a *Case) OnlySourceHolds() bool {
+	if !a.NewRoute.HasOpenMirror() || a.NewRoute.IsAtMirror() {
+		return false
+	}
+	_, proved := a.unmirrored()
+	return !proved
+}
+
+// Mirrored reports whether the configuration sends pulls of the image to mirrors, or at
+// least keeps them from its source. Mirrors of other registries than that of a short name count
+// where another image runs, which they may have lost.
+func (a *Case) Mirrored() bool {
+	at, proved := a.unmirrored()
+	return a.After.Err != nil || a.HasMirror() && !(proved && !a.IsAnother(at.Fact)) || a.After.SourceBlocked()
+}
+
+// unmirrored returns the place at which nodes get a short name today and will, where its registry has no mirrors on the new route,
+// and whether that is proved: no place before it may have an image of that name.
+func (a *Case) unmirrored() (at Place, proved bool) {
+	at, holds := a.NewRoute.holder()
+	if !holds || slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror && s.Candidate == at.Candidate }) {
+		return at, false
+	}
+	return at, a.today(func(today *WeighedRoute) bool {
+		before, held := today.holder()
+		return held && before.Location == at.Location
+	}).Holds
+}
+
 // keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is about
 // requirements, and no promise that mirrors have the image. They must be known to lack it: one that
 // denies, or sends a page, may serve it in a minute, and then its signatures count.
@@ -154,6 +185,14 @@ func servesAll(f *policy.Fact) bool { return f.Presence == policy.Present && f.I
 func (a *Case) KeepsPlatforms() Proof {
 	return a.today(func(today *WeighedRoute) bool {
 		return !IsShort(*today.Route) && !IsShort(a.After) && reaches(today.OpenPlaces(), a.NewRoute.OpenPlaces(), servesAll)
+	})
+}
+
+// GetsTheSame is proof that nodes would get today, too, what fact is about, whatever runs.
+func (a *Case) GetsTheSame(fact *policy.Fact) Proof {
+	return a.today(func(today *WeighedRoute) bool {
+		before, served := a.ServedOn(today)
+		return served && before.HasDigest() && policy.IsOneImage(fact, before)
 	})
 }
 

@@ -117,6 +117,14 @@ func (r *Reroute) WantsToday() bool {
 	return (mayMove || r.SearchesOthers()) && !mirrors.ByDigest(r.Image.Ref) && len(DigestsOf(r.Image)) == 0
 }
 
+// IsAnother reports whether the image runs, and fact is known to be about another.
+func (r *Reroute) IsAnother(fact *policy.Fact) bool {
+	running := DigestsOf(r.Image)
+	return len(running) > 0 && fact.HasDigest() && !slices.ContainsFunc(running, func(digest string) bool {
+		return digest == fact.Digest || slices.Contains(fact.Children, digest)
+	})
+}
+
 // IsShort reports whether a route is of a short name.
 func IsShort(r mirrors.Route) bool {
 	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Candidate > 0 })

@@ -16,8 +16,8 @@ import (
 // where two sources share the mirror, or a wildcard leads all hosts to one repository, the last copy
 // counts for both. And a short name is whatever the first registry has of that name.
 //
-// It denies where running images would change: the place serves another digest, or it could not be asked and
-// the images that meet there run by different digests. It warns where that is not known, and where another
+// It denies where running images would change: the place serves another digest, which nodes would not get today either, or it
+// could not be asked and the images that meet there run by different digests. It warns where that is not known, and where another
 // registry is searched first for an image that does not run, or is the first to serve it. A place from which
 // nodes get the image today as well is no fault of the change.
 func anotherImage(a *evidence.Case) (policy.Finding, bool) {
@@ -49,7 +49,7 @@ func firstOfName(a *evidence.Case, at, before evidence.Place, servedBefore bool)
 		f.Remedy = []string{"copy it to the mirrors of " + evidence.NameOf(&a.Before, before.Candidate) + ", from which nodes get it today, or name it in full where it is used"}
 	}
 	switch {
-	case isAnother(a, at.Fact):
+	case a.IsAnother(at.Fact):
 		f.Severity, f.Reason = evidence.DenyUnless(a.FailsToday()), "the first registry with an image of that name has a different image than the one that runs"
 		f.Detail = append(drifts(a, at.Ref, at.Fact), f.Detail...)
 	case !other || runs && known || a.FailsToday().Holds:
@@ -78,7 +78,7 @@ func otherRegistry(a *evidence.Case, at evidence.Place) bool {
 
 // shared returns the finding about a place where nodes look for other images too.
 func shared(a *evidence.Case, met evidence.Meeting, fact *policy.Fact, served bool) (policy.Finding, bool) {
-	if !mayDiffer(a, met) || served && len(a.Running()) > 0 && fact.HasDigest() && !isAnother(a, fact) {
+	if !mayDiffer(a, met) || served && len(a.Running()) > 0 && fact.HasDigest() && !a.IsAnother(fact) {
 		return policy.Finding{}, false
 	}
 	names := convert.Each(met.Others, func(other policy.Image) string { return other.Ref })
@@ -89,8 +89,8 @@ func shared(a *evidence.Case, met evidence.Meeting, fact *policy.Fact, served bo
 		Remedy:   []string{ownPlace},
 	}
 	switch {
-	case served && isAnother(a, fact):
-		f.Severity, f.Detail = evidence.DenyUnless(a.FailsToday()), append(drifts(a, met.At.Ref, fact), f.Detail...)
+	case served && a.IsAnother(fact):
+		f.Severity, f.Detail = evidence.DenyUnless(a.FailsToday(), a.GetsTheSame(fact)), append(drifts(a, met.At.Ref, fact), f.Detail...)
 	case !served && certainlyDiffers(a, met):
 		f.Severity = evidence.DenyUnless(a.FailsToday())
 	}
@@ -112,14 +112,6 @@ func mayServe(a *evidence.Case, l mirrors.Location) bool {
 	return slices.ContainsFunc(a.NewRoute.OpenPlaces(), func(at evidence.Place) bool {
 		p := at.Fact.Presence
 		return at.Location == l && (p == policy.Unknown || p == policy.Unreachable || p == policy.Inconclusive)
-	})
-}
-
-// isAnother reports whether the image runs, and fact is known to be about another.
-func isAnother(a *evidence.Case, fact *policy.Fact) bool {
-	running := a.Running()
-	return len(running) > 0 && fact.HasDigest() && !slices.ContainsFunc(running, func(digest string) bool {
-		return digest == fact.Digest || slices.Contains(fact.Children, digest)
 	})
 }
 

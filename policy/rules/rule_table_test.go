@@ -76,7 +76,7 @@ func TestRules(t *testing.T) {
 	two, old := set(itms("a", "quay.io", allow, "m.local", "n.local")), set(itms("a", "quay.io", allow, "n.local"))
 	digests := set(idms("a", "quay.io", allow, "m.local"))
 	hidden := set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x"))
-	blocks := idms("a", "quay.io", never, "m.local")
+	blocks, redHat := idms("a", "quay.io", never, "m.local"), set(itms("a", "registry.access.redhat.com", allow, "m.local"))
 	sparse := func(hosts ...string) policy.Facts {
 		f := facts("quay.io/x:1 present")
 		for _, host := range hosts {
@@ -88,6 +88,10 @@ func TestRules(t *testing.T) {
 	testDecisions(t, []decision{
 		{"a short name that moves on to the next registry", searched("n.local"), searched("m.local"), "x/y:1", facts("m.local/x/y:1 absent", "registry.access.redhat.com/x/y:1 absent", "b.local/x/y:1 present", "n.local/x/y:1 present"), ok, "warn AnotherImage"},
 		{"which its mirror has", searched("n.local"), searched("m.local"), "x/y:1", facts("m.local/x/y:1 present", "b.local/x/y:1 present", "n.local/x/y:1 present"), ok, ""},
+		{"a short name of another registry than that of the mirror, which lacks it", none, redHat, "busybox:1", facts("m.local/busybox:1 absent", "registry.access.redhat.com/busybox:1 absent", "docker.io/library/busybox:1 present"), ok, ""},
+		{"one that the mirror's registry may have", none, redHat, "busybox:1", facts("m.local/busybox:1 absent", "registry.access.redhat.com/busybox:1 unreachable", "docker.io/library/busybox:1 present"), ok, "deny ImageMissing"},
+		{"one that a mirror of its registry has today", set(itms("a", "registry.access.redhat.com", allow, "n.local")), redHat, "busybox:1", facts("n.local/busybox:1 present", "m.local/busybox:1 absent", "registry.access.redhat.com/busybox:1 absent", "docker.io/library/busybox:1 present"), ok, "deny ImageMissing"},
+		{"one that nodes find before they come to the mirror", none, set(itms("a", "docker.io", allow, "m.local")), "x/y:1", facts("registry.access.redhat.com/x/y:1 present", "m.local/x/y:1 mismatch"), ok, ""},
 		{"blobs: the source has it all, and nodes would not get there", none, quay, tag, facts("m.local/x:1 incomplete", "quay.io/x:1 present"), ok, "deny BlobsMissing"},
 		{"blobs: so does the second mirror", none, two, tag, facts("m.local/x:1 incomplete", "n.local/x:1 present"), ok, "deny BlobsMissing"},
 		{"blobs: the first mirror has it all", none, two, tag, facts("m.local/x:1 present", "n.local/x:1 incomplete"), ok, ""},

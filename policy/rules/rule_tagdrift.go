@@ -15,7 +15,7 @@ func tagDrift(a *evidence.Case) (policy.Finding, bool) {
 		return policy.Finding{}, false
 	}
 	at, ok := a.NewRoute.Served()
-	if !ok || !isAnother(a, at.Fact) {
+	if !ok || !a.IsAnother(at.Fact) {
 		return policy.Finding{}, false
 	}
 	c := copyTo(a, at.Location)

@@ -1,12 +1,14 @@
 package rules
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -21,11 +23,7 @@ func standingText(s Standing) string {
 	if s.Outcome != evidence.Fails {
 		return map[evidence.Outcome]string{evidence.Works: "Works at " + s.At.Ref, evidence.Unsure: "Unsure"}[s.Outcome]
 	}
-	var names []string
-	for _, o := range s.Objects {
-		names = append(names, mirrors.NameOf(o))
-	}
-	return "Fails " + s.Finding.Rule + " on " + strings.Join(names, ", ")
+	return "Fails " + s.Finding.Rule + " on " + strings.Join(convert.Each(s.Objects, mirrors.NameOf), ", ")
 }
 
 func TestStandings(t *testing.T) {
@@ -35,6 +33,10 @@ func TestStandings(t *testing.T) {
 	cut := set(itms("apps", "quay.io", never, "m1.example.com"), idms("platform", "quay.io/team", allow, "m2.example.com/team"))
 	insecure := set(itms("apps", "quay.io", allow, "m1.example.com"))
 	insecure.Registries = configv1.RegistrySources{InsecureRegistries: []string{"quay.io/x"}}
+	redHat := set(itms("apps", "registry.access.redhat.com", allow, "m1.example.com"))
+	elsewhere := facts("m1.example.com/busybox:1 absent", "registry.access.redhat.com/busybox:1 absent", "docker.io/library/busybox:1 present")
+	moved := maps.Clone(elsewhere)
+	moved[mirrors.Location{Ref: "docker.io/library/busybox:1"}] = &policy.Fact{Presence: policy.Present, Digest: "sha256:new"}
 	laid := set(idms("platform", "quay.io", allow, "m1.example.com"))
 	laid.Files = asFiles(only.Objects, "worker", "master")
 	sparse := func(f policy.Facts, ref string) policy.Facts {
@@ -70,6 +72,8 @@ func TestStandings(t *testing.T) {
 		{"inherited mirrors are those of the wider entry", insecure, tag, running, facts(m1 + " absent"), settings.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
 		{"no object is to blame for a drop-in", laid, tag, running, facts(m1 + " absent"), settings.Settings{}, "Fails NotFullySynced on "},
 		{"no mirror", two, "docker.io/library/x:1", running, facts(), settings.Settings{}, ""},
+		{"a short name of a registry without mirrors", redHat, "busybox:1", running, elsewhere, settings.Settings{}, ""},
+		{"or of one that has another image than the one that runs", redHat, "busybox:1", running, moved, settings.Settings{}, "Unsure"},
 		{"nothing pulls it", two, tag, history, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{}, ""},
 		{"nobody wants to know", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{Severities: map[string]policy.Severity{"ImageMissing": policy.Info}}, "Unsure"},
 		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
@@ -104,15 +108,8 @@ func TestStandingLookups(t *testing.T) {
 	plan := shallower(plan.NewStanding(set(itms("apps", "quay.io", allow, "m1.example.com")), plan.Cluster{Images: policy.NewImages([]policy.Image{
 		{Ref: "quay.io/a:1", Consumers: running}, {Ref: "quay.io/b:1", Consumers: running}, {Ref: "quay.io/c:1", Consumers: running},
 	}...)}, settings.Settings{}))
-	refs := func(locs []mirrors.Location) string {
-		var refs []string
-		for _, l := range locs {
-			refs = append(refs, l.Ref)
-		}
-		return strings.Join(refs, " ")
-	}
-	first := plan.Lookups(policy.Facts{})
-	if got := refs(first); got != "m1.example.com/a:1 m1.example.com/b:1 m1.example.com/c:1" {
+	refs := func(locs []mirrors.Location) string { return strings.Join(refsOf(locs), " ") }
+	if got := refs(plan.Lookups(policy.Facts{})); got != "m1.example.com/a:1 m1.example.com/b:1 m1.example.com/c:1" {
 		t.Errorf("first %q", got)
 	}
 	known := facts("m1.example.com/a:1 present", "m1.example.com/b:1 absent", "m1.example.com/c:1 unknown")
