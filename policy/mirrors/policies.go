@@ -55,13 +55,16 @@ func isInside(scope string, scopes map[string][]signing.Requirement) bool {
 	return false
 }
 
+// NotAllowed is why images are refused that are in no allowed registry.
+const NotAllowed = "allowedRegistries of Image cluster does not name its registry"
+
 // whyRefused says why images are refused that neither list names; "" if they are not.
 func (s Set) whyRefused(lists policyLists) string {
 	switch {
 	case len(lists.allowed) == 0 || len(lists.blocked) > 0: // the list that is written last sets the default
 		return ""
 	case len(s.Registries.AllowedRegistries) > 0:
-		return "allowedRegistries of Image cluster does not name its registry"
+		return NotAllowed
 	default:
 		return "blockedRegistries of Image cluster names the release payload's repository alone, which makes nodes accept nothing else"
 	}

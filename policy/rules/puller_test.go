@@ -191,7 +191,7 @@ func TestUnnamed(t *testing.T) {
 		{"it was not there before", to(never), []policy.Image{release}, facts(tools+" absent", "m.local/rhel9/support-tools:latest absent"), ""},
 		{"the mirror that has it goes, and the source is out of reach", policy.Change{Before: to(allow).After, After: set()}, []policy.Image{release}, facts(tools+" unreachable", "m.local/rhel9/support-tools:latest present"), "warn RescueMissing"},
 		{"or holds it", policy.Change{Before: to(allow).After, After: set()}, []policy.Image{release}, facts(tools+" present", "m.local/rhel9/support-tools:latest present"), ""},
-		{"the registry is blocked", blocked, []policy.Image{release}, facts(tools + " present"), "warn RescueMissing add its registry to allowedRegistries, or remove it from blockedRegistries"},
+		{"the registry is blocked", blocked, []policy.Image{release}, facts(tools + " present"), "warn RescueMissing remove it from blockedRegistries"},
 		{"something names it", to(never), []policy.Image{release, {Ref: "m.local/support-tools:1", Consumers: []policy.Consumer{deployed}}}, facts(tools + " present"), ""},
 		{"nothing shows that the cluster is one of OpenShift", to(never), []policy.Image{{Ref: "quay.io/x:1", Consumers: []policy.Consumer{deployed}}}, facts(tools + " present"), ""},
 		{"must-gather is not imported", to(never), []policy.Image{onlyTools}, facts(tools+" absent", "m.local/rhel9/support-tools:latest absent", gather+" present"), "warn RescueMissing"},

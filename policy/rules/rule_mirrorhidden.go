@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -30,11 +31,20 @@ func mirrorHidden(a *evidence.Case) (policy.Finding, bool) {
 		Severity: policy.Warn,
 		Reason:   fmt.Sprintf("the narrower source %s takes away its mirror from %s", a.After.Entry, a.Before.Entry),
 		Detail:   append([]string{"loses " + text.ShortDigest(lost[0].Ref) + ": " + policy.Describe(a.Found.At(lost[0]))}, a.Places()...),
-		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
-			a.After.Entry, policy.KindFor(a.Image.Ref), a.Before.Entry, policy.PullType(a.Image.Ref))},
+		Remedy:   []string{fmt.Sprintf("give %s, in %s, the mirror %s", a.After.Entry, policy.KindFor(a.Image.Ref), mirrorFor(a, lost[0]))},
 	}
 	if !a.OutcomeAfter.Found() {
 		f.Severity = a.UnlessBroken()
 	}
 	return f, true
+}
+
+// mirrorFor returns the mirror by which the new entry leads nodes to a place: they append to it what the name has behind the entry.
+func mirrorFor(a *evidence.Case, place mirrors.Location) string {
+	name := mirrors.RepositoryOf(evidence.NameOf(&a.After, 0))
+	behind, covers := strings.CutPrefix(name, a.After.Entry)
+	if _, path, _ := strings.Cut(name, "/"); !covers { // a wildcard drops the host
+		behind = "/" + path
+	}
+	return strings.TrimSuffix(place.Repository(), behind)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors/policyfile"
 )
 
 // NoRoute: every place on the new route is blocked, so nothing is asked at all. The usual
@@ -20,7 +22,7 @@ func noRoute(a *evidence.Case) (policy.Finding, bool) {
 		return policy.Finding{
 			Severity: a.UnlessBroken(),
 			Reason:   "nodes would refuse it wherever it comes from: " + a.After.Refused,
-			Remedy:   []string{"add its registry to allowedRegistries, or remove it from blockedRegistries"},
+			Remedy:   []string{refusedRemedy(a.After.Refused)},
 		}, true
 	}
 	if a.After.Err != nil || a.NewRoute.IsOpen() {
@@ -34,8 +36,25 @@ func noRoute(a *evidence.Case) (policy.Finding, bool) {
 	}
 	if never := a.Never(); len(never) > 0 && !a.HasMirror() {
 		f.Reason = fmt.Sprintf("NeverContactSource blocks pulls by %s too, and they have no mirror there", policy.PullType(a.Image.Ref))
-		f.Remedy = []string{fmt.Sprintf("use AllowContactingSource in %s, or give %s mirrors in %s first",
-			strings.Join(never, " and "), a.After.Entry, policy.KindFor(a.Image.Ref))}
+		f.Remedy = []string{"use AllowContactingSource in " + strings.Join(never, " and ")}
+		switch hadMirrors := a.Before.Entry == a.After.Entry && a.Before.SourceBlocked() && len(a.Before.Mirrors()) > 0; {
+		case hadMirrors: // by an object with NeverContactSource, which that contradicts
+			f.Remedy[0] = fmt.Sprintf("keep the mirrors of %s in %s, or first %s and there; %s", a.After.Entry, policy.KindFor(a.Image.Ref), f.Remedy[0], byOverride)
+		case len(never) > 1:
+			f.Remedy[0] += "; " + byOverride
+		}
 	}
 	return f, true
+}
+
+// refusedRemedy returns what to do about the list that refuses an image. Having both lists is rejected.
+func refusedRemedy(why string) string {
+	switch why {
+	case mirrors.NotAllowed:
+		return "add its registry to allowedRegistries"
+	case policyfile.NotNamed:
+		return "name its registry there"
+	default:
+		return "remove it from blockedRegistries"
+	}
 }

@@ -96,7 +96,17 @@ func otherPolicy(p plan.ChangePlan, source string) string {
 	if wants[now] {
 		now, then = then, now
 	}
-	return fmt.Sprintf("; to replace the other, apply this with %s, delete the other, then say %s; to change both without deleting one, no order works: apply one with the override, and the other after it", now, then)
+	tags := map[bool]bool{} // whether entries are for tags
+	for _, e := range p.Change.After.Entries() {
+		if e.Source == source {
+			tags[mirrors.KindOf(e.Object) == mirrors.TagMirrorSetGVK.Kind] = true
+		}
+	}
+	replace := fmt.Sprintf("; to replace the other, apply this with %s, take %s out of the other, then say %s", now, source, then)
+	if len(tags) > 1 { // the other has mirrors that this one does not replace
+		replace = ""
+	}
+	return replace + "; to change both, " + byOverride
 }
 
 // repaired returns the finding for a reason that the change removes. Where it is not known
@@ -127,8 +137,9 @@ const (
 	rejectedBySetting = "the Machine Config Operator would reject the merged configuration: no route changes until it is repaired"
 	rejectedUnknown   = "the configuration in force was rejected and what nodes have is not known, so all of the new one is verified"
 
-	repairIt = "correct what is named above, then try again"
-	makeFit  = "replace many sources with one that is wider, or remove what is not used"
+	repairIt   = "correct what is named above, then try again"
+	byOverride = "no order works: apply one with the override, and the other after it"
+	makeFit    = "replace many sources with one that is wider, or remove what is not used"
 )
 
 // tooLarge has the counterparts of these texts for a configuration that does not fit.

@@ -24,8 +24,8 @@ type advice struct{ do, weaken string }
 var advices = map[string]advice{
 	policy.RejectedByMCO:       {"Correct what the finding names, in this change or in the objects in force. Nothing else of a mirror configuration reaches nodes until that is done.", "With `warn`, a change is judged as if MCO applied it. A warning about what is in force already never becomes a denial: that would block the repair."},
 	policy.RewriteError:        {"Change the source or the mirror so that the name of each image stays valid: a mirror host with a dot or a port, a path where the source has one, no mirror with a path for a registry with a port.", ""},
-	policy.NoRoute:             {"Give the kind of pull (by tag, by digest) a mirror that is not blocked, or use AllowContactingSource.", ""},
-	policy.MirrorHidden:        {"Repeat the wider mirror in the narrower entry, or leave the narrower entry out.", ""},
+	policy.NoRoute:             {"Use AllowContactingSource, or take the registry out of the list that refuses it, as the finding says.", ""},
+	policy.MirrorHidden:        {"Give the narrower source the mirror that the finding names, or leave it out.", ""},
 	policy.SignatureMissing:    {"Copy the signatures as well, with the commands of the finding. They are images of their own, under tags `sha256-<hex>.sig`; `oc image mirror` leaves them behind.", ""},
 	policy.SignatureRejected:   {"Copy the signatures from the source unchanged; for those that were made anew under the mirror's name, the policy needs RemapIdentity or another key, as the finding says.", ""},
 	policy.SignatureUnreadable: {"Let nodes read the tags `sha256-*.sig` of the repository, with the global pull secret; or make the registry answer and try again.", ""},

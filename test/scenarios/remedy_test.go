@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,7 +11,49 @@ import (
 var (
 	isRendered  = regexp.MustCompile(`(?s)kind: MachineConfig\n.*name: (rendered-\S+)\n`)
 	readsConfig = regexp.MustCompile(`To do: let the guard read MachineConfig (\S+), or add it to the dump`)
+	allows      = regexp.MustCompile(`To do: use AllowContactingSource in (\S+) ([\w-]+)`)
+	gives       = regexp.MustCompile(`To do: give (\S+), in an Image(Tag|Digest)MirrorSet, the mirror (\S+)`)
+	byOverride  = regexp.MustCompile(`To do: .*override`)
 )
+
+// TestRemedyOfObjects: the edit of a mirror set that a refusal asks for is admitted by itself or, where it is to come first, lets the change in.
+func TestRemedyOfObjects(t *testing.T) {
+	all, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := 0
+	for _, s := range all {
+		if _, invalid := s.Invalid(); invalid {
+			continue
+		}
+		message := askPolicy(t, &s).Message
+		allow, give := allows.FindStringSubmatch(message), gives.FindStringSubmatch(message)
+		switch {
+		case byOverride.MatchString(message), allow == nil && give == nil:
+			continue
+		case allow != nil:
+			named := regexp.MustCompile("(?s)kind: " + allow[1] + "\n *metadata: {name: " + allow[2] + "}")
+			k := slices.IndexFunc(s.Before, named.MatchString)
+			if k >= 0 {
+				s.Change, s.Delete = s.Before[k:k+1], false
+			}
+			s.Change = []string{strings.ReplaceAll(s.Change[0], "NeverContactSource", "AllowContactingSource")}
+		default:
+			contact := map[bool]string{true: "NeverContactSource", false: "AllowContactingSource"}[strings.Contains(s.Change[0], "NeverContactSource")]
+			s.Before = append(s.Before, fmt.Sprintf("apiVersion: config.openshift.io/v1\nkind: Image%[2]sMirrorSet\nmetadata: {name: remedy}\nspec: {image%[2]sMirrors: [{source: %[1]q, mirrors: [%[3]s], mirrorSourcePolicy: %[4]s}]}\n", give[1], give[2], give[3], contact))
+		}
+		for _, rule := range []string{"NoRoute: Never", "MirrorHidden: ", "RejectedByMCO: "} {
+			if again := askPolicy(t, &s).Message; strings.Contains(again, rule) {
+				t.Errorf("%s: once that is done:\n%s", s.Name, again)
+			}
+		}
+		done++
+	}
+	if done < 8 {
+		t.Errorf("%d are carried out: too few", done)
+	}
+}
 
 // TestRemedyOfUnreadConfig: where a change is admitted for what nodes have by a rendered config, it is
 // refused without that. The refusal names the MachineConfig, and with that one added to the dump, as it

@@ -188,6 +188,9 @@ func (p *Files) Policy() *Policy {
 	return t
 }
 
+// NotNamed is why images are refused by a file that others than MCO have written.
+const NotNamed = "the policy.json that nodes have does not name its registry"
+
 // NewPolicy returns one that requires nothing.
 func NewPolicy() *Policy { return &Policy{namespaces: map[string]*scopeRules{}} }
 
@@ -209,7 +212,7 @@ func (p *Policy) Lay(files map[string][]byte, over iter.Seq2[string, []byte]) {
 		if err != nil {
 			return
 		}
-		rules := policy.rules(nil, nil, "the policy.json that nodes have does not name its registry")
+		rules := policy.rules(nil, nil, NotNamed)
 		if namespace, ok := Namespace(file); ok {
 			p.namespaces[namespace] = &rules
 		} else if file == PolicyJSONPath {
