@@ -20,7 +20,7 @@ type Copy struct {
 	Rule string
 	// Rank is that of Settings.Rank: the lowest is to be copied first.
 	Rank int
-	// From are the places that hold the image, by the facts, in the order in which nodes would find
+	// From are the places that hold the image, by the facts, sources first, and else in the order in which nodes would find
 	// it today; all have the digest, if that is known. If no place is known to hold it, Found is not set,
 	// and From has the last place of the route only.
 	From  []mirrors.Location

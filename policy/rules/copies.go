@@ -38,6 +38,16 @@ func copyToMirror(a *evidence.Case) *policy.Copy {
 	return c
 }
 
+// mirrorsDeny returns what to do if all mirrors of the new route want credentials that the
+// nodes do not have; "" otherwise. A copy would not help then.
+func mirrorsDeny(a *evidence.Case) string {
+	if !a.NewRoute.HasOpenMirror() || a.NewRoute.Any(true, func(f *policy.Fact) bool { return f.Presence != policy.Denied }) {
+		return ""
+	}
+	first := a.NewRoute.MirrorPlaces()[0]
+	return evidence.CredentialsFor(first.Fact, first.Ref)
+}
+
 // copyTo returns the copy of the image to a place, with its obstacles: nodes may look for another image
 // there, too, and would get the copy.
 func copyTo(a *evidence.Case, to mirrors.Location) *policy.Copy {
@@ -92,15 +102,22 @@ func movesTag(a *evidence.Case, l mirrors.Location, digest string) (moves, mayMo
 }
 
 // origins returns the places other than but that hold the image, or the source if no such place is
-// known, and the digest that the first of them has.
+// known, and the digest that the first has from which nodes would take it. A source that is known to have that one comes
+// before mirrors: they may lack parts for which there are no nodes, and without these a copy of all parts fails.
 func origins(a *evidence.Case, but mirrors.Location) (from []mirrors.Location, digest string, found bool) {
 	for _, whole := range []bool{true, false} {
+		sources := len(from)
 		for _, at := range slices.Concat(a.OldRoute.OpenPlaces(), a.NewRoute.OpenPlaces()) {
 			l, f := at.Bare(), at.Fact
 			if f.Presence != policy.Present || mirrors.SamePlace(at.Ref, but.Ref) || f.IsWhole() != whole || slices.Contains(from, l) || len(from) > 0 && f.Digest != digest {
 				continue
 			}
-			from, digest = append(from, l), f.Digest
+			next := len(from)
+			if !at.Mirror && f.Digest != "" {
+				next = sources
+				sources++
+			}
+			from, digest = slices.Insert(from, next, l), f.Digest
 		}
 	}
 	switch n := len(a.After.Sources); {

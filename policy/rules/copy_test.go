@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -38,11 +41,15 @@ func TestCopies(t *testing.T) {
 
 // TestDeniedAndShared: that a mirror lets nobody in does not hide that two images would have to share a place there.
 func TestDeniedAndShared(t *testing.T) {
-	change := policy.Change{Before: set(), After: set(itms("a", "quay.io", never, "m.local"), itms("b", "other.io", never, "m.local"), itms("c", "third.io", never, "m.local/own"))}
-	plan := shallow(change, []policy.Image{{Ref: "quay.io/x:1", Consumers: running}, {Ref: "other.io/x:1", Consumers: running}, {Ref: "third.io/x:1", Consumers: running}}, settings.Settings{})
-	copies := Decide(plan, facts("m.local/x:1 denied", "m.local/own/x:1 denied", "quay.io/x:1 present", "other.io/x:1 present", "third.io/x:1 present")).Copies()
-	if len(copies) != 2 {
-		t.Fatalf("%+v", copies)
+	var copies []policy.Copy
+	for _, contact := range []configv1.MirrorSourcePolicy{never, allow} {
+		change := policy.Change{Before: set(), After: set(itms("a", "quay.io", contact, "m.local"), itms("b", "other.io", contact, "m.local"), itms("c", "third.io", contact, "m.local/own"))}
+		plan := shallow(change, []policy.Image{{Ref: "quay.io/x:1", Consumers: running}, {Ref: "other.io/x:1", Consumers: running}, {Ref: "third.io/x:1", Consumers: running}}, settings.Settings{})
+		found := Decide(plan, facts("m.local/x:1 denied", "m.local/own/x:1 denied", "quay.io/x:1 present", "other.io/x:1 present", "third.io/x:1 present")).Copies()
+		if len(found) != 2 {
+			t.Fatalf("%s: %+v", contact, found)
+		}
+		copies = append(copies, found...)
 	}
 	for _, c := range copies {
 		denied, shared := strings.Contains(c.Obstacle, evidence.CredentialsFor(&policy.Fact{}, "m.local/x")), strings.HasPrefix(c.Obstacle, ownPlace)
@@ -96,6 +103,24 @@ func TestPartial(t *testing.T) {
 	}
 }
 
+// TestUselessCopy: of what lacks a part, only a place that may have it is copied.
+func TestUselessCopy(t *testing.T) {
+	sparse := &policy.Fact{Presence: policy.Present, Digest: sumA, MediaType: policy.IndexTypes[0], Missing: []string{"linux/arm64"}, AsNodes: true}
+	for _, row := range []struct {
+		contact configv1.MirrorSourcePolicy
+		source  *policy.Fact // of the new route: where it is blocked, it is not asked
+		copies  int
+	}{
+		{allow, sparse, 0}, {allow, &policy.Fact{Presence: policy.Absent, AsNodes: true}, 0}, {allow, &policy.Fact{Presence: policy.Unreachable}, 1}, {never, &policy.NotAsked, 1},
+	} {
+		change := policy.Change{Before: set(), After: set(idms("a", "quay.io", row.contact, "m.local"))}
+		v := Decide(shallow(change, []policy.Image{{Ref: dig, Consumers: running}}, settings.Settings{}), policy.Facts{{Ref: "m.local/x" + digestA}: sparse, {Ref: dig}: row.source})
+		if copies := v.Copies(); len(copies) != row.copies {
+			t.Errorf("%s, source %s: %s, copies %+v", row.contact, row.source.Presence, summary(v), copies)
+		}
+	}
+}
+
 // TestSignedForAnyPod: that nodes require signatures of what is at a place is said of each copy that goes there, whichever of the pods that
 // pull it, and of the names that it has, the copy is for.
 func TestSignedForAnyPod(t *testing.T) {
@@ -132,10 +157,7 @@ func TestSignedForAnyPod(t *testing.T) {
 			}
 			standings := Standings(shallower(plan.NewStanding(withPolicies(objects...), known, settings.Settings{})), found)
 			verdict := Judge(shallower(plan.NewPulls(withPolicies(objects...), known, settings.Settings{})), found)
-			var copies []*policy.Copy
-			for _, s := range standings {
-				copies = append(copies, s.Finding.Copy)
-			}
+			copies := convert.Each(standings, func(s Standing) *policy.Copy { return s.Finding.Copy })
 			for i := range verdict.Findings {
 				copies = append(copies, verdict.Findings[i].Copy)
 			}

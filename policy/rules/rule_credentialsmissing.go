@@ -25,7 +25,11 @@ func credentialsMissing(a *evidence.Case) (policy.Finding, bool) {
 	f := policy.Finding{
 		Reason: "no mirror on its new route lets nodes in with their global pull secret",
 		Detail: a.Places(),
-		Remedy: []string{evidence.CredentialsFor(fact, denied)},
+	}
+	if mirrorsDeny(a) != "" { // some registries say so of what they do not have
+		f.Copy = copyToMirror(a)
+	} else {
+		f.Remedy = []string{evidence.CredentialsFor(fact, denied)}
 	}
 	switch {
 	case a.OutcomeAfter == evidence.Fails:
@@ -41,16 +45,6 @@ func credentialsMissing(a *evidence.Case) (policy.Finding, bool) {
 		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not send them to %s", owner, mirrors.HostOf(denied)))
 	}
 	return f, true
-}
-
-// mirrorsDeny returns what to do if all mirrors of the new route want credentials that the
-// nodes do not have; "" otherwise. A copy would not help then.
-func mirrorsDeny(a *evidence.Case) string {
-	if !a.NewRoute.HasOpenMirror() || a.NewRoute.Any(true, func(f *policy.Fact) bool { return f.Presence != policy.Denied }) {
-		return ""
-	}
-	first := a.NewRoute.MirrorPlaces()[0]
-	return evidence.CredentialsFor(first.Fact, first.Ref)
 }
 
 // without says what the places lack: the image, or (if one denied us) the image and access to it.

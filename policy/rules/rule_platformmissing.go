@@ -34,7 +34,9 @@ func platformMissing(a *evidence.Case) (policy.Finding, bool) {
 	f := policy.Finding{
 		Reason: "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
 		Detail: a.Places(),
-		Copy:   copyTo(a, at.Location),
+	}
+	if mayBeWhole(a) {
+		f.Copy = copyTo(a, at.Location)
 	}
 	switch {
 	case unknown:
@@ -42,10 +44,17 @@ func platformMissing(a *evidence.Case) (policy.Finding, bool) {
 		f.Remedy = []string{"or let the guard know the nodes: add them to a dump (oc get nodes -o yaml), or get the right to list them"}
 	case !proved:
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
-		f.Remedy = []string{"or, if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}"}
+		f.Remedy = []string{"if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}"}
 	}
 	f.Severity = evidence.DenyUnless(a.FailsToday(), a.KeepsPlatforms(), a.LacksTheSame(lost), isTheImage(a, at, proved))
 	return f, true
+}
+
+// mayBeWhole reports whether a place has a copy for all nodes, or one on the new route may have, asked or blocked. Else a copy brings
+// what is there, or fails.
+func mayBeWhole(a *evidence.Case) bool {
+	whole := func(f *policy.Fact) bool { return f.Presence == policy.Present && f.IsWhole() }
+	return a.OldRoute.Any(false, whole) || slices.ContainsFunc(a.NewRoute.Facts, func(f *policy.Fact) bool { return whole(f) || f.IsUndetermined() })
 }
 
 // isTheImage is proof that at is not a copy but the source itself, and that nodes are not known to get
