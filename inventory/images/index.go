@@ -29,7 +29,7 @@ import (
 // any order.
 type Index struct {
 	mu      sync.Mutex
-	objects map[string]map[objectKey][]use // by kind
+	objects map[string]map[objectKey][]use // by kind; uses are sorted by the references of images
 	images  map[string]*image
 	dirty   map[*image]bool
 
@@ -309,6 +309,7 @@ func (x *Index) insert(h Holder) {
 			attributes: attributesOf(r),
 		}
 	}
+	slices.SortStableFunc(uses, func(a, b use) int { return strings.Compare(a.image.ref, b.image.ref) })
 	x.set(h.Kind, objectKey{Namespace: h.Namespace, Name: h.Name}, uses)
 }
 
@@ -399,10 +400,13 @@ func (x *Index) refresh(img *image) {
 			continue
 		}
 		changed[o] = true
-		for _, u := range x.objects[o.kind][o.objectKey] {
-			if u.image == img {
-				came = append(came, x.consumer(o, u))
+		uses := x.objects[o.kind][o.objectKey]
+		first, _ := slices.BinarySearchFunc(uses, img.ref, func(u use, ref string) int { return strings.Compare(u.image.ref, ref) })
+		for _, u := range uses[first:] {
+			if u.image != img {
+				break
 			}
+			came = append(came, x.consumer(o, u))
 		}
 	}
 	slices.SortFunc(came, compareConsumers)
