@@ -16,7 +16,7 @@ import (
 func TestCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"), runningPod("b", "quay.io/a:1"))
-		c := newInventory(mirrorReader{}, api, noCustom(), Options{StaleAfter: time.Minute})
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
 		if err := testutil.CollectAndCompare(c.Metrics(), strings.NewReader(`
 # HELP mirrorset_guard_inventory_images Images that something in the cluster names.
 # TYPE mirrorset_guard_inventory_images gauge
@@ -28,7 +28,7 @@ mirrorset_guard_inventory_images 0
 		synctest.Wait()
 		api.cut.Store(true)
 		(<-api.watches).Stop()
-		time.Sleep(90 * time.Second)
+		time.Sleep(150 * time.Second)
 		c.sources = c.sources[:2] // pods and replicationcontrollers
 		absent := &follow.Source{
 			Name: "replicationcontrollers", Client: follow.Custom(noCustom(), poolResource), IsAnswer: follow.NotServedOrForbidden, Sink: new(follow.Table[any]),
@@ -44,7 +44,7 @@ mirrorset_guard_inventory_images 0
 mirrorset_guard_inventory_images 1
 # HELP mirrorset_guard_inventory_source_age_seconds Time since the source was last heard from: a list, an event, a sign of life. Missing before the first.
 # TYPE mirrorset_guard_inventory_source_age_seconds gauge
-mirrorset_guard_inventory_source_age_seconds{source="pods"} 90
+mirrorset_guard_inventory_source_age_seconds{source="pods"} 150
 mirrorset_guard_inventory_source_age_seconds{source="replicationcontrollers"} 0
 # HELP mirrorset_guard_inventory_source_served 0 if the cluster does not serve the source, or does not let it be read.
 # TYPE mirrorset_guard_inventory_source_served gauge

@@ -45,9 +45,6 @@ type Options struct {
 	// webhook sees, whenever it has changed: a MachineConfig with such files, the pull secret. It
 	// must return at once, and may be nil.
 	OnUnreviewed func(object string)
-	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
-	// lists it, and Notes says so. Zero means follow.DefaultStaleAfter.
-	StaleAfter time.Duration
 	// ForbiddenAfter is how long a source that has never been read has to be refused,
 	// without another answer in between, to count as one that may not be read. Until
 	// then the Inventory is not ready. Zero means follow.DefaultForbiddenAfter.
@@ -200,7 +197,7 @@ func (c *Inventory) connect(s *source, o Options) {
 			return c.mirrors.servesAny(ctx, schema.ParseGroupResource(s.Name))
 		})
 	}
-	s.StaleAfter, s.ForbiddenAfter = o.StaleAfter, o.ForbiddenAfter
+	s.ForbiddenAfter = o.ForbiddenAfter
 	s.OnSync = func() {
 		c.noteTemplates(s)
 		c.sourceSynced()

@@ -69,7 +69,7 @@ func (c *Inventory) leaveOut(o Options) {
 func (c *Inventory) unknown() []string {
 	names := slices.Clone(c.left)
 	for _, s := range c.sources {
-		if status := s.Status(); s.role.Has(objects.Needed) && (!status.Synced || status.IsForbidden() || status.Stale) {
+		if status := s.Status(); s.role.Has(objects.Needed) && (!status.Synced || status.IsForbidden() || status.IsBlind()) {
 			names = append(names, s.resource())
 		}
 	}

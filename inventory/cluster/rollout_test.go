@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -378,11 +379,12 @@ func TestRolloutWithoutRights(t *testing.T) {
 	}
 }
 
-// Before it has been read, and when it is stale, a resource is unknown.
+// Before it has been read, and as soon as it fails, a resource is unknown.
 func TestRolloutSaysWhatIsStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFlakyAPI(runningPod("a", "quay.io/a:1"))
-		c := newInventory(mirrorReader{}, api, noCustom(), Options{StaleAfter: 5 * time.Minute})
+		var refuse atomic.Bool
+		api := refusing(&refuse, "poddisruptionbudgets", runningPod("a", "quay.io/a:1"))
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
 		needed := 2 + len(rollout.ControllerResources) // pods, and the ConfigMap
 		for _, k := range objects.Kinds() {
 			if k.Role.Has(objects.Needed) {
@@ -402,12 +404,16 @@ func TestRolloutSaysWhatIsStale(t *testing.T) {
 		}
 		api.cut.Store(true)
 		(<-api.watches).Stop()
-		time.Sleep(6 * time.Minute)
-		if diff := cmp.Diff([]string{workloads.Pods}, c.Rollout().Unknown); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
+		time.Sleep(5 * time.Second)
+		if got := c.Rollout(); !slices.Equal(got.Unknown, []string{workloads.Pods}) || len(got.Pods) != 1 {
+			t.Errorf("%q is unknown, and %d pods are known", got.Unknown, len(got.Pods))
 		}
-		if len(c.Rollout().Pods) != 1 {
-			t.Error("what was known is gone")
+		refuse.Store(true)
+		time.Sleep(3 * time.Minute) // the watch has ended by then
+		lost := c.Rollout().Unknown
+		time.AfterFunc(lastTry/2, func() { refuse.Store(false) })
+		if c.Await(t.Context()); len(lost) != 2 || len(c.Rollout().Unknown) != 1 {
+			t.Errorf("%v is unknown, and once budgets were waited for %v", lost, c.Rollout().Unknown)
 		}
 	})
 }

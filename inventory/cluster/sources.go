@@ -23,12 +23,8 @@ import (
 // A source is one resource that an Inventory follows.
 type source struct {
 	*follow.Source
-	// kind is that of the objects, as images.Holder.Kind has it; "" for those that name no
-	// images, or none that anything pulls.
+	// kind is that of the objects, as policy.Gap.Kind has it; "" where nothing is said about images without them.
 	kind string
-	// unread is the kind of the gap where the source may not be read: kind, or that of other objects that a verdict needs (nodes,
-	// pools); "" where nothing is said about images without them.
-	unread string
 	// role is that of the objects in a rollout, 0 for none.
 	role objects.Role
 	// isOptional is set for a resource that not every cluster has.
@@ -60,9 +56,7 @@ func imageSources(kube kubernetes.Interface, dyn dynamic.Interface, index *image
 		if k.IsBuiltin() {
 			s = &source{Source: &follow.Source{Name: s.Name, Client: clients[s.Name]}}
 		}
-		if s.unread = k.Kind; !k.IsHistory() {
-			s.kind, s.templates = k.Kind, k.ReadsTemplates()
-		}
+		s.kind, s.templates = k.Kind, k.ReadsTemplates()
 		s.Trim = func(o runtime.Object) any { return images.Pack(k.Extract(o).References) }
 		s.Sink = holderSink{index, k.Kind}
 		if k.Large {
@@ -81,7 +75,7 @@ func configMaps(kube kubernetes.Interface, index *images.Index) []*source {
 	for _, key := range images.ImageConfigMaps() {
 		s := configMap(kube, key, func(cm *corev1.ConfigMap) any { return images.Pack(images.ExtractConfigMap(cm).References) },
 			holderSink{index, images.ConfigMapKind.Kind}.one(key))
-		s.kind, s.unread = images.ConfigMapKind.Kind, images.ConfigMapKind.Kind
+		s.kind = images.ConfigMapKind.Kind
 		sources = append(sources, s)
 	}
 	return sources
@@ -168,7 +162,7 @@ func kept(kube kubernetes.Interface, dyn dynamic.Interface, store *objects.Store
 			s.Object, s.PageSize = k.Name, 1
 		}
 		if k.Kind == policy.NodeKind || k.Kind == policy.PoolKind {
-			s.unread = k.Kind
+			s.kind = k.Kind
 		}
 		sources = append(sources, s)
 	}
@@ -185,7 +179,7 @@ func serviceAccounts(kube kubernetes.Interface, index *images.Index) *source {
 
 // accountsKnown returns how complete and current a source of serviceAccounts is.
 func accountsKnown(s follow.Status) images.Accounts {
-	if !s.IsReadable() || s.Stale {
+	if !s.IsReadable() || s.IsBlind() {
 		return images.StaleAccounts
 	}
 	return images.AllAccounts

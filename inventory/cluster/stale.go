@@ -22,8 +22,8 @@ const (
 	hurryEvery = 50 * time.Millisecond
 )
 
-// Await waits until sources of images that fail are read again. It gives up a source that has failed
-// for some seconds and fails again; Gaps then lists it.
+// Await waits until sources that fail are read again. It gives up a source that has failed for some
+// seconds and fails again; Gaps then lists it, or Rollout as unknown.
 func (c *Inventory) Await(ctx context.Context) {
 	start := time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
@@ -46,21 +46,13 @@ func (c *Inventory) Await(ctx context.Context) {
 func (c *Inventory) hurry(start time.Time) (waits bool) {
 	for _, s := range c.sources {
 		status := s.Status()
-		if s.staleKind() == "" || !status.IsBlind() {
+		if !status.IsBlind() {
 			continue
 		}
 		s.Hurry()
 		waits = waits || time.Since(start) < lastTry || time.Since(status.Failing) < toleratedFailure && status.Err != nil
 	}
 	return waits
-}
-
-// staleKind is the kind of the gap where objects may come, change and go unnoticed, "" if no verdict depends on these.
-func (s *source) staleKind() string {
-	if s.unread == policy.NodeKind || s.unread == policy.PoolKind {
-		return s.unread
-	}
-	return s.kind
 }
 
 // Gaps returns the sources of images that fail or are stale, in their order, and those that may not be read, nodes
@@ -73,13 +65,14 @@ func (c *Inventory) Gaps() []policy.Gap {
 	var gaps []policy.Gap
 	for _, s := range c.sources {
 		switch status := s.Status(); {
-		case status.IsForbidden() && s.unread != "":
+		case s.kind == "":
+		case status.IsForbidden():
 			gaps = append(gaps, policy.Gap{
-				Source: status.Name, Kind: s.unread, Detail: "no permission to read them", Unread: true, Excused: s.isExcused(),
+				Source: status.Name, Kind: s.kind, Detail: "no permission to read them", Unread: true, Excused: s.isExcused(),
 				Remedy: "get the right to list " + status.Name + ", then try again",
 			})
-		case status.IsBlind() && s.staleKind() != "":
-			gaps = append(gaps, policy.Gap{Source: status.Name, Kind: s.staleKind(), Detail: status.Staleness()})
+		case status.IsBlind():
+			gaps = append(gaps, policy.Gap{Source: status.Name, Kind: s.kind, Detail: status.Staleness()})
 		}
 	}
 	return gaps
@@ -91,7 +84,7 @@ func (c *Inventory) podsListed() bool {
 }
 
 // isExcused reports whether a change is judged without a source that may not be read: any but the workloads of every cluster.
-func (s *source) isExcused() bool { return s.isOptional || s.isConfigMap || s.kind == "" }
+func (s *source) isExcused() bool { return s.isOptional || s.isConfigMap || s.kind == policy.NodeKind }
 
 // Notes lists what the inventory lacks: a line for the sources that fail or are stale, one for each
 // that has never been read, and one for those that may not be read. A kind that the cluster does not

@@ -106,7 +106,7 @@ func refs(t *testing.T, c *Inventory) []string {
 func TestInventorySaysWhenAWatchIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"))
-		c := newInventory(mirrorReader{}, api, noCustom(), Options{StaleAfter: 5 * time.Minute})
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
 		run(t, c)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"quay.io/a:1"}, refs(t, c)); diff != "" {

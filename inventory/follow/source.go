@@ -39,9 +39,6 @@ type Source struct {
 	// Trim returns the part of an object to keep; nil keeps it whole.
 	Trim func(runtime.Object) any
 	Sink Sink
-	// StaleAfter is how long the source may be out of reach before it is stale. Zero means
-	// DefaultStaleAfter.
-	StaleAfter time.Duration
 	// ForbiddenAfter is how long a source that has never been read has to be refused,
 	// without another answer in between, to count as one that may not be read. Zero means
 	// DefaultForbiddenAfter.
@@ -59,9 +56,9 @@ type Source struct {
 	streamFailed bool
 }
 
-// DefaultStaleAfter spans the restart of an API server behind a load balancer,
+// StaleAfter is how long a source may be out of reach before it is stale. It spans the restart of an API server behind a load balancer,
 // and several attempts to reach it (RetryPromptly).
-const DefaultStaleAfter = 2 * time.Minute
+const StaleAfter = 2 * time.Minute
 
 // DefaultForbiddenAfter is longer than an API server that has just started takes to
 // read its own roles, which it does within a few seconds, and refuses until then.

@@ -192,7 +192,7 @@ func TestSourceKnowsThatItIsCutOff(t *testing.T) {
 				pass(lasted)
 				away.Store(true)
 				first.Stop()
-				pass(DefaultStaleAfter - lasted - time.Second)
+				pass(StaleAfter - lasted - time.Second)
 				if status := s.Status(); status.Stale {
 					t.Errorf("stale before its time: %+v", status)
 				}
@@ -230,7 +230,7 @@ func TestSilenceIsStale(t *testing.T) {
 			}
 			return watch.NewRaceFreeFake(), nil
 		}}
-		s := &Source{Name: "pods", Client: api, Sink: &recorder{}, StaleAfter: time.Minute}
+		s := &Source{Name: "pods", Client: api, Sink: &recorder{}}
 		run(t, s)
 		silent.Store(true)
 		longest := 2*watchFor + watchGrace

@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -28,13 +27,13 @@ type Status struct {
 	// Failing is the time of the first Err; zero if there is none.
 	Failing time.Time
 	// Stale is set when a source that is served has been out of reach for too long
-	// (Source.StaleAfter): objects may have come, changed and gone since Heard.
+	// (StaleAfter): objects may have come, changed and gone since Heard.
 	Stale bool
 }
 
 // Status returns the status of the source as it is now.
 func (s *Source) Status() Status {
-	status := s.health.read(cmp.Or(s.StaleAfter, DefaultStaleAfter))
+	status := s.health.read()
 	status.Name = s.Name
 	return status
 }
@@ -87,12 +86,12 @@ type health struct {
 	refused time.Time
 }
 
-func (h *health) read(staleAfter time.Duration) Status {
+func (h *health) read() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.status
 	isOverdue := !h.due.IsZero() && time.Now().After(h.due) // by a dead connection, and not as nothing happens
-	s.Stale = s.IsReadable() && time.Since(s.Heard) >= staleAfter && (s.Err != nil || isOverdue)
+	s.Stale = s.IsReadable() && time.Since(s.Heard) >= StaleAfter && (s.Err != nil || isOverdue)
 	return s
 }
 

@@ -254,11 +254,6 @@ var buildSecrets = []string{
 	"spec.strategy.customStrategy.pullSecret.name", "spec.source.images[].pullSecret.name",
 }
 
-// IsHistory reports whether nothing pulls what the kind names.
-func (k Kind) IsHistory() bool {
-	return !k.IsBuiltin() && len(k.templates) == 0 && !slices.ContainsFunc(k.fields, func(f imageField) bool { return f.use != policy.History })
-}
-
 // ReadsTemplates reports whether the kind has pod templates.
 func (k Kind) ReadsTemplates() bool { return len(k.templates) > 0 }
 

@@ -25,10 +25,8 @@ import (
 type Role int
 
 const (
-	// Detail means that a rollout is judged without them as well.
-	Detail Role = 1 << iota
 	// Needed means that they are unknown to a rollout where they cannot be read.
-	Needed
+	Needed Role = 1 << iota
 	// Progress means that they show how far a rollout is. Others show why it does not move, and are by far the larger.
 	Progress
 	// Exposes means that workloads are reached from outside by them. What is kept of them is Exposed.
@@ -36,7 +34,7 @@ const (
 )
 
 // IsOfRollout reports whether a rollout depends on objects of that role.
-func (r Role) IsOfRollout() bool { return r&(Detail|Needed|Progress) != 0 }
+func (r Role) IsOfRollout() bool { return r&(Needed|Progress) != 0 }
 
 // Has reports whether all of other is in r.
 func (r Role) Has(other Role) bool { return r&other == other }
@@ -67,10 +65,10 @@ var kinds = []Kind{
 	kept(configv1.GroupVersion, "ClusterVersion", "clusterversions", "version", Needed|Progress, TrimClusterVersion),
 	kept(configv1.GroupVersion, "Infrastructure", "infrastructures", "cluster", Needed|Progress, TrimInfrastructure),
 	kept(configv1.GroupVersion, "ClusterOperator", "clusteroperators", "machine-config", Needed|Progress, TrimClusterOperator),
-	kept(mcfgv1.GroupVersion, "ControllerConfig", "controllerconfigs", "machine-config-controller", Detail|Progress, TrimControllerConfig),
+	kept(mcfgv1.GroupVersion, "ControllerConfig", "controllerconfigs", "machine-config-controller", Progress, TrimControllerConfig),
 	// It shows how long a node took for its last update. OpenShift serves it from 4.16 on, at first in another version.
-	kept(mcfgv1.GroupVersion, "MachineConfigNode", "machineconfignodes", "", Detail|Progress, TrimMachineConfigNode).before("v1alpha1"),
-	kept(mcfgv1.GroupVersion, "PinnedImageSet", "pinnedimagesets", "", Detail|Progress, TrimPinnedImageSet).before("v1alpha1"),
+	kept(mcfgv1.GroupVersion, "MachineConfigNode", "machineconfignodes", "", Needed|Progress, TrimMachineConfigNode).before("v1alpha1"),
+	kept(mcfgv1.GroupVersion, "PinnedImageSet", "pinnedimagesets", "", Needed|Progress, TrimPinnedImageSet).before("v1alpha1"),
 	kept(corev1.SchemeGroupVersion, "Namespace", "namespaces", "", Needed, TrimNamespace),
 	kept(corev1.SchemeGroupVersion, "ResourceQuota", "resourcequotas", "", Needed, TrimQuota),
 	// It ties claims to nodes. The claims need not be read: a volume names the one that it is bound to.

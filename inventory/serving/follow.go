@@ -46,9 +46,6 @@ type Options struct {
 	// OnProfile receives each Profile that differs from the last one. Calls come one at a
 	// time. It may be nil.
 	OnProfile func(tlsprofile.Profile)
-	// StaleAfter is how long an object may be out of reach before Notes says so. Zero
-	// means follow.DefaultStaleAfter.
-	StaleAfter time.Duration
 	// ForbiddenAfter is how long an object that has never been read has to be refused to
 	// count as one that may not be read. Zero means follow.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
@@ -98,7 +95,7 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 		Trim: f.trimWebhooks, Sink: &f.calls, OnSync: f.compare,
 	}
 	for _, s := range f.sources() {
-		s.IsAnswer, s.StaleAfter, s.ForbiddenAfter = follow.NotServedOrForbidden, o.StaleAfter, o.ForbiddenAfter
+		s.IsAnswer, s.ForbiddenAfter = follow.NotServedOrForbidden, o.ForbiddenAfter
 	}
 	return f, nil
 }

@@ -68,7 +68,7 @@ func (w world) follow(config *rest.Config, forbiddenAfter time.Duration) *follow
 	f := &following{t: w.T, changed: make(chan tlsprofile.Profile, 100)}
 	var err error
 	f.Follower, err = Follow(config, Options{
-		WebhookConfiguration: configurationName, Installed: &admissionregistrationv1.ValidatingWebhookConfiguration{}, StaleAfter: time.Nanosecond, ForbiddenAfter: forbiddenAfter,
+		WebhookConfiguration: configurationName, Installed: &admissionregistrationv1.ValidatingWebhookConfiguration{}, ForbiddenAfter: forbiddenAfter,
 		OnProfile: func(p tlsprofile.Profile) { f.changed <- p },
 	})
 	if err != nil {

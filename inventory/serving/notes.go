@@ -33,7 +33,7 @@ func (f *Follower) noteOn(s *follow.Source, consequence string) []string {
 	switch status := s.Status(); {
 	case status.IsForbidden():
 		return []string{fmt.Sprintf("no permission to read %s: %s", status.Name, consequence)}
-	case status.Stale:
+	case status.IsBlind():
 		return []string{status.Name + " " + status.Staleness()}
 	}
 	return nil
@@ -45,7 +45,7 @@ func (f *Follower) Metrics() prom.Sources {
 		prom.Gauge("mirrorset_guard_registration_differences",
 			"Number of points in which the webhook configuration is weaker than the one that was installed, or refuses what that one does not: changes may have passed without a review. Missing while it cannot be read.",
 			func(give prom.Give) {
-				if registration, _ := f.Registration(); registration.Known && !f.webhooks.Status().Stale {
+				if registration, _ := f.Registration(); registration.Known && !f.webhooks.Status().IsBlind() {
 					give(float64(len(registration.Differences)))
 				}
 			}),

@@ -31,9 +31,6 @@ type Options struct {
 	OnUnreviewed func(objects []string)
 	// Roots are trusted whatever the cluster says; nil means the system's.
 	Roots *x509.CertPool
-	// StaleAfter is how long an object may be out of reach before Notes says so. Zero
-	// means follow.DefaultStaleAfter.
-	StaleAfter time.Duration
 	// ForbiddenAfter is how long an object that has never been read has to be refused to
 	// count as one that may not be read. Zero means follow.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
@@ -145,7 +142,7 @@ func (f *Follower) Notes() []string {
 		switch status := o.Status(); {
 		case status.IsForbidden():
 			notes = append(notes, fmt.Sprintf("no permission to read %s: nodes may trust other CAs or use other proxies", status.Name))
-		case status.Stale:
+		case status.IsBlind():
 			notes = append(notes, status.Name+" "+status.Staleness())
 		}
 	}

@@ -353,7 +353,7 @@ func TestFollowWithoutRightsForAMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer wire.Close()
-	f, told := w.follow(wire.Config, Options{ForbiddenAfter: time.Hour, StaleAfter: 100 * time.Millisecond})
+	f, told := w.follow(wire.Config, Options{ForbiddenAfter: time.Hour})
 	eventually(t, "only what is refused is waited for", func() bool {
 		err := f.Ready()
 		return err != nil && strings.Contains(err.Error(), "ConfigMap openshift-config/registry-cas not read: ") &&
@@ -482,7 +482,7 @@ func TestFollowerKnowsThatItIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer wire.Close()
-	f, told := w.follow(wire.Config, Options{StaleAfter: 100 * time.Millisecond})
+	f, told := w.follow(wire.Config, Options{})
 	at := func(a authority) func(Trust) bool {
 		return func(trust Trust) bool {
 			return len(trust.Problems()) == 0 && trust.HostRootCAs["mirror.example.com"] != nil && trust.HostRootCAs["mirror.example.com"].Equal(with(trust.RootCAs, []*x509.Certificate{a.certificate}))

@@ -36,7 +36,7 @@ func (f *Follower) object(namespace string, s *follow.Source) *object {
 	s.Sink = follow.One(o.Set)
 	s.PageSize = 1
 	s.IsAnswer = follow.NotServedOrForbidden
-	s.StaleAfter, s.ForbiddenAfter = f.options.StaleAfter, f.options.ForbiddenAfter
+	s.ForbiddenAfter = f.options.ForbiddenAfter
 	s.OnSync = f.touch
 	return o
 }

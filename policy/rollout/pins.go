@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,6 +45,12 @@ func (c Cluster) Pinnings() []Pinning {
 		told[c.NodePins[i].Node] = &c.NodePins[i]
 	}
 	members := newMembership(c.Pools, c.Nodes)
+	unread := ""
+	for _, resource := range []string{"machineconfignodes", "pinnedimagesets"} {
+		if slices.Contains(c.Unknown, resource) {
+			unread = "may not hold them any more: " + resource + " could not be read"
+		}
+	}
 	var all []Pinning
 	for _, pool := range c.Pools {
 		for _, set := range c.PinnedSets {
@@ -53,6 +60,7 @@ func (c Cluster) Pinnings() []Pinning {
 			for _, node := range members.nodes[pool.Name] {
 				p := Pinning{Pool: pool.Name, Node: node.Name, Set: set}
 				p.Missing, p.Failed = missingPins(pool, node, set, told[node.Name])
+				p.Missing = cmp.Or(p.Missing, unread)
 				all = append(all, p)
 			}
 		}

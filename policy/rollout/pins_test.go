@@ -66,6 +66,8 @@ func TestPinnings(t *testing.T) {
 		{"MCO has not given it to the pool", func(c *Cluster) { c.Pools[0].Spec.PinnedImageSets = nil }, "has not been told", false},
 		{"the set goes", func(c *Cluster) { c.PinnedSets[0].DeletionTimestamp = new(metav1.Now()) }, "is about to forget them", false},
 		{"the node is silent", func(c *Cluster) { c.Nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, "is not ready", false},
+		{"what nodes hold is not known as it is now", func(c *Cluster) { c.Unknown = []string{"machineconfignodes"} }, "may not hold them any more: machineconfignodes", false},
+		{"nor are sets", func(c *Cluster) { c.Unknown = []string{"pinnedimagesets"} }, "may not hold them any more: pinnedimagesets", false},
 		{"whether it is ready is not known", func(c *Cluster) { c.Nodes[0].Status.Conditions = nil }, "is not ready", false},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {

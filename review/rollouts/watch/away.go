@@ -26,7 +26,7 @@ type away struct {
 // it.
 func (a *away) look(sources []follow.Status, now time.Time) (is bool, events []progress.Event) {
 	i := slices.IndexFunc(sources, func(s follow.Status) bool {
-		return (s.Name == workloads.Nodes || s.Name == poolSource) && s.IsReadable() && (s.Err != nil || s.Stale)
+		return (s.Name == workloads.Nodes || s.Name == poolSource) && s.IsBlind()
 	})
 	switch {
 	case i >= 0 && a.since.IsZero():
