@@ -212,6 +212,7 @@ func (r *reader) unknownResources() []string {
 		{workloads.Volumes, len(o.Volumes) > 0 || !usesClaims},
 		{workloads.Operators, o.Operator != nil},
 		{workloads.Infrastructures, o.Infrastructure != nil},
+		{workloads.Machines, o.Machines != nil},
 	} {
 		if !resource.known {
 			unknown = append(unknown, resource.name)

@@ -92,7 +92,7 @@ func TestUnknown(t *testing.T) {
 		claim = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: d}}]}}\n---\n"
 		space = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n"
 	)
-	const others = "clusteroperators infrastructures machineconfigpools"
+	const others = "clusteroperators infrastructures machineconfigpools machineconfigurations"
 	for _, tt := range []struct{ reason, dump, want string }{
 		{"nodes alone", node, others + " namespaces poddisruptionbudgets pods resourcequotas"},
 		{"pods alone", pod, others + " namespaces nodes poddisruptionbudgets resourcequotas"},

@@ -311,9 +311,10 @@ func (h *house) dump(t *testing.T, s *Scenario, dir string) string {
 }
 
 // nodes returns the nodes of the story, unless it has its own. As of an API server, it is known which
-// budgets and quotas there are.
+// budgets, quotas and node actions there are.
 func (s *Scenario) nodes() string {
-	const lists = "apiVersion: policy/v1\nkind: PodDisruptionBudgetList\nitems: []\n---\napiVersion: v1\nkind: ResourceQuotaList\nitems: []\n"
+	const lists = "apiVersion: policy/v1\nkind: PodDisruptionBudgetList\nitems: []\n---\napiVersion: v1\nkind: ResourceQuotaList\nitems: []\n---\n" +
+		"apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\n"
 	if s.hasNodes() {
 		return lists
 	}

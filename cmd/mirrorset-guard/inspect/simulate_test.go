@@ -31,9 +31,9 @@ func TestSimulate(t *testing.T) {
 		}},
 		{"only if asked for", objects, change, nil, []string{drains + ".\n", "Registries were asked"}},
 		{"what is not rerouted has to be pulled as well", elsewhere, change, []string{"--simulate"}, []string{drains + "; the other image that drains move could not be verified.\n", "Step by step, at worst:", "Stalled: node-"}},
-		{"there is no budget", strings.ReplaceAll(without("PodDisruptionBudget"), "quay.io/shop/cart", "registry.example.org/cart"), change, []string{"--simulate"}, []string{drains, "Step by step, at worst:", "Whether all nodes are updated is not known: clusteroperators, infrastructures, namespaces,\n"}},
+		{"there is no budget", strings.ReplaceAll(without("PodDisruptionBudget"), "quay.io/shop/cart", "registry.example.org/cart"), change, []string{"--simulate"}, []string{drains, "Step by step, at worst:", "Whether all nodes are updated is not known: clusteroperators, infrastructures,\n"}},
 		{"a paused pool", strings.ReplaceAll(objects, "paused: false", "paused: true"), change, []string{"--simulate"}, []string{"reaches no node; pool worker is paused", "Pool worker as well: not yet: pool worker is paused.", "Step by step, at worst:", "Stalled: node-"}},
-		{"no drain", objects, digests, []string{"--simulate"}, []string{"reloads CRI-O without a drain on 3 nodes", "Nothing was simulated: the change drains no node."}},
+		{"no drain", objects + "---\n{apiVersion: operator.openshift.io/v1, kind: MachineConfiguration, metadata: {name: cluster}}\n", digests, []string{"--simulate"}, []string{"reloads CRI-O without a drain on 3 nodes", "Nothing was simulated: the change drains no node."}},
 		{"no nodes", without("Node"), change, []string{"--simulate"}, []string{"Nothing was simulated: the nodes are not known."}},
 		{"no pods", without("Pod") + deployment, change, []string{"--simulate"}, []string{drains + "; the drains were not simulated: ", "Nothing was simulated: pods could not be read."}},
 	} {

@@ -95,6 +95,8 @@ kind: Infrastructure
 metadata: {name: cluster}
 status: {controlPlaneTopology: HighlyAvailable}
 ---
+{apiVersion: operator.openshift.io/v1, kind: MachineConfiguration, metadata: {name: cluster}}
+---
 apiVersion: config.openshift.io/v1
 kind: ImageTagMirrorSet
 metadata: {name: shop}
@@ -162,9 +164,9 @@ func TestRolloutVerifyWell(t *testing.T) {
 		{"an image cannot be pulled", "verify", strings.Replace(well, running, failingPod, 1), 1, "1. mirror.example.com/shop/cart:v1"},
 		{"no rendered configs", "verify", strings.Replace(well, config, "", 1), 2, "the dump has no MachineConfig"},
 		{"one that cannot be read", "verify", strings.Replace(well, "base64,", "base64,!", 1), 2, "illegal base64"},
-		{"the dump ends in the middle", "verify", well + half, 2, "dump.yaml: document 9: yaml: line 4: did not find"},
+		{"the dump ends in the middle", "verify", well + half, 2, "dump.yaml: document 10: yaml: line 4: did not find"},
 		{"nothing is held up", "diagnose", well, 0, "Nothing is held up.\n"},
-		{"the dump ends in the middle", "diagnose", well + half, 2, "dump.yaml: document 9: yaml: line 4: did not find"},
+		{"the dump ends in the middle", "diagnose", well + half, 2, "dump.yaml: document 10: yaml: line 4: did not find"},
 	} {
 		got := invoke(t, "", "rollout", tt.command, "--from", clitest.Written(t, "dump.yaml", tt.dump))
 		if got.Code != tt.code || !strings.Contains(got.Out+got.Err, tt.want) {
