@@ -20,8 +20,8 @@ const (
 )
 
 // pullSecret returns the source of the global pull secret. It asks for this one secret
-// only, which a role can grant by its name. A refusal is an answer: registries are then
-// asked without credentials, and a note says so.
+// only, which a role can grant by its name. A refusal is an answer, and forgets the secret: registries are then
+// asked without credentials, which are not those of nodes, and a note says so.
 func pullSecret(kube kubernetes.Interface, tell func([]byte, error), changed func(object string)) *source {
 	return &source{
 		isSecret: true,
@@ -31,6 +31,7 @@ func pullSecret(kube kubernetes.Interface, tell func([]byte, error), changed fun
 			Object:   pullSecretName,
 			PageSize: 1,
 			IsAnswer: apierrors.IsForbidden,
+			Forgets:  true,
 			Trim:     trimSecret,
 			Sink:     follow.One((&secretHistory{tell: tell, changed: changed}).update),
 		},
@@ -88,7 +89,7 @@ func (s *secretHistory) update(value any, lacking error) {
 	isFirst := s.last == ""
 	s.last = now
 	s.tell(c.data, c.err)
-	if !isFirst && s.changed != nil {
+	if !isFirst && s.changed != nil && now != "forbidden" {
 		s.changed("Secret " + pullSecretNamespace + "/" + pullSecretName)
 	}
 }

@@ -191,7 +191,7 @@ func TestInventoryCatchesUpAfterA410(t *testing.T) {
 	})
 }
 
-// A pull secret that was read stays what it was while the API server is away.
+// A pull secret that was read stays what it was while the API server is away, but not once it may not be read.
 func TestInventoryTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secret := &corev1.Secret{
@@ -199,13 +199,18 @@ func TestInventoryTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
 			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
 		}
 		var calls []string
-		c := newInventory(mirrorReader{}, fake.NewClientset(secret), noCustom(), Options{OnPullSecret: func(data []byte, err error) {
+		var refuse atomic.Bool
+		c := newInventory(mirrorReader{}, refusing(&refuse, "secrets", secret), noCustom(), Options{OnPullSecret: func(data []byte, err error) {
 			calls = append(calls, fmt.Sprintf("%s %v", data, err))
 		}})
 		run(t, c)
 		synctest.Wait()
-		time.Sleep(time.Hour)
-		if diff := cmp.Diff([]string{"{} <nil>"}, calls); diff != "" {
+		for _, refused := range []bool{false, true, false} {
+			refuse.Store(refused)
+			time.Sleep(10 * time.Minute)
+		}
+		refused := " reading secret openshift-config/pull-secret: secrets is forbidden: not yet"
+		if diff := cmp.Diff([]string{"{} <nil>", refused, "{} <nil>"}, calls); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	})

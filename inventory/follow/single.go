@@ -36,7 +36,7 @@ type Single struct {
 }
 
 // Read returns what Source.Trim left of the object, nil if there is none, and whether that is
-// because it may not be read, and never could be.
+// because it may not be read.
 func (s *Single) Read() (value any, denied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

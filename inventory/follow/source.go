@@ -39,10 +39,13 @@ type Source struct {
 	// Trim returns the part of an object to keep; nil keeps it whole.
 	Trim func(runtime.Object) any
 	Sink Sink
-	// ForbiddenAfter is how long a source that has never been read has to be refused,
+	// ForbiddenAfter is how long a source that has never been read, or Forgets, has to be refused,
 	// without another answer in between, to count as one that may not be read. Zero means
 	// DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
+	// Forgets has a refusal that lasts count also where the source was readable: for objects with which more is verified or
+	// proved, not less.
+	Forgets bool
 	// OnSync is called once, when the source has synced. OnServedChange is called
 	// afterwards, when the resource begins or ceases to be served, with the new
 	// Status.Lacking. Either may be nil. The Sink is called first.
@@ -139,7 +142,7 @@ func (s *Source) fail(err error) error {
 	switch {
 	case s.IsAnswer == nil || !s.IsAnswer(err):
 		s.health.failed(err)
-	case apierrors.IsForbidden(err) && !s.health.forbidden(err, cmp.Or(s.ForbiddenAfter, DefaultForbiddenAfter)):
+	case apierrors.IsForbidden(err) && !s.health.forbidden(err, cmp.Or(s.ForbiddenAfter, DefaultForbiddenAfter), s.Forgets):
 	default:
 		s.Sink.Replace(nil, err)
 		s.synced(err)

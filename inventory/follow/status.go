@@ -16,7 +16,7 @@ type Status struct {
 	// it does not serve the resource, or for long enough that it may not be read.
 	Synced bool
 	// Lacking is why there are no objects although there is no error either: the
-	// resource is not served here, or may not be read and never could be. Nil otherwise.
+	// resource is not served here, or may not be read and never could be (but see Source.Forgets). Nil otherwise.
 	Lacking error
 	// Heard is when the source last answered, by a list, an event or a bookmark. Zero if it
 	// never did.
@@ -138,17 +138,17 @@ func (h *health) failed(err error) {
 }
 
 // forbidden takes a refusal and reports whether it says that the source may not be
-// read. That is never so of one that could be read: an API server that starts or
+// read. That is never so of one that could be read, unless it forgets: an API server that starts or
 // is being configured refuses for a moment what it grants afterwards, and to forget
 // all images for that would admit anything. For the same reason, a source that was never read is asked
 // for again until the refusal has lasted for as long as lasts.
-func (h *health) forbidden(err error, lasts time.Duration) bool {
+func (h *health) forbidden(err error, lasts time.Duration, forgets bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refused.IsZero() {
 		h.refused = time.Now()
 	}
-	if !h.status.IsReadable() && time.Since(h.refused) >= lasts {
+	if (forgets || !h.status.IsReadable()) && time.Since(h.refused) >= lasts {
 		return true
 	}
 	h.fails(err)

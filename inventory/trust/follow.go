@@ -31,8 +31,8 @@ type Options struct {
 	OnUnreviewed func(objects []string)
 	// Roots are trusted whatever the cluster says; nil means the system's.
 	Roots *x509.CertPool
-	// ForbiddenAfter is how long an object that has never been read has to be refused to
-	// count as one that may not be read. Zero means follow.DefaultForbiddenAfter.
+	// ForbiddenAfter is how long an object has to be refused to count as one that may not be
+	// read. Zero means follow.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
 	// Logger gets client-go's messages about watches. The zero value is silent.
 	Logger logr.Logger
@@ -90,6 +90,9 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 		providersAlpha: f.config("v1alpha1", "criocredentialproviderconfigs", "criocredentialproviderconfig.config"),
 		registryCAs:    f.configMap(managedNamespace, registryCAs),
 		userCAs:        f.configMap(configNamespace, userCABundle),
+	}
+	for _, o := range []*object{f.objects.providers, f.objects.providersAlpha} {
+		o.Forgets = false // where nodes have other credentials, less is proved
 	}
 	return f, nil
 }

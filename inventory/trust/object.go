@@ -32,11 +32,18 @@ func (f *Follower) configMap(namespace, name string) *object {
 }
 
 func (f *Follower) object(namespace string, s *follow.Source) *object {
-	o := &object{Source: s, Single: follow.Single{Changed: func() { f.touchedBy(s.Name) }}, namespace: namespace}
+	o := &object{Source: s, namespace: namespace}
+	o.Changed = func() {
+		if _, denied := o.Read(); denied {
+			f.touch() // that it may not be read is no change of it
+		} else {
+			f.touchedBy(s.Name)
+		}
+	}
 	s.Sink = follow.One(o.Set)
 	s.PageSize = 1
 	s.IsAnswer = follow.NotServedOrForbidden
-	s.ForbiddenAfter = f.options.ForbiddenAfter
+	s.ForbiddenAfter, s.Forgets = f.options.ForbiddenAfter, true
 	s.OnSync = f.touch
 	return o
 }
