@@ -205,7 +205,7 @@ func (r *Reviewer) PlanDeletion(ctx context.Context, coming Coming, concerned fu
 		return plan.DeletionPlan{}, err
 	}
 	known := now.Cluster.Bringing(coming.Images)
-	known.Gaps = slices.Concat(known.Gaps, coming.Gaps)
+	known.Gaps = slices.Concat(known.Gaps, known.Unsearched, coming.Gaps)
 	return plan.NewDeletion(now.Set, coming.Policies.Apply(now.Set), known, r.settings(), concerned), nil
 }
 

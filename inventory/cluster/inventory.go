@@ -306,6 +306,7 @@ func (c *Inventory) Images(context.Context) (policy.Images, error) {
 // Cluster returns the state of the cluster for a review of a change, after waiting for sources
 // that fail. The error is that of Images.
 func (c *Inventory) Cluster(ctx context.Context) (plan.Cluster, error) {
+	unsearched := c.Unsearched()
 	known, err := imagesOf(ctx, c)
 	if err != nil {
 		return plan.Cluster{}, err
@@ -315,7 +316,7 @@ func (c *Inventory) Cluster(ctx context.Context) (plan.Cluster, error) {
 		known.PodsListed = plan.InEveryNamespace
 	}
 	known.Nodes, known.EndingNamespaces, known.Rollout = c.Nodes(), c.EndingNamespaces(), &through
-	known.RunsHere, known.ExposedUnread = objects.RunsHere(c.Exposed), c.ExposedUnread()
+	known.Unsearched, known.RunsHere, known.ExposedUnread = unsearched, objects.RunsHere(c.Exposed), c.ExposedUnread()
 	return known, nil
 }
 

@@ -111,10 +111,15 @@ func (c *Inventory) Notes() []string {
 		slices.Sort(forbidden)
 		notes = append(notes, "no permission to read "+text.Names(forbidden, namedSources)+"; what is there is unknown")
 	}
-	if c.survey != nil {
-		notes = append(notes, c.survey.notes()...)
+	return append(notes, convert.Each(c.Unsearched(), policy.Gap.String)...)
+}
+
+// Unsearched is as in plan.Cluster. It is to be called before Images, as Gaps is.
+func (c *Inventory) Unsearched() []policy.Gap {
+	if c.survey == nil {
+		return nil
 	}
-	return notes
+	return c.survey.gaps()
 }
 
 // staleNote returns one line for all: usually the API server is away, and they share the

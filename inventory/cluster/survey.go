@@ -29,6 +29,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // A survey searches the objects of every kind that is served, may be listed, and is not
@@ -54,6 +55,7 @@ type survey struct {
 	mu     sync.Mutex
 	kinds  map[schema.GroupVersionResource]*surveyedKind // guarded by mu, as are those below
 	unread []string                                      // resources with pod templates that may not be listed
+	lost   []string                                      // groups of kinds whose API server did not answer in the last round
 	err    error                                         // why the last round could not begin, nil if it could
 	blind  error                                         // why it is not known which kinds have pod templates
 }
@@ -199,7 +201,13 @@ func (s *survey) sort(ctx context.Context, kinds map[schema.GroupVersionResource
 			s.kinds[r] = &surveyedKind{kind: kind}
 		}
 	}
-	s.unread, s.blind = unread, blind
+	s.unread, s.blind, s.lost = unread, blind, nil
+	for group := range lost {
+		if images.IsGuessable(schema.GroupKind{Group: group}) {
+			s.lost = append(s.lost, "*."+group)
+		}
+	}
+	slices.Sort(s.lost)
 	still := map[schema.GroupKind]bool{}
 	for _, kind := range kinds {
 		still[kind] = true
@@ -358,13 +366,19 @@ func (s *survey) readConfigMaps(ctx context.Context, k *surveyedKind) error {
 	return nil
 }
 
-// notes lists what the survey does not cover: a line for each reason.
-func (s *survey) notes() []string {
+// gaps lists what the survey does not cover: one for each reason.
+func (s *survey) gaps() []policy.Gap {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var notes, failed []string
-	var reason error
-	waiting := 0
+	var gaps []policy.Gap
+	lacks := func(source, detail string) {
+		gaps = append(gaps, policy.Gap{
+			Source: source, Detail: detail, Unread: true, Excused: true,
+			Remedy: "have all kinds searched, which takes the right to list them and API servers that answer, then try again",
+		})
+	}
+	failed, waiting := slices.Clone(s.lost), 0
+	reason := errors.New("their API server does not answer")
 	for _, r := range slices.SortedFunc(maps.Keys(s.kinds), func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) }) {
 		switch k := s.kinds[r]; {
 		case k.err != nil:
@@ -375,22 +389,21 @@ func (s *survey) notes() []string {
 		}
 	}
 	if s.err != nil {
-		notes = append(notes, "unknown kinds were not searched: "+s.err.Error())
+		lacks("unknown kinds", "not searched: "+s.err.Error())
 	}
 	if len(failed) > 0 {
-		notes = append(notes, fmt.Sprintf("%s could not be searched: %v", text.Names(failed, namedSources), reason))
+		lacks(text.Names(failed, namedSources), "not searched: "+reason.Error())
 	}
 	if waiting > 0 {
-		notes = append(notes, fmt.Sprintf("%s not searched yet", text.Count(waiting, "unknown kind")))
+		lacks(text.Count(waiting, "unknown kind"), "not searched yet")
 	}
 	if n := len(s.unread); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s with pod templates may not be read (%s): see manifests/overlays/all-kinds",
-			text.Count(n, "kind"), text.Names(s.unread, namedSources)))
+		lacks(fmt.Sprintf("%s with pod templates (%s)", text.Count(n, "kind"), text.Names(s.unread, namedSources)), "no permission to read them: see manifests/overlays/all-kinds")
 	}
 	if s.blind != nil {
-		notes = append(notes, fmt.Sprintf("it is not known which of the kinds that may not be read have pod templates: %v", s.blind))
+		lacks("kinds that may not be read", "not known which of them have pod templates: "+s.blind.Error())
 	}
-	return notes
+	return gaps
 }
 
 // pathOf returns the path at which a resource is listed across all namespaces.

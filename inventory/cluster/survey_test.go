@@ -184,8 +184,11 @@ func TestSurveyWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := surveying(t, as(t, admin, cfg, "surveyor", bare.Rules()))
-	const note = "1 kind with pod templates may not be read (barreds.pods.example.com): see manifests/overlays/all-kinds"
-	eventually(t, "what may not be read is said", func() bool { return slices.Contains(c.Notes(), note) })
+	isGap := func() bool {
+		gaps := c.Unsearched()
+		return len(gaps) == 1 && gaps[0].Source == "1 kind with pod templates (barreds.pods.example.com)" && gaps[0].Excused && slices.Equal(c.Notes(), []string{gaps[0].String()})
+	}
+	eventually(t, "what may not be read is said", isGap)
 	if got := consumersOf(t, c, "", "quay.io/survey/barred:1"); got != nil {
 		t.Errorf("it was read: %v", got)
 	}
@@ -204,11 +207,11 @@ func TestSurveyWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is read once it may be", func() bool { return consumersOf(t, c, "", "quay.io/survey/barred:1") != nil })
-	eventually(t, "and no note is left", func() bool { return len(c.Notes()) == 0 })
+	eventually(t, "and no note is left", func() bool { return len(c.Notes())+len(c.Unsearched()) == 0 })
 	if err := admin.RbacV1().ClusterRoleBindings().Delete(t.Context(), "surveyor-more", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a right that is taken away is said", func() bool { return slices.Contains(c.Notes(), note) })
+	eventually(t, "a right that is taken away is said", isGap)
 	if got := consumersOf(t, c, "", "quay.io/survey/barred:1"); got == nil {
 		t.Error("what was known is forgotten with the right")
 	}
@@ -233,8 +236,13 @@ func from(api rest.Interface) func(context.Context, follow.Listing, func(*unstru
 	}
 }
 
-// TestSurveyKeepsWhatItKnew takes an API server away from behind its group, and a kind that
-// cannot be listed for now.
+// things are a kind that is served, and may be listed.
+func things(groupVersion string) *metav1.APIResourceList {
+	return &metav1.APIResourceList{GroupVersion: groupVersion, APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing", Verbs: []string{"list"}}}}
+}
+
+// TestSurveyKeepsWhatItKnew takes an API server away from behind its group, and serves a kind in another version, which
+// cannot be listed yet (its conversion webhook is being rolled out).
 func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	down := false
 	api := fakeAPI(t, func(w http.ResponseWriter, r *http.Request) {
@@ -244,10 +252,7 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"items": [{"metadata": {"name": "a"}, "spec": {"image": "quay.io/kept`+strings.ReplaceAll(r.URL.Path, ".", "-")+`:1"}}], "metadata": {}}`)
 	})
-	var lists []*metav1.APIResourceList
-	for _, group := range []string{"lost.example.com", "failing.example.com"} {
-		lists = append(lists, &metav1.APIResourceList{GroupVersion: group + "/v1", APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing", Verbs: []string{"list"}}}})
-	}
+	lists := []*metav1.APIResourceList{things("lost.example.com/v1"), things("failing.example.com/v1")}
 	var discoveryErr error
 	var x images.Index
 	s := &survey{
@@ -260,14 +265,14 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	if len(want) != 2 {
 		t.Fatalf("at first: %v", want)
 	}
-	lists, down = lists[1:], true
+	lists, down = []*metav1.APIResourceList{things("failing.example.com/v2")}, true
 	discoveryErr = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "lost.example.com", Version: "v1"}: errors.New("away")}}
 	s.round(t.Context())
 	if diff := cmp.Diff(want, x.Images().ByReference()); diff != "" {
 		t.Errorf("while they are away (-want +got):\n%s", diff)
 	}
-	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.failing.example.com, things.lost.example.com could not be searched: ") {
-		t.Errorf("notes: %q", notes)
+	if gaps := s.gaps(); len(gaps) != 1 || !strings.HasPrefix(gaps[0].String(), "images named by *.lost.example.com, things.failing.example.com and 1 more: not searched: ") {
+		t.Errorf("gaps: %q", gaps)
 	}
 	discoveryErr, down = nil, false
 	s.round(t.Context())
@@ -276,38 +281,8 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	}
 	lists, discoveryErr = nil, errors.New("discovery is down")
 	s.round(t.Context())
-	if notes := s.notes(); len(x.Images().ByReference()) != 1 || !slices.Equal(notes, []string{"unknown kinds were not searched: listing the kinds that are served: discovery is down"}) {
-		t.Errorf("without discovery: %v, notes %q", x.Images().ByReference(), notes)
-	}
-}
-
-// A kind that is served in another version, which cannot be listed yet (its conversion
-// webhook is being rolled out), still has its objects.
-func TestSurveyOfAnotherVersion(t *testing.T) {
-	api := fakeAPI(t, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/apis/example.com/v2/") {
-			http.Error(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "conversion webhook failed", "code": 500}`, http.StatusInternalServerError)
-			return
-		}
-		fmt.Fprint(w, `{"items": [{"metadata": {"name": "a"}, "spec": {"image": "quay.io/kept/a:1"}}], "metadata": {}}`)
-	})
-	version := "v1"
-	var x images.Index
-	s := &survey{
-		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyedKind{},
-		served: func() ([]*metav1.APIResourceList, error) {
-			return []*metav1.APIResourceList{{GroupVersion: "example.com/" + version, APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing", Verbs: []string{"list"}}}}}, nil
-		},
-		rules: mayAll,
-	}
-	s.round(t.Context())
-	version = "v2"
-	s.round(t.Context())
-	if got := x.Images().ByReference(); len(got) != 1 {
-		t.Errorf("in another version: %v", got)
-	}
-	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.example.com could not be searched: ") {
-		t.Errorf("notes: %q", notes)
+	if gaps := s.gaps(); len(x.Images().ByReference()) != 1 || len(gaps) != 1 || gaps[0].String() != "images named by unknown kinds: not searched: listing the kinds that are served: discovery is down" {
+		t.Errorf("without discovery: %v, gaps %q", x.Images().ByReference(), gaps)
 	}
 }
 
@@ -321,8 +296,7 @@ func TestSurveyBacksOff(t *testing.T) {
 			index: &images.Index{}, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyedKind{},
 			times: defaultSurveyTimes,
 			served: func() ([]*metav1.APIResourceList, error) {
-				broken := metav1.APIResource{Name: "brokens", Kind: "Broken", Verbs: []string{"list"}}
-				return []*metav1.APIResourceList{{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{broken}}}, nil
+				return []*metav1.APIResourceList{things("example.com/v1")}, nil
 			},
 			rules: mayAll,
 			list: func(context.Context, follow.Listing, func(*unstructured.Unstructured)) error {
@@ -349,8 +323,7 @@ func TestSurveyHoldsUpTheGuardForAMinute(t *testing.T) {
 			index: &images.Index{}, schemas: &schemas{}, complete: func() { close(ready) }, kinds: map[schema.GroupVersionResource]*surveyedKind{},
 			times: surveyTimes{discover: time.Minute, list: time.Minute, readyAfter: time.Minute},
 			served: func() ([]*metav1.APIResourceList, error) {
-				slow := metav1.APIResource{Name: "slows", Kind: "Slow", Verbs: []string{"list"}}
-				return []*metav1.APIResourceList{{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{slow}}}, nil
+				return []*metav1.APIResourceList{things("example.com/v1")}, nil
 			},
 			rules: mayAll,
 			list: func(ctx context.Context, _ follow.Listing, _ func(*unstructured.Unstructured)) error {
@@ -364,8 +337,8 @@ func TestSurveyHoldsUpTheGuardForAMinute(t *testing.T) {
 		go func() { s.run(ctx); close(done) }()
 		<-asked
 		<-ready
-		if want := []string{"1 unknown kind not searched yet"}; !slices.Equal(s.notes(), want) {
-			t.Errorf("notes %q, want %q", s.notes(), want)
+		if gaps := s.gaps(); len(gaps) != 1 || gaps[0].String() != "images named by 1 unknown kind: not searched yet" {
+			t.Errorf("gaps: %q", gaps)
 		}
 		cancel()
 		<-done

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/strictjson"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -56,6 +57,8 @@ type lacking struct {
 	ExposedUnread []string `json:"exposedUnread,omitempty"`
 	// Unread are the other parts of the cluster that its source did not know.
 	Unread []unreadPart `json:"unread,omitempty"`
+	// Unsearched are the kinds that it could not search.
+	Unsearched []unreadPart `json:"unsearched,omitempty"`
 }
 
 // An unreadPart is a policy.Gap in a dump.
@@ -153,16 +156,20 @@ func (r *reader) lacking(data []byte) error {
 	r.noQuotas = r.noQuotas || o.Quotas
 	r.exposedUnread = append(r.exposedUnread, o.ExposedUnread...)
 	r.signaturesWhy = cmp.Or(r.signaturesWhy, o.SignaturesUnread)
-	for _, part := range o.Unread {
-		gap := policy.Gap(part)
-		gap.Unread = true // a reader of the dump cannot wait for it
-		r.gaps = append(r.gaps, gap)
-	}
+	r.gaps, r.unsearched = append(r.gaps, gapsOf(o.Unread)...), append(r.unsearched, gapsOf(o.Unsearched)...)
 	if r.lacks == nil {
 		r.lacks = new([]string)
 	}
 	*r.lacks = append(*r.lacks, o.Resources...)
 	return nil
+}
+
+// gapsOf returns what a dump lacks as its readers have it: they cannot wait for it.
+func gapsOf(parts []unreadPart) []policy.Gap {
+	return convert.Each(parts, func(p unreadPart) policy.Gap {
+		p.Unread = true
+		return policy.Gap(p)
+	})
 }
 
 // infrastructure keeps an Infrastructure, and searches it for images as an unknown kind.

@@ -64,7 +64,7 @@ type Snapshot struct {
 	problems      []Problem
 	// unreadMirrors are those problems that hide mirror objects, gaps those that hide images; lostObjects may hide anything.
 	unreadMirrors, lostObjects []Problem
-	gaps                       []policy.Gap
+	gaps, unsearched           []policy.Gap
 	// noMachineConfig are the names of those that may lay files and that the dump lacks, sorted.
 	noMachineConfig []string
 }
@@ -169,7 +169,7 @@ func (s *Snapshot) Cluster(ctx context.Context) (plan.Cluster, error) {
 	through := s.Rollout()
 	return plan.Cluster{
 		RunsHere: objects.RunsHere(s.Exposed), ExposedUnread: s.exposedUnread,
-		Images: images, Gaps: s.gaps, PodsListed: s.podsListed(images), Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
+		Images: images, Gaps: s.gaps, Unsearched: s.unsearched, PodsListed: s.podsListed(images), Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
 	}, nil
 }
 
@@ -262,7 +262,7 @@ func (s *Snapshot) Notes() []string {
 	if note := s.lackingNote(); note != "" {
 		notes = append(notes, note)
 	}
-	notes = append(notes, s.lackingBundles()...)
+	notes = slices.Concat(notes, convert.Each(s.unsearched, policy.Gap.String), s.lackingBundles())
 	if n := s.skippedNote(); n != "" {
 		notes = append(notes, n)
 	}

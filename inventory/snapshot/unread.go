@@ -108,6 +108,9 @@ func (r *reader) placed(err error) Problem {
 // Gaps returns the parts of the dump that may name images and could not be read.
 func (s *Snapshot) Gaps() []policy.Gap { return s.gaps }
 
+// Unsearched implements Source.
+func (s *Snapshot) Unsearched() []policy.Gap { return s.unsearched }
+
 // unreadError returns why there is no answer if those problems are; nil if there is none of them.
 func unreadError(problems []Problem) error {
 	if len(problems) == 0 {

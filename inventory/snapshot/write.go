@@ -47,6 +47,8 @@ type Source interface {
 	ExposedUnread() []string
 	// Gaps returns the parts that are out of date or could not be read.
 	Gaps() []policy.Gap
+	// Unsearched is as in plan.Cluster.
+	Unsearched() []policy.Gap
 	// RolloutObjects returns the objects that say what a rollout goes through. They must not be
 	// changed.
 	RolloutObjects() workloads.Objects
@@ -68,7 +70,7 @@ type Source interface {
 //
 // Readers of the dump are told of the gaps of source.
 func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settings) error {
-	gaps := source.Gaps() // before the images, as they have it
+	gaps, unsearched := source.Gaps(), source.Unsearched() // before the images, as they have it
 	set, err := source.Mirrors(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the mirror configuration: %w", err)
@@ -99,7 +101,10 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 	for _, e := range source.Exposed() {
 		out.object(exposedKind, e)
 	}
-	out.lacks(through.Unknown, source.ExposedUnread(), updates.SignaturesUnread, gaps)
+	out.lacks(lacking{
+		Resources: through.Unknown, ExposedUnread: source.ExposedUnread(), SignaturesUnread: updates.SignaturesUnread,
+		Unread: unreadOf(gaps), Unsearched: unreadOf(unsearched),
+	})
 	out.rollout(through)
 	if err := out.contents(ctx, source, through.Cluster()); err != nil {
 		return err
@@ -120,14 +125,16 @@ func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settin
 }
 
 // lacks writes what the dump does not have.
-func (w *writer) lacks(resources, exposed []string, signaturesUnread string, gaps []policy.Gap) {
-	if signaturesUnread == noUpdateConfig { // which readers say by themselves
-		signaturesUnread = ""
+func (w *writer) lacks(o lacking) {
+	if o.SignaturesUnread == noUpdateConfig { // which readers say by themselves
+		o.SignaturesUnread = ""
 	}
-	w.object(lackingKind, lacking{
-		Resources: append([]string{}, slices.Sorted(slices.Values(resources))...), Quotas: true, ExposedUnread: exposed,
-		SignaturesUnread: signaturesUnread, Unread: convert.Each(gaps, func(g policy.Gap) unreadPart { return unreadPart(g) }),
-	})
+	o.Resources, o.Quotas = append([]string{}, slices.Sorted(slices.Values(o.Resources))...), true
+	w.object(lackingKind, o)
+}
+
+func unreadOf(gaps []policy.Gap) []unreadPart {
+	return convert.Each(gaps, func(g policy.Gap) unreadPart { return unreadPart(g) })
 }
 
 // A writer writes the items of a list. It does nothing after an error.

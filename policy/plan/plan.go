@@ -26,6 +26,9 @@ type Cluster struct {
 	InForce *mirrors.Tables
 	// Gaps are the unknown parts of the cluster.
 	Gaps []policy.Gap
+	// Unsearched are the kinds without rules of their own that could not be searched for images. Only what deletes is held to
+	// them: the guard's rights leave some out in every cluster.
+	Unsearched []policy.Gap
 	// Nodes are those of the cluster, with their labels, taints and platforms; none if they are
 	// not known.
 	Nodes []*corev1.Node

@@ -95,7 +95,7 @@ var mutations = []mutation{
 	{"what pools are to get is compared", "review/rollouts/target.go", "r.options.Differs(d)", "_ = d", "./review/rollouts", "TestFollowerComparesTargets"},
 	// 10: forbidden is not absent
 	{"what may not be read is a gap", "inventory/cluster/stale.go", "case status.IsForbidden():", "case false:", "./inventory/cluster", "TestForbiddenAtTheStart"},
-	{"readers of a dump are told what its maker might not read", "inventory/snapshot/rollout.go", "r.gaps = append(r.gaps, gap)", "_ = gap", "./cmd/mirrorset-guard/inspect", "TestSnapshotOfADumpThatCannotBeRead"},
+	{"readers of a dump are told what its maker might not read", "inventory/snapshot/rollout.go", "append(r.gaps, gapsOf(o.Unread)...)", "r.gaps", "./cmd/mirrorset-guard/inspect", "TestSnapshotOfADumpThatCannotBeRead"},
 	// 11: no write breaks
 	{"layers of parts that are there are asked for", "inventory/copying/survey.go", "return j.Partial || !j.image.there", "return j.Partial", "./test/writes", "TestNoWriteBreaks"},
 	{"nodes would not stop where an image is put", "inventory/copying/survey.go", "err = c.stopsNobody(ctx, j, looks)", "err = nil", "./test/writes", "TestNoWriteBreaks"},

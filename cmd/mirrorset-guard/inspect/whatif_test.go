@@ -414,6 +414,21 @@ func TestKeep(t *testing.T) {
 	if got := invoke(t, "", append([]string{"keep", "--from", h.dump, house}, h.flags...)...); got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "may not be complete: signatures of "+house+"/safe/signed@") {
 		t.Errorf("signatures that are not known: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
+	h.Reset()
+	whole, err := os.ReadFile(h.dump)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lacking = "---\n{apiVersion: mirrorset-guard.io/v1alpha1, kind: Lacking, resources: [], unsearched: [{source: tasks.tekton.dev, kind: '', detail: away}]}\n"
+	h.dump = clitest.Written(t, "unsearched.yaml", string(whole)+lacking)
+	h.dump = clitest.Written(t, "kept.json", invoke(t, "", "snapshot", "--from", h.dump).Out)
+	got = invoke(t, "", append([]string{"keep", "--from", h.dump, house, "-o", "refs"}, h.flags...)...)
+	if got.Code != cli.ExitTrouble || got.Out != "" || !strings.Contains(got.Err, "may not be complete: images named by tasks.tekton.dev: away") {
+		t.Errorf("a kind that was not searched: exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+	if refused := h.deletes(t, house+"/a/b/shop/cart:old\n"); refused.Code != cli.ExitDenied || !strings.Contains(refused.Out, "tasks.tekton.dev: away") {
+		t.Errorf("a kind that was not searched: exit code %d\n%s%s", refused.Code, refused.Out, refused.Err)
+	}
 }
 
 // TestMirrorWhileStuck: MCO rejects the configuration of a dump without MachineConfigs, so that objects do not say from where nodes pull.
