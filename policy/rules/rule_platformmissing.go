@@ -41,7 +41,7 @@ func platformMissing(a *evidence.Case) (policy.Finding, bool) {
 	switch {
 	case unknown:
 		f.Reason = "it is not known for which platforms nodes are, nor for which the image is: the copy that they would get may not be for all"
-		f.Remedy = []string{"or let the guard know the nodes: add them to a dump (oc get nodes -o yaml), or get the right to list them"}
+		f.Remedy = []string{"let the guard know the nodes: add them to a dump (oc get nodes -o yaml), or get the right to list them"}
 	case !proved:
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
 		f.Remedy = []string{"if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}"}
