@@ -51,11 +51,12 @@ func sendsOn(f *policy.Fact) bool {
 	return f.Presence == policy.Denied || f.Presence == policy.Absent && !f.Recalled
 }
 
-// holder returns the first place that does not send nodes on, and whether it is known to have the image.
+// holder returns the first place that is not known to lack the image, and whether it is known to have it for nodes of every platform.
+// One that denies may serve it in a minute.
 func (r WeighedRoute) holder() (at Place, holds bool) {
 	for _, at = range r.OpenPlaces() {
-		if !sendsOn(at.Fact) {
-			return at, at.Fact.Presence == policy.Present
+		if f := at.Fact; f.Presence != policy.Absent || f.Recalled {
+			return at, servesAll(f)
 		}
 	}
 	return at, false

@@ -188,11 +188,12 @@ func (a *Case) KeepsPlatforms() Proof {
 	})
 }
 
-// GetsTheSame is proof that nodes would get today, too, what fact is about, whatever runs.
+// GetsTheSame is proof that nodes would get today, too, what fact is about, whatever runs. Of a short name, those of some
+// platforms may get another.
 func (a *Case) GetsTheSame(fact *policy.Fact) Proof {
 	return a.today(func(today *WeighedRoute) bool {
 		before, served := a.ServedOn(today)
-		return served && before.HasDigest() && policy.IsOneImage(fact, before)
+		return served && !IsShort(*today.Route) && before.HasDigest() && policy.IsOneImage(fact, before)
 	})
 }
 

@@ -61,7 +61,6 @@ func TestOnlyProofWeakens(t *testing.T) {
 		{"a user of the past may have had a secret", none, quay, tag, append(consumers(), policy.Consumer{Kind: "Pod", Namespace: "shop", Name: "old", Use: policy.History, OwnPullSecret: true}), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
 
 		{"the Docker Hub by its name", none, hub, "docker.io/myorg/private:1", consumers(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
-		{"the Docker Hub by its other name", none, hub, "index.docker.io/myorg/private:1", consumers(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
 		{"a short name", none, hub, "myorg/private:1", consumers(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied", "registry.access.redhat.com/myorg/private:1 absent"}, "deny ImageMissing"},
 
 		{"the old mirror holds it", old, quay, tag, consumers(isRouter), false, append(gone, "old.local/x:1 present", "quay.io/x:1 present"), "deny ImageMissing"},
