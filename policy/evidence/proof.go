@@ -112,10 +112,11 @@ func (a *Case) OnlySourceHolds() bool {
 
 // Mirrored reports whether the configuration sends pulls of the image to mirrors, or at
 // least keeps them from its source. Mirrors of other registries than that of a short name count
-// where another image runs, which they may have lost.
+// unless what runs is known to be there: they may have lost what is not.
 func (a *Case) Mirrored() bool {
 	at, proved := a.unmirrored()
-	return a.After.Err != nil || a.HasMirror() && !(proved && !a.IsAnother(at.Fact)) || a.After.SourceBlocked()
+	runsThere := proved && len(a.Running()) > 0 && at.Fact.HasDigest() && !a.IsAnother(at.Fact)
+	return a.After.Err != nil || a.HasMirror() && !runsThere || a.After.SourceBlocked()
 }
 
 // unmirrored returns the place at which nodes get a short name today and will, where its registry has no mirrors on the new route,

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -35,8 +34,7 @@ func TestStandings(t *testing.T) {
 	insecure.Registries = configv1.RegistrySources{InsecureRegistries: []string{"quay.io/x"}}
 	redHat := set(itms("apps", "registry.access.redhat.com", allow, "m1.example.com"))
 	elsewhere := facts("m1.example.com/busybox:1 absent", "registry.access.redhat.com/busybox:1 absent", "docker.io/library/busybox:1 present")
-	moved := maps.Clone(elsewhere)
-	moved[mirrors.Location{Ref: "docker.io/library/busybox:1"}] = &policy.Fact{Presence: policy.Present, Digest: "sha256:new"}
+	elsewhere[mirrors.Location{Ref: "docker.io/library/busybox:1"}].Digest = "sha256:new"
 	laid := set(idms("platform", "quay.io", allow, "m1.example.com"))
 	laid.Files = asFiles(only.Objects, "worker", "master")
 	sparse := func(f policy.Facts, ref string) policy.Facts {
@@ -72,8 +70,9 @@ func TestStandings(t *testing.T) {
 		{"inherited mirrors are those of the wider entry", insecure, tag, running, facts(m1 + " absent"), settings.Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
 		{"no object is to blame for a drop-in", laid, tag, running, facts(m1 + " absent"), settings.Settings{}, "Fails NotFullySynced on "},
 		{"no mirror", two, "docker.io/library/x:1", running, facts(), settings.Settings{}, ""},
-		{"a short name of a registry without mirrors", redHat, "busybox:1", running, elsewhere, settings.Settings{}, ""},
-		{"or of one that has another image than the one that runs", redHat, "busybox:1", running, moved, settings.Settings{}, "Unsure"},
+		{"a short name of a registry without mirrors", redHat, "busybox:1", consumers(runs("sha256:new")), elsewhere, settings.Settings{}, ""},
+		{"or of one that has another image than the one that runs", redHat, "busybox:1", running, elsewhere, settings.Settings{}, "Unsure"},
+		{"or than the one that ran", redHat, "busybox:1", consumers(), elsewhere, settings.Settings{}, "Unsure"},
 		{"nothing pulls it", two, tag, history, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{}, ""},
 		{"nobody wants to know", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{Severities: map[string]policy.Severity{"ImageMissing": policy.Info}}, "Unsure"},
 		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), settings.Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
