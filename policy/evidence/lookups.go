@@ -41,8 +41,8 @@ func (q *Lookups) AskOn(r *mirrors.Route, onlyMirrors bool) {
 
 // AskAfterMirrors adds the further lookups of r once its mirrors have answered: the platforms of a tag,
 // and the signatures that nodes look for; the other places, old ones included, where no mirror is
-// certain to serve the image; and the platforms that the old place serves, where the new one lacks
-// some.
+// certain to serve the image; the platforms that the old place serves, where the new one lacks
+// some; and the old places, where what nodes get today counts, as for a place shared with other images that has another than the one that runs.
 func (q *Lookups) AskAfterMirrors(r *Reroute) {
 	s, f := r.firstAnswer(q.Facts)
 	if meets := len(r.Rarely().Meetings) > 0; r.WantsToday() || meets && r.IsAnother(f) {

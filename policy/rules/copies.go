@@ -22,7 +22,7 @@ func copyToMirror(a *evidence.Case) *policy.Copy {
 	}
 	targets := slices.DeleteFunc(a.NewRoute.MirrorPlaces(), func(at evidence.Place) bool { return at.Fact.Presence == policy.Denied })
 	if len(targets) == 0 {
-		targets = a.NewRoute.OpenPlaces()
+		targets = slices.Concat(a.NewRoute.MirrorPlaces(), a.NewRoute.OpenPlaces())
 	}
 	if len(targets) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func copyToMirror(a *evidence.Case) *policy.Copy {
 }
 
 // mirrorsDeny returns what to do if all mirrors of the new route want credentials that the
-// nodes do not have; "" otherwise. A copy would not help then.
+// nodes do not have; "" otherwise.
 func mirrorsDeny(a *evidence.Case) string {
 	if !a.NewRoute.HasOpenMirror() || a.NewRoute.Any(true, func(f *policy.Fact) bool { return f.Presence != policy.Denied }) {
 		return ""

@@ -43,17 +43,17 @@ func TestCopies(t *testing.T) {
 func TestDeniedAndShared(t *testing.T) {
 	var copies []policy.Copy
 	for _, contact := range []configv1.MirrorSourcePolicy{never, allow} {
-		change := policy.Change{Before: set(), After: set(itms("a", "quay.io", contact, "m.local"), itms("b", "other.io", contact, "m.local"), itms("c", "third.io", contact, "m.local/own"))}
-		plan := shallow(change, []policy.Image{{Ref: "quay.io/x:1", Consumers: running}, {Ref: "other.io/x:1", Consumers: running}, {Ref: "third.io/x:1", Consumers: running}}, settings.Settings{})
-		found := Decide(plan, facts("m.local/x:1 denied", "m.local/own/x:1 denied", "quay.io/x:1 present", "other.io/x:1 present", "third.io/x:1 present")).Copies()
-		if len(found) != 2 {
+		change := policy.Change{Before: set(), After: set(itms("a", "quay.io", contact, "m.local"), itms("b", "other.io", contact, "m.local"), itms("c", "third.io", contact, "m.local/own"), itms("d", "docker.io", contact, "m.local/hub"))}
+		plan := shallow(change, []policy.Image{{Ref: "quay.io/x:1", Consumers: running}, {Ref: "other.io/x:1", Consumers: running}, {Ref: "third.io/x:1", Consumers: running}, {Ref: "x:1", Consumers: running}}, settings.Settings{})
+		found := Decide(plan, facts("m.local/x:1 denied", "m.local/own/x:1 denied", "quay.io/x:1 present", "other.io/x:1 present", "third.io/x:1 present", "registry.access.redhat.com/x:1 unreachable", "m.local/hub/library/x:1 denied", "docker.io/library/x:1 present")).Copies()
+		if len(found) != 2+policy.Bit(contact == allow) {
 			t.Fatalf("%s: %+v", contact, found)
 		}
 		copies = append(copies, found...)
 	}
 	for _, c := range copies {
 		denied, shared := strings.Contains(c.Obstacle, evidence.CredentialsFor(&policy.Fact{}, "m.local/x")), strings.HasPrefix(c.Obstacle, ownPlace)
-		if isShared := c.To.Ref == "m.local/x:1"; !denied || shared != isShared || c.Denied == isShared {
+		if isShared := c.To.Ref == "m.local/x:1"; !denied || shared != isShared || c.Denied == isShared || c.ToSource {
 			t.Errorf("%+v", c)
 		}
 		other := map[string]string{"quay.io/x:1": "other.io/x:1", "other.io/x:1": "quay.io/x:1"}[c.Image.Ref]
