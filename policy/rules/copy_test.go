@@ -108,14 +108,16 @@ func TestUselessCopy(t *testing.T) {
 	sparse := &policy.Fact{Presence: policy.Present, Digest: sumA, MediaType: policy.IndexTypes[0], Missing: []string{"linux/arm64"}, AsNodes: true}
 	for _, row := range []struct {
 		contact configv1.MirrorSourcePolicy
-		source  *policy.Fact // of the new route: where it is blocked, it is not asked
+		old     policy.Presence // at the mirror in force
+		source  *policy.Fact    // of the new route: where it is blocked, it is not asked
 		copies  int
 	}{
-		{allow, sparse, 0}, {allow, &policy.Fact{Presence: policy.Absent, AsNodes: true}, 0}, {allow, &policy.Fact{Presence: policy.Unreachable}, 1}, {never, &policy.NotAsked, 1},
+		{allow, policy.Absent, sparse, 0}, {allow, policy.Absent, &policy.Fact{Presence: policy.Absent, AsNodes: true}, 0}, {allow, policy.Absent, &policy.Fact{Presence: policy.Unreachable}, 1}, {never, policy.Absent, &policy.NotAsked, 1},
+		{allow, policy.Unreachable, &policy.Fact{Presence: policy.Absent, AsNodes: true}, 1},
 	} {
-		change := policy.Change{Before: set(), After: set(idms("a", "quay.io", row.contact, "m.local"))}
-		v := Decide(shallow(change, []policy.Image{{Ref: dig, Consumers: running}}, settings.Settings{}), policy.Facts{{Ref: "m.local/x" + digestA}: sparse, {Ref: dig}: row.source})
-		if copies := v.Copies(); len(copies) != row.copies {
+		change := policy.Change{Before: set(idms("a", "quay.io", allow, "old.local")), After: set(idms("a", "quay.io", row.contact, "m.local"))}
+		v := Decide(shallow(change, []policy.Image{{Ref: dig, Consumers: running}}, settings.Settings{}), policy.Facts{{Ref: "m.local/x" + digestA}: sparse, {Ref: dig}: row.source, {Ref: "old.local/x" + digestA}: {Presence: row.old, AsNodes: true}})
+		if copies := v.Copies(); len(copies) != row.copies || row.copies == 0 && len(v.Findings[0].Remedy) == 0 {
 			t.Errorf("%s, source %s: %s, copies %+v", row.contact, row.source.Presence, summary(v), copies)
 		}
 	}

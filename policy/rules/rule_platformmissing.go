@@ -37,6 +37,8 @@ func platformMissing(a *evidence.Case) (policy.Finding, bool) {
 	}
 	if mayBeWhole(a) {
 		f.Copy = copyTo(a, at.Location)
+	} else {
+		f.Remedy = []string{"mirror it again, with all of its parts"}
 	}
 	switch {
 	case unknown:
@@ -50,11 +52,12 @@ func platformMissing(a *evidence.Case) (policy.Finding, bool) {
 	return f, true
 }
 
-// mayBeWhole reports whether a place has a copy for all nodes, or one on the new route may have, asked or blocked. Else a copy brings
+// mayBeWhole reports whether a place has a copy for all nodes, or may have, asked or blocked. Else a copy brings
 // what is there, or fails.
 func mayBeWhole(a *evidence.Case) bool {
-	whole := func(f *policy.Fact) bool { return f.Presence == policy.Present && f.IsWhole() }
-	return a.OldRoute.Any(false, whole) || slices.ContainsFunc(a.NewRoute.Facts, func(f *policy.Fact) bool { return whole(f) || f.IsUndetermined() })
+	return slices.ContainsFunc(slices.Concat(a.OldRoute.Facts, a.NewRoute.Facts), func(f *policy.Fact) bool {
+		return f.Presence == policy.Present && f.IsWhole() || f.IsUndetermined()
+	})
 }
 
 // isTheImage is proof that at is not a copy but the source itself, and that nodes are not known to get
