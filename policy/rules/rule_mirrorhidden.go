@@ -27,11 +27,12 @@ func mirrorHidden(a *evidence.Case) (policy.Finding, bool) {
 	if len(lost) == 0 {
 		return policy.Finding{}, false
 	}
+	at := lost[max(0, slices.IndexFunc(lost, func(l mirrors.Location) bool { return a.Found.At(l).Presence == policy.Present }))]
 	f := policy.Finding{
 		Severity: policy.Warn,
 		Reason:   fmt.Sprintf("the narrower source %s takes away its mirror from %s", a.After.Entry, a.Before.Entry),
-		Detail:   append([]string{"loses " + text.ShortDigest(lost[0].Ref) + ": " + policy.Describe(a.Found.At(lost[0]))}, a.Places()...),
-		Remedy:   []string{fmt.Sprintf("give %s, in %s, the mirror %s", a.After.Entry, policy.KindFor(a.Image.Ref), mirrorFor(a, lost[0]))},
+		Detail:   append([]string{"loses " + text.ShortDigest(at.Ref) + ": " + policy.Describe(a.Found.At(at))}, a.Places()...),
+		Remedy:   []string{fmt.Sprintf("give %s, in %s, the mirror %s", a.After.Entry, policy.KindFor(a.Image.Ref), mirrorFor(a, at))},
 	}
 	if !a.OutcomeAfter.Found() {
 		f.Severity = a.UnlessBroken()
@@ -42,9 +43,6 @@ func mirrorHidden(a *evidence.Case) (policy.Finding, bool) {
 // mirrorFor returns the mirror by which the new entry leads nodes to a place: they append to it what the name has behind the entry.
 func mirrorFor(a *evidence.Case, place mirrors.Location) string {
 	name := mirrors.RepositoryOf(evidence.NameOf(&a.After, 0))
-	behind, covers := strings.CutPrefix(name, a.After.Entry)
-	if _, path, _ := strings.Cut(name, "/"); !covers { // a wildcard drops the host
-		behind = "/" + path
-	}
+	_, behind, _ := strings.Cut(name, strings.TrimPrefix(a.After.Entry, "*")) // a wildcard drops the host, but no port
 	return strings.TrimSuffix(place.Repository(), behind)
 }
