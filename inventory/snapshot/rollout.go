@@ -219,7 +219,7 @@ func (r *reader) unknownResources() []string {
 		{workloads.Volumes, len(o.Volumes) > 0 || !usesClaims},
 		{workloads.Operators, o.Operator != nil},
 		{workloads.Infrastructures, o.Infrastructure != nil},
-		{workloads.Machines, o.Machines != nil},
+		{workloads.Machines, o.Machines != nil || workloads.RunsOnly(o.Version, 7, 15)}, // there are node disruption policies from 4.16 on
 	} {
 		if !resource.known {
 			unknown = append(unknown, resource.name)

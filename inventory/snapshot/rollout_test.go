@@ -90,11 +90,13 @@ func TestUnknown(t *testing.T) {
 		made  = "{apiVersion: v1, kind: PodList, items: [{metadata: {name: db-0, namespace: shop, ownerReferences: [{kind: StatefulSet, name: db, controller: true}]}}, " +
 			"{metadata: {name: web, namespace: shop, labels: {pod-template-hash: '1'}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-1, controller: true}]}}]}\n"
 		claim = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: d}}]}}\n---\n"
+		runs  = "{apiVersion: config.openshift.io/v1, kind: ClusterVersion, metadata: {name: version}, status: {"
 		space = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n"
 	)
 	const others = "clusteroperators infrastructures machineconfigpools machineconfigurations"
 	for _, tt := range []struct{ reason, dump, want string }{
-		{"nodes alone", node, others + " namespaces poddisruptionbudgets pods resourcequotas"},
+		{"before node disruption policies", node + runs + "desired: {version: 4.15.9}, history: [{state: Completed, version: 4.14.9}]}}", strings.TrimSuffix(others, " machineconfigurations") + " namespaces poddisruptionbudgets pods resourcequotas"},
+		{"on the way to them", node + runs + "desired: {version: 4.16.0}, history: [{state: Completed, version: 4.15.9}]}}", others + " namespaces poddisruptionbudgets pods resourcequotas"},
 		{"pods alone", pod, others + " namespaces nodes poddisruptionbudgets resourcequotas"},
 		{"pods that have ended are pods", ended + space, others + " nodes poddisruptionbudgets resourcequotas"},
 		{"a pod with a claim, and no volume", claim + space, others + " nodes persistentvolumes poddisruptionbudgets resourcequotas"},

@@ -81,8 +81,8 @@ func (o Objects) Cluster() rollout.Cluster {
 	c := rollout.Cluster{
 		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Controllers: o.Controllers, Budgets: o.Budgets, Quotas: o.Quotas,
 		OperatorNode: operatorNode(o.Pods),
-		// What was read of both may no longer be so, and more drains are assumed then.
-		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version) && !slices.Contains(o.Unknown, ConfigMaps) && !slices.Contains(o.Unknown, Versions),
+		// MCO of OpenShift 4.14 to 4.19 looks for it. What was read of both may no longer be so, and more drains are assumed then.
+		OverrideDrain: o.DrainOverride && RunsOnly(o.Version, 14, 19) && !slices.Contains(o.Unknown, ConfigMaps) && !slices.Contains(o.Unknown, Versions),
 		Namespaces:    labelsOf(o.Namespaces),
 		Volumes:       volumesOf(o.Volumes),
 		Unknown:       slices.Compact(slices.Sorted(slices.Values(o.Unknown))),
@@ -118,10 +118,9 @@ func operatorNode(pods []rollout.Pod) string {
 	return node
 }
 
-// heedsDrainOverride reports whether MCO looks for DrainOverride: OpenShift 4.14 to 4.19 do.
-// While the cluster is being updated, MCO is of the version before or of that after, and
-// both have to.
-func heedsDrainOverride(v *configv1.ClusterVersion) bool {
+// RunsOnly reports whether MCO is of OpenShift 4.first to 4.last. While the cluster is being updated, it is of the version before or of
+// that after, and both have to be.
+func RunsOnly(v *configv1.ClusterVersion, first, last int) bool {
 	if v == nil {
 		return false
 	}
@@ -135,7 +134,7 @@ func heedsDrainOverride(v *configv1.ClusterVersion) bool {
 	return !slices.ContainsFunc(versions, func(version string) bool {
 		var major, minor int
 		_, err := fmt.Sscanf(version, "%d.%d.", &major, &minor)
-		return err != nil || major != 4 || minor < 14 || minor > 19
+		return err != nil || major != 4 || minor < first || minor > last
 	})
 }
 

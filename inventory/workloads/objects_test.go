@@ -69,7 +69,6 @@ func TestDrainOverride(t *testing.T) {
 		{"4.14", version("4.14.0-rc.1"), true},
 		{"4.19", version("4.19.20", done("4.19.20"), done("4.13.1")), true},
 		{"4.20", version("4.20.0"), false},
-		{"4.1", version("4.1.9"), false},
 		{"5.15", version("5.15.0"), false},
 		{"on the way to 4.20", version("4.20.0", partial("4.20.0"), done("4.19.3")), false},
 		{"on the way from 4.13", version("4.14.3", partial("4.14.3"), done("4.13.9")), false},
