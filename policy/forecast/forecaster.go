@@ -59,13 +59,14 @@ func Of(p plan.ChangePlan, facts policy.Facts, by Forecaster) *Forecast {
 	return f
 }
 
-// restsOn reports whether f may be another forecast with a resource that could not be read. It forecasts the worst of drains,
-// so that a resource read for these alone counts only where there are some.
+// restsOn reports whether f may be another forecast with a resource that could not be read, and no milder one. It forecasts the worst
+// of drains, so that a resource read for these alone counts only where there are some.
 func (f *Forecast) restsOn(resource string) bool {
 	switch resource {
 	case nodes, "machineconfigpools":
 		return true
-	case "deployments": // for remedies alone
+	case "deployments", // for remedies alone
+		"clusterversions", "configmaps", "machineconfignodes", "pinnedimagesets": // by which nodes are not drained, or hold images
 		return false
 	case machines, "clusteroperators": // for node actions, and whether MCO is busy
 		return f.Reaches()

@@ -39,7 +39,6 @@ var lacks = map[string]string{
 	"infrastructures":       "whether there is a single node, which is not drained, is not known",
 	"pods":                  "which node MCO runs on, and takes last, is not known",
 	"machineconfignodes":    "how far a node is in its update is not known",
-	"controllerconfigs":     "when certificates expire is not known",
 }
 
 // UnreadText says that a resource could not be read, the consequence and, for a live cluster, the right
