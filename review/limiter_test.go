@@ -198,10 +198,10 @@ func TestLimiterContended(t *testing.T) {
 		if err := l.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
-		if l.contended(t.Context()) || none.contended(t.Context()) {
-			t.Error("nobody waits")
-		}
-		for _, rank := range []int{starting, resuming} {
+		for _, rank := range []int{starting, resuming, starting} {
+			if l.contended(t.Context()) || none.contended(t.Context()) {
+				t.Error("nobody waits")
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			left := make(chan error)
 			go func() { left <- l.acquire(ctx, rank) }()
@@ -209,13 +209,14 @@ func TestLimiterContended(t *testing.T) {
 			if better := fairshare.WithClaimant(t.Context(), fairshare.Claimant{Rank: -1}); !l.contended(t.Context()) || l.contended(better) {
 				t.Error("somebody waits, who comes after others")
 			}
+			first := l.simulating(t.Context())
+			if time.Sleep(contendedSimulation + 1); !first() || l.simulating(t.Context())() {
+				t.Error("each simulation has its own time")
+			}
 			if <-left == nil {
 				t.Error("there are two slots")
 			}
 			cancel()
-		}
-		if l.contended(t.Context()) {
-			t.Error("nobody waits any more")
 		}
 	})
 }

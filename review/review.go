@@ -259,25 +259,28 @@ func (r *Reviewer) settings() settings.Settings {
 	return r.Settings
 }
 
-// contendedForecast is how long a forecast may take while reviews wait whose senders do not come after its own. Simulating
+// contendedSimulation is how long a simulation may take while reviews wait whose senders do not come after its own. Simulating
 // thousands of nodes takes seconds, after which those others would be without an answer, and
 // refused; this one has its verdict on images already.
-const contendedForecast = 200 * time.Millisecond
+const contendedSimulation = 200 * time.Millisecond
 
 // forecast adds to record what the change does to the nodes. Locations that decide this and were not
 // looked up yet are looked up first, while there is time.
 func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time, slots slots) {
 	of := func(before *forecast.Forecast) *forecast.Forecast {
-		began := time.Now()
-		return forecast.Of(record.Plan, record.Facts, forecast.Forecaster{Now: start, Before: before, Stop: func() bool {
-			return ctx.Err() != nil || slots.contended(ctx) && time.Since(began) > contendedForecast
-		}})
+		return forecast.Of(record.Plan, record.Facts, forecast.Forecaster{Now: start, Before: before, Stop: func() func() bool { return slots.simulating(ctx) }})
 	}
 	record.Forecast = of(nil)
 	for record.Forecast != nil && r.lookUpMoved(ctx, record, slots) {
 		record.Forecast = of(record.Forecast)
 	}
 	record.Verdict = rules.WithForecast(record.Plan, record.Verdict, record.Forecast)
+}
+
+// simulating returns what says whether to give a simulation up that begins now.
+func (s slots) simulating(ctx context.Context) (stop func() bool) {
+	began := time.Now()
+	return func() bool { return ctx.Err() != nil || s.contended(ctx) && time.Since(began) > contendedSimulation }
 }
 
 // lookUpMoved looks up what record.Forecast says, for no more than half of the time that is

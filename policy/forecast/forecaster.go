@@ -20,9 +20,9 @@ import (
 type Forecaster struct {
 	// Now is when the forecast is made: it decides what counts as recent.
 	Now time.Time
-	// Stop, if not nil, is asked now and then whether to give a simulation up. Then the one of Before, if not nil, stands: the
-	// forecast of the same plan when less was known of registries.
-	Stop   func() bool
+	// Stop, if not nil, is called as a simulation begins, and what it returns is asked now and then whether to give that up. Then
+	// the one of Before, if not nil, stands: the forecast of the same plan when less was known of registries.
+	Stop   func() func() bool
 	Before *Forecast
 }
 
@@ -83,7 +83,11 @@ func (f *Forecast) simulate(p plan.Plan, facts policy.Facts, by Forecaster, rele
 	}
 	f.pulls = pulls(&p, facts)
 	run := func(of rollout.Forecast, before *simulation.Result) *simulation.Result {
-		result := simulation.Run(simulation.Input{Cluster: *p.Known.Rollout, Forecast: of, Pull: f.pulls.pull, OwnPolicies: p.Routes.OwnPolicies(), Now: by.Now, Stop: by.Stop})
+		in := simulation.Input{Cluster: *p.Known.Rollout, Forecast: of, Pull: f.pulls.pull, OwnPolicies: p.Routes.OwnPolicies(), Now: by.Now}
+		if by.Stop != nil {
+			in.Stop = by.Stop()
+		}
+		result := simulation.Run(in)
 		if result.Partial && before != nil && !before.Partial {
 			return before
 		}

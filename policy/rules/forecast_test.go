@@ -319,12 +319,13 @@ func TestForecastPartial(t *testing.T) {
 	lost, found := facts(atMirror+" absent", atSource+" present"), facts(atMirror+" present", atSource+" present")
 	p := ofCart(workers(3, atSource), set(), tagsFromMirror(), settings.Settings{Namespaces: []settings.NamespaceSeverity{{Pattern: "shop", Severity: policy.Warn}}})
 	before := forecast.Of(p, facts(), forecast.Forecaster{Now: noon})
+	always := func() func() bool { return func() bool { return true } }
 	for _, tt := range []struct {
 		known  policy.Facts
 		before *forecast.Forecast
 		want   string
 	}{{lost, nil, "deny RolloutStalls, warn NotFullySynced"}, {facts(atMirror+" unreachable", atSource+" present"), nil, "deny RolloutStalls, warn NotFullySynced"}, {found, nil, ""}, {lost, before, "deny RolloutStalls, warn NotFullySynced"}, {found, before, "warn RolloutStalls"}} {
-		f := forecast.Of(p, tt.known, forecast.Forecaster{Now: noon, Stop: func() bool { return true }, Before: tt.before})
+		f := forecast.Of(p, tt.known, forecast.Forecaster{Now: noon, Stop: always, Before: tt.before})
 		if got := summary(WithForecast(p, Decide(p, tt.known), f)); got != tt.want || strings.Contains(f.String(), "time was up") != (tt.before == nil) {
 			t.Errorf("got %q, want %q: %s", got, tt.want, f)
 		}
@@ -334,8 +335,8 @@ func TestForecastPartial(t *testing.T) {
 	held.Pools[1].Name, held.Pools[1].Spec.Paused = "infra", true
 	held.Pools[1].Spec.NodeSelector = metav1.AddLabelToSelector(&metav1.LabelSelector{}, "infra", "")
 	held.Nodes[1].Labels["infra"], held.Budgets = "", nil
-	p, asked := ofCart(held, set(), tagsFromMirror(), p.Settings), 0
-	f := forecast.Of(p, lost, forecast.Forecaster{Now: noon, Stop: func() bool { asked++; return asked > 1 }})
+	p, begun := ofCart(held, set(), tagsFromMirror(), p.Settings), 0
+	f := forecast.Of(p, lost, forecast.Forecaster{Now: noon, Stop: func() func() bool { begun++; return func() bool { return begun > 1 } }})
 	if got := summary(WithForecast(p, Decide(p, lost), f)); got != "deny RolloutStalls, warn NotFullySynced, warn PoolPaused" || f.Simulation.Partial {
 		t.Errorf("what comes later, in a simulation that is given up: got %q: %s", got, f)
 	}
@@ -344,7 +345,7 @@ func TestForecastPartial(t *testing.T) {
 		many.Pods[0].Spec = &rollout.PodSpec{Containers: []rollout.Container{{Image: fmt.Sprintf("quay.io/many/%d:v1", i), Pull: corev1.PullAlways}}}
 		many.Pods = append(many.Pods, many.Pods[0])
 	}
-	if f := forecast.Of(ofCart(many, set(), tagsFromMirror(), settings.Settings{}), facts(), forecast.Forecaster{Now: noon, Stop: func() bool { return true }}); len(f.Findings) != 501 {
+	if f := forecast.Of(ofCart(many, set(), tagsFromMirror(), settings.Settings{}), facts(), forecast.Forecaster{Now: noon, Stop: always}); len(f.Findings) != 501 {
 		t.Errorf("of 501 images that were not looked up, 500 that are to be deny, and the one that is rerouted: %d", len(f.Findings))
 	}
 }

@@ -23,7 +23,7 @@ type loss struct {
 	name   string
 	answer func(l mirrors.Location, f policy.Fact) policy.Fact
 	known  func(*plan.Cluster)
-	stop   func() bool
+	stop   func() func() bool
 }
 
 // inRollouts takes something away of what is known of a rollout, or has it begin later.
@@ -32,7 +32,7 @@ func inRollouts(name string, change func(*rollout.Cluster)) loss {
 }
 
 var (
-	noTime    = loss{name: "time to simulate", stop: func() bool { return true }}
+	noTime    = loss{name: "time to simulate", stop: func() func() bool { return func() bool { return true } }}
 	noBudgets = inRollouts("budgets", func(c *rollout.Cluster) { c.Budgets, c.Unknown = nil, append(c.Unknown, "poddisruptionbudgets") })
 )
 
