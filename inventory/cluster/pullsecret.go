@@ -50,6 +50,7 @@ type secretHistory struct {
 	tell    func(dockerconfigjson []byte, err error)
 	changed func(object string) // may be nil
 	last    string              // what was passed on last, "" for nothing yet
+	read    string              // the last of these but a refusal: that it may not be read, and that it may again, is no change of it
 }
 
 // secretContent is the trimmed pull secret.
@@ -86,10 +87,14 @@ func (s *secretHistory) update(value any, lacking error) {
 	if now == s.last {
 		return
 	}
-	isFirst := s.last == ""
 	s.last = now
 	s.tell(c.data, c.err)
-	if !isFirst && s.changed != nil && now != "forbidden" {
+	if now == "forbidden" || now == s.read {
+		return
+	}
+	isFirst := s.read == ""
+	s.read = now
+	if !isFirst && s.changed != nil {
 		s.changed("Secret " + pullSecretNamespace + "/" + pullSecretName)
 	}
 }

@@ -106,6 +106,8 @@ func TestPullSecretIsTold(t *testing.T) {
 		{func() { s.Remove("", "") }, 2},
 		{func() { s.Replace(nil, forbidden("watch")) }, 2},
 		{func() { s.Replace(nil, forbidden("list")) }, 2},
+		{func() { s.Replace(nil, nil) }, 2},
+		{func() { s.Replace([]*follow.Object{secret("b")}, nil) }, 3},
 	} {
 		if step.do(); told != step.want {
 			t.Errorf("step %d: told %d times, want %d", i, told, step.want)

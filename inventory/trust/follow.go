@@ -91,8 +91,8 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 		registryCAs:    f.configMap(managedNamespace, registryCAs),
 		userCAs:        f.configMap(configNamespace, userCABundle),
 	}
-	for _, o := range []*object{f.objects.providers, f.objects.providersAlpha} {
-		o.Forgets = false // where nodes have other credentials, less is proved
+	for _, o := range []*object{f.objects.proxy, f.objects.providers, f.objects.providersAlpha} {
+		o.Forgets = false // where nodes have a proxy or other credentials, less is proved
 	}
 	return f, nil
 }

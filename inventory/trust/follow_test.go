@@ -340,6 +340,9 @@ func TestFollowWithoutRights(t *testing.T) {
 		"no permission to read ConfigMap openshift-config/registry-cas: nodes may trust other CAs or use other proxies",
 	}
 	eventually(t, "what may not be read is said", func() bool { return slices.Equal(want, f.Notes()) })
+	if f.objects.proxy.Forgets {
+		t.Error("registries would be asked without the proxy of nodes")
+	}
 }
 
 // TestFollowWithoutRightsForAMoment: what is refused at the start is waited for, and

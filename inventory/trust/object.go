@@ -2,6 +2,7 @@ package trust
 
 import (
 	"context"
+	"reflect"
 	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -33,12 +34,15 @@ func (f *Follower) configMap(namespace, name string) *object {
 
 func (f *Follower) object(namespace string, s *follow.Source) *object {
 	o := &object{Source: s, namespace: namespace}
+	var last any
 	o.Changed = func() {
-		if _, denied := o.Read(); denied {
-			f.touch() // that it may not be read is no change of it
-		} else {
-			f.touchedBy(s.Name)
+		value, denied := o.Read()
+		if denied || reflect.DeepEqual(value, last) { // that it may not be read, and that it may again, is no change of it
+			f.touch()
+			return
 		}
+		last = value
+		f.touchedBy(s.Name)
 	}
 	s.Sink = follow.One(o.Set)
 	s.PageSize = 1

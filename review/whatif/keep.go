@@ -64,6 +64,7 @@ func Keep(ctx context.Context, r *review.Reviewer, scope string, coming review.C
 	for _, g := range plan.Gaps {
 		list.Unknown = append(list.Unknown, g.String())
 	}
+	list.Notes = slices.DeleteFunc(list.Notes, func(note string) bool { return slices.Contains(list.Unknown, note) })
 	kept := map[string]*Kept{}
 	for i := range plan.Reroutes {
 		reroute := &plan.Reroutes[i]

@@ -426,6 +426,9 @@ func TestKeep(t *testing.T) {
 	if got.Code != cli.ExitTrouble || got.Out != "" || !strings.Contains(got.Err, "may not be complete: images named by tasks.tekton.dev: away") {
 		t.Errorf("a kind that was not searched: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
+	if got = invoke(t, "", append([]string{"keep", "--from", h.dump, house}, h.flags...)...); strings.Count(got.Out, "tasks.tekton.dev: away") != 1 {
+		t.Errorf("not said once:\n%s", got.Out)
+	}
 	if refused := h.deletes(t, house+"/a/b/shop/cart:old\n"); refused.Code != cli.ExitDenied || !strings.Contains(refused.Out, "tasks.tekton.dev: away") {
 		t.Errorf("a kind that was not searched: exit code %d\n%s%s", refused.Code, refused.Out, refused.Err)
 	}
