@@ -51,17 +51,6 @@ func sendsOn(f *policy.Fact) bool {
 	return f.Presence == policy.Denied || f.Presence == policy.Absent && !f.Recalled
 }
 
-// holder returns the first place that is not known to lack the image, and whether it is known to have it for nodes of every platform.
-// One that denies may serve it in a minute.
-func (r WeighedRoute) holder() (at Place, holds bool) {
-	for _, at = range r.OpenPlaces() {
-		if f := at.Fact; f.Presence != policy.Absent || f.Recalled {
-			return at, servesAll(f)
-		}
-	}
-	return at, false
-}
-
 // keepsAll is NoWorse for short names, where what ends the pull of one candidate does not
 // end that of the next: nodes ask every place that they ask today, in the same order, and
 // any other place that they ask before the last of those is known to have the image or to

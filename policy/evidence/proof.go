@@ -132,6 +132,17 @@ func (a *Case) unmirrored() (at Place, proved bool) {
 	}).Holds
 }
 
+// holder returns the first place that is not known to lack the image, and whether it is known to have it for nodes of every platform.
+// One that denies may serve it in a minute.
+func (r WeighedRoute) holder() (at Place, holds bool) {
+	for _, at = range r.OpenPlaces() {
+		if f := at.Fact; f.Presence != policy.Absent || f.Recalled {
+			return at, servesAll(f)
+		}
+	}
+	return at, false
+}
+
 // keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is about
 // requirements, and no promise that mirrors have the image. They must be known to lack it: one that
 // denies, or sends a page, may serve it in a minute, and then its signatures count.
