@@ -40,7 +40,7 @@ func TestRemedyOfObjects(t *testing.T) {
 			if k >= 0 {
 				s.Change, s.Delete = s.Before[k:k+1], false
 			}
-			s.Change = []string{strings.ReplaceAll(strings.Join(s.Change, "\n---\n"), "NeverContactSource", "AllowContactingSource")}
+			s.Change = []string{strings.ReplaceAll(s.Change[0], "NeverContactSource", "AllowContactingSource")}
 		default:
 			contact := map[bool]string{true: "NeverContactSource", false: "AllowContactingSource"}[strings.Contains(s.Change[0], "NeverContactSource")]
 			s.Change, s.Delete = []string{fmt.Sprintf("apiVersion: config.openshift.io/v1\nkind: Image%[2]sMirrorSet\nmetadata: {name: remedy}\nspec: {image%[2]sMirrors: [{source: %[1]q, mirrors: [%[3]s], mirrorSourcePolicy: %[4]s}]}\n", give[1], give[2], give[3], contact)}, false
