@@ -208,6 +208,7 @@ func TestInventoryTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
 		for _, refused := range []bool{false, true, false} {
 			refuse.Store(refused)
 			time.Sleep(10 * time.Minute)
+			synctest.Wait()
 		}
 		refused := " reading secret openshift-config/pull-secret: secrets is forbidden: not yet"
 		if diff := cmp.Diff([]string{"{} <nil>", refused, "{} <nil>"}, calls); diff != "" {
