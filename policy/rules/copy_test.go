@@ -112,7 +112,10 @@ func TestUselessCopy(t *testing.T) {
 		source  *policy.Fact    // of the new route: where it is blocked, it is not asked
 		copies  int
 	}{
-		{allow, policy.Absent, sparse, 0}, {allow, policy.Absent, &policy.Fact{Presence: policy.Absent, AsNodes: true}, 0}, {allow, policy.Absent, &policy.Fact{Presence: policy.Unreachable}, 1}, {never, policy.Absent, &policy.NotAsked, 1},
+		{allow, policy.Absent, sparse, 0},
+		{allow, policy.Absent, &policy.Fact{Presence: policy.Absent, AsNodes: true}, 0},
+		{allow, policy.Absent, &policy.Fact{Presence: policy.Unreachable}, 1},
+		{never, policy.Absent, &policy.NotAsked, 1},
 		{allow, policy.Unreachable, &policy.Fact{Presence: policy.Absent, AsNodes: true}, 1},
 	} {
 		change := policy.Change{Before: set(idms("a", "quay.io", allow, "old.local")), After: set(idms("a", "quay.io", row.contact, "m.local"))}
