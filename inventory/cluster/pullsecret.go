@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -77,7 +78,8 @@ func (s *secretHistory) update(value any, lacking error) {
 	if !there {
 		c.err = fmt.Errorf("reading secret %s/%s: %w", pullSecretNamespace, pullSecretName, lacking)
 	}
-	now := "data " + string(c.data)
+	sum := sha256.Sum256(c.data) // what is forgotten is not kept here
+	now := "data " + string(sum[:])
 	switch {
 	case apierrors.IsForbidden(c.err): // its words name the verb: a watch and a list are refused in turn
 		now = "forbidden"

@@ -37,11 +37,8 @@ func noRoute(a *evidence.Case) (policy.Finding, bool) {
 	if never := a.Never(); len(never) > 0 && !a.HasMirror() {
 		f.Reason = fmt.Sprintf("NeverContactSource blocks pulls by %s too, and they have no mirror there", policy.PullType(a.Image.Ref))
 		f.Remedy = []string{"use AllowContactingSource in " + strings.Join(never, " and ")}
-		switch hadMirrors := a.Before.Entry == a.After.Entry && a.Before.SourceBlocked() && len(a.Before.Mirrors()) > 0; {
-		case hadMirrors: // by an object with NeverContactSource, which that contradicts
-			f.Remedy[0] = fmt.Sprintf("keep the mirrors of %s in %s, or first %s and there; %s", a.After.Entry, policy.KindFor(a.Image.Ref), f.Remedy[0], byOverride)
-		case len(never) > 1:
-			f.Remedy[0] += "; " + byOverride
+		if a.Before.Entry == a.After.Entry && a.Before.SourceBlocked() && len(a.Before.Mirrors()) > 0 { // by an object with NeverContactSource, which that contradicts
+			f.Remedy[0] = fmt.Sprintf("keep the mirrors of %s in %s, or %s and there; %s", a.After.Entry, policy.KindFor(a.Image.Ref), f.Remedy[0], byOverride)
 		}
 	}
 	return f, true

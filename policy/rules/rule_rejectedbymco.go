@@ -138,7 +138,7 @@ const (
 	rejectedUnknown   = "the configuration in force was rejected and what nodes have is not known, so all of the new one is verified"
 
 	repairIt   = "correct what is named above, then try again"
-	byOverride = "no order works: apply one with the override, and the other after it"
+	byOverride = "no order of single changes works: apply one with the override, and the other after it"
 	makeFit    = "replace many sources with one that is wider, or remove what is not used"
 )
 
