@@ -94,8 +94,12 @@ stories: assets guards ## tell all stories to a real API server
 # slowed down by the race detector, and has nothing for it, as random worlds have nothing that single ones have not; each test
 # program takes seconds to link. Copies race at a registry that takes several blobs at a time.
 RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync|sync/atomic|testing/synctest)"' cmd/mirrorset-guard/serve cmd/mirrorset-guard/sync inventory review webhook certs internal | xargs -n1 dirname | sort -u | grep -vx inventory/copying | sed 's|^|./|')
+# The race detector crashes when two goroutines of a bubble receive at once from timers that are due (golang/go#78156), as they cannot on
+# one processor. Races show there, too: what counts is that nothing orders two accesses, not that they are made at one time.
+BUBBLES = $$(grep -l '"testing/synctest"' $$(printf '%s/*_test.go ' $(RACY)) 2>/dev/null | xargs -n1 dirname | sort -u)
 race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
-	@$(RACE) $(TEST) -race -p 4 -skip '^Test(CommandsAgree|IndexForgetsWhatWas|IndexEqualsBruteForce)$$' $(RACY)
+	@$(RACE) $(TEST) -race -p 4 -cpu 1 -skip '^TestCommandsAgree$$' $(BUBBLES)
+	@$(RACE) $(TEST) -race -p 4 -skip '^TestIndex(ForgetsWhatWas|EqualsBruteForce)$$' $$(printf '%s\n' $(RACY) | grep -vxF "$(BUBBLES)")
 	@INTEGRATION=1 $(RACE) $(TEST) -race ./inventory/copying
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
 
