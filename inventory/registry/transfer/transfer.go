@@ -195,7 +195,7 @@ func (r *transferred) send(out *http.Request, what string, x *wire.Sender) (resp
 		}
 		return nil, r.endpoint.NoAnswer(err, stalled), nil
 	}
-	resp.Request = r.request
+	resp.Request = shown(r.request)
 	body := &watched{ReadCloser: resp.Body, watch: w, last: true}
 	if what == "manifests" || what == "referrers" || what == "tags" {
 		body.left = wire.MaxManifest + 1
@@ -213,6 +213,14 @@ func (r *transferred) send(out *http.Request, what string, x *wire.Sender) (resp
 		return nil, cacheRefusal{f}, nil
 	}
 	return nil, f, nil
+}
+
+// shown returns req as libraries may name it in errors: what is in the query may be the credential of an upload or of a storage.
+func shown(req *http.Request) *http.Request {
+	other, at := *req, *req.URL
+	at.RawQuery = ""
+	other.URL = &at
+	return &other
 }
 
 // HasNoReferrers reports whether resp, to a request for referrers, is that of a registry that has no lists of them, as

@@ -59,11 +59,14 @@ func TestWhatIsSent(t *testing.T) {
 		{"https://" + host, "/v2/_catalog", "", true},
 		{"https://" + host, "/admin", "", true},
 	} {
-		req := httptest.NewRequest(http.MethodGet, tc.url+tc.path, http.NoBody)
+		req := httptest.NewRequest(http.MethodGet, tc.url+tc.path+"?signature=canary", http.NoBody)
 		req.Header.Set("Authorization", "of the library")
 		resp, err := carrier.RoundTrip(req)
 		if err == nil {
 			resp.Body.Close()
+			if shown := resp.Request.URL.String(); shown != tc.url+tc.path {
+				t.Errorf("errors of libraries have %s", shown)
+			}
 		}
 		got, sent := seen[tc.path]
 		if (err != nil) != tc.refused || sent == tc.refused || got != tc.want {
