@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -89,6 +90,8 @@ func saysUnknown(r wire.Response) bool {
 	}
 	first, ok := r.FirstError()
 	switch {
+	case !ok && r.Cut && !bytes.HasPrefix(bytes.TrimSpace(r.Body), []byte("<")): // its end may say more; that of a page does not
+		return false
 	case !ok:
 		return r.Status == http.StatusNotFound
 	case first.Code == ggcr.ManifestUnknownErrorCode:

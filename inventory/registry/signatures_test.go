@@ -75,6 +75,8 @@ func TestSignatures(t *testing.T) {
 		{"without a word", status(404, ""), policy.Absent, "answers 404: it holds no signature"},
 		{"as registry.redhat.io says it", refuse(404, `{"code":"UNKNOWN","message":"Not Found"}`), policy.Absent, "holds no signature"},
 		{"as Harbor says it", refuse(404, `{"code":"NOT_FOUND","message":"artifact app/web:sha256-1.sig not found"}`), policy.Absent, "holds no signature"},
+		{"with a page", status(404, "\n<html>"+mega), policy.Absent, "holds no signature"},
+		{"with words without end", refuse(404, `{"code":"MANIFEST_UNKNOWN","message":"`+mega+`"}`), policy.Unreachable, "does not tell nodes that there is no signature"},
 		{"in an old form", status(404, `{"details":"the tag was not found"}`), policy.Absent, "holds no signature"},
 		{"the repository is not known", refuse(404, `{"code":"NAME_UNKNOWN","message":"repository name not known to registry"}`), policy.Unreachable, "does not tell nodes that there is no signature"},
 		{"something is unknown", refuse(404, `{"code":"UNKNOWN","message":"who knows"}`), policy.Unreachable, "does not tell nodes that there is no signature"},

@@ -25,7 +25,7 @@ const (
 type Request struct {
 	Path      string // below that of the repository: "manifests/latest"
 	Accept    []string
-	Limit     int64 // bytes of the body to read
+	Limit     int64 // bytes of the body to read; of an error, no more than MaxOther
 	FirstByte bool  // the rest of the body need not be sent
 
 	method, url   string

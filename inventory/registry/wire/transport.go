@@ -208,13 +208,17 @@ func (t *transport) ask(ctx context.Context, q Request) (Response, error) {
 		return Response{}, err
 	}
 	defer resp.Body.Close() // whatever could be read was read
-	body, err := t.read(ctx, resp.Body, q.Limit+1)
+	limit := q.Limit
+	if resp.StatusCode >= http.StatusBadRequest {
+		limit = min(limit, MaxOther)
+	}
+	body, err := t.read(ctx, resp.Body, limit+1)
 	if err != nil {
 		return Response{}, err
 	}
 	r := Response{Status: resp.StatusCode, Header: resp.Header, Body: body}
-	if int64(len(body)) > q.Limit {
-		r.Body, r.Cut = body[:q.Limit], true
+	if int64(len(body)) > limit {
+		r.Body, r.Cut = body[:limit], true
 	}
 	if leftOrigin(resp.Request, req.URL) {
 		r.redirected = resp.Request.URL.Host
