@@ -330,11 +330,10 @@ func TestManifestAloneIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestHostileManifest: thousands of layers, of which no request comes, and a manifest of
-// nonsense.
+// TestHostileManifest: more layers than a node can use, of which no request comes, and a manifest of nonsense.
 func TestHostileManifest(t *testing.T) {
 	var layers []string
-	for i := range 20_000 {
+	for i := range 2 * maxBlobs {
 		layers = append(layers, fmt.Sprint("l", i))
 	}
 	for name, manifest := range map[string]string{

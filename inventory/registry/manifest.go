@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -64,7 +66,7 @@ func (l *lookup) answer(ctx context.Context) (policy.Fact, error) {
 			return fact, nil
 		}
 	}
-	if r, err = l.Get(ctx, l.manifest(), r); err != nil {
+	if r, err = l.counted(l.Get(ctx, l.manifest(), r)); err != nil {
 		return policy.Fact{}, err
 	}
 	return l.judge(ctx, r)
@@ -173,6 +175,21 @@ func describeType(header http.Header) string {
 }
 
 func isIndex(mediaType string) bool { return types.MediaType(mediaType).IsIndex() }
+
+// maxValues bounds the JSON values of a manifest that is decoded, as an empty entry of a list takes a hundred times its text:
+// many manifests are looked at at once. Real images of maxBlobs layers have half as many, as have indexes of 200 images.
+const maxValues = 10_000
+
+// counted returns r, the answer to a GET of a manifest, or a failure if too much would become of it once it is decoded. Nodes
+// may take it.
+func (l *lookup) counted(r wire.Response, err error) (wire.Response, error) {
+	if err != nil || r.Status != http.StatusOK || r.Cut || rawjson.Values(r.Body, maxValues+1) <= maxValues {
+		return r, err
+	}
+	f := wire.Unreachable("%s serves a manifest of more than %s values, which is not looked at", l.API(), text.Number(maxValues))
+	f.Presence = policy.Inconclusive
+	return r, f
+}
 
 // manifest returns the request for the manifest of target.
 func (l *lookup) manifest() wire.Request {

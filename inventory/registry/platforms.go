@@ -321,7 +321,7 @@ func (l *lookup) checkChild(ctx context.Context, child indexEntry) (part, error)
 			return partOf(fact.MediaType), nil
 		}
 	}
-	if r, err = of.Get(ctx, of.manifest(), r); err != nil {
+	if r, err = of.counted(of.Get(ctx, of.manifest(), r)); err != nil {
 		return part{}, err
 	}
 	switch f := of.Refused(r); {

@@ -37,7 +37,7 @@ const (
 // manifest do nodes continue without; everything else that is not an attachment fails the pull.
 func (l *lookup) signatures(ctx context.Context) (policy.Fact, error) {
 	host := l.API()
-	r, err := l.Get(ctx, l.manifest(), wire.Response{})
+	r, err := l.counted(l.Get(ctx, l.manifest(), wire.Response{}))
 	if err != nil {
 		return policy.Fact{}, err
 	}
@@ -173,11 +173,11 @@ func (l *lookup) readLayer(ctx context.Context, layer imagespec.Descriptor) ([]b
 // specification 1.1). It is Present if there is one, and its Detail then names the kind.
 func (l *lookup) referrers(ctx context.Context) (policy.Fact, error) {
 	list := wire.Request{Path: "referrers/" + l.target.digest.String(), Accept: []string{string(types.OCIImageIndex)}, Limit: wire.MaxManifest}
-	r, err := l.GetOnce(ctx, list)
+	r, err := l.counted(l.GetOnce(ctx, list))
 	if err == nil && r.Status != http.StatusOK {
 		of := *l
 		of.target.digest, of.target.tag = "", strings.Replace(string(l.target.digest), ":", "-", 1)
-		r, err = of.Get(ctx, of.manifest(), wire.Response{})
+		r, err = of.counted(of.Get(ctx, of.manifest(), wire.Response{}))
 	}
 	if err != nil {
 		return policy.Fact{}, err
