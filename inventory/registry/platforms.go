@@ -23,7 +23,7 @@ import (
 const (
 	// maxPlatforms bounds what a Fact remembers of an index.
 	maxPlatforms = 64
-	// maxLookedUp bounds the children of an index that are looked up. Nodes of one platform choose one;
+	// maxLookedUp bounds the children of an index that are looked up, and what a Fact says of them. Nodes of one platform choose one;
 	// there are more only where the nodes are not known or run Windows: an index may have a child for
 	// each of its versions.
 	maxLookedUp = 64
@@ -97,7 +97,9 @@ func (x index) chosen(platform string) []indexEntry {
 	if err != nil {
 		return nil
 	}
-	same := slices.DeleteFunc(slices.Clone(x.children), func(child indexEntry) bool { return child.digest != d })
+	same := slices.DeleteFunc(slices.Clone(x.children), func(child indexEntry) bool {
+		return child.digest != d || child.platform != nil && !child.isFor(platform)
+	})
 	if i := slices.IndexFunc(same, func(child indexEntry) bool { return child.isFor(platform) }); i >= 0 {
 		return same[i : i+1]
 	}
@@ -215,7 +217,7 @@ func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []by
 	for _, p := range parts {
 		fact.Size = max(fact.Size, p.size)
 	}
-	l.describeIndex(fact, x, parts)
+	l.describeIndex(fact, x, choices, parts)
 	fact.Instances = instances(choices, func(d digest.Digest) bool { return parts[d].held })
 	if fact.Guessed = len(platforms) == 0; fact.Guessed {
 		fact.Serves = guess(choices, parts)
@@ -258,22 +260,22 @@ func guess(choices []choice, parts map[digest.Digest]part) []string {
 // unnamed is how messages refer to a child whose platform is not known.
 const unnamed = "an unnamed platform"
 
-// describeIndex sets in fact what the index lists, and what of it is missing.
-func (l *lookup) describeIndex(fact *policy.Fact, x index, parts map[digest.Digest]part) {
+// describeIndex sets in fact what the index lists, and what is missing of what nodes choose. Others that it lists may have the
+// same digest, thousands of them.
+func (l *lookup) describeIndex(fact *policy.Fact, x index, choices []choice, parts map[digest.Digest]part) {
+	for _, c := range choices {
+		found, name := parts[c.digest], cmp.Or(c.name(), unnamed)
+		if !found.whole() && !slices.Contains(fact.Missing, name) {
+			fact.Missing = append(fact.Missing, name)
+		}
+		if found.lack != "" && fact.Detail == "" {
+			fact.Detail = text.OneLine(fmt.Sprintf("its part for %s %s", name, found.lack), wire.MaxDetail)
+		}
+	}
 	fact.Platforms = []string{}
 	for _, child := range x.children {
-		name := child.name()
 		found, lookedUp := parts[child.digest]
-		switch {
-		case lookedUp && !found.whole():
-			name = cmp.Or(name, unnamed)
-			if !slices.Contains(fact.Missing, name) {
-				fact.Missing = append(fact.Missing, name)
-			}
-			if found.lack != "" && fact.Detail == "" {
-				fact.Detail = text.OneLine(fmt.Sprintf("its part for %s %s", name, found.lack), wire.MaxDetail)
-			}
-		case name != "" && len(fact.Platforms) < maxPlatforms:
+		if name := child.name(); name != "" && (found.whole() || !lookedUp) && len(fact.Platforms) < maxPlatforms {
 			fact.Platforms = append(fact.Platforms, name)
 		}
 	}
@@ -281,6 +283,9 @@ func (l *lookup) describeIndex(fact *policy.Fact, x index, parts map[digest.Dige
 
 // lookUpChildren looks up what the registry has of what nodes choose.
 func (l *lookup) lookUpChildren(ctx context.Context, choices []choice) (map[digest.Digest]part, error) {
+	if len(choices) > maxLookedUp {
+		return nil, wire.Unreachable("%s serves an index of more than %d images that nodes might choose; they are not looked up", l.API(), maxLookedUp)
+	}
 	parts := map[digest.Digest]part{}
 	for _, child := range choices {
 		if _, known := parts[child.digest]; known {
@@ -288,10 +293,6 @@ func (l *lookup) lookUpChildren(ctx context.Context, choices []choice) (map[dige
 		}
 		if child.digest.Validate() != nil {
 			return nil, mismatch("%s serves an index that cannot be read; push the image again", l.API())
-		}
-		if len(parts) == maxLookedUp {
-			return nil, wire.Unreachable("%s serves an index of more than %d images that nodes might choose; no more are looked up",
-				l.API(), maxLookedUp)
 		}
 		found, err := l.checkChild(ctx, child.indexEntry)
 		if err != nil {

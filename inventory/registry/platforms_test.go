@@ -190,8 +190,7 @@ func TestIndexesThatNodesStopAt(t *testing.T) {
 	nestedIndex := indexOf(innerEntry)
 	many := make([]string, 0, maxLookedUp+1)
 	for i := range maxLookedUp + 1 {
-		_, entry := child(fmt.Sprint("linux/amd64/", i))
-		many = append(many, entry)
+		many = append(many, entryOf(fmt.Sprint("linux/amd64/", i), "the same"))
 	}
 	for _, tc := range []struct {
 		reason string
@@ -231,10 +230,12 @@ func TestChildIsAnIndex(t *testing.T) {
 		}
 	}
 	amd64, entry := child("linux/amd64")
-	registry.add("1", ociIndex, indexOf(entry))
 	registry.manifests[registry.add("", ociManifest, amd64)], _ = child("linux/arm64")
-	if got := probe(t, newTestClient(t, newTLSServer(t, registry.serve), reading("linux/amd64")), tagged()); !slices.Equal(got.Missing, []string{"linux/amd64"}) {
-		t.Errorf("under the digest of its part there is another manifest, and it lacks %s", got.Missing)
+	for want, entry := range map[string]string{"linux/amd64": entry, unnamed: entryOf("", amd64)} {
+		registry.add("1", ociIndex, indexOf(entryOf("linux/mips", amd64), entry))
+		if got := probe(t, newTestClient(t, newTLSServer(t, registry.serve), reading("linux/amd64")), tagged()); !slices.Equal(got.Missing, []string{want}) {
+			t.Errorf("under the digest of its part there is another manifest, and it lacks %q, want %q", got.Missing, want)
+		}
 	}
 }
 
