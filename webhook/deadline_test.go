@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 func TestBudget(t *testing.T) {
@@ -73,11 +74,14 @@ func TestLateDecision(t *testing.T) {
 		override bool
 		late     time.Duration // after the end of the context
 		inTime   bool
+		// overtaken is set if another change is admitted while it is judged among others, so that it is judged again, and then is late.
+		overtaken bool
 	}{
-		{"a moment late", creation(tagMirrorSet("apps", "quay.io")), false, grace - time.Millisecond, true},
-		{"too late", creation(tagMirrorSet("apps", "quay.io")), false, 5 * time.Second, false},
-		{"a deletion", deletion(tagMirrorSet("apps", "quay.io")), false, 5 * time.Second, false},
-		{"an override", creation(stored("quay.io", "u", 1)), true, 5 * time.Second, false},
+		{"a moment late", creation(tagMirrorSet("apps", "quay.io")), false, grace - time.Millisecond, true, false},
+		{"too late", creation(tagMirrorSet("apps", "quay.io")), false, 5 * time.Second, false, false},
+		{"a deletion", deletion(tagMirrorSet("apps", "quay.io")), false, 5 * time.Second, false, false},
+		{"overtaken", deletion(tagMirrorSet("apps", "quay.io")), false, 5 * time.Second, false, true},
+		{"an override", creation(stored("quay.io", "u", 1)), true, 5 * time.Second, false, false},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,9 +92,20 @@ func TestLateDecision(t *testing.T) {
 					h = overriddenHandler(refusedBy(policy.ImageMissing))
 					req = annotated(t, req, codeIn(t, h.Handle(quiet(t), req).Result.Message)+": why")
 				}
-				reviewer := h.Reviewer
+				reviewer, reviews := h.Reviewer, 0
+				overtake := func(name string) {
+					h.edits().AddUnconditionally(quiet(t), recent.Change{Edit: mirrors.Put(tagMirrorSet(name, "quay.io"))})
+				}
+				if tt.overtaken {
+					overtake("before")
+				}
 				h.Reviewer = ReviewerFunc(func(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
-					time.Sleep(budget + tt.late)
+					switch reviews++; {
+					case tt.overtaken && reviews == 2: // with the one before
+						overtake("meanwhile")
+					case !tt.overtaken || reviews == 3:
+						time.Sleep(budget + tt.late)
+					}
 					record, err := reviewer.Review(ctx, edit, settings.Requester{})
 					record.Read = time.Now()
 					return record, err

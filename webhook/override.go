@@ -340,7 +340,7 @@ func (o *overrideCheck) report(inForce bool, refusal string) {
 //   - An update is bound to the generation that it replaces, which counts the changes of the
 //     spec (metadata.generation). So the same spec, reverted and applied again, is another
 //     change. A change of metadata alone, such as adding the annotation, leaves the generation as it
-//     is.
+//     is. Nor do labels count, which choose the pools of a PinnedImageSet: its changes are bound to those before and after, too.
 //   - A creation has no generation to replace, and no uid before it is admitted. It is bound to the
 //     time: the same object, deleted and created once more with the annotation, has the same code for
 //     a day at most.
@@ -370,6 +370,9 @@ func (o *overrideCheck) hashed() []byte {
 	sum := sha256.New()
 	// The number keeps codes of another way of computing them apart.
 	fmt.Fprintf(sum, "3 %q %q %q %q %q %q %q %d ", r.UserInfo.Username, operation, r.Resource.Group, r.Resource.Resource, r.Namespace, o.name, uid, generation)
+	if r.Kind.Kind == mirrors.PinnedSetGVK.Kind {
+		fmt.Fprintf(sum, "%q %q ", r.old.Metadata.Labels.all, r.put.Metadata.Labels.all)
+	}
 	var spec bytes.Buffer
 	_ = json.Compact(&spec, r.subject().Spec) // a hash takes everything
 	sum.Write(spec.Bytes())

@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -333,6 +334,13 @@ func TestOverrideCode(t *testing.T) {
 	labelled := stored("quay.io", "u", 3)
 	labelled.Labels, labelled.ResourceVersion = map[string]string{"a": "b"}, "77"
 	other := tagMirrorSet("other", "quay.io")
+	pinned := func(pools ...string) admissionv1.AdmissionRequest {
+		req := requestTo(admissionv1.Update, mirrors.PinnedSetGVK, "pins")
+		for i, into := range []*runtime.RawExtension{&req.OldObject, &req.Object} {
+			*into = rawText(fmt.Sprintf(`{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"PinnedImageSet","metadata":{"name":"pins","labels":{"pool":%q}},"spec":{"pinnedImages":[]}}`, pools[i]))
+		}
+		return req
+	}
 	for _, tt := range []struct {
 		reason string
 		a, b   admissionv1.AdmissionRequest
@@ -340,6 +348,7 @@ func TestOverrideCode(t *testing.T) {
 	}{
 		{"the same again", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), true},
 		{"metadata changed in between", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(labelled, stored("x.io", "u", 4)), true},
+		{"pinned for another pool, and for one more", pinned("infra", "worker"), pinned("worker", "master"), false},
 		{"another spec", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "u", 3), stored("y.io", "u", 4)), false},
 		{"reverted, and applied once more", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "u", 5), stored("x.io", "u", 6)), false},
 		{"the object was replaced", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "another", 3), stored("x.io", "another", 4)), false},

@@ -156,5 +156,9 @@ func (c *candidate) admit(ctx context.Context, view recent.View, record, verdict
 	if !verdict.Verdict.Allowed {
 		c.override.follow(&change, verdict.Refusal)
 	}
-	return c.edits().Add(ctx, view, change)
+	err := c.edits().Add(ctx, view, change)
+	if errors.Is(err, recent.ErrChanged) {
+		c.request.fate.CompareAndSwap(committed, 0) // nobody counts it as admitted: it is judged again, and may come too late
+	}
+	return err
 }
