@@ -53,7 +53,7 @@ func sendsOn(f *policy.Fact) bool {
 
 // keepsAll is NoWorse for short names, where what ends the pull of one candidate does not
 // end that of the next: nodes ask every place that they ask today, in the same order, and
-// any other place that they ask before the last of those is known to have the image or to
+// any other place that they ask before the last of those is known to have the image for all of them, or to
 // make them move on.
 func keepsAll(today, now *WeighedRoute) bool {
 	kept := today.OpenPlaces()
@@ -65,7 +65,7 @@ func keepsAll(today, now *WeighedRoute) bool {
 			kept = kept[1:]
 			continue
 		}
-		if at.Fact.Presence != policy.Present && !sendsOn(at.Fact) {
+		if !servesAll(at.Fact) && !sendsOn(at.Fact) {
 			return false
 		}
 	}

@@ -196,7 +196,10 @@ func servesAll(f *policy.Fact) bool { return f.Presence == policy.Present && f.I
 // KeepsPlatforms is proof of NoWorse for nodes of every platform.
 func (a *Case) KeepsPlatforms() Proof {
 	return a.today(func(today *WeighedRoute) bool {
-		return !IsShort(*today.Route) && !IsShort(a.After) && reaches(today.OpenPlaces(), a.NewRoute.OpenPlaces(), servesAll)
+		if IsShort(*today.Route) || IsShort(a.After) {
+			return keepsAll(today, &a.NewRoute)
+		}
+		return reaches(today.OpenPlaces(), a.NewRoute.OpenPlaces(), servesAll)
 	})
 }
 
@@ -210,12 +213,17 @@ func (a *Case) GetsTheSame(fact *policy.Fact) Proof {
 }
 
 // LacksTheSame is proof that nodes of lost, platforms for which the new route has nothing, get
-// nothing today either: the old route serves a copy that is known to lack them.
+// nothing today either: the old route serves a copy that is known to lack them. Of a short name, no place has
+// anything for them, as they go on to the next registry.
 func (a *Case) LacksTheSame(lost []string) Proof {
+	mayServe := func(f *policy.Fact) bool {
+		return (f.Presence != policy.Absent || f.Recalled) && slices.ContainsFunc(lost, func(platform string) bool {
+			return !slices.Contains(f.Missing, platform) && !slices.Contains(f.Lacks, platform)
+		})
+	}
 	return a.today(func(today *WeighedRoute) bool {
 		before, served := a.ServedOn(today)
-		lacks := slices.Concat(before.Missing, before.Lacks)
-		return served && len(lost) > 0 && !slices.ContainsFunc(lost, func(platform string) bool { return !slices.Contains(lacks, platform) })
+		return served && len(lost) > 0 && !mayServe(before) && !(IsShort(*today.Route) && today.Any(false, mayServe))
 	})
 }
 

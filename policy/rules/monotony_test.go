@@ -116,6 +116,17 @@ func randomKnowable(rng *rand.Rand) knowable {
 	return w
 }
 
+// short returns w with a short name for its image, which is searched for in two registries.
+func (w knowable) short() knowable {
+	w.image.Ref = "x:1"
+	for _, s := range []*mirrors.Set{&w.change.Before, &w.change.After, w.current} {
+		if s != nil {
+			s.Registries.ContainerRuntimeSearchRegistries = []string{"c.local", "quay.io"}
+		}
+	}
+	return w
+}
+
 // knowsPlatforms reports whether all nodes say for which platform they are.
 func (k *knowledge) knowsPlatforms() bool { return len(k.platforms) > 0 && k.platforms[0] != "" }
 
@@ -475,6 +486,9 @@ func TestLessKnownNeverAdmitsMore(t *testing.T) {
 	tried, denied, lost, excepted := 0, 0, map[string]int{}, map[string]int{}
 	for seed := range uint64(campaign.Times(100, 2_000)) {
 		w := randomKnowable(rand.New(rand.NewPCG(seed, 21)))
+		if seed%4 == 0 {
+			w = w.short()
+		}
 		v, judged := w.verdict()
 		if !judged {
 			continue

@@ -444,6 +444,21 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 	}
 }
 
+// TestPlatformsOfAShortName: what the first registry lacks of a short name, nodes may get from the second.
+func TestPlatformsOfAShortName(t *testing.T) {
+	both, one := set(), set(idms("a", "docker.io", never, "m.local"))
+	for _, change := range []policy.Change{{Before: both, After: one}, {Before: one, After: both}} {
+		plan, found := newPlan(change, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: "nginx:1", Consumers: consumers()}), Nodes: nodesOf(twoPlatforms)}, settings.Settings{}), policy.Facts{}
+		for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
+			found[mirrors.Location{Ref: "registry.access.redhat.com/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Present, Digest: "sha256:index", Serves: onePlatform, Missing: []string{"linux/arm64"}}
+			found[mirrors.Location{Ref: "docker.io/library/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Unreachable}
+		}
+		if v, gains := Decide(plan, found), len(change.After.Objects) == 0; v.Allowed != gains {
+			t.Errorf("the second registry is asked as well now: %t: %s", gains, summary(v))
+		}
+	}
+}
+
 // TestShortNameEndsAtMirror: where a mirror ends the pull of the first candidate, nodes go
 // on to the next registry, and get what has the same name there.
 func TestShortNameEndsAtMirror(t *testing.T) {

@@ -44,6 +44,9 @@ func firstOfName(a *evidence.Case, at, before evidence.Place, servedBefore bool)
 	f := policy.Finding{Severity: policy.Warn, Detail: a.Places(), Remedy: []string{"name the image in full where it is used, or have the registry that it comes from searched first"}}
 	known, runs := at.Fact.HasDigest(), len(a.Running()) > 0
 	other, first := otherRegistry(a, at), "another registry is searched first"
+	if !other && a.BeforeUnknown {
+		other, first = true, "another registry may be the first to serve it"
+	}
 	if !other && servedBefore && evidence.NameOf(&a.After, at.Candidate) != evidence.NameOf(&a.Before, before.Candidate) {
 		other, first = true, "another registry is the first to serve it"
 		f.Remedy = []string{"copy it to the mirrors of " + evidence.NameOf(&a.Before, before.Candidate) + ", from which nodes get it today, or name it in full where it is used"}
