@@ -46,6 +46,9 @@ func gets(from Place, passed []mirrors.Location, now []Place, has func(*policy.F
 	return false
 }
 
+// servesAll reports whether nodes of every platform get the image there.
+func servesAll(f *policy.Fact) bool { return f.Presence == policy.Present && f.IsForAll() }
+
 // sendsOn reports whether nodes that ask a place go on to the next. By now, it may have what it lacked a minute ago.
 func sendsOn(f *policy.Fact) bool {
 	return f.Presence == policy.Denied || f.Presence == policy.Absent && !f.Recalled

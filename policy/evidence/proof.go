@@ -190,9 +190,6 @@ func (a *Case) NoWorse() Proof {
 	})
 }
 
-// servesAll reports whether nodes of every platform get the image there.
-func servesAll(f *policy.Fact) bool { return f.Presence == policy.Present && f.IsForAll() }
-
 // KeepsPlatforms is proof of NoWorse for nodes of every platform.
 func (a *Case) KeepsPlatforms() Proof {
 	return a.today(func(today *WeighedRoute) bool {
