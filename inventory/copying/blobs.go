@@ -81,11 +81,11 @@ func (d *delivery) arrival(to name.Repository) *arrival {
 	return a
 }
 
-// source returns the repository where the registry has the blob, "" for none that is known.
-func (d *delivery) source() string {
+// source returns the repository where the registry has the blob, "" for none that is known, and whether more than a manifest says so.
+func (d *delivery) source() (from string, sure bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.from
+	return d.from, d.from != "" && d.arrivals[d.from].state == held
 }
 
 // arrived notes that the blob is at a repository.
@@ -174,10 +174,10 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 		return nil
 	}
 	d.set(a, coming)
-	at := d.source()
+	at, sure := d.source()
 	if at == "" {
 		d.first.Lock()
-		if at = d.source(); at != "" {
+		if at, sure = d.source(); at != "" {
 			d.first.Unlock()
 		} else {
 			defer d.first.Unlock()
@@ -188,7 +188,7 @@ func (b *blobs) send(ctx context.Context, from, to place, what blob, told func(i
 	var unplanned int64
 	if at != "" {
 		// To mount it takes no slot, and nothing of what slots are for. If the registry does not mount it, it is sent once more than planned.
-		err = to.mount(ctx, layer, at, func(ctx context.Context) (func(), error) {
+		err = to.mount(ctx, layer, at, sure, func(ctx context.Context) (func(), error) {
 			if unplanned = what.size; b.spare.Add(-unplanned) < 0 {
 				return nil, ErrLeft
 			}

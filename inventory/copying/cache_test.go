@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,11 +38,11 @@ func TestCaches(t *testing.T) {
 				elsewhere := newServer(t)
 				pushFixture(t, elsewhere.host+"/team/lost")
 				lost.From[0].Ref = elsewhere.host + "/team/lost:v1"
-				s.mirror.set(func(w http.ResponseWriter, r *http.Request) bool { // as some do of what they have yet to ask for
-					if r.Method == http.MethodHead {
-						w.WriteHeader(http.StatusNotFound)
-					}
-					return r.Method == http.MethodHead
+				var pushed atomic.Bool
+				s.mirror.refuses(http.StatusNotFound, func(r *http.Request) bool { // as one whose upstream is back only by then
+					ours := strings.HasPrefix(r.URL.Path, "/v2/team/app/")
+					pushed.CompareAndSwap(false, ours && r.Method == http.MethodPost)
+					return ours && !pushed.Load()
 				})
 			}
 			states := []chan State{make(chan State, 9), make(chan State, 9)} // by rank
@@ -65,10 +66,7 @@ func TestCaches(t *testing.T) {
 			if n := s.mirror.count("POST") + s.mirror.count("PUT"); declared && n > 0 {
 				t.Errorf("%d requests try to push", n)
 			}
-			source.set(func(w http.ResponseWriter, _ *http.Request) bool {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return true
-			})
+			source.refuses(http.StatusServiceUnavailable, func(*http.Request) bool { return true })
 			// What was pulled is there: tags are asked for at the upstream first, so that all is by digest.
 			at := ref(t, s.mirror.host+"/team/app@"+f.digest).(name.Digest)
 			list := must[v1.ImageIndex](t)(remote.Index(at))

@@ -226,7 +226,7 @@ func (c *Copier) count(j *Job, t *tally) bool {
 		complete = complete && m.there
 		for _, b := range m.blobs {
 			key := blobKey{j.Registry, b.digest}
-			if c.blobs.delivery(j.to.repo, b.digest).source() == "" && !t.counted[key] {
+			if from, _ := c.blobs.delivery(j.to.repo, b.digest).source(); from == "" && !t.counted[key] {
 				t.counted[key], mine = true, append(mine, key)
 				j.Bytes += b.size
 			}

@@ -132,11 +132,11 @@ func TestHostileMemory(t *testing.T) {
 		"long": `],"of":["` + strings.Repeat("x", 4_000_000) + `"`, "numbers": "0" + strings.Repeat(",0", 2_000_000), "objects": "{}" + strings.Repeat(",{}", 1_000_000), "blobs": "",
 	} {
 		t.Run(what, func(t *testing.T) {
-			both := endpointOf(t, func(w http.ResponseWriter, r *http.Request) { // the source is asked with GET, the mirror with HEAD
+			both := endpointOf(t, func(w http.ResponseWriter, r *http.Request) { // both have all of them
 				w.Header().Set("Content-Type", string(types.OCIManifestSchema1))
 				switch {
 				case r.URL.Path == "/v2/":
-				case r.Method == http.MethodHead || !strings.HasSuffix(r.URL.Path, "/manifests/v1"):
+				case !strings.HasSuffix(r.URL.Path, "/manifests/v1"):
 					http.NotFound(w, r)
 				default:
 					_, _ = io.WriteString(w, `{"layers":[`)

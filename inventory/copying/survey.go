@@ -222,17 +222,11 @@ func (j *Job) has(ctx context.Context, m *manifest) (bool, error) {
 	if tag, byTag := ref.(name.Tag); j.to.isMissing(ctx) || byTag && j.to.lacks(ctx, tag.TagStr()) {
 		return false, nil
 	}
-	digest, err := j.digestAt(ctx, ref)
-	return digest == m.digest, err
-}
-
-// digestAt returns the digest of what the mirror has under a reference; the zero value for nothing.
-func (j *Job) digestAt(ctx context.Context, ref name.Reference) (v1.Hash, error) {
-	digest, err := digestOf(ctx, j.to.endpoint, ref)
+	got, err := j.to.puller.Get(ctx, ref) // as nodes ask
 	if transfer.IsAbsent(err) {
-		return v1.Hash{}, nil
+		return false, nil
 	}
-	return digest, err
+	return err == nil && got.Digest == m.digest, err
 }
 
 // taggedNow returns the digest that a tag of the mirror names now, the zero value for none. A list without it is believed for a
@@ -266,7 +260,7 @@ func (c *Copier) named(ctx context.Context, j *Job, tag name.Tag) (v1.Hash, erro
 	return v1.Hash{}, nil
 }
 
-// digestOf asks for the digest of a manifest alone, and where the registry does not say, for the manifest.
+// digestOf asks for the digest of a manifest alone, as some registries count each that they serve, and where that does not say, for the manifest.
 func digestOf(ctx context.Context, at *endpoint, ref name.Reference) (v1.Hash, error) {
 	head, err := at.puller.Head(ctx, ref)
 	if err == nil {

@@ -3,6 +3,7 @@ package copying
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -14,27 +15,62 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/transfer"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
 )
 
-// holds asks p's repository for a blob.
-func (p place) holds(ctx context.Context, digest v1.Hash) (bool, error) {
-	layer, err := p.puller.Layer(ctx, p.repo.Digest(digest.String()))
+// holds asks p's repository for a blob by GET, as nodes do, and for its first byte: a registry may answer HEAD, mount, and take manifests, by what
+// it remembers of a blob that its storage has lost.
+func (p place) holds(ctx context.Context, of v1.Hash) (bool, error) {
+	at := "https://" + p.repo.RegistryStr() + "/v2/" + p.repo.RepositoryStr() + "/blobs/" + of.String()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {
 		return false, err
 	}
-	if _, err = layer.Size(); transfer.IsAbsent(err) {
-		return false, nil
+	req.Header.Set("Range", "bytes=0-0")
+	isEmpty := digest.Canonical.FromBytes(nil).String() == of.String()
+	resp, err := p.client.Do(req)
+	if err != nil {
+		if transfer.Status(err) == http.StatusRequestedRangeNotSatisfiable {
+			return isEmpty, nil
+		}
+		return false, err
 	}
-	return err == nil, err
+	defer resp.Body.Close()
+	// Of a registry that sends more than was asked for, what is short is read to its end, so that the connection stays.
+	n, err := io.Copy(io.Discard, io.LimitReader(resp.Body, wire.MaxOther))
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, err
+	}
+	return resp.StatusCode < http.StatusMultipleChoices && (n > 0 || isEmpty), nil
+}
+
+// mountFrom mounts a blob from a repository, or sends the content if the registry begins an upload instead. It reports whether either was
+// done; neither is where registries refuse to mount. If it is not sure that the blob is there, it is asked for.
+func (p place) mountFrom(ctx context.Context, layer *remoteBlob, from string, sure bool, content func() (io.ReadCloser, error)) (done bool, err error) {
+	begun := false
+	err = p.oras.Mount(ctx, layer.descriptor(), from, func() (io.ReadCloser, error) {
+		begun = true
+		return content()
+	})
+	switch refused := transfer.Status(err); {
+	case begun:
+		return true, err
+	case err == nil && !sure:
+		return p.holds(ctx, layer.what.digest)
+	case refused >= 400 && refused < 500 && refused != http.StatusTooManyRequests:
+		return false, nil
+	default:
+		return true, err
+	}
 }
 
 // mount brings a blob into p's repository from another one of the registry. Where the registry does not do that, the
 // blob is sent, once there is a slot for it.
-func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot func(context.Context) (func(), error)) error {
-	what, whole, done := layer.descriptor(), !p.inPieces.Load(), func() {}
+func (p place) mount(ctx context.Context, layer *remoteBlob, from string, sure bool, slot func(context.Context) (func(), error)) error {
+	whole, done := !p.inPieces.Load(), func() {}
 	defer func() { done() }()
 	begun := false
-	err := p.oras.Mount(ctx, what, from, func() (content io.ReadCloser, err error) {
+	mounted, err := p.mountFrom(ctx, layer, from, sure, func() (io.ReadCloser, error) {
 		begun = true
 		free, err := slot(ctx)
 		if err != nil {
@@ -43,13 +79,12 @@ func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot f
 		done = free
 		return layer.open()
 	})
-	if begun {
+	switch {
+	case begun:
 		return p.inPiecesIf(ctx, layer, whole, err)
-	}
-	if refused := transfer.Status(err); refused < 400 || refused >= 500 || refused == http.StatusTooManyRequests {
+	case mounted || err != nil:
 		return err
 	}
-	// Some registries refuse to mount instead of beginning an upload.
 	free, err := slot(ctx)
 	if err != nil {
 		return err
@@ -60,15 +95,15 @@ func (p place) mount(ctx context.Context, layer *remoteBlob, from string, slot f
 
 // upload sends a blob to p's repository, with two requests, while it is already asked for at its source. If it may be there,
 // the first of the two asks for it: it mounts the blob from the repository itself.
-func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) error {
+func (p place) upload(ctx context.Context, layer *remoteBlob, mayBeThere bool) (err error) {
 	whole := !p.inPieces.Load()
 	ahead := openAhead(layer)
 	defer func() { _ = ahead.Close() }() // the part read was compared with its digest
-	var err error
+	done := false
 	if mayBeThere {
-		err = p.oras.Mount(ctx, layer.descriptor(), p.repo.RepositoryStr(), func() (io.ReadCloser, error) { return ahead, nil })
+		done, err = p.mountFrom(ctx, layer, p.repo.RepositoryStr(), false, func() (io.ReadCloser, error) { return ahead, nil })
 	}
-	if refused := transfer.Status(err); !mayBeThere || !ahead.begun.Load() && refused >= 400 && refused < 500 && refused != http.StatusTooManyRequests {
+	if !done && err == nil {
 		err = p.oras.Blobs().Push(ctx, layer.descriptor(), ahead)
 	}
 	if !ahead.begun.Load() {
