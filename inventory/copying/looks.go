@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -50,6 +51,21 @@ func (j *Job) leaveUnreadable(looks []policy.Look) {
 			j.attached = slices.DeleteFunc(j.attached, func(other *manifest) bool { return other == m })
 		}
 	}
+}
+
+// leavePulled leaves out what is attached and nodes pull as an image that they look for signatures of: its own are not copied with it, and nodes
+// would stop there.
+func (j *Job) leavePulled() {
+	stops := func(m *manifest) bool {
+		return !m.there && len(j.Readers.At(policy.Repository(j.To.Ref)+"@"+m.digest.String())) > 0
+	}
+	j.attached = slices.DeleteFunc(j.attached, func(m *manifest) bool {
+		leaves := slices.ContainsFunc(m.all(), stops)
+		if leaves {
+			j.note("%s refers to it, and is not copied with it, as it is an image that nodes pull: it needs a copy of its own", text.ShortDigests(m.digest.String()))
+		}
+		return leaves
+	})
 }
 
 // stopsNobody returns an error if nodes would stop at the mirror for its signatures once it has the image, or others of those that it has, and do

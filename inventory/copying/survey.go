@@ -125,6 +125,7 @@ func (c *Copier) surveyMirror(ctx context.Context, j *Job) error {
 		return err
 	})
 	if err == nil {
+		j.leavePulled()
 		err = eachOf(ctx, j.manifests(), func(ctx context.Context, m *manifest) error { return c.surveyBlobsOf(ctx, j, m) })
 	}
 	if err == nil && (!j.image.there || c.options.MoveTags) {

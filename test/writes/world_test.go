@@ -28,6 +28,7 @@ type world struct {
 	// before and after are the pulls without mirror sets, and with them.
 	before, after []pull
 	lost          []string // paths of blobs at the mirror
+	refers        bool     // whether v3 refers to v1
 	tags          map[string]bool
 	story         strings.Builder
 }
@@ -103,7 +104,7 @@ func (w *world) tell(format string, args ...any) {
 
 func newWorld(t testing.TB, seed uint64) *world {
 	t.Helper()
-	w := &world{random: rand.New(rand.NewPCG(seed, 43)), source: newFront(t), mirror: newFront(t), signatures: map[string]signed{}, tags: map[string]bool{}}
+	w := &world{random: rand.New(rand.NewPCG(seed, 43)), source: newFront(t), mirror: newFront(t), signatures: map[string]signed{}, tags: map[string]bool{}, refers: seed%9 == 2}
 	w.archs = pick(w, []string{"amd64"}, []string{"amd64", "arm64"})
 	for n := range 1 + w.random.IntN(3) {
 		w.addGroup(t, n)
@@ -140,8 +141,12 @@ func (w *world) addGroup(t testing.TB, n int) {
 	shared := newPart(name+" shared", "amd64", "the base of "+name, "shared in "+name)
 	arm := newPart(name+" arm", "arm64", "the base of "+name, "arm in "+name)
 	other := newPart(name+" other", "arm64", "other in "+name)
-	single := newPart(name+" single", "amd64", "the base of "+name, "single in "+name)
-	for tag, i := range map[string]*image{"v1": newIndex(shared, arm), "v2": newIndex(shared, other), "v3": single} {
+	single, first := newPart(name+" single", "amd64", "the base of "+name, "single in "+name), newIndex(shared, arm)
+	if w.refers {
+		subject, _ := json.Marshal(described(first.mediaType, first.raw))
+		single.raw = fmt.Appendf(nil, `{"subject":%s,%s`, subject, single.raw[1:])
+	}
+	for tag, i := range map[string]*image{"v1": first, "v2": newIndex(shared, other), "v3": single} {
 		i.tag = tag
 		g.images = append(g.images, i)
 	}

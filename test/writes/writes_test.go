@@ -24,8 +24,9 @@ import (
 
 // known are seeds of worlds in which something was once broken: by a plan that took a repository for new, by one with images before their
 // signatures, by plans and sync with images of two sources that share a part at the mirror, and not its signatures, by image sets with what
-// nodes cannot read as signatures, and by sync that took a tag for new as the mirror called its repository unknown.
-var known = []uint64{36, 46, 1714, 248, 1601, 1129, 1394}
+// nodes cannot read as signatures, by sync that took a tag for new as the mirror called its repository unknown, and by sync that brought with
+// an image another that refers to it, without its signatures.
+var known = []uint64{36, 46, 1714, 248, 1601, 1129, 1394, 731}
 
 // TestNoWriteBreaks: in random worlds, after each single write of sync, and of each line of a plan that is carried out, every pull that
 // worked before works, and every tag names what it named.
