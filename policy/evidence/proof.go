@@ -220,7 +220,7 @@ func (a *Case) LacksTheSame(lost []string) Proof {
 	}
 	return a.today(func(today *WeighedRoute) bool {
 		before, served := a.ServedOn(today)
-		return served && len(lost) > 0 && !mayServe(before) && !(IsShort(*today.Route) && today.Any(false, mayServe))
+		return served && len(lost) > 0 && !mayServe(before) && (!IsShort(*today.Route) || !today.Any(false, mayServe))
 	})
 }
 
