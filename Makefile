@@ -98,7 +98,7 @@ RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync
 # one processor. Races show there, too: what counts is that nothing orders two accesses, not that they are made at one time.
 BUBBLES = $$(grep -l '"testing/synctest"' $$(printf '%s/*_test.go ' $(RACY)) 2>/dev/null | xargs -n1 dirname | sort -u)
 race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
-	@$(RACE) $(TEST) -race -p 4 -cpu 1 -skip '^TestCommandsAgree$$' $(BUBBLES)
+	@$(RACE) $(TEST) -race -p 4 -cpu 1 -skip '^Test(CommandsAgree|SurveyOfALargeCluster|ReadBomb|TimeToDecide)$$' $(BUBBLES)
 	@$(RACE) $(TEST) -race -p 4 -skip '^TestIndex(ForgetsWhatWas|EqualsBruteForce)$$' $$(printf '%s\n' $(RACY) | grep -vxF "$(BUBBLES)")
 	@INTEGRATION=1 $(RACE) $(TEST) -race ./inventory/copying
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
