@@ -468,6 +468,11 @@ func TestMaxBytesWithoutMounts(t *testing.T) {
 	if n := s.mirror.count("PUT", "/manifests/"); n != 1 {
 		t.Errorf("%d manifests are put, want that of one image", n)
 	}
+	for _, j := range s.run(t.Context(), Options{MaxBytes: 2 * bound}, copies...) {
+		if j.State == Failed {
+			t.Errorf("with room for it: %v", j.Err)
+		}
+	}
 }
 
 // TestNoCrossMount: where a registry begins an upload instead of mounting, as the specification lets it, each repository gets the layer sent;
