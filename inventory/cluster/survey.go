@@ -380,10 +380,11 @@ func (s *survey) gaps() []policy.Gap {
 	failed, waiting := slices.Clone(s.lost), 0
 	reason := errors.New("their API server does not answer")
 	for _, r := range slices.SortedFunc(maps.Keys(s.kinds), func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) }) {
+		name := r.GroupResource().String()
 		switch k := s.kinds[r]; {
+		case slices.Contains(s.unread, name): // its reason is below, whether or not it was asked for since the right went
 		case k.err != nil:
-			failed = append(failed, r.GroupResource().String())
-			reason = k.err
+			failed, reason = append(failed, name), k.err
 		case k.read.IsZero():
 			waiting++
 		}
