@@ -127,11 +127,12 @@ func (d *diagnosis) unpulled(p *rollout.Pod) explanation {
 }
 
 // elsewhere proposes another pod instead, which may go to another node, or by now be pulled on the same.
-// It helps only if every node that it may go to can pull.
+// It helps only if every node that it may go to can pull. Where its own can by now, so must those that the scheduler avoids:
+// until the pod is gone, its ports and its anti-affinity may keep the next one off that node.
 func (d *diagnosis) elsewhere(w *explanation, p *rollout.Pod, image string, route status.Path) {
 	l, now := d.landing(p, image), d.pull(route, p.Node)
 	switch {
-	case l.isSafe() && !p.IsBare(): // else its kubelet is to try again
+	case l.isSafe() && !p.IsBare() && (now != rollout.PullWorks || !l.avoided): // else its kubelet is to try again
 		how := ", which can be pulled on " + text.Names(l.works, status.Shown)
 		if now == rollout.PullWorks {
 			how = ", which tries at once"

@@ -48,8 +48,12 @@ func (d *diagnosis) pullBy(config, namespace, image, node string) rollout.Pull {
 	return d.pull(route, node)
 }
 
-// landing lists the nodes that a replacement of a pod may go to, by whether they can pull its image.
-type landing struct{ works, fails, unknown []string }
+// landing lists the nodes that a replacement of a pod may go to, by whether they can pull its image. Avoided says that one
+// of those cannot, or may not, which the scheduler takes only where the others have no place.
+type landing struct {
+	works, fails, unknown []string
+	avoided               bool
+}
 
 // isSafe reports whether the image can be pulled wherever the pod may go.
 func (l landing) isSafe() bool { return len(l.works) > 0 && len(l.fails)+len(l.unknown) == 0 }
@@ -69,7 +73,7 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 		}
 	}
 	if len(nodes) == 0 {
-		nodes = avoided
+		nodes, avoided = avoided, nil
 	}
 	var l landing
 	by := map[nodeKind]rollout.Pull{}
@@ -83,6 +87,7 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 			l.unknown = append(l.unknown, n.Name)
 		}
 	}
+	l.avoided = slices.ContainsFunc(avoided, func(n *corev1.Node) bool { return d.pullOn(n, p, image, by) != rollout.PullWorks })
 	return l
 }
 

@@ -175,6 +175,9 @@ func TestToCome(t *testing.T) {
 // TestElsewhere: another pod instead is proposed where every node to which it may go can pull.
 func TestElsewhere(t *testing.T) {
 	const elsewhere = "oc -n shop delete pod 2"
+	waits := func(in *status.Input) { // node c, for the update
+		in.Cluster.Nodes[2].Spec.Taints = []corev1.Taint{{Key: "UpdateInProgress", Effect: corev1.TaintEffectPreferNoSchedule}}
+	}
 	for _, tt := range []struct {
 		reason string
 		change func(*status.Input)
@@ -183,18 +186,12 @@ func TestElsewhere(t *testing.T) {
 		link   string
 	}{
 		{"neither route leads to it", func(*status.Input) {}, nil, false, ""},
-		{"by the route of the node, by now", func(in *status.Input) {
-			in.Cluster.Nodes[2].Spec.Taints = []corev1.Taint{{Key: "UpdateInProgress", Effect: corev1.TaintEffectPreferNoSchedule}}
-		}, []string{cartMirror}, true, ""},
+		{"by the route of the node, by now, from which it may come to the other", waits, []string{cartMirror}, false, ""},
+		{"by both routes, by now", waits, []string{cartMirror, cartAt}, true, ""},
 		{"on the other node", func(in *status.Input) { in.Cluster.Nodes[1].Spec.Unschedulable = true }, []string{cartAt}, true, ""},
 		{"on one of two", func(*status.Input) {}, []string{cartAt}, false, "another pod instead could be pulled on c, but not on b"},
-		{"the scheduler avoids what waits", func(in *status.Input) {
-			in.Cluster.Nodes[2].Spec.Taints = []corev1.Taint{{Key: "UpdateInProgress", Effect: corev1.TaintEffectPreferNoSchedule}}
-		}, []string{cartAt}, false, ""},
-		{"unless it has to be there", func(in *status.Input) {
-			in.Cluster.Nodes[1].Spec.Unschedulable = true
-			in.Cluster.Nodes[2].Spec.Taints = []corev1.Taint{{Key: "UpdateInProgress", Effect: corev1.TaintEffectPreferNoSchedule}}
-		}, []string{cartAt}, true, ""},
+		{"the scheduler avoids what waits", waits, []string{cartAt}, false, ""},
+		{"unless it has to be there", func(in *status.Input) { waits(in); in.Cluster.Nodes[1].Spec.Unschedulable = true }, []string{cartAt}, true, ""},
 		{"nodes that have it", func(in *status.Input) {
 			for _, n := range in.Cluster.Nodes[1:] {
 				n.Status.Images = []corev1.ContainerImage{{Names: []string{cartAt}}}
