@@ -160,11 +160,17 @@ func (b Budget) Desired(expected, pods int) (desired int, never string) {
 	return desired, never
 }
 
-// NeverHasRoom reports whether b allows no disruption however many pods there are.
-func (b Budget) NeverHasRoom() bool {
-	if most := b.Spec.MaxUnavailable; most != nil {
-		return most.String() == "0" || most.String() == "0%"
+// Expected is how many pods the controllers of those of b ask for, by its status; 0 where it is an absolute minimum, for which the
+// status counts the pods that are there, with those that have ended or are being deleted (getExpectedPodCount, getPodsForPdb).
+func (b Budget) Expected() int {
+	if least := b.Spec.MinAvailable; b.Spec.MaxUnavailable == nil && least != nil && least.Type == intstr.Int {
+		return 0
 	}
-	least := b.Spec.MinAvailable
-	return least != nil && least.String() == "100%"
+	return int(b.Status.ExpectedPods)
+}
+
+// OneMoreHelps reports whether b has room once there is a pod more than expected and healthy are: a percentage may ask for that one, too.
+func (b Budget) OneMoreHelps(expected, healthy int) bool {
+	desired, never := b.Desired(expected+1, healthy+1)
+	return never == "" && desired <= healthy
 }

@@ -40,7 +40,7 @@ func (d *diagnosis) notCreated(h *HoldUp, pod *rollout.Pod, r refusal) bool {
 }
 
 // missing returns how many pods that a budget expects are not there, and how many it expects, by its
-// status alone: one with an absolute number expects those that are there.
+// status alone: none are missing of one with an absolute minimum.
 func (d *diagnosis) missing(pod *rollout.Pod, r refusal) (missing, wanted int) {
 	if r.of == nil {
 		return 0, 0
@@ -51,7 +51,7 @@ func (d *diagnosis) missing(pod *rollout.Pod, r refusal) (missing, wanted int) {
 			there++
 		}
 	}
-	wanted = int(r.of.Status.ExpectedPods)
+	wanted = r.of.Expected()
 	return wanted - there, wanted
 }
 

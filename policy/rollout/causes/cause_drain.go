@@ -230,17 +230,30 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	case r.unworkable && len(r.owned) == 0:
 		return append(remedies, d.counting(pod, r))
 	}
-	if more := scaled(pod); more.Command != "" && cause == BudgetFull && d.makers.Of(pod) == "" && !r.of.NeverHasRoom() {
-		remedies = append(remedies, more)
+	var remedy Remedy
+	switch healthy := int(r.of.Status.CurrentHealthy); {
+	case cause == BudgetFull && !r.of.OneMoreHelps(int(r.of.Status.ExpectedPods), healthy):
+		remedy = oneAway(pod, r)
+	case cause == BudgetFull && d.makers.Of(pod) == "":
+		remedy = scaled(pod)
+	case cause != BudgetFull && cause != ImageNotPulled:
+		remedy = oneFewer(pod, r, cause)
 	}
-	if fewer := oneFewer(pod, r, cause); fewer.Command != "" && cause != BudgetFull && cause != ImageNotPulled {
-		remedies = append(remedies, fewer)
-	}
-	if cause == BudgetFull && r.of.NeverHasRoom() && len(r.owned) == 0 {
-		remedies = append(remedies, act(in(pod.Namespace)+"patch pdb "+text.Argument(r.budget)+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`,
-			"lets one pod go at a time, now and at each later drain"))
+	if remedy.Command != "" {
+		remedies = append(remedies, remedy)
 	}
 	return remedies
+}
+
+// oneAway has a budget let one pod go at a time; the zero Remedy where that gives it no room: it then goes by what controllers ask
+// for, and none does, or some of those pods are missing.
+func oneAway(pod *rollout.Pod, r refusal) Remedy {
+	expected := r.of.Expected()
+	if len(r.owned) > 0 || int(r.of.Status.CurrentHealthy) < expected || expected == 0 && ownerOf(pod) == "" {
+		return Remedy{}
+	}
+	return act(in(pod.Namespace)+"patch pdb "+text.Argument(r.budget)+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`,
+		"lets one pod go at a time, now and at each later drain")
 }
 
 // oneBudgetFewer deletes one of the budgets of a pod that has no owner, and without which none of its pods is

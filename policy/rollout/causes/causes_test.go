@@ -105,6 +105,13 @@ func TestCauses(t *testing.T) {
 			in.Evidence.Places = map[status.Place]status.Answer{{Location: place(mirror)}: {Presence: atMirror, Words: "404"}, {Location: place(source)}: {Presence: atSource}}
 		}
 	}
+	full := func(least intstr.IntOrString, counted int32) func(*status.Input) {
+		return func(in *status.Input) {
+			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
+			in.Cluster.Budgets[0].Spec.MinAvailable, in.Cluster.Budgets[0].Status.ExpectedPods = &least, counted
+			byDeployment(in)
+		}
+	}
 	gaveUp := func(reason string, words ...string) status.Input {
 		return input(pools.Worker("2"), pools.Node("a", append(words, "wants=2", "state=Degraded", "reason="+reason)...))
 	}
@@ -152,30 +159,25 @@ func TestCauses(t *testing.T) {
 		},
 		{"the mirror has neither", deadlock(signed(policy.Absent, ""), failing), ImageNotPulled, "its kubelet says: Source image rejected", "oc -n shop delete pod 2"},
 		{"a pod that is not ready", deadlock(nil, "unready"), PodNotReady, "pod shop/2 on b is not ready", "oc -n shop delete pod 2"},
-		{"a budget without room", deadlock(func(in *status.Input) {
-			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
-			byDeployment(in)
-		}), BudgetFull, "it leaves no room for a drain", "n=$(oc -n shop get deployment/cart -o jsonpath='{.spec.replicas}') && oc -n shop scale deployment/cart --replicas=$((n + 1))"},
-		{"a budget that never has room", deadlock(func(in *status.Input) {
-			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
-			in.Cluster.Budgets[0].Spec.MaxUnavailable = new(intstr.FromInt32(0))
-			byDeployment(in)
-		}), BudgetFull, "it leaves no room for a drain", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`},
+		{"a budget without room, which counts pods that have ended", deadlock(full(intstr.FromInt32(2), 5)), BudgetFull, "it leaves no room for a drain", "n=$(oc -n shop get deployment/cart -o jsonpath='{.spec.replicas}') && oc -n shop scale deployment/cart --replicas=$((n + 1))"},
+		{"a budget that asks for a third pod, too", deadlock(full(intstr.FromString("90%"), 2)), BudgetFull, "it leaves no room for a drain", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`},
+		{"a budget that asks for a third pod, which nobody scales", deadlock(func(in *status.Input) {
+			full(intstr.FromInt32(3), 2)(in)
+			in.Cluster.Pods[0].Owner = rollout.Owner{}
+		}), BudgetFull, "it leaves no room for a drain", "oc -n shop delete pod 1"},
 		{"a budget that an operator lowers while another of its pods is down", deadlock(func(in *status.Input) {
 			in.Cluster.Budgets[0] = ownedBy(cartBudget("cart", 0, 1, 1))
 			in.Cluster.Pods[1].Spec = &rollout.PodSpec{Labels: map[string]string{"app": "store"}}
 		}, "failing=CrashLoopBackOff"), BudgetFull, "CephCluster data made budget cart, and changes or deletes it by itself\npod shop/2 on b does not start", ""},
 		{"an app that an operator counts", deadlock(func(in *status.Input) {
-			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
+			full(intstr.FromInt32(2), 2)(in)
 			in.Cluster.Controllers = []rollout.Controller{{Namespace: "shop", Owner: rollout.Owner{Kind: "Deployment", Name: "cart"}, Maker: "Shop main"}}
-			byDeployment(in)
 		}), BudgetFull, "it leaves no room for a drain", "oc -n shop delete pod 1"},
 		{"the routers of OpenShift", deadlock(func(in *status.Input) {
-			byDeployment(in)
+			full(intstr.FromInt32(2), 2)(in)
 			for i := range in.Cluster.Pods {
 				in.Cluster.Pods[i].Namespace, in.Cluster.Pods[i].Owner.Name = "openshift-ingress", "router-default-5d"
 			}
-			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
 			in.Cluster.Budgets[0].Namespace = "openshift-ingress"
 		}), BudgetFull, "it leaves no room for a drain", "n=$(oc -n openshift-ingress get deployment/router-default -o jsonpath='{.spec.replicas}') && oc -n openshift-ingress-operator patch ingresscontroller default --type=merge -p '{\"spec\":{\"replicas\":'$((n + 1))'}}'"},
 		{"two budgets", deadlock(func(in *status.Input) { in.Cluster.Budgets = append(in.Cluster.Budgets, cartBudget("other", 1, 2, 1)) }), SeveralBudgets, "pod shop/1 is not evicted: budgets cart and other cover it, and no pod of several budgets is evicted", "oc -n shop delete pdb other"},
@@ -456,7 +458,7 @@ func TestUnknown(t *testing.T) {
 	in.Evidence.Notes = []string{"evictions were not asked for"}
 	d := Diagnose(in, mirrors.Set{})
 	for _, part := range []string{
-		"nodes could not be read: which node waits for what is not known (it takes the right to list and watch nodes)", "list and watch deployments.apps", "list and watch poddisruptionbudgets.policy", "list and watch pods", "MCO rejects the mirror objects",
+		"nodes could not be read: which node waits for what is not known (it takes the right to list and watch nodes)", "list and watch deployments.apps", "list and watch poddisruptionbudgets.policy", "pods could not be read: what holds drains up is not known", "MCO rejects the mirror objects",
 	} {
 		if !strings.Contains(strings.Join(append(d.Notes, d.Unknown...), "\n"), part) {
 			t.Errorf("%q is not in %q", part, d.Unknown)

@@ -156,11 +156,6 @@ func TestDiagnose(t *testing.T) {
 	if len(d.HoldUps) != 1 || !strings.HasPrefix(d.HoldUps[0].Chain.Links[0], "it rejects the mirror objects: ") {
 		t.Errorf("objects that MCO rejects: got %+v", d.HoldUps)
 	}
-	unknown := with(pools.Worker("2"), both, nil)
-	unknown.Cluster.Unknown = []string{"pods"}
-	if d := Diagnose(unknown, pools.TagSet("")); !strings.Contains(strings.Join(d.Unknown, "\n"), "what holds drains up is not known") {
-		t.Errorf("got %q", d.Unknown)
-	}
 }
 
 // TestOneBudgetFewer: of several budgets that cover a pod, the one is to go without which no other pod is left without any.

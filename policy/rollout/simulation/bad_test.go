@@ -42,13 +42,9 @@ func TestBadInput(t *testing.T) {
 		{"a budget without numbers", two, budget(func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = nil }), false},
 		{"a nil budget", two, func(c *rollout.Cluster) { c.Budgets = append(c.Budgets, nil) }, true},
 		{"a budget that cannot be counted", two, budget(func(b *policyv1.PodDisruptionBudget) {
-			*b = *makeBudget("web app=web max=1")
-			b.Status.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: "x"}}
+			b.Spec.MaxUnavailable.IntVal, b.Status.Conditions = 1, []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.SyncFailedReason, Message: "x"}}
 		}), false},
-		{"replicas that are still to come", two, budget(func(b *policyv1.PodDisruptionBudget) {
-			*b = *makeBudget("web app=web max=1")
-			b.Status.ExpectedPods = 3
-		}), false},
+		{"replicas that are still to come", two + "budget web app=web max=1 expects=3", nil, false},
 		{"a minimum of 0 %", two + "budget web app=web min=0%", nil, true},
 		{"a minimum of 100 %", two + "budget web app=web min=100%", nil, false},
 		{"a maximum of 0 %", two + "budget web app=web max=0%", nil, false},

@@ -229,7 +229,7 @@ func makePods(owner, spec string, nodes ...string) []rollout.Pod {
 }
 
 // makeBudget makes a budget in namespace app: its name, the app that it selects ("*" for all,
-// "" for none), and "min=2", "min=50%", "max=1", "always".
+// "" for none), and "min=2", "min=50%", "max=1", "always", "expects=3" (by its status).
 func makeBudget(words string) *policyv1.PodDisruptionBudget {
 	fields := strings.Fields(words)
 	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "app", Name: fields[0]}}
@@ -249,6 +249,8 @@ func makeBudget(words string) *policyv1.PodDisruptionBudget {
 		case "always":
 			policy := policyv1.AlwaysAllow
 			b.Spec.UnhealthyPodEvictionPolicy = &policy
+		case "expects":
+			_, _ = fmt.Sscan(value, &b.Status.ExpectedPods)
 		}
 	}
 	return b

@@ -179,9 +179,12 @@ func (w *survey) noEviction(b *scheduling.Budget, refused []int32, ready int) Ob
 	case b.Never != "":
 		o.Why, o.Help = b.Never, "change the budget"
 	case b.Most <= b.Required:
-		o.Why = b.AsksForAll()
-		if o.Help = w.order(refused[0], "run more replicas"); !o.Router {
-			o.Help += ", or let the budget allow one to be unavailable"
+		o.Why, o.Help = b.AsksForAll(), "let the budget allow one to be unavailable"
+		switch more := w.order(refused[0], "run more replicas"); {
+		case o.Router:
+			o.Help = more
+		case b.OneMoreHelps(b.Most, b.Most):
+			o.Help = more + ", or " + o.Help
 		}
 	default:
 		o.Why = fmt.Sprintf("%s of %s %s ready, and %s to be", text.Number(ready), text.Count(len(b.Pods), "pod"), isAre(ready), text.Plural(b.Required, "has", "have"))

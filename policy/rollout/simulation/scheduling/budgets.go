@@ -64,8 +64,8 @@ func (w *Cluster) count(b *Budget) {
 			expected++
 		}
 	}
-	if b.Status.ObservedGeneration >= b.Generation && b.Status.ExpectedPods > 0 {
-		expected = int(b.Status.ExpectedPods)
+	if b.Status.ObservedGeneration >= b.Generation && b.Expected() > 0 {
+		expected = b.Expected()
 	}
 	b.Most = max(expected, len(b.Pods))
 	b.Required, b.Never = b.Desired(expected, len(b.Pods))
