@@ -120,8 +120,10 @@ func (d *diagnosis) refused(p *status.Pool, n *status.Node, pod *rollout.Pod, r 
 	if pod.IsBare() {
 		effect += "; the pod has no controller and will not be recreated"
 	}
+	deletion := act(in(pod.Namespace)+"delete pod "+text.Argument(pod.Name), effect)
+	h.Remedies = slices.DeleteFunc(h.Remedies, func(r Remedy) bool { return r.Command == deletion.Command }) // what is proposed for one that is not ready
 	if len(owned(d.budgets.covering(pod)...)) == 0 {
-		h.Remedies = append(h.Remedies, act(in(pod.Namespace)+"delete pod "+text.Argument(pod.Name), effect))
+		h.Remedies = append(h.Remedies, deletion)
 	}
 	slices.SortStableFunc(h.Remedies, func(a, b Remedy) int { return rollout.FalseFirst(mayWorsen(a), mayWorsen(b)) })
 	d.add(h)
@@ -144,8 +146,8 @@ func (h *HoldUp) countPods() {
 	}
 }
 
-// replacements says which pods keep a budget from having room, and why they do not run. It
-// returns the remedies that do more than is asked for.
+// replacements says which pods keep a budget from having room, which may be the one that it does not let go, and why
+// they do not run. It returns the remedies that do more than is asked for.
 func (d *diagnosis) replacements(h *HoldUp, pod *rollout.Pod, r refusal) (last []Remedy) {
 	if h.Cause != BudgetFull {
 		return nil
@@ -153,7 +155,7 @@ func (d *diagnosis) replacements(h *HoldUp, pod *rollout.Pod, r refusal) (last [
 	var whys []explanation
 	waiting := 0
 	for _, other := range d.PodsOf[pod.Namespace] {
-		if other == pod || other.Ready || other.Deleted || !r.covers(other) {
+		if other.Ready || other.Deleted || !r.covers(other) {
 			continue
 		}
 		if waiting++; waiting <= explained {
@@ -227,6 +229,9 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 				"starts kube-controller-manager anew on each control plane node, one after the other, which takes some minutes; what runs goes on"))...)
 	case len(r.owned) > 0 && !isRouter(pod), r.of == nil:
 		return remedies
+	case !pod.Ready && !strings.HasPrefix(pod.Namespace, "openshift-"):
+		return append(remedies, act(in(pod.Namespace)+"patch pdb "+text.Argument(r.budget)+` --type=merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`,
+			"lets pods go that are not ready, now and at each later drain")) // whatever its status says
 	case r.unworkable && len(r.owned) == 0:
 		return append(remedies, d.counting(pod, r))
 	}
@@ -279,12 +284,12 @@ func askOwnerOf(b rollout.Budget) Remedy {
 	return look(in(namespace)+"describe "+text.Argument(strings.ToLower(kind))+" "+text.Argument(o.Name), "shows what "+rollout.NameOf(o)+" waits for; it lets the drain go on when that is there")
 }
 
-// counting has the budget count existing pods and lets one go; it lets all bare pods go, which
+// counting has the budget count existing pods that are ready and lets one go; it lets all bare pods go, which
 // nothing replaces.
 func (d *diagnosis) counting(pod *rollout.Pod, r refusal) Remedy {
 	least := 0
 	for _, other := range d.PodsOf[pod.Namespace] {
-		if other != pod && !other.Deleted && pod.Owner.Kind != "" && r.covers(other) {
+		if other != pod && other.Ready && !other.Deleted && pod.Owner.Kind != "" && r.covers(other) {
 			least++
 		}
 	}

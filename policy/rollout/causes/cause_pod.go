@@ -41,7 +41,7 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 		w.because(fmt.Sprintf("one node at a time can have volume claim %s, and pod %s on %s has it", claim, holder.FullName(), holder.Node))
 	case !d.began.IsZero() && p.Created.After(d.began):
 		w.because(fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", status.When(p.Created, d.Now)))
-	case !p.IsBare() && n != nil && !n.Spec.Unschedulable && slices.ContainsFunc(slices.Concat(others.works, others.fails, others.unknown), func(n string) bool { return n != p.Node }):
+	case !p.IsBare() && n != nil && !n.Spec.Unschedulable && !rollout.ReportOf(n).IsDraining() && slices.ContainsFunc(slices.Concat(others.works, others.fails, others.unknown), func(n string) bool { return n != p.Node }):
 		again := replace(p, "")
 		w.remedies = append(w.remedies, act(fmt.Sprintf("oc adm cordon %s && { %s; oc adm uncordon %s; }", text.Argument(p.Node), again.Command, text.Argument(p.Node)), again.Effect+", on another node"))
 	default: // a cordon that is there is for others to lift

@@ -100,10 +100,15 @@ func place(ref string) mirrors.Location { return mirrors.Location{Ref: ref} }
 func TestCauses(t *testing.T) {
 	failing := "failing=ImagePullBackOff"
 	const mirror, source = "mirror.example.com/shop/cart:v1", "quay.io/shop/cart:v1"
+	const always = `oc -n shop patch pdb cart --type=merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`
 	answered := func(atMirror, atSource policy.Presence) func(*status.Input) {
 		return func(in *status.Input) {
 			in.Evidence.Places = map[status.Place]status.Answer{{Location: place(mirror)}: {Presence: atMirror, Words: "404"}, {Location: place(source)}: {Presence: atSource}}
 		}
+	}
+	itself := func(in *status.Input) { // is not ready, on the node that is being drained
+		in.Cluster.Budgets[0], in.Cluster.Pods = cartBudget("cart", 0, 0, 1), in.Cluster.Pods[1:]
+		in.Cluster.Pods[0].Node, in.Cluster.Pods[0].Started = "a", true
 	}
 	full := func(least intstr.IntOrString, counted int32) func(*status.Input) {
 		return func(in *status.Input) {
@@ -159,6 +164,8 @@ func TestCauses(t *testing.T) {
 		},
 		{"the mirror has neither", deadlock(signed(policy.Absent, ""), failing), ImageNotPulled, "its kubelet says: Source image rejected", "oc -n shop delete pod 2"},
 		{"a pod that is not ready", deadlock(nil, "unready"), PodNotReady, "pod shop/2 on b is not ready", "oc -n shop delete pod 2"},
+		{"the only pod crashes, and is to go", deadlock(itself, "failing=CrashLoopBackOff"), PodFails, "pod shop/2 on a does not start: CrashLoopBackOff", always},
+		{"the only pod is not ready, and is to go", deadlock(itself, "unready"), PodNotReady, "pod shop/2 on a is not ready", always},
 		{"a budget without room, which counts pods that have ended", deadlock(full(intstr.FromInt32(2), 5)), BudgetFull, "it leaves no room for a drain", "n=$(oc -n shop get deployment/cart -o jsonpath='{.spec.replicas}') && oc -n shop scale deployment/cart --replicas=$((n + 1))"},
 		{"a budget that asks for a third pod, too", deadlock(full(intstr.FromString("90%"), 2)), BudgetFull, "it leaves no room for a drain", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`},
 		{"a budget that asks for a third pod, which nobody scales", deadlock(func(in *status.Input) {
@@ -191,7 +198,8 @@ func TestCauses(t *testing.T) {
 			in.Cluster.Budgets[0].Status.ExpectedPods = 0
 			in.Cluster.Pods[0].Owner = rollout.Owner{}
 		}), BudgetNotObserved, "cannot compute the expected number of pods: no controller makes them", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":0}}'`},
-		{"a budget of pods that nobody scales", deadlock(func(in *status.Input) {
+		{"a budget of pods that nobody scales, of which one is not ready", deadlock(func(in *status.Input) {
+			in.Cluster.Pods = append(in.Cluster.Pods, cart("3", "b", "unready"))
 			in.Cluster.Budgets[0].Status.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: "False", Reason: policyv1.SyncFailedReason, Message: "jobs.batch does not implement the scale subresource"}}
 		}), BudgetNotObserved, "cannot compute the expected number of pods: jobs.batch does not", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":1}}'`},
 		{"the API server says by which budget", deadlock(func(in *status.Input) {

@@ -186,9 +186,12 @@ func (w *survey) noEviction(b *scheduling.Budget, refused []int32, ready int) Ob
 		case b.OneMoreHelps(b.Most, b.Most):
 			o.Help = more + ", or " + o.Help
 		}
+		if ready < len(b.Pods) { // more of these, and a budget that lets one of them be away, may let none go
+			o.Help = w.seeTo(b) + "; then " + o.Help
+		}
 	default:
 		o.Why = fmt.Sprintf("%s of %s %s ready, and %s to be", text.Number(ready), text.Count(len(b.Pods), "pod"), isAre(ready), text.Plural(b.Required, "has", "have"))
-		o.Help = "see to the pods that are not ready: " + text.Names(w.notReady(b), namesShown)
+		o.Help = w.seeTo(b)
 		return o
 	}
 	return w.leftToOwner(o, b)
@@ -212,8 +215,8 @@ func (w *survey) leftToOwner(o Obstacle, b *scheduling.Budget) Obstacle {
 	return o
 }
 
-// notReady names the pods of a budget that are not, or says that they are missing.
-func (w *survey) notReady(b *scheduling.Budget) []string {
+// seeTo names the pods of a budget that are not ready, or says that they are missing.
+func (w *survey) seeTo(b *scheduling.Budget) string {
 	var names []string
 	for _, i := range b.Pods {
 		if w.Pods[i].State != scheduling.Healthy {
@@ -223,7 +226,7 @@ func (w *survey) notReady(b *scheduling.Budget) []string {
 	if len(names) == 0 {
 		names = []string{text.Count(b.Most-len(b.Pods), "pod") + " not created yet"}
 	}
-	return names
+	return "see to the pods that are not ready: " + text.Names(names, namesShown)
 }
 
 // immovable are the pods of budgets that fit no other node as things are, those of one owner together.
