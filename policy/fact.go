@@ -198,6 +198,10 @@ var IndexTypes = []string{
 // IsWhole reports whether nodes of every platform get an image there, by f.
 func (f *Fact) IsWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
 
+// IsSparse reports whether it is an index, by f, without a part for nodes of a platform, which then get nothing there: those of all
+// platforms take a single image, and fail to run it.
+func (f *Fact) IsSparse() bool { return len(f.Missing) > 0 || len(f.Children) > 0 && len(f.Lacks) > 0 }
+
 // IsForAll is IsWhole, and that it is known for which platforms nodes are.
 func (f *Fact) IsForAll() bool { return f.IsWhole() && !f.Guessed }
 

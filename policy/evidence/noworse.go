@@ -55,17 +55,20 @@ func sendsOn(f *policy.Fact) bool {
 }
 
 // keepsAll is NoWorse for short names, where what ends the pull of one candidate does not
-// end that of the next: nodes ask every place that they ask today, in the same order, and
+// end that of the next: nodes ask every place that they ask today, in the same order, those of two candidates still as such, and
 // any other place that they ask before the last of those is known to have the image for all of them, or to
 // make them move on.
 func keepsAll(today, now *WeighedRoute) bool {
-	kept := today.OpenPlaces()
+	kept, passed, reached := today.OpenPlaces(), -1, -1 // and the candidates of the last one, today and now
 	for _, at := range now.OpenPlaces() {
 		if len(kept) == 0 {
 			return true
 		}
 		if at.Location == kept[0].Location && at.AsksNoMore(*kept[0].PullSource) {
-			kept = kept[1:]
+			if passed != kept[0].Candidate && reached == at.Candidate {
+				return false
+			}
+			passed, reached, kept = kept[0].Candidate, at.Candidate, kept[1:]
 			continue
 		}
 		if !servesAll(at.Fact) && !sendsOn(at.Fact) {

@@ -136,33 +136,47 @@ func (r WeighedRoute) Pull(onlyMirrors bool) Outcome {
 	return Fails
 }
 
-// Served returns the place from which a node would take the image, and whether there is one;
+// Served returns the place from which nodes would take the image, and whether there is one;
 // if there is none, the fact about it is that nothing was asked. Where that copy lacks a
 // part, the next candidate of a short name may be whole.
-func (r WeighedRoute) Served() (at Place, ok bool) {
-	at = Place{&mirrors.PullSource{}, &policy.NotAsked, nil}
-	ended := -1
-	for k := range r.Sources {
-		s := &r.Sources[k]
-		if !s.Tried() || s.Candidate == ended {
-			continue
-		}
-		switch f := r.Facts[k]; f.Presence {
-		case policy.Present:
-			if f.IsWhole() {
-				return r.place(k), true
-			}
-			if !ok {
-				at, ok = r.place(k), true
-			}
-			ended = s.Candidate
-		default:
-			if f.Presence.EndsPull() {
-				ended = s.Candidate
+func (r WeighedRoute) Served() (Place, bool) {
+	first, ok := r.ServedFirst()
+	if ok && first.Fact.IsSparse() {
+		for at := range r.met {
+			if at.Fact.Presence == policy.Present && !at.Fact.IsSparse() {
+				return at, true
 			}
 		}
 	}
-	return at, ok
+	return first, ok
+}
+
+// ServedFirst is Served for the nodes that take the first copy of all.
+func (r WeighedRoute) ServedFirst() (Place, bool) {
+	for at := range r.met {
+		if at.Fact.Presence == policy.Present {
+			return at, true
+		}
+	}
+	return Place{&mirrors.PullSource{}, &policy.NotAsked, nil}, false
+}
+
+// met yields the places that nodes come to, in order: those that they ask, but for what is behind the end of a candidate, or behind
+// a copy that all take.
+func (r WeighedRoute) met(yield func(Place) bool) {
+	ended := -1
+	for k := range r.Sources {
+		s, f := &r.Sources[k], r.Facts[k]
+		if !s.Tried() || s.Candidate == ended {
+			continue
+		}
+		if !yield(r.place(k)) || f.Presence == policy.Present && !f.IsSparse() {
+			return
+		}
+		if f.Presence.EndsPull() {
+			ended = s.Candidate
+		}
+	}
 }
 
 // UnverifiedFront returns the places that a node asks before the first that has the image,

@@ -38,10 +38,14 @@ func (a *Case) UnlessMirrorsFailed() policy.Severity {
 }
 
 // FallbackSeverity returns the severity of a finding about a route on which only the source
-// has the image.
+// has the image. That old mirrors lack it proves nothing of a new one in front, which may have a page instead, and end the pull of a
+// protected image.
 func (a *Case) FallbackSeverity() policy.Severity {
 	if a.Settings.AllowSourceFallback {
 		return policy.Warn
+	}
+	if a.Protected && a.OutcomeAfter == WorksBehind {
+		return a.UnlessBroken()
 	}
 	return DenyUnless(a.mirrorsFailToday(), a.FailsToday(), a.NoWorse(), a.keepsPlaces())
 }
@@ -96,7 +100,21 @@ func (a *Case) FailsToday() Proof {
 // it has some and nodes may contact its source.
 func (a *Case) mirrorsFailToday() Proof {
 	return a.today(func(today *WeighedRoute) bool {
-		return today.HasOpenMirror() && today.Pull(true) == Fails && !today.SourceBlocked()
+		return today.HasOpenMirror() && !a.isFirstMirror(today) && today.Pull(true) == Fails && !today.SourceBlocked()
+	})
+}
+
+// isFirstMirror reports whether the new route has a mirror of a registry that has none today, of several for a short name.
+func (a *Case) isFirstMirror(today *WeighedRoute) bool {
+	of := func(r *mirrors.Route, places []Place) (names []string) {
+		for _, at := range places {
+			names = append(names, NameOf(r, at.Candidate))
+		}
+		return names
+	}
+	before, asked := of(today.Route, today.MirrorPlaces()), of(today.Route, today.OpenPlaces())
+	return slices.ContainsFunc(of(&a.After, a.NewRoute.MirrorPlaces()), func(name string) bool {
+		return !slices.Contains(before, name) && (len(before) == 0 || slices.Contains(asked, name))
 	})
 }
 
@@ -152,10 +170,10 @@ func (a *Case) keepsPlaces() Proof {
 }
 
 // PartsFailToday is proof that nodes reject today, for their signatures, all parts of the image
-// that they would reject at a place of the new route.
+// that they would reject at a place of the new route, which lacks none.
 func (a *Case) PartsFailToday(at Place) Proof {
 	return a.today(func(today *WeighedRoute) bool {
-		return len(at.SignatureStates) > 0 && !IsShort(*today.Route) && !IsShort(a.After) && rejectsParts(today, at)
+		return len(at.SignatureStates) > 0 && len(at.Fact.Missing) == 0 && !IsShort(*today.Route) && !IsShort(a.After) && rejectsParts(today, at)
 	})
 }
 
@@ -180,7 +198,7 @@ func rejectsParts(today *WeighedRoute, at Place) bool {
 func (a *Case) NoWorse() Proof {
 	return a.today(func(today *WeighedRoute) bool {
 		switch {
-		case !today.HasOpenMirror() && a.NewRoute.HasOpenMirror():
+		case a.isFirstMirror(today):
 			return false
 		case IsShort(*today.Route) || IsShort(a.After):
 			return keepsAll(today, &a.NewRoute)
@@ -210,8 +228,8 @@ func (a *Case) GetsTheSame(fact *policy.Fact) Proof {
 }
 
 // LacksTheSame is proof that nodes of lost, platforms for which the new route has nothing, get
-// nothing today either: the old route serves a copy that is known to lack them. Of a short name, no place has
-// anything for them, as they go on to the next registry.
+// nothing today either: the old route serves a copy that is known to lack them. Of a short name, no place that they
+// come to has anything for them, as they go on to the next registry.
 func (a *Case) LacksTheSame(lost []string) Proof {
 	mayServe := func(f *policy.Fact) bool {
 		return (f.Presence != policy.Absent || f.Recalled) && slices.ContainsFunc(lost, func(platform string) bool {
@@ -220,7 +238,15 @@ func (a *Case) LacksTheSame(lost []string) Proof {
 	}
 	return a.today(func(today *WeighedRoute) bool {
 		before, served := a.ServedOn(today)
-		return served && len(lost) > 0 && !mayServe(before) && (!IsShort(*today.Route) || !today.Any(false, mayServe))
+		if !served || len(lost) == 0 || mayServe(before) {
+			return false
+		}
+		for at := range today.met {
+			if IsShort(*today.Route) && mayServe(at.Fact) {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -41,21 +41,23 @@ type Variant struct {
 // the nodes of different roles. Nodes of a pool that Files does not name get the same as those
 // of worker, which is always in the first Variant.
 //
-// Nodes that get the same of s, but not of all others, are also distinguished: the file that
-// MCO generates hides a MachineConfig's file at the same path, which shows again once the last
+// Nodes that get the same of s, but not of all others, are also distinguished: a change may bring the first file for a pool, and the
+// file that MCO generates hides a MachineConfig's file at the same path, which shows again once the last
 // object is deleted.
 func (s Set) Variants(others ...Set) []Variant {
-	pools := []string{workerPool, masterPool}
-	for _, f := range s.Files {
-		if !slices.Contains(pools, f.Role) {
-			pools = append(pools, f.Role)
+	pools, all := []string{workerPool, masterPool}, append([]Set{s}, others...)
+	for _, of := range all {
+		for _, f := range of.Files {
+			if !slices.Contains(pools, f.Role) {
+				pools = append(pools, f.Role)
+			}
 		}
 	}
 	slices.Sort(pools[2:])
 	var variants []Variant
 	for _, pool := range pools {
 		same := slices.IndexFunc(variants, func(v Variant) bool {
-			return !slices.ContainsFunc(append([]Set{s}, others...), func(of Set) bool {
+			return !slices.ContainsFunc(all, func(of Set) bool {
 				return !slices.EqualFunc(of.filesOf(v.Set.Pool), of.filesOf(pool), sameFile)
 			})
 		})

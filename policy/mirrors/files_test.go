@@ -209,9 +209,11 @@ func TestVariants(t *testing.T) {
 		"a file nobody reads":               {[]File{{MachineConfig: "50", Role: "master", Path: "/etc/hosts"}}, "[]"},
 		"two pools of one's own":            {[]File{file("a", "x"), file("b", "y")}, "[master worker] [a] [b]"},
 	} {
-		got := convert.Each(Set{Files: tt.files}.Variants(), func(v Variant) string { return "[" + strings.Join(v.Pools, " ") + "]" })
-		if strings.Join(got, " ") != tt.want {
-			t.Errorf("%s: got %v, want %s", name, got, tt.want)
+		for _, variants := range [][]Variant{Set{Files: tt.files}.Variants(), Set{}.Variants(Set{Files: tt.files})} {
+			got := convert.Each(variants, func(v Variant) string { return "[" + strings.Join(v.Pools, " ") + "]" })
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("%s: got %v, want %s", name, got, tt.want)
+			}
 		}
 	}
 }

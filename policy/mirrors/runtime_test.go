@@ -201,7 +201,7 @@ func (r runtime) sources(t testing.TB, ref reference.Named) ([]PullSource, error
 		}
 		s := PullSource{
 			Location: Location{Ref: p.Reference.String(), Insecure: p.Endpoint.Insecure},
-			Mirror:   i < len(pulls)-1,
+			Mirror:   i < len(pulls)-1 && p.Reference.Name() != ref.Name(), // a source among its own mirrors is none
 		}
 		if covering != nil && covering.Blocked {
 			s.Blocked, s.BlockedBy = true, covering.Prefix

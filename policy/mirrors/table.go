@@ -132,7 +132,7 @@ func (t *Table) plainSources(ref plainRef, reg *sysregistriesv2.Registry) ([]Pul
 		if !ok {
 			return nil, false
 		}
-		s := PullSource{Location: Location{Ref: moved.full, Insecure: endpoint.Insecure}, Mirror: mirror}
+		s := PullSource{Location: Location{Ref: moved.full, Insecure: endpoint.Insecure}, Mirror: mirror && moved.name != ref.name} // a source may be among its own mirrors
 		if t.index.blocks && (!mirror || !t.besideNodes) {
 			if covering := t.index.find(moved.name); covering != nil && covering.Blocked {
 				s.Blocked, s.BlockedBy = true, covering.Prefix
@@ -298,7 +298,7 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 		}
 		sources[i] = PullSource{
 			Location: Location{Ref: p.Reference.String(), Insecure: p.Endpoint.Insecure},
-			Mirror:   i < len(pulls)-1, // containers/image puts the source last
+			Mirror:   i < len(pulls)-1 && p.Reference.Name() != ref.Name(), // containers/image puts the source last, which may be among its mirrors, too
 		}
 		if covering != nil && covering.Blocked {
 			sources[i].Blocked, sources[i].BlockedBy = true, covering.Prefix

@@ -222,6 +222,8 @@ func TestUnverifiedInFront(t *testing.T) {
 		{"only mirrors are left, an application", set(), two("m.local", "n.local"), consumers(), settings.Settings{}, found, "warn UnverifiedInFront"},
 		{"the source is left, a router", set(), open, consumers(isRouter), settings.Settings{}, found, "deny UnverifiedInFront"},
 		{"the source is left, an application", set(), open, consumers(), settings.Settings{}, found, "warn UnverifiedInFront"},
+		{"in front of a mirror that lacks it, a router", set(itms("a", "quay.io", allow, "n.local")), open, consumers(isRouter), settings.Settings{}, []string{"m.local/x:1 unreachable", "n.local/x:1 absent", "quay.io/x:1 present"}, "deny Unverified"},
+		{"in front of a mirror that lacks it, an application", set(itms("a", "quay.io", allow, "n.local")), open, consumers(), settings.Settings{}, []string{"m.local/x:1 unreachable", "n.local/x:1 absent", "quay.io/x:1 present"}, "warn Unverified"},
 		{"the place is in front today as well", open, two("m.local", "n.local"), consumers(isRouter), settings.Settings{}, found, "warn UnverifiedInFront"},
 		{"another place is in front today", open, two("o.local", "n.local"), consumers(isRouter), settings.Settings{}, append(found, "o.local/x:1 unreachable"), "deny UnverifiedInFront"},
 		{"by setting, for all but the protected", set(), two("m.local", "n.local"), consumers(), settings.Settings{Severities: map[string]policy.Severity{"UnverifiedInFront": policy.Deny}}, found, "deny UnverifiedInFront"},
@@ -456,6 +458,16 @@ func TestPlatformsOfAShortName(t *testing.T) {
 		if v, gains := Decide(plan, found), len(change.After.Objects) == 0; v.Allowed != gains {
 			t.Errorf("the second registry is asked as well now: %t: %s", gains, summary(v))
 		}
+	}
+	// What is behind a sparse copy is asked by nobody.
+	plan, found := newPlan(policy.Change{Before: set(itms("a", "docker.io", allow, "m.local")), After: set(itms("a", "docker.io", never, "m.local"))}, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: "nginx:1", Consumers: consumers()}), Nodes: nodesOf(twoPlatforms)}, settings.Settings{}), policy.Facts{}
+	for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
+		found[mirrors.Location{Ref: "registry.access.redhat.com/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Absent, AsNodes: true}
+		found[mirrors.Location{Ref: "m.local/library/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Present, Digest: "sha256:index", Serves: onePlatform, Missing: []string{"linux/arm64"}}
+		found[mirrors.Location{Ref: "docker.io/library/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Present, Digest: "sha256:index", Serves: twoPlatforms}
+	}
+	if v := Decide(plan, found); !v.Allowed {
+		t.Errorf("behind a sparse copy: %s", summary(v))
 	}
 }
 

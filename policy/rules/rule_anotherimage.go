@@ -24,8 +24,8 @@ func anotherImage(a *evidence.Case) (policy.Finding, bool) {
 	if mirrors.ByDigest(a.Image.Ref) || a.After.Err != nil {
 		return policy.Finding{}, false
 	}
-	at, served := a.NewRoute.Served()
-	before, servedBefore := a.OldRoute.Served()
+	at, served := a.NewRoute.ServedFirst()
+	before, servedBefore := a.OldRoute.ServedFirst()
 	if served && servedBefore && mirrors.SamePlace(before.Ref, at.Ref) {
 		return policy.Finding{}, false
 	}

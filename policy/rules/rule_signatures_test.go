@@ -53,7 +53,7 @@ const sumA, sumB = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 // shop is a registry, as far as a fact can tell: each line says what it has.
 //
 //	m.local/x:1 present             the image, a single manifest with the digest sumA
-//	m.local/x:1 index               an index of sumA for amd64, sumB for arm64
+//	m.local/x:1 index               an index of sumA for amd64, sumB for arm64; sparse: without sumA
 //	m.local/x sumA signed REF       a signature by the key release
 //	m.local/x sumA WORD             signatures: absent, denied, unreachable, mismatch
 //	m.local/x sumA referrer         a signature that nodes do not know
@@ -66,9 +66,12 @@ func shop(lines ...string) policy.Facts {
 			fact := &policy.Fact{Presence: policy.Present, Digest: sumA, MediaType: signer.MediaType, AsNodes: true}
 			switch words[1] {
 			case "present":
-			case "index":
+			case "index", "sparse":
 				fact.MediaType, fact.Children = policy.IndexTypes[0], []string{sumA, sumB}
 				fact.Serves, fact.Instances = twoPlatforms, []policy.Instance{{Platform: "linux/amd64", Digest: sumA}, {Platform: "linux/arm64", Digest: sumB}}
+				if words[1] == "sparse" {
+					fact.Serves, fact.Instances, fact.Missing = twoPlatforms[1:], fact.Instances[1:], twoPlatforms[:1]
+				}
 			default:
 				fact = facts(line)[at]
 			}
@@ -126,6 +129,7 @@ func TestSignaturesDecide(t *testing.T) {
 		{"nor does something else in its place", bare, mirrored, []string{"m.local/x:1 present", "m.local/x sumA absent", "quay.io/x:1 present", "quay.io/x sumA mismatch"}, "deny SignatureMissing"},
 		{"one part is missing today, and the other as well afterwards", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA absent", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB absent"}, "deny SignatureMissing"},
 		{"the same part is missing today", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB absent"}, "warn SignatureMissing"},
+		{"and the mirror lacks the other part", bare, mirrored, []string{"m.local/x:1 sparse", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB absent"}, "deny SignatureMissing"},
 		{"that of today's could not be read", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB unreachable"}, "deny SignatureMissing"},
 		{"one part is missing today, and it is not known whether the other is", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA absent", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA absent", "quay.io/x sumB unreachable"}, "deny SignatureMissing"},
 		{"a place in front of today's could not be asked", withPolicies(signed, itms("a", "quay.io", allow, "n.local")), withPolicies(signed, itms("a", "quay.io", allow, "n.local", "m.local")), []string{"n.local/x:1 unreachable", "m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB absent"}, "deny Unverified"},

@@ -57,12 +57,9 @@ func namesPlaces(f policy.Finding, plan plan.ChangePlan) bool {
 	}
 	after, last, named := plan.Reroutes[0].After.Sources, -1, 0
 	for _, s := range after {
-		at := slices.IndexFunc(f.Detail, func(line string) bool { return strings.HasPrefix(line, text.ShortDigest(s.Ref)+": ") })
-		if at >= 0 && at < last {
-			return false
-		}
+		at := slices.IndexFunc(f.Detail[last+1:], func(line string) bool { return strings.HasPrefix(line, text.ShortDigest(s.Ref)+": ") })
 		if at >= 0 {
-			named, last = named+1, at
+			named, last = named+1, last+1+at
 		}
 	}
 	return named == len(after) || f.Rule == policy.TagDrift && named == 1
@@ -92,6 +89,9 @@ func TestRules(t *testing.T) {
 		{"one that the mirror's registry may have", none, redHat, "busybox:1", facts("m.local/busybox:1 absent", "registry.access.redhat.com/busybox:1 unreachable", "docker.io/library/busybox:1 present"), ok, "deny ImageMissing"},
 		{"one that the mirror may have, once it lets nodes in", none, redHat, "busybox:1", facts("m.local/busybox:1 denied", "registry.access.redhat.com/busybox:1 absent", "docker.io/library/busybox:1 present"), ok, "deny ImageMissing"},
 		{"one of which nodes of a platform get it from the next registry", none, set(itms("a", "docker.io", allow, "m.local")), "x:1", sparse("registry.access.redhat.com"), ok, "deny Unverified"},
+		{"a short name of which the first mirror has a single image for other nodes, which all take", none, redHat, "x:1", policy.Facts{{Ref: "m.local/x:1"}: {Presence: policy.Present, Lacks: []string{"linux/arm64"}}, {Ref: "registry.access.redhat.com/x:1"}: {Presence: policy.Absent, AsNodes: true}, {Ref: "docker.io/library/x:1"}: {Presence: policy.Present}}, ok, "warn AnotherImage"},
+		{"one whose registry has its first mirror, while another's fails", redHat, set(append(redHat.Objects, itms("b", "docker.io", allow, "n.local"))...), "x/y:1", facts("m.local/x/y:1 absent", "registry.access.redhat.com/x/y:1 absent", "n.local/x/y:1 absent", "docker.io/x/y:1 present"), ok, "deny ImageMissing"},
+		{"one whose first place no longer ends for itself alone", registryLists(set(itms("a", "docker.io", allow, "n.local")), configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"m.local", "docker.io"}}), registryLists(set(itms("a", "docker.io", allow, "m.local", "n.local")), configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"docker.io"}}), "x/y:1", facts("m.local/x/y:1 mismatch", "n.local/x/y:1 present", "docker.io/x/y:1 present"), ok, "deny ContentMismatch"},
 		{"one that a mirror of its registry has today", set(itms("a", "registry.access.redhat.com", allow, "n.local")), redHat, "busybox:1", facts("n.local/busybox:1 present", "m.local/busybox:1 absent", "registry.access.redhat.com/busybox:1 absent", "docker.io/library/busybox:1 present"), ok, "deny ImageMissing"},
 		{"one that nodes find before they come to the mirror", none, set(itms("a", "docker.io", allow, "m.local")), "x/y:1", facts("registry.access.redhat.com/x/y:1 present", "m.local/x/y:1 mismatch"), ok, ""},
 		{"blobs: the source has it all, and nodes would not get there", none, quay, tag, facts("m.local/x:1 incomplete", "quay.io/x:1 present"), ok, "deny BlobsMissing"},
@@ -107,6 +107,7 @@ func TestRules(t *testing.T) {
 		{"missing: the same, fall-back allowed", none, quay, tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), settings.Settings{AllowSourceFallback: true}, "warn ImageMissing"},
 		{"missing: from another mirror, where the first lacked it too", quay, two, tag, facts("m.local/x:1 absent", "n.local/x:1 absent", "quay.io/x:1 present"), ok, "warn ImageMissing"},
 		{"missing: the mirror denies and the source lacks it, so it was lost before", none, quay, tag, facts("m.local/x:1 denied", "quay.io/x:1 absent"), ok, "warn ImageMissing"},
+		{"missing: a source among its own mirrors is none", none, set(itms("a", "quay.io", allow, "quay.io", "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), ok, "deny ImageMissing"},
 		{"missing: never to allow is a repair", only, quay, tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), ok, "warn ImageMissing"},
 		{"missing: delete, source gone", quay, none, tag, facts("m.local/x:1 present", "quay.io/x:1 absent"), ok, "deny ImageMissing"},
 		{"a hidden mirror, source gone", digests, hidden, dig, facts("m.local/x"+a+" present", "quay.io/x"+a+" absent"), ok, "deny MirrorHidden"},

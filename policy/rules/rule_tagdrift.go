@@ -14,7 +14,7 @@ func tagDrift(a *evidence.Case) (policy.Finding, bool) {
 	if mirrors.ByDigest(a.Image.Ref) {
 		return policy.Finding{}, false
 	}
-	at, ok := a.NewRoute.Served()
+	at, ok := a.NewRoute.ServedFirst()
 	if !ok || !a.IsAnother(at.Fact) {
 		return policy.Finding{}, false
 	}

@@ -121,8 +121,7 @@ func (w world) String() string {
 
 // TestVerdictsInSmallWorlds holds verdicts to what nodes do in all worlds that agree with
 // the facts. Where the image can be pulled before and not after in one of them, the change
-// is denied; a place in front that could not be asked is a warning, but for protected images
-// that have only mirrors left. Where there is no such world, the change is admitted, unless
+// is denied; a place in front that could not be asked is a warning, but for protected images. Where there is no such world, the change is admitted, unless
 // it gives a source its first mirrors.
 func TestVerdictsInSmallWorlds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -141,8 +140,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 			lessMirrored = lessMirrored || pulls(i.Before, said, true) && !pulls(i.After, said, true)
 		})
 		firstMirrors := len(i.Before.Mirrors()) == 0 && len(i.After.Mirrors()) > 0
-		mayWarn := i.WeighAfter(w.facts).Pull(false) == evidence.WorksBehind &&
-			(!(settings.Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
+		mayWarn := i.WeighAfter(w.facts).Pull(false) == evidence.WorksBehind && !(settings.Settings{}).IsProtected(w.image)
 		switch {
 		case v.Allowed && worse && !mayWarn:
 			t.Fatalf("admitted, and a node may lose the image: %s\n%s", summary(v), w)
