@@ -370,7 +370,7 @@ func (o *overrideCheck) hashed() []byte {
 	sum := sha256.New()
 	// The number keeps codes of another way of computing them apart.
 	fmt.Fprintf(sum, "3 %q %q %q %q %q %q %q %d ", r.UserInfo.Username, operation, r.Resource.Group, r.Resource.Resource, r.Namespace, o.name, uid, generation)
-	if r.Kind.Kind == mirrors.PinnedSetGVK.Kind {
+	if r.Kind.Kind == mirrors.PinnedSetGVK.Kind && !r.isRemoval() { // labels choose the pools
 		fmt.Fprintf(sum, "%q %q ", r.old.Metadata.Labels.all, r.put.Metadata.Labels.all)
 	}
 	var spec bytes.Buffer

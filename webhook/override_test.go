@@ -334,10 +334,10 @@ func TestOverrideCode(t *testing.T) {
 	labelled := stored("quay.io", "u", 3)
 	labelled.Labels, labelled.ResourceVersion = map[string]string{"a": "b"}, "77"
 	other := tagMirrorSet("other", "quay.io")
-	pinned := func(pools ...string) admissionv1.AdmissionRequest {
-		req := requestTo(admissionv1.Update, mirrors.PinnedSetGVK, "pins")
-		for i, into := range []*runtime.RawExtension{&req.OldObject, &req.Object} {
-			*into = rawText(fmt.Sprintf(`{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"PinnedImageSet","metadata":{"name":"pins","labels":{"pool":%q}},"spec":{"pinnedImages":[]}}`, pools[i]))
+	pinned := func(op admissionv1.Operation, metadata ...string) admissionv1.AdmissionRequest {
+		req := requestTo(op, mirrors.PinnedSetGVK, "pins")
+		for i, into := range []*runtime.RawExtension{&req.OldObject, &req.Object}[:len(metadata)] {
+			*into = rawText(fmt.Sprintf(`{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"PinnedImageSet","metadata":{"name":"pins","labels":{"pool":%s,"spec":{"pinnedImages":[]}}`, metadata[i]))
 		}
 		return req
 	}
@@ -348,7 +348,8 @@ func TestOverrideCode(t *testing.T) {
 	}{
 		{"the same again", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), true},
 		{"metadata changed in between", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(labelled, stored("x.io", "u", 4)), true},
-		{"pinned for another pool, and for one more", pinned("infra", "worker"), pinned("worker", "master"), false},
+		{"pinned for another pool, and for one more", pinned(admissionv1.Update, `"infra"}}`, `"worker"}}`), pinned(admissionv1.Update, `"worker"}}`, `"master"}}`), false},
+		{"pins deleted, and the last finalizer removed", pinned(admissionv1.Delete, `"infra"},"finalizers":["a"]}`), pinned(admissionv1.Update, `"infra"},"deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["a"]}`, `"infra"},"deletionTimestamp":"2026-01-01T00:00:00Z"}`), true},
 		{"another spec", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "u", 3), stored("y.io", "u", 4)), false},
 		{"reverted, and applied once more", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "u", 5), stored("x.io", "u", 6)), false},
 		{"the object was replaced", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), update(stored("quay.io", "another", 3), stored("x.io", "another", 4)), false},

@@ -161,11 +161,13 @@ func TestTooManyValues(t *testing.T) {
 	registry.add(strings.Replace(signedDigest, ":", "-", 1)+".sig", ociManifest, many)
 	registry.add(strings.Replace(byTag, ":", "-", 1), ociIndex, many)
 	registry.manifests[signedDigest] = many
+	registry.add("page", "text/html", "<script>"+many)
 	c := newTestClient(t, newTLSServer(t, registry.serve), reading("linux/amd64"))
 	part := mirrors.Location{Ref: host + "/app/web:part"}
 	for _, l := range []mirrors.Location{tagged(), part, attachmentOf(t), part.Referrers(signedDigest), part.Referrers(byTag)} {
 		wantFact(t, probeSparingly(t, c, l), policy.Inconclusive, "mirror.example.com serves a manifest of more than 10,000 values, which is not looked at")
 	}
+	wantFact(t, probe(t, c, mirrors.Location{Ref: host + "/app/web:page"}), policy.Mismatch, "which is not an image manifest") // nodes stop there
 }
 
 // TestDetailsAreClean: whatever a registry says ends up as one short printable line.

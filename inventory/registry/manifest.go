@@ -183,7 +183,7 @@ const maxValues = 10_000
 // counted returns r, the answer to a GET of a manifest, or a failure if too much would become of it once it is decoded. Nodes
 // may take it.
 func (l *lookup) counted(r wire.Response, err error) (wire.Response, error) {
-	if err != nil || r.Status != http.StatusOK || r.Cut || rawjson.Values(r.Body, maxValues+1) <= maxValues {
+	if err != nil || r.Status != http.StatusOK || r.Cut || rawjson.Values(r.Body, maxValues+1) <= maxValues || !json.Valid(r.Body) {
 		return r, err
 	}
 	f := wire.Unreachable("%s serves a manifest of more than %s values, which is not looked at", l.API(), text.Number(maxValues))
