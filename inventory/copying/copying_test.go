@@ -305,6 +305,8 @@ func TestLost(t *testing.T) {
 		{"another image seems to be whole", "app", 1, 2, http.StatusPartialContent},
 		{"another repository seems to have it", "other", 1, 2, http.StatusPartialContent},
 		{"there is no repository", "app", 0, 2, http.StatusNotFound},
+		{"its storage cannot be asked from here", "app", 1, 0, http.StatusTemporaryRedirect},
+		{"the storage of another repository cannot", "other", 1, 2, http.StatusTemporaryRedirect},
 	} {
 		t.Run(row.reason, func(t *testing.T) {
 			s := newStage(t, newServer(t), newServer(t))
@@ -336,6 +338,7 @@ func TestLost(t *testing.T) {
 					w.WriteHeader(http.StatusCreated)
 					return true
 				case at == base && !sent.Load():
+					w.Header().Set("Location", "http://127.0.0.1:1/of-the-registry")
 					w.Header().Set("Content-Length", "1")
 					w.WriteHeader(row.status)
 					return true

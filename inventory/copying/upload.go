@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -19,10 +21,11 @@ import (
 )
 
 // holds asks p's repository for a blob by GET, as nodes do, and for its first byte: a registry may answer HEAD, mount, and take manifests, by what
-// it remembers of a blob that its storage has lost.
+// it remembers of a blob that its storage has lost. What cannot be read at a storage to which it leads, of which nodes may know more, is not
+// held: it is sent once more.
 func (p place) holds(ctx context.Context, of v1.Hash) (bool, error) {
-	at := "https://" + p.repo.RegistryStr() + "/v2/" + p.repo.RepositoryStr() + "/blobs/" + of.String()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
+	registry := "https://" + p.repo.RegistryStr() + "/"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, registry+"v2/"+p.repo.RepositoryStr()+"/blobs/"+of.String(), http.NoBody)
 	if err != nil {
 		return false, err
 	}
@@ -32,6 +35,9 @@ func (p place) holds(ctx context.Context, of v1.Hash) (bool, error) {
 	if err != nil {
 		if transfer.Status(err) == http.StatusRequestedRangeNotSatisfiable {
 			return isEmpty, nil
+		}
+		if at, ok := errors.AsType[*url.Error](err); ok && ctx.Err() == nil && !strings.HasPrefix(at.URL, registry) {
+			return false, nil
 		}
 		return false, err
 	}
