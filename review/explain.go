@@ -25,6 +25,8 @@ type Explainer struct {
 	Images []ImageRoutes
 	// Facts are those about their places; nil if nothing was looked up.
 	Facts policy.Facts
+
+	gaps []policy.Gap // what may use images and could not be read
 }
 
 // ImageRoutes are the routes of one image.
@@ -105,11 +107,14 @@ func (e *Explainer) Add(images []string) []error {
 	return malformed
 }
 
-// Use enters the consumers of the images that were added, which are among those of images, and run on nodes.
-func (e *Explainer) Use(images policy.Images, nodes []*corev1.Node) {
+// Use enters the consumers of the images that were added, which are among those of images, and run on nodes. With gaps, there may be others.
+func (e *Explainer) Use(images policy.Images, gaps []policy.Gap, nodes []*corev1.Node) {
+	e.gaps = gaps
 	wanted := map[string][]int{}
 	for i := range e.Images {
-		e.Images[i].Consumers = []policy.Consumer{}
+		if len(gaps) == 0 {
+			e.Images[i].Consumers = []policy.Consumer{}
+		}
 		name := e.spelled(e.Images[i].Image)
 		wanted[name] = append(wanted[name], i)
 	}

@@ -36,6 +36,9 @@ func (e *Explainer) Answer(changed bool) *answer.Answer {
 	if variants := e.After.Set.Variants(); len(variants) > 1 {
 		a.Notes = []string{otherFiles(variants)}
 	}
+	if len(e.gaps) > 0 {
+		a.Notes = append(a.Notes, "something else may use it, as not all could be read: "+policy.GapNames(e.gaps))
+	}
 	return a
 }
 

@@ -78,6 +78,11 @@ const StandardInput = "standard input"
 // ErrEmpty is the error of a change without a mirror object.
 var ErrEmpty = errors.New("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy, ImagePolicy or PinnedImageSet")
 
+// Found counts what has been read: objects, and what was left out or is a mistake.
+func (r *Reader) Found() int {
+	return len(r.read) + len(r.deleted) + len(r.leftOut) + len(r.unjudged) + len(r.broughtBy)
+}
+
 // Edit returns the change that has been read. The error names all mistakes, or is ErrEmpty.
 func (r *Reader) Edit() (mirrors.Edit, error) {
 	if err := r.err(); err != nil {

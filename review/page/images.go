@@ -57,7 +57,8 @@ func imagesOf(doc *v1alpha1.Review) []image {
 	var all []image
 	for i := range doc.Rerouted {
 		r := &doc.Rerouted[i]
-		if n := len(all); n > 0 && all[n-1].ref == r.Image { // the routes on the nodes of other pools
+		if n := len(all); n > 0 && all[n-1].ref == r.Image { // on the nodes of other pools, in a namespace with policies of its own, or at a builder
+			all[n-1].namespaces = slices.Compact(slices.Sorted(slices.Values(slices.Concat(all[n-1].namespaces, namespacesOf(r.Consumers)))))
 			continue
 		}
 		of := slices.IndexFunc(results, func(o result) bool { return o.name == r.Result })

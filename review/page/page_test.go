@@ -239,6 +239,11 @@ func TestLeftOut(t *testing.T) {
 	if len(out) > answer.MaxPage {
 		t.Errorf("it has %d bytes", len(out))
 	}
+	two := manyRerouted(2, false) // routes of one image, of consumers in different namespaces
+	two.Rerouted[1].Image, two.Rerouted[1].Consumers[0].Namespace = two.Rerouted[0].Image, "of-the-second"
+	if out := pageOf(t, written{"", answerOf(two, page.Review)}); !strings.Contains(out, "of-the-second") || rowsIn(out) != 1 {
+		t.Errorf("%d rows, without the second namespace", rowsIn(out))
+	}
 }
 
 // rowsIn counts the images that have a row.

@@ -121,6 +121,10 @@ func TestCheckReplaces(t *testing.T) {
 		if code != cli.ExitAdmitted || !strings.Contains(stdout, tt.want) || strings.Contains(stdout, tt.wantNot) {
 			t.Errorf("exit code %d, want %q\n%s%s", code, tt.want, stdout, stderr)
 		}
+		files["old.yaml"] = "{apiVersion: v1, kind: List, items: []}"
+		if code, _, stderr := check(t, files, "-f", "{dir}/new.yaml", "--delete-file", "{dir}/old.yaml", "--from", "{dir}/dump.yaml"); code != cli.ExitTrouble || !strings.Contains(stderr, "--delete-file: no object in ") {
+			t.Errorf("of nothing: exit code %d: %s", code, stderr)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,8 +78,9 @@ func (o *explainOptions) run(ctx context.Context, images []string, io cli.Stream
 	}
 	if o.probe || w.Live == nil {
 		// A dump of mirror objects alone does not tell who uses an image.
+		gaps := slices.DeleteFunc(slices.Clone(w.Cluster.Gaps()), policy.Gap.IsOfNodes)
 		if used, err := w.Cluster.Images(ctx); err == nil {
-			e.Use(used, w.Cluster.Nodes())
+			e.Use(used, gaps, w.Cluster.Nodes())
 		}
 	}
 	if o.probe {

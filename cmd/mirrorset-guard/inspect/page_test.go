@@ -84,4 +84,9 @@ func TestExplainUsers(t *testing.T) {
 			}
 		}
 	}
+	cut := clitest.Written(t, "cut.yaml", inventoryDump+"\n---\n{apiVersion: v1, kind: PodList, metadata: {continue: more}, items: []}\n")
+	got := invoke(t, "", "explain", "quay.io/nothing/uses:this", "--from", cut)
+	if !strings.Contains(got.Out, "something else may use it, as not all could be read: ") || strings.Contains(got.Out, "nothing in the cluster") {
+		t.Errorf("of a part of the pods: %s%s", got.Out, got.Err)
+	}
 }

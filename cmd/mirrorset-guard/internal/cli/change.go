@@ -86,14 +86,24 @@ func say(r *changefile.Reader, io Streams) {
 
 func (c *ChangeFlags) reader(io Streams) (*changefile.Reader, error) {
 	r := new(changefile.Reader)
-	for i, name := range slices.Concat(c.Files, c.gone) {
-		r.Delete = c.delete || i >= len(c.Files)
-		if name == "-" {
-			r.Read(changefile.StandardInput, io.In)
-			continue
+	for _, half := range []struct {
+		flag   string
+		names  []string
+		delete bool
+	}{{"-f", c.Files, c.delete}, {"--delete-file", c.gone, true}} {
+		before := r.Found()
+		r.Delete = half.delete
+		for _, name := range half.names {
+			if name == "-" {
+				r.Read(changefile.StandardInput, io.In)
+				continue
+			}
+			if err := r.ReadPath(name); err != nil {
+				return nil, err
+			}
 		}
-		if err := r.ReadPath(name); err != nil {
-			return nil, err
+		if len(c.gone) > 0 && r.Found() == before { // one half of a replacement would be judged as if it were all
+			return nil, fmt.Errorf("%s: no object in %s", half.flag, strings.Join(half.names, ", "))
 		}
 	}
 	return r, nil
