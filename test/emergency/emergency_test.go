@@ -226,6 +226,7 @@ func (s *stage) testScope(t *testing.T) {
 		{"the creation of an ICSP", true, "{apiVersion: operator.openshift.io/v1alpha1, kind: ImageContentSourcePolicy, metadata: {name: x}, spec: {}}", []string{"create", "-f", "-"}},
 		{"the creation of an ImagePolicy", true, policyOf("ImagePolicy, metadata: {name: x, namespace: default}"), []string{"create", "-f", "-"}},
 		{"the creation of a ClusterImagePolicy", true, policyOf("ClusterImagePolicy, metadata: {name: x}"), []string{"create", "-f", "-"}},
+		{"the creation of a PinnedImageSet", true, "{apiVersion: machineconfiguration.openshift.io/v1, kind: PinnedImageSet, metadata: {name: x}, spec: {pinnedImages: [{name: quay.io/a@sha256:" + strings.Repeat("0", 64) + "}]}}", []string{"create", "-f", "-"}},
 		{"the deletion of one with a finalizer", false, "", []string{"delete", "imagetagmirrorset", "held", "--wait=false"}},
 		{"and the end of it", true, "", []string{"patch", "imagetagmirrorset", "held", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`}},
 		{"the deletion of one", false, "", []string{"delete", "imagetagmirrorset", "old"}},
@@ -260,13 +261,18 @@ func (s *stage) testWarn(t *testing.T) {
 	p.AwaitReady(t)
 	load.AwaitGuarded(t, s.api)
 	const heading = "It refuses what it should not"
-	s.do(t, heading, 0)
-	s.configuration(t)
-	load.Await(t, "what was refused goes through", func(ctx context.Context) error { return load.Try(ctx, s.api, "warned", load.Bad) })
-	must(t, s.api.Resource(load.Resource).Delete(t.Context(), "warned", metav1.DeleteOptions{}))
-	s.do(t, heading, 1)
-	s.configuration(t)
-	s.awaitGuarding(t)
+	for block := range 2 {
+		if block == 1 {
+			s.kubectl(t, "", "-n", webhook.Namespace, "delete", "configmap", "mirrorset-guard-config")
+		}
+		s.do(t, heading, block)
+		s.configuration(t)
+		load.Await(t, "what was refused goes through", func(ctx context.Context) error { return load.Try(ctx, s.api, "warned", load.Bad) })
+		must(t, s.api.Resource(load.Resource).Delete(t.Context(), "warned", metav1.DeleteOptions{}))
+		s.do(t, heading, 2)
+		s.configuration(t)
+		s.awaitGuarding(t)
+	}
 }
 
 // testPolicy: the policy of the overlay refuses a MachineConfig without a guard, until its binding is gone.
