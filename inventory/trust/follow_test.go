@@ -130,7 +130,7 @@ func (w *world) takeAway(namespace string) {
 	rbac := w.kube.RbacV1()
 	err := errors.Join(rbac.RoleBindings(namespace).Delete(w.t.Context(), "guard", metav1.DeleteOptions{}),
 		rbac.Roles(namespace).Delete(w.t.Context(), "guard", metav1.DeleteOptions{}),
-		cluster.AwaitRefusal(w.t.Context(), w.cfg, guardUser, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Resource: "configmaps"}))
+		cluster.AwaitRefusal(w.t.Context(), w.cfg, guardUser, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Resource: "configmaps", Name: registryCAs}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/load"
 )
@@ -165,7 +164,7 @@ func (a *attempts) end(t *testing.T) {
 // removeGood deletes the good change.
 func (s *stage) removeGood(t *testing.T) {
 	t.Helper()
-	if err := s.api.Resource(load.Resource).Delete(t.Context(), "good", metav1.DeleteOptions{}); err != nil {
+	if err := s.remove(t.Context(), load.Resource, "good"); err != nil {
 		t.Fatal(fmt.Errorf("deleting the good change: %w", err))
 	}
 }

@@ -390,7 +390,7 @@ func summary(c rollout.Cluster) string {
 	}
 	for _, n := range c.Nodes {
 		images += len(n.Status.Images)
-		conditions += len(n.Status.Conditions)
+		conditions += len(n.Status.Conditions) + strings.Count(fmt.Sprint(n.Spec.Taints), "node.kubernetes.io/not-ready")
 	}
 	for _, p := range c.Pools {
 		conditions += len(p.Status.Conditions)
