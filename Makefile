@@ -15,7 +15,7 @@ export INTEGRATION = 1
 test race: INTEGRATION =
 # Compilers, linters and the tests that run alone are over before they have used much memory: collecting less saves a seventh of the
 # processors' time.
-test assets rollout-assets guards compiled rollout alerts lint bin/golangci-lint bin/deadcode bin/helm: export GOGC = 400
+test assets rollout-assets guards compiled rollout race alerts packaging browser lint bin/golangci-lint bin/deadcode bin/helm: export GOGC = 400
 FUZZTIME ?= 30s
 
 .PHONY: help build image release packages assets rollout-assets demo demo-rollout test guards compiled integration stories race attacks upgrade emergency truth rollout rollout-full campaign mutations alerts packaging browser manual lint bench bench-sync bench-release bench-presence fuzz clean
@@ -81,14 +81,14 @@ ATTACKS = ./test/attack ./test/disruption
 # the last. To what judges releases, a registry in its own process is as good as one: commands ask the others of releases, too.
 LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster
 NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency ./review/readiness/judge)")
-# API servers take most of the processors' time, and less if they seldom collect garbage; tests and guards collect as Go does by default.
-POOL = GOGC=400 go run ./test/cluster/pool env -u GOGC
+# API servers take most of the processors' time, and less if they seldom collect garbage, as compilers; tests and guards collect as Go does by default.
+POOL = GOGC=400 go run ./test/cluster/pool
 
 integration: assets guards ## run the tests that need a control plane, registries and other programs (skopeo, bash, python3)
-	@$(GUARDS) $(POOL) $(TEST) -p 2 $(LONG) $(NEEDY)
+	@$(GUARDS) $(POOL) $(TEST) -exec 'env -u GOGC' -p 2 $(LONG) $(NEEDY)
 
 stories: assets guards ## tell all stories to a real API server
-	@$(GUARDS) ALL_STORIES=1 $(POOL) $(TEST) -count=1 -run TestLive ./test/scenarios
+	@$(GUARDS) ALL_STORIES=1 $(POOL) $(TEST) -exec 'env -u GOGC' -count=1 -run TestLive ./test/scenarios
 
 # What shares memory between goroutines: packages with files, tests included, that start some or lock. Who computes alone is
 # slowed down by the race detector, and has nothing for it, as random worlds have nothing that single ones have not; each test
@@ -170,14 +170,8 @@ manual: ## build the manual as dist/manual, searchable without a network, and te
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead, no mutation is stale
 	@tools/tracked
 	@cd tools && go run ./mutations -n
-	@bin/golangci-lint run --allow-parallel-runners ./...
-	@cd test/rollout && ../../bin/golangci-lint run --allow-parallel-runners ./...
-	@cd test/alerts && ../../bin/golangci-lint run --allow-parallel-runners ./...
-	@cd test/packaging && ../../bin/golangci-lint run --allow-parallel-runners ./...
-	@cd test/browser && ../../bin/golangci-lint run --allow-parallel-runners ./...
-	@cd test/peers && ../../bin/golangci-lint run --allow-parallel-runners ./...
-	@cd tools && ../bin/golangci-lint run --allow-parallel-runners ./image/... ./internal/...
-	@cd tools/site && ../../bin/golangci-lint run --allow-parallel-runners ./...
+	@{ printf '%s ./...\n' . test/rollout test/alerts test/packaging test/browser test/peers tools/site; echo 'tools ./image/... ./internal/...'; } | \
+	  xargs -P 2 -L 1 bash -c 'cd "$$0" && "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners "$$@"'
 	@tools/dead
 
 bin/golangci-lint: tools/go.mod tools/go.sum

@@ -26,14 +26,9 @@ import (
 // stallsAfter is longer than a pool of TestFullSize takes for a node. The guard would wait ten minutes.
 const stallsAfter = 45 * time.Second
 
-// A size is how many workers a cluster has beside twelve other nodes, with how many apps that have a pod
-// for each worker, and how many pods besides.
-type size struct{ workers, apps, others int }
-
-var full, small = size{18, 8, 20}, size{6, 2, 5}
-
-// fullSize is a cluster of five pools: 30 nodes with 300 pods, those of MCO included, if it is full.
-func fullSize(of size) story {
+// fullSize is a cluster of five pools: 30 nodes with 300 pods, those of MCO included.
+func fullSize() story {
+	const workers = 18
 	pools := []stage.Pool{{Name: "master"}, {Name: "worker", MaxUnavailable: "3"}, {Name: "gpu", Paused: true}, {Name: "infra"}, {Name: "storage"}}
 	s := story{name: "full size", setup: stage.Setup{Pools: pools}}
 	everywhere := func(name string) app {
@@ -52,21 +47,21 @@ func fullSize(of size) story {
 		on("infra", "registry", 3, "maxUnavailable: 1"),
 		inOrder(on("storage", "store", 3, "maxUnavailable: 1").apartFromEachOther()),
 		on("gpu", "training", 4, ""),
-		on("worker", "shop", of.others, "maxUnavailable: 25%").pulledAlways(),
+		on("worker", "shop", 20, "maxUnavailable: 25%").pulledAlways(),
 	}
 	const spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: %s}}}]"
-	for i := range of.apps {
+	for i := range 8 {
 		name := fmt.Sprintf("web-%d", i+1)
-		s.apps = append(s.apps, on("worker", name, of.workers, "maxUnavailable: 20%").with(fmt.Sprintf(spread, name)))
+		s.apps = append(s.apps, on("worker", name, workers, "maxUnavailable: 20%").with(fmt.Sprintf(spread, name)))
 	}
-	s.apps = append(s.apps, inOrder(on("worker", "db", 3, "maxUnavailable: 1").apartFromEachOther()), on("worker", "batch", of.others, ""))
+	s.apps = append(s.apps, inOrder(on("worker", "db", 3, "maxUnavailable: 1").apartFromEachOther()), on("worker", "batch", 20, ""))
 	cached := []string{"quay.io/mco/daemon:v1"}
 	s.serves = append(s.serves, cached...)
 	for _, a := range s.apps {
 		cached = append(cached, a.image)
 		s.serves = append(s.serves, a.image, strings.Replace(a.image, sources, atMirror, 1))
 	}
-	for i := range of.workers { // those of a pool differ in age
+	for i := range workers { // those of a pool differ in age
 		for _, p := range pools {
 			n := stage.Node{Name: fmt.Sprintf("%s-%d", p.Name, i+1), Roles: []string{p.Name}, Zone: string("abc"[i%3]), Cached: cached}
 			switch {
@@ -85,20 +80,19 @@ func fullSize(of size) story {
 }
 
 // TestFullSize makes three changes in a cluster of five pools, the second while the first rolls out: what `rollout watch` tells, and what the guard tells in Events, is what happens, node by node.
-// With ROLLOUT_FULL=1 it has 30 nodes and 300 pods, without it fewer.
 func TestFullSize(t *testing.T) {
-	t.Parallel()
-	of, pods := small, 102
-	if whole() {
-		of, pods = full, 300
+	if !whole() {
+		t.Log("told by make rollout-full, as it takes as long as ten stages")
+		return
 	}
-	told := begin(t, fullSize(of))
+	t.Parallel()
+	told := begin(t, fullSize())
 	ctx := t.Context()
 	told.stage.Apply(ctx, strings.Replace(mcoPods[:strings.LastIndex(mcoPods, "---")], "nodeSelector: {node-role.kubernetes.io/outside: \"\"}",
 		"nodeSelector: {node-role.kubernetes.io/master: \"\"}\n      tolerations: [{operator: Exists, effect: NoSchedule}]", 1))
-	told.stage.Wait(ctx, fmt.Sprintf("%d pods to run", pods), func() (bool, error) {
+	told.stage.Wait(ctx, "300 pods to run", func() (bool, error) {
 		n, err := told.countRunning(ctx)
-		return n == pods, err
+		return n == 300, err
 	})
 	guard := told.stage.InstallGuard(ctx, told.registries, "quay.io", mirrorHost)
 	lacking := manifest(t, mirrorsOf("lacking", mirrorHost+"/lacking", sources))
