@@ -66,6 +66,11 @@ func (h *Handler) decide(ctx context.Context, r *request, edit mirrors.Edit, o *
 	if !c.mayPass(ctx, record) {
 		return record, nil
 	}
+	if c.override.mayMatter() { // whoever is asked for its right is, after any waiting
+		var cancel context.CancelFunc
+		ctx, cancel = review.KeepBack(ctx, authorizationTime)
+		defer cancel()
+	}
 	if c.turn, err = c.edits().Turn(ctx, edit, r.isDryRun()); err != nil {
 		return review.Record{}, err
 	}

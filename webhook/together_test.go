@@ -377,17 +377,19 @@ func TestNoWayAroundTheLease(t *testing.T) {
 			t.Run(reason+"/"+string(req.Operation), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					edits := recent.New(recent.Options{Lease: recent.NewLease(leases, leases, "n", "a", nil)})
-					h := &Handler{Options: Options{Reviewer: &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}, Recent: edits}}
-					running, stop := context.WithCancel(t.Context())
-					var ended sync.WaitGroup
-					ended.Go(func() { edits.Run(running) })
-					defer ended.Wait()
-					defer stop()
+					h := &Handler{Options: Options{Reviewer: &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}, Recent: edits, Authorizer: permits("kube:admin")}}
+					go edits.Run(t.Context())
 					time.Sleep(10 * time.Second) // until the list is relied on
-					ctx, cancel := context.WithTimeout(quiet(t), 10*time.Second)
-					defer cancel()
-					if got := h.Handle(ctx, req); got.Allowed || !strings.Contains(got.Result.Message, "no verdict: ") {
-						t.Errorf("allowed %t: %v", got.Allowed, got.Result)
+					for _, overrides := range []bool{false, true} {
+						ctx, cancel := context.WithTimeout(quiet(t), 10*time.Second)
+						got := h.Handle(ctx, onResource(req))
+						cancel()
+						if got.Allowed != overrides || !overrides && !strings.Contains(got.Result.Message, "no verdict: ") {
+							t.Fatalf("allowed %t: %v", got.Allowed, got.Result)
+						}
+						if !overrides {
+							req = annotated(t, onResource(req), codeIn(t, got.Result.Message)+": why")
+						}
 					}
 				})
 			})

@@ -31,8 +31,12 @@ const (
 	sealField = `,"seal":"`
 )
 
-// NewSeals returns Seals made with the secret that now returns.
-func NewSeals(now func() []byte) *Seals { return &Seals{now: now} }
+// NewSeals returns Seals made with the secret that now returns, which counts from now on: another one may come before the first entry.
+func NewSeals(now func() []byte) *Seals {
+	s := &Seals{now: now}
+	s.secrets()
+	return s
+}
 
 // secrets returns those that count, and those for new entries.
 func (s *Seals) secrets() (known, making [][]byte) {
