@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"slices"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -143,12 +145,23 @@ func (r WeighedRoute) Served() (Place, bool) {
 	first, ok := r.ServedFirst()
 	if ok && first.Fact.IsSparse() {
 		for at := range r.met {
-			if at.Fact.Presence == policy.Present && !at.Fact.IsSparse() {
+			if at.Fact.Presence == policy.Present && at.Fact.IsWhole() {
 				return at, true
 			}
 		}
 	}
 	return first, ok
+}
+
+// Serves returns the platforms of nodes that get the image anywhere.
+func (r WeighedRoute) Serves() (platforms []string) {
+	for at := range r.met {
+		if at.Fact.Presence == policy.Present {
+			platforms = append(platforms, at.Fact.Serves...)
+		}
+	}
+	slices.Sort(platforms)
+	return slices.Compact(platforms)
 }
 
 // ServedFirst is Served for the nodes that take the first copy of all.

@@ -104,7 +104,8 @@ func (a *Case) mirrorsFailToday() Proof {
 	})
 }
 
-// isFirstMirror reports whether the new route has a mirror of a registry that has none today, of several for a short name.
+// isFirstMirror reports whether the new route has a mirror of a registry that has none today, of several for a short name: of those
+// that nodes may come to.
 func (a *Case) isFirstMirror(today *WeighedRoute) bool {
 	of := func(r *mirrors.Route, places []Place) (names []string) {
 		for _, at := range places {
@@ -112,8 +113,12 @@ func (a *Case) isFirstMirror(today *WeighedRoute) bool {
 		}
 		return names
 	}
+	mirrored := a.NewRoute.MirrorPlaces()
+	if at, holds := a.NewRoute.holder(); holds {
+		mirrored = slices.DeleteFunc(mirrored, func(m Place) bool { return m.Candidate > at.Candidate })
+	}
 	before, asked := of(today.Route, today.MirrorPlaces()), of(today.Route, today.OpenPlaces())
-	return slices.ContainsFunc(of(&a.After, a.NewRoute.MirrorPlaces()), func(name string) bool {
+	return slices.ContainsFunc(of(&a.After, mirrored), func(name string) bool {
 		return !slices.Contains(before, name) && (len(before) == 0 || slices.Contains(asked, name))
 	})
 }

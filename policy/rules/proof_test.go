@@ -448,9 +448,10 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 
 // TestPlatformsOfAShortName: what the first registry lacks of a short name, nodes may get from the second.
 func TestPlatformsOfAShortName(t *testing.T) {
+	cluster := plan.Cluster{Images: policy.NewImages(policy.Image{Ref: "nginx:1", Consumers: consumers()}), Nodes: nodesOf(twoPlatforms)}
 	both, one := set(), set(idms("a", "docker.io", never, "m.local"))
 	for _, change := range []policy.Change{{Before: both, After: one}, {Before: one, After: both}} {
-		plan, found := newPlan(change, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: "nginx:1", Consumers: consumers()}), Nodes: nodesOf(twoPlatforms)}, settings.Settings{}), policy.Facts{}
+		plan, found := newPlan(change, cluster, settings.Settings{}), policy.Facts{}
 		for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
 			found[mirrors.Location{Ref: "registry.access.redhat.com/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Present, Digest: "sha256:index", Serves: onePlatform, Missing: []string{"linux/arm64"}}
 			found[mirrors.Location{Ref: "docker.io/library/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Unreachable}
@@ -460,7 +461,7 @@ func TestPlatformsOfAShortName(t *testing.T) {
 		}
 	}
 	// What is behind a sparse copy is asked by nobody.
-	plan, found := newPlan(policy.Change{Before: set(itms("a", "docker.io", allow, "m.local")), After: set(itms("a", "docker.io", never, "m.local"))}, plan.Cluster{Images: policy.NewImages(policy.Image{Ref: "nginx:1", Consumers: consumers()}), Nodes: nodesOf(twoPlatforms)}, settings.Settings{}), policy.Facts{}
+	plan, found := newPlan(policy.Change{Before: set(itms("a", "docker.io", allow, "m.local")), After: set(itms("a", "docker.io", never, "m.local"))}, cluster, settings.Settings{}), policy.Facts{}
 	for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
 		found[mirrors.Location{Ref: "registry.access.redhat.com/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Absent, AsNodes: true}
 		found[mirrors.Location{Ref: "m.local/library/nginx:1", Depth: depth}] = &policy.Fact{Presence: policy.Present, Digest: "sha256:index", Serves: onePlatform, Missing: []string{"linux/arm64"}}
@@ -468,6 +469,16 @@ func TestPlatformsOfAShortName(t *testing.T) {
 	}
 	if v := Decide(plan, found); !v.Allowed {
 		t.Errorf("behind a sparse copy: %s", summary(v))
+	}
+	// Today each of two copies is for some of the nodes, and all take the first one.
+	amd := &policy.Fact{Presence: policy.Present, Digest: "sha256:amd", Serves: onePlatform, Lacks: twoPlatforms[1:]}
+	arm := &policy.Fact{Presence: policy.Present, Digest: "sha256:arm", Children: []string{"sha256:a"}, Serves: twoPlatforms[1:], Lacks: onePlatform}
+	plan = newPlan(policy.Change{Before: set(), After: set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, cluster, settings.Settings{})
+	for ref, f := range map[string]*policy.Fact{"registry.access.redhat.com/nginx:1": arm, "docker.io/library/nginx:1": amd, "m.local/nginx:1": amd} {
+		found[mirrors.Location{Ref: ref, Depth: mirrors.DepthManifest}] = f
+	}
+	if got := summary(Decide(plan, found)); got != "deny PlatformMissing" {
+		t.Errorf("copies for different nodes: %s", got)
 	}
 }
 

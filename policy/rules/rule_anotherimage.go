@@ -26,6 +26,21 @@ func anotherImage(a *evidence.Case) (policy.Finding, bool) {
 	}
 	at, served := a.NewRoute.ServedFirst()
 	before, servedBefore := a.OldRoute.ServedFirst()
+	if !at.Fact.IsSparse() || len(at.Fact.Serves) > 0 || at.Fact.Guessed { // some nodes take it
+		if f, is := anotherAt(a, at, before, served, servedBefore); is {
+			return f, true
+		}
+	}
+	if !at.Fact.IsSparse() {
+		return policy.Finding{}, false
+	}
+	at, served = a.NewRoute.Served()
+	before, servedBefore = a.OldRoute.Served()
+	return anotherAt(a, at, before, served, servedBefore)
+}
+
+// anotherAt is anotherImage for the nodes that take the copy at a place, and before took that at another.
+func anotherAt(a *evidence.Case, at, before evidence.Place, served, servedBefore bool) (policy.Finding, bool) {
 	if served && servedBefore && mirrors.SamePlace(before.Ref, at.Ref) {
 		return policy.Finding{}, false
 	}

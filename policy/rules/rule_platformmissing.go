@@ -79,7 +79,7 @@ func lostPlatforms(a *evidence.Case, fact *policy.Fact) (lost []string, proved b
 	}
 	before, served := a.ServedOn(&a.OldRoute)
 	if served && (before.Serves != nil || before.Lacks != nil) {
-		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool {
+		return slices.DeleteFunc(a.OldRoute.Serves(), func(p string) bool {
 			return slices.Contains(fact.Serves, p) || !a.Site.MayRunOn(a.Image.Consumers, p)
 		}), true
 	}

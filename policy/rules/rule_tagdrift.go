@@ -15,6 +15,9 @@ func tagDrift(a *evidence.Case) (policy.Finding, bool) {
 		return policy.Finding{}, false
 	}
 	at, ok := a.NewRoute.ServedFirst()
+	if ok && !a.IsAnother(at.Fact) {
+		at, ok = a.NewRoute.Served() // by other nodes
+	}
 	if !ok || !a.IsAnother(at.Fact) {
 		return policy.Finding{}, false
 	}

@@ -80,7 +80,7 @@ var ErrEmpty = errors.New("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageCont
 
 // Found counts what has been read: objects, and what was left out or is a mistake.
 func (r *Reader) Found() int {
-	return len(r.read) + len(r.deleted) + len(r.leftOut) + len(r.unjudged) + len(r.broughtBy)
+	return len(r.read) + len(r.deleted) + len(r.leftOut) + len(r.unjudged) + len(r.broughtBy) + len(r.signatures)
 }
 
 // Edit returns the change that has been read. The error names all mistakes, or is ErrEmpty.
