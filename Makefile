@@ -81,7 +81,7 @@ ATTACKS = ./test/attack ./test/disruption
 # the last. To what judges releases, a registry in its own process is as good as one: commands ask the others of releases, too.
 LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster
 NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency ./review/readiness/judge)")
-# API servers take most of the processors' time, and less if they seldom collect garbage, as compilers; tests and guards collect as Go does by default.
+# API servers take most of the processors' time, and less if they seldom collect garbage, as do compilers; tests and guards collect as Go does by default.
 POOL = GOGC=400 go run ./test/cluster/pool
 
 integration: assets guards ## run the tests that need a control plane, registries and other programs (skopeo, bash, python3)

@@ -153,15 +153,21 @@ func (r WeighedRoute) Served() (Place, bool) {
 	return first, ok
 }
 
-// Serves returns the platforms of nodes that get the image anywhere.
-func (r WeighedRoute) Serves() (platforms []string) {
+// Serves returns the platforms of nodes that get the image anywhere, and whether there may be no others: by a place that nodes
+// come to behind the first copy.
+func (r WeighedRoute) Serves() (platforms []string, known bool) {
+	known = true
+	served := false
 	for at := range r.met {
-		if at.Fact.Presence == policy.Present {
-			platforms = append(platforms, at.Fact.Serves...)
+		switch f := at.Fact; {
+		case f.Presence == policy.Present && (f.Serves != nil || f.Lacks != nil):
+			platforms, served = append(platforms, f.Serves...), true
+		case served && (f.Presence != policy.Absent || f.Recalled):
+			known = false
 		}
 	}
 	slices.Sort(platforms)
-	return slices.Compact(platforms)
+	return slices.Compact(platforms), known
 }
 
 // ServedFirst is Served for the nodes that take the first copy of all.

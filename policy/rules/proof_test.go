@@ -470,15 +470,16 @@ func TestPlatformsOfAShortName(t *testing.T) {
 	if v := Decide(plan, found); !v.Allowed {
 		t.Errorf("behind a sparse copy: %s", summary(v))
 	}
-	// Today each of two copies is for some of the nodes, and all take the first one.
-	amd := &policy.Fact{Presence: policy.Present, Digest: "sha256:amd", Serves: onePlatform, Lacks: twoPlatforms[1:]}
-	arm := &policy.Fact{Presence: policy.Present, Digest: "sha256:arm", Children: []string{"sha256:a"}, Serves: twoPlatforms[1:], Lacks: onePlatform}
+	// Today each of two copies is for some of the nodes, or may be, and all take the one that comes first.
+	amd, index := policy.Fact{Presence: policy.Present, Digest: "sha256:amd", Serves: onePlatform, Lacks: twoPlatforms[1:]}, &policy.Fact{Presence: policy.Present, Digest: "sha256:index", Children: []string{"sha256:a"}, Serves: onePlatform, Lacks: twoPlatforms[1:]}
 	plan = newPlan(policy.Change{Before: set(), After: set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, cluster, settings.Settings{})
-	for ref, f := range map[string]*policy.Fact{"registry.access.redhat.com/nginx:1": arm, "docker.io/library/nginx:1": amd, "m.local/nginx:1": amd} {
-		found[mirrors.Location{Ref: ref, Depth: mirrors.DepthManifest}] = f
-	}
-	if got := summary(Decide(plan, found)); got != "deny PlatformMissing" {
-		t.Errorf("copies for different nodes: %s", got)
+	for _, second := range []*policy.Fact{{Presence: policy.Present, Digest: "sha256:arm", Serves: twoPlatforms[1:], Lacks: onePlatform}, {Presence: policy.Unreachable}} {
+		for ref, f := range map[string]*policy.Fact{"registry.access.redhat.com/nginx:1": index, "docker.io/library/nginx:1": second, "m.local/nginx:1": &amd} {
+			found[mirrors.Location{Ref: ref, Depth: mirrors.DepthManifest}] = f
+		}
+		if got := summary(Decide(plan, found)); got != "deny PlatformMissing" {
+			t.Errorf("copies for different nodes, the second %s: %s", second.Presence, got)
+		}
 	}
 }
 

@@ -78,8 +78,9 @@ func lostPlatforms(a *evidence.Case, fact *policy.Fact) (lost []string, proved b
 		return nil, false
 	}
 	before, served := a.ServedOn(&a.OldRoute)
-	if served && (before.Serves != nil || before.Lacks != nil) {
-		return slices.DeleteFunc(a.OldRoute.Serves(), func(p string) bool {
+	today, known := a.OldRoute.Serves()
+	if served && known && (before.Serves != nil || before.Lacks != nil) {
+		return slices.DeleteFunc(today, func(p string) bool {
 			return slices.Contains(fact.Serves, p) || !a.Site.MayRunOn(a.Image.Consumers, p)
 		}), true
 	}

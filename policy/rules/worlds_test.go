@@ -121,8 +121,7 @@ func (w world) String() string {
 
 // TestVerdictsInSmallWorlds holds verdicts to what nodes do in all worlds that agree with
 // the facts. Where the image can be pulled before and not after in one of them, the change
-// is denied; a place in front that could not be asked is a warning, but for protected images. Where there is no such world, the change is admitted, unless
-// it gives a source its first mirrors.
+// is denied; a place in front that could not be asked is a warning, but for protected images. Else it is admitted, unless it gives a source its first mirrors.
 func TestVerdictsInSmallWorlds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	judged := 0
