@@ -12,8 +12,8 @@ type Explained struct {
 	Image  string `json:"image"` // as asked
 	Before Route  `json:"before"`
 	After  Route  `json:"after"`
-	// Consumers are what uses the image; absent where the images of the cluster were not read, which
-	// explain does with --probe and of a dump.
+	// Consumers are what uses the image; absent where the images of the cluster were not read (explain reads
+	// them with --probe and of a dump), or only some of them and none that uses it.
 	Consumers []Consumer `json:"users,omitzero"`
 	// Notes say for which pods the routes are others.
 	Notes []string `json:"notes,omitempty"`
