@@ -78,9 +78,7 @@ func TestLaterVersions(t *testing.T) {
 		for n := range mostWaits + 1 {
 			s.put(packed(t, fmt.Sprintf(`[{"v":2,"id":"later-%d","by":"b"}]`, n)))
 			await()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := e.AwaitView(ctx)
-			cancel()
+			_, err := e.AwaitView(from(t, "", time.Second))
 			waits := err != nil && strings.Contains(err.Error(), "cannot be read here: it has format 2, and this version of the guard reads 1")
 			if waits != (n < mostWaits) {
 				t.Errorf("change %d: %v", n, err)

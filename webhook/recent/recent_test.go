@@ -569,8 +569,7 @@ func TestBeginsAnew(t *testing.T) {
 		s.set(func() { s.fail, s.deaf = errors.New("410 Gone"), false })
 		await()
 		s.set(func() { s.fail = nil })
-		ctx, cancel := context.WithTimeout(t.Context(), settleTime/2)
-		defer cancel()
+		ctx := from(t, "", settleTime/2)
 		if _, err := b.AwaitView(ctx); !errors.Is(err, errNotSettled) && !errors.Is(err, errNotFollowed) {
 			t.Errorf("it relies on what it sees: %v", err)
 		}
@@ -625,11 +624,7 @@ func TestOutOfReach(t *testing.T) {
 		s.mu.Lock()
 		s.fail = errors.New("no route to host")
 		s.mu.Unlock()
-		short := func() context.Context {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			t.Cleanup(cancel)
-			return ctx
-		}
+		short := func() context.Context { return from(t, "", time.Second) }
 		if _, err := e.CurrentView(short()); err == nil {
 			t.Error("looked at what is out of reach")
 		}
@@ -700,8 +695,7 @@ func TestRightLost(t *testing.T) {
 				s.set(func() { lose(s) })
 				await() // who follows has noticed
 				lost := time.Now()
-				short, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
+				short := from(t, "", time.Second)
 				l, err := e.AwaitView(short)
 				if err == nil {
 					err = e.Add(short, l, Change{Edit: put("one")})
@@ -919,9 +913,7 @@ func TestUnreadable(t *testing.T) {
 				s.put(tt.text + strings.Repeat("\n", round)) // another text, which says the same
 				await()
 				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				_, err := e.AwaitView(ctx)
-				cancel()
+				_, err := e.AwaitView(from(t, "", time.Second))
 				if waits := err != nil && strings.Contains(err.Error(), "cannot be read here"); waits != (round == 0) {
 					t.Errorf("%.40s: round %d: %v", tt.text, round, err)
 				}
@@ -972,8 +964,7 @@ func TestTooLarge(t *testing.T) {
 		if got := others(t, a); got != "ImageTagMirrorSet huge" {
 			t.Errorf("its own replica counts %q", got)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := from(t, "", time.Second)
 		if _, err := b.AwaitView(ctx); err == nil || !strings.Contains(err.Error(), "too large to be shared") {
 			t.Errorf("another: %v", err)
 		}
@@ -1037,8 +1028,7 @@ func TestOverflow(t *testing.T) {
 		if err := b.Add(t.Context(), early, Change{Edit: put("last")}); !errors.Is(err, ErrChanged) {
 			t.Errorf("added without knowing of others: %v", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), MaxStoringTime/2)
-		defer cancel()
+		ctx := from(t, "", MaxStoringTime/2)
 		if _, err := b.AwaitView(ctx); !errors.Is(err, errFull) {
 			t.Errorf("it decides although it may have overlooked something: %v", err)
 		}
@@ -1060,8 +1050,7 @@ func TestAddUnconditionally(t *testing.T) {
 			t.Errorf("b counts %q", got)
 		}
 		s.set(func() { s.fail = errors.New("gone") })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := from(t, "", time.Second)
 		a.AddUnconditionally(ctx, Change{Edit: put("two")})
 		s.set(func() { s.fail = nil })
 		time.Sleep(settleTime)

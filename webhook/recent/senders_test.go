@@ -204,6 +204,17 @@ func TestStrangersShare(t *testing.T) {
 		if n := len(e.senders.by); n > maxSenders {
 			t.Errorf("%d senders are remembered", n)
 		}
+		for i := range 2 * maxUnknown {
+			if ctx := from(t, fmt.Sprint("waiting ", i), time.Second); e.mayClaim(ctx) {
+				e.newClaim(ctx, put("mine"))
+			}
+		}
+		if n := len(view(t, e).claims(put("-"), rankSuspect)); n != maxUnknown || !e.mayClaim(t.Context()) {
+			t.Errorf("%d wait, want %d", n, maxUnknown)
+		}
+		if time.Sleep(rememberOver + 2*announceEvery); len(e.over) > 0 {
+			t.Errorf("%d are remembered that were over long ago", len(e.over))
+		}
 	})
 }
 
@@ -237,24 +248,20 @@ func TestClaim(t *testing.T) {
 				t.Errorf("%s has %s", name, got)
 			}
 		}
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
 		held := view(t, a)
-		if err := claim.await(short, held); !errors.Is(err, context.DeadlineExceeded) {
+		if err := claim.await(from(t, "", time.Second), held); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("nothing is over yet: %v", err)
 		}
 		if err := claim.await(t.Context(), held); err != nil || others(t, b) != "" {
 			t.Errorf("%v, %q", err, others(t, b))
 		}
-		short, cancel = context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := claim.await(short, held); err != nil {
+		if err := claim.await(t.Context(), held); err != nil {
 			t.Errorf("it was over while the edit was judged: %v", err)
 		}
 		behind := a.newClaim(from(t, "stranger", time.Second), put("behind"))
 		held = view(t, a)
 		behind.withdraw()
-		if err := claim.await(short, held); err == nil {
+		if err := claim.await(from(t, "", time.Second), held); err == nil {
 			t.Error("what comes later was waited for")
 		}
 		behind = a.newClaim(from(t, "stranger", time.Second), put("behind"))

@@ -64,6 +64,7 @@ func (e *Edits) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-announcements.C:
+			e.forgetOver()
 			e.announce(ctx)
 			continue
 		case <-e.added:
@@ -194,8 +195,14 @@ func (e *Edits) take(c, before content, now time.Time) {
 		e.count++
 		e.wake()
 	}
+}
+
+// forgetOver forgets entries that have long been over and are not in the list.
+func (e *Edits) forgetOver() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for id, since := range e.over {
-		if now.Sub(since) >= rememberOver && !slices.ContainsFunc(c.entries, func(en entry) bool { return en.id == id }) {
+		if time.Since(since) >= rememberOver && !slices.ContainsFunc(e.latest.entries, func(en entry) bool { return en.id == id }) {
 			delete(e.over, id)
 		}
 	}

@@ -55,10 +55,10 @@ func (t *Turn) End() {
 // turn again: once they are in force the refusal is final, and if they never are, there is nothing to refuse. Others
 // are decided on and admitted meanwhile, but for those whose turn is later and that would get in its way.
 func (t *Turn) Yield(ctx, waiting context.Context, view View) error {
-	if !t.edits.mayClaim(ctx) {
-		return errors.New("earlier changes of this sender were never stored, so this one does not wait")
-	}
 	if t.claim == nil {
+		if !t.edits.mayClaim(ctx) {
+			return errors.New("earlier changes of this sender were never stored, or too many wait, so this one does not")
+		}
 		t.claim = t.edits.newClaim(ctx, t.edit)
 	}
 	t.edits.slot.Release(1)
@@ -83,12 +83,18 @@ type claim struct {
 }
 
 // mayClaim reports whether the sender of ctx may have a claim. Without Run the outcome of other
-// changes would not be noticed.
+// changes would not be noticed. Claims have a place in the list, and those of senders that are not known no more than
+// a part of it.
 func (e *Edits) mayClaim(ctx context.Context) bool {
+	rank, waiting := e.rankOf(ctx), 0
 	e.mu.Lock()
-	running := e.running
-	e.mu.Unlock()
-	return running && e.rankOf(ctx) < rankSuspect
+	defer e.mu.Unlock()
+	for _, p := range e.pending {
+		if p.claim > RankKnown {
+			waiting++
+		}
+	}
+	return e.running && (rank == RankKnown || rank < rankSuspect && waiting < maxUnknown)
 }
 
 // newClaim makes a claim for an edit that the sender of ctx asks for. The caller withdraws it.
