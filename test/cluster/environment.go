@@ -22,6 +22,7 @@ const startTimeout = 2 * time.Minute
 
 // startAttempts is how often a control plane is started. Each of its programs is told a port that
 // another may have taken when it is used, and envtest's own attempts are all with the same port.
+// Nor does envtest wait more than 5 s for the namespace "default".
 const startAttempts = 4
 
 // StartEnvironment starts a control plane that describe describes. The caller stops it.
@@ -33,13 +34,6 @@ func StartEnvironment(describe func() *envtest.Environment) (*envtest.Environmen
 		env.ControlPlaneStartTimeout, env.ControlPlaneStopTimeout = startTimeout, startTimeout
 		env.CRDInstallOptions.MaxTime = startTimeout
 		_, err := env.Start()
-		// envtest waits no more than 5 s for the namespace "default". What runs is not to be started once more for that,
-		// as its start is what keeps a busy machine busy.
-		for since := time.Now(); env.Config != nil && errors.Is(err, context.DeadlineExceeded) && time.Since(since) < startTimeout; {
-			env.UseExistingCluster = new(true)
-			_, err = env.Start()
-			env.UseExistingCluster = nil // it is this one's to be stopped
-		}
 		if err == nil {
 			return env, noteStart()
 		}
