@@ -66,7 +66,7 @@ func (h *Handler) decide(ctx context.Context, r *request, edit mirrors.Edit, o *
 	if !c.mayPass(ctx, record) {
 		return record, nil
 	}
-	if c.override.mayMatter() { // whoever is asked for its right is, after any waiting
+	if c.override.mayMatter() { // its right is asked for after any waiting
 		var cancel context.CancelFunc
 		ctx, cancel = review.KeepBack(ctx, authorizationTime)
 		defer cancel()

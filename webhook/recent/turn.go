@@ -55,11 +55,13 @@ func (t *Turn) End() {
 // turn again: once they are in force the refusal is final, and if they never are, there is nothing to refuse. Others
 // are decided on and admitted meanwhile, but for those whose turn is later and that would get in its way.
 func (t *Turn) Yield(ctx, waiting context.Context, view View) error {
+	if !t.edits.mayClaim(ctx) {
+		return errors.New("earlier changes of this sender were never stored, so this one does not wait")
+	}
 	if t.claim == nil {
-		if !t.edits.mayClaim(ctx) {
-			return errors.New("earlier changes of this sender were never stored, or too many wait, so this one does not")
+		if t.claim = t.edits.newClaim(ctx, t.edit); t.claim == nil {
+			return errors.New("too many changes wait already, so this one does not")
 		}
-		t.claim = t.edits.newClaim(ctx, t.edit)
 	}
 	t.edits.slot.Release(1)
 	t.seat.leave()
@@ -83,25 +85,29 @@ type claim struct {
 }
 
 // mayClaim reports whether the sender of ctx may have a claim. Without Run the outcome of other
-// changes would not be noticed. Claims have a place in the list, and those of senders that are not known no more than
-// a part of it.
+// changes would not be noticed.
 func (e *Edits) mayClaim(ctx context.Context) bool {
-	rank, waiting := e.rankOf(ctx), 0
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, p := range e.pending {
-		if p.claim > RankKnown {
-			waiting++
-		}
-	}
-	return e.running && (rank == RankKnown || rank < rankSuspect && waiting < maxUnknown)
+	running := e.running
+	e.mu.Unlock()
+	return running && e.rankOf(ctx) < rankSuspect
 }
 
-// newClaim makes a claim for an edit that the sender of ctx asks for. The caller withdraws it.
+// newClaim makes a claim for an edit that the sender of ctx asks for. The caller withdraws it. It is nil if there is no room: claims
+// have places in the list, those of all senders that are not known no more than maxUnknown.
 func (e *Edits) newClaim(ctx context.Context, edit mirrors.Edit) *claim {
 	p := &pending{entry: entry{id: rand.Text(), by: e.instance, edit: edit, claim: e.rankOf(ctx)}, at: time.Now(), own: new(own)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	waiting := 0
+	for _, other := range e.pending {
+		if other.claim > RankKnown {
+			waiting++
+		}
+	}
+	if p.claim > RankKnown && waiting >= maxUnknown {
+		return nil
+	}
 	e.pending = append(e.pending, p)
 	signal(e.urgent) // for other replicas
 	return &claim{e, p}
