@@ -58,10 +58,11 @@ demo-rollout: assets rollout-assets ## let a rollout stall at the routers, end i
 
 # Without what debuggers want, linking takes half as long. Vetting is for make lint: here, it would go through all
 # libraries as well, once for each way in which they are compiled.
-TEST = go test -vet=off -ldflags=-w -timeout 40m
+LINK = -ldflags='-s -w'
+TEST = go test -vet=off $(LINK) -timeout 40m
 
 # Whatever these would show needs what make test does without; each takes seconds to link.
-STAGED = admission|attack|demo|disconnected|disruption|emergency|gitops|image|registries|rights|standing|truth
+STAGED = admission|attack|audit|demo|disconnected|disruption|emergency|gitops|image|registries|rights|standing|truth
 
 # Tests of these wait for what does not answer, so that others run meanwhile.
 WAITING = ./inventory/registry ./webhook
@@ -73,8 +74,8 @@ test: ## run the tests that need nothing but Go (NO_SKIP=1: one that is skipped 
 RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=50
 GUARDS = GUARD=$(CURDIR)/bin/test/guard GUARD_RACE=$(CURDIR)/bin/test/guard-race
 guards:
-	@go build -ldflags=-w -o bin/test/guard ./cmd/mirrorset-guard
-	@CGO_ENABLED=1 go build -race -ldflags=-w -o bin/test/guard-race ./cmd/mirrorset-guard
+	@go build $(LINK) -o bin/test/guard ./cmd/mirrorset-guard
+	@CGO_ENABLED=1 go build -race $(LINK) -o bin/test/guard-race ./cmd/mirrorset-guard
 
 # These fail on a machine that is short of time as a cluster would.
 ATTACKS = ./test/attack ./test/disruption
@@ -82,11 +83,13 @@ ATTACKS = ./test/attack ./test/disruption
 # the last. To what judges releases, a registry in its own process is as good as one: commands ask the others of releases, too.
 LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster
 NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency ./review/readiness/judge)")
+# What needs none of it, and takes seconds: make test has shown it.
+SHOWN = ^Test(Scenarios|LessKnownInStories|Pages|RemedyOfObjects|SurveyOfALargeCluster|HostileMemory|Oddities|ForeseenIsOnlyForCommands|Many)$$
 # API servers take most of the processors' time, and less if they seldom collect garbage, as do compilers; tests and guards collect as Go does by default.
 POOL = GOGC=400 go run ./test/cluster/pool
 
 integration: assets guards ## run the tests that need a control plane, registries and other programs (skopeo, bash, python3)
-	@$(GUARDS) $(POOL) $(TEST) -exec 'env -u GOGC' -p 2 $(LONG) $(NEEDY)
+	@$(GUARDS) $(POOL) $(TEST) -exec 'env -u GOGC' -p 2 -skip '$(SHOWN)' $(LONG) $(NEEDY)
 
 stories: assets guards ## tell all stories to a real API server
 	@$(GUARDS) ALL_STORIES=1 $(POOL) $(TEST) -exec 'env -u GOGC' -count=1 -run TestLive ./test/scenarios
@@ -95,13 +98,15 @@ stories: assets guards ## tell all stories to a real API server
 # slowed down by the race detector, and has nothing for it, as random worlds have nothing that single ones have not; each test
 # program takes seconds to link. Copies race at a registry that takes several blobs at a time.
 RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync|sync/atomic|testing/synctest)"' cmd/mirrorset-guard/serve cmd/mirrorset-guard/sync inventory review webhook certs internal | xargs -n1 dirname | sort -u | grep -vx inventory/copying | sed 's|^|./|')
+# Of these, what computes alone, or counts memory or requests.
+ALONE = ^Test(CommandsAgree|DockerfileBound|EnormousMirrorSets|HostileMemory|HugeReviews|IndexEqualsBruteForce|IndexForgetsWhatWas|Memory|ReadBomb|ReadSum|RequestsOfPeers|SurveyOfALargeCluster|TimeToDecide|TooManyManifests)$$
 # The race detector crashes when two goroutines of a bubble receive at once from timers that are due (golang/go#78156), as they cannot on
 # one processor. Races show there, too: what counts is that nothing orders two accesses, not that they are made at one time.
 BUBBLES = $$(grep -l '"testing/synctest"' $$(printf '%s/*_test.go ' $(RACY)) 2>/dev/null | xargs -n1 dirname | sort -u)
 race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
-	@$(RACE) $(TEST) -race -p 4 -cpu 1 -skip '^Test(CommandsAgree|SurveyOfALargeCluster|ReadBomb|TimeToDecide)$$' $(BUBBLES)
-	@$(RACE) $(TEST) -race -p 4 -skip '^TestIndex(ForgetsWhatWas|EqualsBruteForce)$$' $$(printf '%s\n' $(RACY) | grep -vxF "$(BUBBLES)")
-	@INTEGRATION=1 $(RACE) $(TEST) -race ./inventory/copying
+	@$(RACE) $(TEST) -race -p 4 -cpu 1 -skip '$(ALONE)' $(BUBBLES)
+	@$(RACE) $(TEST) -race -p 4 -skip '$(ALONE)' $$(printf '%s\n' $(RACY) | grep -vxF "$(BUBBLES)")
+	@INTEGRATION=1 $(RACE) $(TEST) -race -skip '$(ALONE)' ./inventory/copying
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
 
 # What each target would compile for itself, where others are waiting meanwhile.
@@ -128,7 +133,7 @@ upgrade: assets ## roll from an earlier version to this one and back, under 50 c
 	  (cd "$$work" && go build -ldflags "-w -X main.version=$$(git -C "$(CURDIR)" describe --tags --always "$$commit")" -o previous ./cmd/mirrorset-guard); \
 	  previous="$$work/previous"; \
 	fi; \
-	PREVIOUS_GUARD="$$previous" go test -ldflags=-w -count=1 -v -timeout 20m -run '^TestUpgrade$$' ./test/disruption | grep -vE '^(=== |PASS$$)'
+	PREVIOUS_GUARD="$$previous" go test $(LINK) -count=1 -v -timeout 20m -run '^TestUpgrade$$' ./test/disruption | grep -vE '^(=== |PASS$$)'
 
 truth: assets ## compare verdicts with pulls by real runtimes, 5000 of them (TRUTH_SCENARIOS says another number) and as many signatures
 	@CAMPAIGN=1 go test -count=1 -v -timeout 120m ./test/truth | grep -Ev '^ *(=== |--- PASS)'
@@ -147,7 +152,7 @@ rollout-full: assets guards rollout-assets ## the same on all stages, one of the
 # of an earlier version, to compare how long changes take.
 CAMPAIGNS = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/campaign[] ]' | cut -d' ' -f1 | grep -v test/truth)
 campaign: assets guards ## try random worlds, attack two guards from inside a cluster and take a release apart, as often as it takes to find rare faults (an hour; BEFORE=program compares times)
-	@$(GUARDS) CAMPAIGN=1 IMAGE_PLATFORMS=linux/amd64,linux/arm64,linux/ppc64le,linux/s390x go test -ldflags=-w -count=1 -v -p 1 -timeout 120m $(CAMPAIGNS) ./test/image | grep -E '^ *(--- FAIL|FAIL|ok|panic: |[a-z_]+_test.go:)'
+	@$(GUARDS) CAMPAIGN=1 IMAGE_PLATFORMS=linux/amd64,linux/arm64,linux/ppc64le,linux/s390x go test $(LINK) -count=1 -v -p 1 -timeout 120m $(CAMPAIGNS) ./test/image | grep -E '^ *(--- FAIL|FAIL|ok|panic: |[a-z_]+_test.go:)'
 
 mutations: ## take the defences against attacks away, one at a time, and see that a test notices (some minutes; FAULTS=40 SEED=1 makes so many at random in the rules and what asks registries, an hour)
 	@cd tools && go run ./mutations $(if $(FAULTS),-random $(FAULTS) -seed $(or $(SEED),1) policy inventory/registry)

@@ -216,8 +216,8 @@ func pass(client net.Conn, to string) {
 	_, _ = io.Copy(client, server) // either end may leave
 }
 
-// TestRequests bounds how many requests an image takes, where images of few repositories share layers.
-func TestRequests(t *testing.T) {
+// TestRequestsOfPeers bounds how many requests an image takes, where images of few repositories share layers.
+func TestRequestsOfPeers(t *testing.T) {
 	registries.Need(t)
 	source, mirror := newServer(t), newServer(t)
 	images := pushPeers(t, source)

@@ -71,7 +71,7 @@ func newStage(t *testing.T) *stage {
 	policy := filepath.Join(dir, "policy.yaml")
 	must(t, os.WriteFile(policy, []byte(auditPolicy), 0o600))
 	s.cluster = cluster.New(t, cluster.WithAudit(policy, s.apiLog))
-	must(t, cluster.BuildGuard(s.binary))
+	must(t, cluster.BuildRelease(s.binary))
 	s.kubectl(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: cart, namespace: default}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}}}}`, "apply", "-f", "-")
 	s.kubectl(t, process.PullSecret, "apply", "-f", "-")
 	s.start(t)

@@ -70,7 +70,7 @@ func run(m *testing.M) int {
 
 // makePages has the tests of the module above leave their pages.
 func makePages(dir string) error {
-	cmd := exec.Command("go", "test", "-vet=off", "-ldflags=-w", "-count=1", "-run", "^TestPages$", "./review/page", "./test/scenarios")
+	cmd := exec.Command("go", "test", "-vet=off", "-ldflags=-s -w", "-count=1", "-run", "^TestPages$", "./review/page", "./test/scenarios")
 	cmd.Dir, cmd.Env = filepath.Join("..", ".."), append(os.Environ(), "PAGES="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("making the pages: %w\n%s", err, out)

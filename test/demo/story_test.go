@@ -18,7 +18,7 @@ func TestStory(t *testing.T) {
 	registries.Need(t)
 	binary := filepath.Join(t.TempDir(), "mirrorset-guard")
 	t.Setenv("GORACE", cluster.GORACE)
-	if err := cluster.BuildGuard(binary); err != nil {
+	if err := cluster.BuildRelease(binary); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -71,7 +71,7 @@ func newStage(t testing.TB) *stage {
 	must(t, os.WriteFile(policy, []byte(cluster.AuditOf(snapshotUser)), 0o600))
 	s.cluster = cluster.New(t, cluster.WithAudit(policy, s.audit))
 	s.front = registries.Start(t)
-	must(t, cluster.BuildGuard(s.binary))
+	must(t, cluster.BuildRelease(s.binary))
 	must(t, os.WriteFile(s.registryCA(), s.front.CA, 0o600))
 	img, err := registries.Image("shop")
 	must(t, err)

@@ -98,7 +98,7 @@ func newStage(t *testing.T) *stage {
 			t.Fatal(err)
 		}
 	}
-	if err := cluster.BuildGuard(s.binary); err != nil {
+	if err := cluster.BuildRelease(s.binary); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "tls"), 0o700); err != nil {

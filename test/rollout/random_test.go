@@ -24,15 +24,15 @@ func pick[T any](r random, from ...T) T { return from[r.IntN(len(from))] }
 
 func (r random) chance(percent int) bool { return r.IntN(100) < percent }
 
-// times reads from the environment how many worlds to try.
-// usually is how many are told if nobody says so: a sample, or more of them.
-func usually(sample, all int) int {
+// ifWhole is how many of what a sample is without are told if nobody says so.
+func ifWhole(n int) int {
 	if whole() {
-		return all
+		return n
 	}
-	return sample
+	return 0
 }
 
+// times reads from the environment how many worlds to try.
 func times(t *testing.T, variable string, usual int) int {
 	t.Helper()
 	value := os.Getenv(variable)

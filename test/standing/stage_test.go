@@ -48,7 +48,7 @@ func setUp(t *testing.T, options ...cluster.Option) *stage {
 	s := &stage{dir: t.TempDir()}
 	s.binary = filepath.Join(s.dir, "mirrorset-guard")
 	s.cluster = cluster.New(t, options...)
-	must(t, cluster.BuildGuard(s.binary))
+	must(t, cluster.BuildRelease(s.binary))
 	var err error
 	s.kube, err = kubernetes.NewForConfig(s.cluster.Config)
 	must(t, err)
