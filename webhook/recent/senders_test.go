@@ -210,7 +210,9 @@ func TestStrangersShare(t *testing.T) {
 		if n := len(view(t, e).claims(put("-"), rankSuspect)); n != maxUnknown || e.newClaim(t.Context(), put("known")) == nil {
 			t.Errorf("%d wait, want %d", n, maxUnknown)
 		}
-		if time.Sleep(rememberOver + 2*announceEvery); len(e.over) > 0 {
+		time.Sleep(rememberOver + 2*announceEvery)
+		await()
+		if len(e.over) > 0 {
 			t.Errorf("%d are remembered that were over long ago", len(e.over))
 		}
 	})
