@@ -83,13 +83,15 @@ ATTACKS = ./test/attack ./test/disruption
 # the last. To what judges releases, a registry in its own process is as good as one: commands ask the others of releases, too.
 LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster
 NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency ./review/readiness/judge)")
-# What needs none of it, and takes seconds: make test has shown it.
-SHOWN = ^Test(Scenarios|LessKnownInStories|Pages|RemedyOfObjects|SurveyOfALargeCluster|HostileMemory|Oddities|ForeseenIsOnlyForCommands|Many)$$
+# What needs none of it, and takes seconds: make test has shown it. make lint sees that each name is that of one test.
+SHOWN = Scenarios LessKnownInStories RemedyOfObjects SurveyOfALargeCluster HostileMemory Oddities ForeseenIsOnlyForCommands Many
+SPACE = $(subst ,, )
+tests = '^Test($(subst $(SPACE),|,$(1)))$$'
 # API servers take most of the processors' time, and less if they seldom collect garbage, as do compilers; tests and guards collect as Go does by default.
 POOL = GOGC=400 go run ./test/cluster/pool
 
 integration: assets guards ## run the tests that need a control plane, registries and other programs (skopeo, bash, python3)
-	@$(GUARDS) $(POOL) $(TEST) -exec 'env -u GOGC' -p 2 -skip '$(SHOWN)' $(LONG) $(NEEDY)
+	@$(GUARDS) $(POOL) $(TEST) -exec 'env -u GOGC' -p 2 -skip $(call tests,$(SHOWN)) $(LONG) $(NEEDY)
 
 stories: assets guards ## tell all stories to a real API server
 	@$(GUARDS) ALL_STORIES=1 $(POOL) $(TEST) -exec 'env -u GOGC' -count=1 -run TestLive ./test/scenarios
@@ -99,14 +101,14 @@ stories: assets guards ## tell all stories to a real API server
 # program takes seconds to link. Copies race at a registry that takes several blobs at a time.
 RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync|sync/atomic|testing/synctest)"' cmd/mirrorset-guard/serve cmd/mirrorset-guard/sync inventory review webhook certs internal | xargs -n1 dirname | sort -u | grep -vx inventory/copying | sed 's|^|./|')
 # Of these, what computes alone, or counts memory or requests.
-ALONE = ^Test(CommandsAgree|DockerfileBound|EnormousMirrorSets|HostileMemory|HugeReviews|IndexEqualsBruteForce|IndexForgetsWhatWas|Memory|ReadBomb|ReadSum|RequestsOfPeers|SurveyOfALargeCluster|TimeToDecide|TooManyManifests)$$
+ALONE = CommandsAgree DockerfileBound EnormousMirrorSets HostileMemory HugeReviews IndexEqualsBruteForce IndexForgetsWhatWas Memory ReadBomb ReadSum RequestsOfPeers SurveyOfALargeCluster TimeToDecide TooManyManifests
 # The race detector crashes when two goroutines of a bubble receive at once from timers that are due (golang/go#78156), as they cannot on
 # one processor. Races show there, too: what counts is that nothing orders two accesses, not that they are made at one time.
 BUBBLES = $$(grep -l '"testing/synctest"' $$(printf '%s/*_test.go ' $(RACY)) 2>/dev/null | xargs -n1 dirname | sort -u)
 race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
-	@$(RACE) $(TEST) -race -p 4 -cpu 1 -skip '$(ALONE)' $(BUBBLES)
-	@$(RACE) $(TEST) -race -p 4 -skip '$(ALONE)' $$(printf '%s\n' $(RACY) | grep -vxF "$(BUBBLES)")
-	@INTEGRATION=1 $(RACE) $(TEST) -race -skip '$(ALONE)' ./inventory/copying
+	@$(RACE) $(TEST) -race -p 4 -cpu 1 -skip $(call tests,$(ALONE)) $(BUBBLES)
+	@$(RACE) $(TEST) -race -p 4 -skip $(call tests,$(ALONE)) $$(printf '%s\n' $(RACY) | grep -vxF "$(BUBBLES)")
+	@INTEGRATION=1 $(RACE) $(TEST) -race -skip $(call tests,$(ALONE)) ./inventory/copying
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
 
 # What each target would compile for itself, where others are waiting meanwhile.
@@ -175,6 +177,8 @@ manual: ## build the manual as dist/manual, searchable without a network, and te
 
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead, no mutation is stale
 	@tools/tracked
+	@files=$$(go list -f '{{$$p := .}}{{range .TestGoFiles}}{{$$p.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$p.Dir}}/{{.}} {{end}}' ./...); for name in $(SHOWN) $(ALONE); do \
+	  [[ $$(grep -h "^func Test$$name(" $$files | wc -l) == 1 ]] || { echo "Makefile: there is not one Test$$name" >&2; exit 1; }; done
 	@cd tools && go run ./mutations -n
 	@{ printf '%s ./...\n' . test/rollout test/alerts test/packaging test/browser test/peers tools/site; echo 'tools ./image/... ./internal/...'; } | \
 	  xargs -P 2 -L 1 bash -c 'cd "$$0" && "$(CURDIR)/bin/golangci-lint" run --allow-parallel-runners "$$@"'

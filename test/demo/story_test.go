@@ -17,7 +17,6 @@ import (
 func TestStory(t *testing.T) {
 	registries.Need(t)
 	binary := filepath.Join(t.TempDir(), "mirrorset-guard")
-	t.Setenv("GORACE", cluster.GORACE)
 	if err := cluster.BuildRelease(binary); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (s story) asksAlways() bool {
 
 // TestPinnedStalls tells each of pullStalls by digest and with what its pods need pinned on every node. All then
 // finish, as the simulation says, and no registry is asked for anything; but for those whose kubelets ask each time,
-// which no pin helps.
+// which no pin helps. A sample has one of either.
 func TestPinnedStalls(t *testing.T) {
 	t.Parallel()
 	for _, s := range told(pullStalls(), "two pools, pulled once", "always pulled") {
