@@ -269,14 +269,22 @@ func (o *overrideCheck) advice(rejected bool) string {
 		who += ", and accept that no mirror change will reach nodes until the configuration is repaired"
 	}
 	if !o.req.isRemoval() {
-		fmt.Fprintf(&b, "\n%s: add the annotation\n  %s: %q", who, OverrideAnnotation, value)
+		first := ""
+		if o.req.Name == "" { // the code is for this name, and the next one that is generated is another
+			first = "name it " + name(o.name) + " and "
+		}
+		fmt.Fprintf(&b, "\n%s: %sadd the annotation\n  %s: %q", who, first, OverrideAnnotation, value)
 		return b.String()
 	}
 	resource := o.req.Resource.Resource + "." + o.req.Resource.Group + "/" + o.name
 	if o.req.Namespace != "" {
 		resource += " -n " + o.req.Namespace
 	}
-	fmt.Fprintf(&b, "\n%s: annotate it, then delete it again\n  oc annotate --overwrite %s %s=%q", who, name(resource), OverrideAnnotation, value)
+	again := "delete it"
+	if o.req.Operation == admissionv1.Update {
+		again = "remove its last finalizer"
+	}
+	fmt.Fprintf(&b, "\n%s: annotate it, then %s again\n  oc annotate --overwrite %s %s=%q", who, again, name(resource), OverrideAnnotation, value)
 	return b.String()
 }
 

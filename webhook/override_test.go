@@ -116,8 +116,15 @@ func TestOverride(t *testing.T) {
 	set := func(source string, n int64) *configv1.ImageTagMirrorSet { return stored(source, "u", n) }
 	finalized := set("quay.io", 4)
 	finalized.Finalizers = []string{"example.com/hold"}
+	generated := creation(tagMirrorSet("apps", "quay.io"))
+	generated.Name = ""
+	advice := map[string]string{
+		"create": ": add the annotation", "update": ": add the annotation", "generated name": ": name it apps and add the annotation",
+		"delete": "then delete it again", "last finalizer": "then remove its last finalizer again",
+	}
 	for name, req := range map[string]admissionv1.AdmissionRequest{
 		"create":         creation(tagMirrorSet("apps", "quay.io")),
+		"generated name": generated,
 		"update":         update(set("quay.io", 3), set("other.io", 4)),
 		"delete":         deletion(set("quay.io", 3)),
 		"last finalizer": update(leaving(finalized), leaving(set("quay.io", 4))),
@@ -134,6 +141,10 @@ func TestOverride(t *testing.T) {
 				t.Fatal("admitted without an annotation")
 			}
 			code := codeIn(t, refused.Result.Message)
+			if !strings.Contains(refused.Result.Message, advice[name]) {
+				t.Errorf("the refusal says %s", refused.Result.Message)
+			}
+			req.Name = "apps"
 			admitted := h.Handle(quiet(t), annotated(t, req, code+":  the mirror is\nbeing rebuilt "))
 			if !admitted.Allowed {
 				t.Fatal(admitted.Result.Message)
