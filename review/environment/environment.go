@@ -38,9 +38,6 @@ type Options struct {
 	Trust    trust.Options
 	// OwnCredentials is set if registries are asked with others than those of the cluster, which are not read then.
 	OwnCredentials bool
-	// Headroom is how many bytes of garbage are left lying while the world is open, besides as much as is in use: a command that
-	// runs for seconds spends a tenth of them on looking for it otherwise. They take memory only as they are used.
-	Headroom int
 }
 
 // A Cluster is a live one or a dump: a *cluster.Inventory or a *snapshot.Snapshot.
@@ -74,12 +71,11 @@ type World struct {
 	cas              caSource
 	otherCredentials func(ref string) bool
 	notes            review.NoteSource
-	headroom         []byte // which Go takes for memory in use
 }
 
 // New returns the world of a live cluster, still unread: Read it, or run Live and Trust.
 func New(config *rest.Config, o Options) (*World, error) {
-	w := &World{headroom: make([]byte, o.Headroom)}
+	w := &World{}
 	w.Registries = NewRegistries(o, w.platforms)
 	if !o.OwnCredentials {
 		o.Cluster.OnPullSecret = w.Registries.SetCredentials
@@ -100,7 +96,7 @@ func New(config *rest.Config, o Options) (*World, error) {
 // FromDump returns the world of a dump. Its registries are trusted as the nodes in it trust them. They
 // are not asked through the proxies of these, which this machine may not reach.
 func FromDump(dump *snapshot.Snapshot, o Options) *World {
-	w := &World{Cluster: dump, TrustSettings: dump.TrustSettings, headroom: make([]byte, o.Headroom)}
+	w := &World{Cluster: dump, TrustSettings: dump.TrustSettings}
 	w.Registries = NewRegistries(o, w.platforms)
 	if data := dump.PullSecret(); data != nil {
 		w.Registries.SetCredentials(data, nil)
@@ -156,7 +152,6 @@ func (w *World) Close() {
 		w.stop()
 	}
 	w.Registries.Close()
-	w.headroom = nil
 }
 
 // notes are a review.NoteSource.

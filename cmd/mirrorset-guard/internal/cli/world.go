@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -143,15 +144,17 @@ func (w *WorldFlags) OpenMirrors(ctx context.Context, io Streams) (*environment.
 	return w.openWith(ctx, io, false)
 }
 
-// headroom is that of commands. A check of a release has some 20 MB in use.
-const headroom = 64 << 20
+// headroom is taken by Go for memory in use, so that as many bytes of garbage are left lying: a command that runs for seconds spends
+// a tenth of them on looking for it otherwise. A check of a release has some 20 MB in use. They take memory only as they are used.
+var headroom = sync.OnceValue(func() []byte { return make([]byte, 64<<20) })
 
 func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*environment.World, error) {
 	options, err := w.Registries.Options()
 	if err != nil {
 		return nil, err
 	}
-	options.Headroom, options.OwnCredentials = headroom, w.pullSecret != ""
+	_ = headroom()
+	options.OwnCredentials = w.pullSecret != ""
 	open, err := w.openCluster(options, io, snapshot.Options{NoWorkloads: !images})
 	if err != nil {
 		return nil, err
