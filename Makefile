@@ -62,12 +62,12 @@ LINK = -ldflags='-s -w'
 TEST = go test -vet=off $(LINK) -timeout 40m
 
 # Whatever these would show needs what make test does without; each takes seconds to link.
-STAGED = admission|attack|audit|demo|disconnected|disruption|emergency|gitops|image|registries|rights|standing|truth
+STAGED = admission|attack|audit|demo|disconnected|disruption|emergency|gitops|image|load|registries|rights|standing|truth
 
-# Tests of these wait for what does not answer, so that others run meanwhile.
-WAITING = ./inventory/registry ./webhook
+# Tests of these wait for what does not answer, so that others run meanwhile, or take longest.
+FIRST = ./inventory/registry ./webhook ./test/writes ./test/scenarios
 test: ## run the tests that need nothing but Go (NO_SKIP=1: one that is skipped for want of a program fails)
-	@packages=$$(go list ./... | grep -vE '/test/($(STAGED))$$'); $(TEST) -p 4 $(WAITING) $$packages
+	@packages=$$(go list ./... | grep -vE '/test/($(STAGED))$$'); $(TEST) -p 4 $(FIRST) $$packages
 
 # The guard as a program, for the targets below: plain, and with the race detector, which needs cgo. A process with
 # that waits at its end for reports that are still being written, by default a whole second.
@@ -78,7 +78,7 @@ guards:
 	@CGO_ENABLED=1 go build -race $(LINK) -o bin/test/guard-race ./cmd/mirrorset-guard
 
 # These fail on a machine that is short of time as a cluster would.
-ATTACKS = ./test/attack ./test/disruption
+ATTACKS = ./test/attack ./test/disruption ./test/load
 # Packages with tests that start what is not theirs, but for what has a target of its own; the longest first, so that none of these is
 # the last. To what judges releases, a registry in its own process is as good as one: commands ask the others of releases, too.
 LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster

@@ -14,6 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -89,7 +90,7 @@ var descriptions = regexp.MustCompile(`(?m) +\(.*\)$`)
 // asks the program that it documents.
 func TestCompletion(t *testing.T) {
 	skip.UnlessIntegration(t)
-	c := clitest.NewCluster(t)
+	c := cluster.New(t)
 	s := newShell(t, c.Kubeconfig, "mirrorset-guard", "kubectl-mirrorset", "kubectl_complete-mirrorset")
 	if err := os.Symlink(c.KubectlPath(), filepath.Join(s.path, "kubectl")); err != nil {
 		t.Fatal(err)

@@ -30,8 +30,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/convert"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // The world in which peers are compared.
@@ -153,7 +153,7 @@ func peers(b *testing.B) map[string]func(source, mirror string, images []string)
 			return cmds
 		}
 	}
-	libraries := filepath.Join(cluster.Root(), "bin", "peers")
+	libraries := filepath.Join(repo.Root(), "bin", "peers")
 	if _, err := os.Stat(libraries); err == nil {
 		for _, library := range []string{"regclient", "oras"} {
 			found[library] = func(source, mirror string, images []string) []*exec.Cmd {

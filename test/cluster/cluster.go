@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // A Cluster is a running control plane.
@@ -50,7 +52,7 @@ var ErrNoAssets = errors.New("kube-apiserver, etcd and kubectl are not in place:
 func Assets() (string, error) {
 	dir := os.Getenv("KUBEBUILDER_ASSETS")
 	if dir == "" {
-		dir = filepath.Join(Root(), "bin", "k8s")
+		dir = filepath.Join(repo.Root(), "bin", "k8s")
 	}
 	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -59,21 +61,6 @@ func Assets() (string, error) {
 	}
 	return dir, nil
 }
-
-// Root returns the top folder of the repository: of those that hold the working directory, which go test makes that of
-// the package, the one with this package. What is compiled with -trimpath does not know where its source is.
-var Root = sync.OnceValue(func() string {
-	dir, err := os.Getwd()
-	if err != nil {
-		panic(err)
-	}
-	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "test", "cluster", "cluster.go")); err == nil {
-			return at
-		}
-	}
-	panic("no folder above " + dir + " is the repository's")
-})
 
 // An Option changes how the programs are started.
 type Option func(*envtest.ControlPlane)
@@ -145,7 +132,7 @@ func (c *Cluster) Stop() error {
 // OpenShiftAPI returns the folder of the module openshift/api, where CRDs are.
 func OpenShiftAPI() (string, error) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api")
-	cmd.Dir = Root()
+	cmd.Dir = repo.Root()
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("finding the openshift/api module: %w", err)

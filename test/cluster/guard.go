@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // Programs that were built beforehand, by the variables that name them: make integration sets both.
@@ -41,7 +43,7 @@ func BuildVersion(file, version string) error {
 func build(file string, env []string, flags ...string) error {
 	// Without what debuggers want, linking takes half as long.
 	build := exec.Command("go", append(append([]string{"build", "-ldflags=-w", "-o", file}, flags...), "./cmd/mirrorset-guard")...)
-	build.Dir, build.Env = Root(), env
+	build.Dir, build.Env = repo.Root(), env
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the guard: %w\n%s", err, out)
 	}
@@ -57,7 +59,7 @@ const GORACE = "halt_on_error=1 atexit_sleep_ms=50"
 // go test would reuse a cached result although the guard has changed.
 func touchSources() error {
 	for _, folder := range []string{"cmd", "webhook", "review", "policy", "inventory", "certs", "manifests"} {
-		err := filepath.WalkDir(filepath.Join(Root(), folder), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(repo.Root(), folder), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}

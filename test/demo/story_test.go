@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/manual"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // TestStory runs the demo's story and discards its output. Then it types the commands that the demo
@@ -50,7 +51,7 @@ func TestStory(t *testing.T) {
 // testManual: what pages show of the story is what happens in it.
 func testManual(t *testing.T, transcript string) {
 	t.Helper()
-	pages, err := manual.Pages(cluster.Root())
+	pages, err := manual.Pages(repo.Root())
 	if err != nil {
 		t.Fatal(err)
 	}

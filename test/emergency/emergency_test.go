@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/load"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -278,7 +278,7 @@ func (s *stage) testWarn(t *testing.T) {
 // testPolicy: the policy of the overlay refuses a MachineConfig without a guard, until its binding is gone.
 func (s *stage) testPolicy(t *testing.T) {
 	for _, file := range []string{"policy.yaml", "binding.yaml"} {
-		text, err := os.ReadFile(filepath.Join(cluster.Root(), "manifests", "overlays", "machineconfigs", file))
+		text, err := os.ReadFile(filepath.Join(repo.Root(), "manifests", "overlays", "machineconfigs", file))
 		must(t, err)
 		s.kubectl(t, strings.Replace(string(text), "[Warn, Audit]", "[Deny]", 1), "apply", "-f", "-")
 	}

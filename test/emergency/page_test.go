@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // A page is the blocks of commands on docs/emergency.md.
@@ -17,7 +17,7 @@ type page struct {
 
 func readPage(t *testing.T) *page {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(cluster.Root(), "docs", "emergency.md"))
+	text, err := os.ReadFile(filepath.Join(repo.Root(), "docs", "emergency.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

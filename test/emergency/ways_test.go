@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/load"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -61,7 +61,7 @@ func (s *stage) kustomization(t *testing.T) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(s.dir)
 	must(t, err)
-	base, err := filepath.Rel(dir, filepath.Join(cluster.Root(), "manifests", "base"))
+	base, err := filepath.Rel(dir, filepath.Join(repo.Root(), "manifests", "base"))
 	must(t, err)
 	s.write(t, s.dir, "kustomization.yaml", []byte(`
 apiVersion: kustomize.config.k8s.io/v1beta1
@@ -90,7 +90,7 @@ func (s *stage) applyKustomization(t *testing.T) {
 // metrics, whose alerts the page says nothing about.
 func (s *stage) chart(t *testing.T) {
 	t.Helper()
-	manifests, chart := os.DirFS(filepath.Join(cluster.Root(), "manifests")), filepath.Join(s.dir, "chart")
+	manifests, chart := os.DirFS(filepath.Join(repo.Root(), "manifests")), filepath.Join(s.dir, "chart")
 	must(t, os.RemoveAll(chart))
 	for _, part := range []string{"base", "monitoring", "overlays"} {
 		folder, err := fs.Sub(manifests, part)

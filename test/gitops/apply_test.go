@@ -10,7 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 const refusal = `admission webhook "mirrorsets.mirrorset-guard.io" denied the request: ImageTagMirrorSet shop is refused: all 3 images it reroutes could not be pulled safely afterwards.`
@@ -30,7 +30,7 @@ func (s *stage) testArgoCD(t *testing.T) {
 	if app.Metadata.Annotations["argocd.argoproj.io/compare-options"] != "ServerSideDiff=true" {
 		t.Errorf("%+v", app)
 	}
-	folder := filepath.Join(cluster.Root(), "examples", "argocd", "mirrors")
+	folder := filepath.Join(repo.Root(), "examples", "argocd", "mirrors")
 	built, err := s.cluster.Kubectl(t.Context(), "", "kustomize", folder)
 	must(t, err)
 	dryRun := func(text string) (string, error) {

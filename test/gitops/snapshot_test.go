@@ -18,6 +18,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 const snapshotUser = "system:serviceaccount:mirrorset-guard:mirrorset-guard-snapshot"
@@ -27,7 +28,7 @@ const snapshotUser = "system:serviceaccount:mirrorset-guard:mirrorset-guard-snap
 func (s *stage) testSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	s.apply(t, renderedWorld)
-	built, err := s.cluster.Kubectl(t.Context(), "", "kustomize", filepath.Join(cluster.Root(), "examples", "snapshot"))
+	built, err := s.cluster.Kubectl(t.Context(), "", "kustomize", filepath.Join(repo.Root(), "examples", "snapshot"))
 	must(t, err)
 	s.apply(t, built)
 

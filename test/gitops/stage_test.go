@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -147,7 +148,7 @@ func (s *stage) apply(t testing.TB, text string) {
 // example returns a file of examples/.
 func example(t testing.TB, path ...string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(append([]string{cluster.Root(), "examples"}, path...)...))
+	data, err := os.ReadFile(filepath.Join(append([]string{repo.Root(), "examples"}, path...)...))
 	must(t, err)
 	return data
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -198,7 +198,7 @@ func (s *subject) testCertification(t *testing.T) {
 }
 
 func (s *subject) testDockerfile(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(cluster.Root(), "Dockerfile"))
+	text, err := os.ReadFile(filepath.Join(repo.Root(), "Dockerfile"))
 	if err != nil {
 		t.Fatal(err)
 	}

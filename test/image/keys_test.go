@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // newKey returns files with the halves of a key.
@@ -55,7 +55,7 @@ func newNode(t *testing.T, platform string) node {
 	n := node{puller: filepath.Join(t.TempDir(), "puller"), arch: strings.TrimPrefix(platform, "linux/")}
 	// As test/truth builds it, so that it is compiled once.
 	build := exec.Command("go", "build", "-tags", "containers_image_openpgp,containers_image_fulcio_stub,containers_image_rekor_stub", "-o", n.puller, ".")
-	build.Dir = filepath.Join(cluster.Root(), "test", "truth", "puller")
+	build.Dir = filepath.Join(repo.Root(), "test", "truth", "puller")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)

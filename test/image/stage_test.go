@@ -15,7 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // builder is the program that `make image` runs, for the source in a folder.
@@ -25,7 +25,7 @@ type builder struct {
 
 func newBuilder(t *testing.T) builder {
 	t.Helper()
-	b := builder{program: filepath.Join(t.TempDir(), "image"), source: cluster.Root()}
+	b := builder{program: filepath.Join(t.TempDir(), "image"), source: repo.Root()}
 	build := exec.Command("go", "build", "-o", b.program, "./image")
 	build.Dir = filepath.Join(b.source, "tools")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -182,10 +182,10 @@ func unpack(t *testing.T, image v1.Image) string {
 // addReleased puts what a release takes beside the program into the source of b.
 func (b *builder) addReleased(t *testing.T) {
 	t.Helper()
-	if err := os.CopyFS(filepath.Join(b.source, "manifests"), os.DirFS(filepath.Join(cluster.Root(), "manifests"))); err != nil {
+	if err := os.CopyFS(filepath.Join(b.source, "manifests"), os.DirFS(filepath.Join(repo.Root(), "manifests"))); err != nil {
 		t.Fatal(err)
 	}
-	changelog, err := os.ReadFile(filepath.Join(cluster.Root(), "CHANGELOG.md"))
+	changelog, err := os.ReadFile(filepath.Join(repo.Root(), "CHANGELOG.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -134,7 +135,7 @@ func kustomize(t *testing.T, object map[string]any) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(cluster.Root(), "kustomization-*.out") // kustomize reads files that are below no other root
+	dir, err := os.MkdirTemp(repo.Root(), "kustomization-*.out") // kustomize reads files that are below no other root
 	if err != nil {
 		return err
 	}

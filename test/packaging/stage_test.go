@@ -12,11 +12,12 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 var (
-	root        = cluster.Root()
+	root        = repo.Root()
 	chartFolder = filepath.Join(root, "manifests", "chart")
 )
 

@@ -21,7 +21,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // A Process is a running registry with its content in memory.
@@ -73,7 +73,7 @@ func (w *worded) Write(b []byte) (int, error) {
 
 // Binary returns the registry program, or an error that says how to get it.
 func Binary() (string, error) {
-	path := filepath.Join(cluster.Root(), "bin", "k8s", "registry")
+	path := filepath.Join(repo.Root(), "bin", "k8s", "registry")
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("the registry is not in place: run test/controlplane/assets (make assets): %w", err)
 	}

@@ -6,13 +6,21 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 )
 
-// signGPG signs the release image as Red Hat does, with a key made for the test. OpenPGP names it by SHA-1, in FIPS 140-3 mode, too.
+// releaseKeys are made for the tests, which takes a while. A stage takes them by turns.
+var releaseKeys = [2]func() (*openpgp.Entity, error){sync.OnceValues(newKey), sync.OnceValues(newKey)}
+
+func newKey() (*openpgp.Entity, error) {
+	return openpgp.NewEntity("Test release key", "", "release@example.com", nil)
+}
+
+// signGPG signs the release image as Red Hat does. OpenPGP names it by SHA-1, in FIPS 140-3 mode, too.
 func (s *Stage) signGPG(t testing.TB) {
 	t.Helper()
 	fips140.WithoutEnforcement(func() { s.signOpenPGP(t) })
@@ -20,7 +28,7 @@ func (s *Stage) signGPG(t testing.TB) {
 
 func (s *Stage) signOpenPGP(t testing.TB) {
 	t.Helper()
-	entity, err := openpgp.NewEntity("Test release key", "", "release@example.com", nil)
+	entity, err := releaseKeys[s.signings%2]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +49,7 @@ func (s *Stage) signOpenPGP(t testing.TB) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+	s.signings++
 	s.key, s.Signed = key.String(), signed.Bytes()
 }
 

@@ -43,8 +43,9 @@ type Stage struct {
 	// Parts are what can be taken away.
 	Parts []Part
 
-	key     string            // armored
-	payload map[string]string // the files of the release image's last layer
+	key      string // armored, of the last of signings
+	signings int
+	payload  map[string]string // the files of the release image's last layer
 
 	mu   sync.Mutex
 	gone map[string]bool

@@ -76,13 +76,13 @@ func TestForbidden(t *testing.T) {
 
 // A forbidding is a cluster whose users may not list one kind each.
 type forbidding struct {
-	clitest.Cluster
+	*cluster.Cluster
 	rules     []rbacv1.PolicyRule
 	questions [][]string
 }
 
 func newForbidding(t *testing.T) *forbidding {
-	s := &forbidding{Cluster: clitest.NewCluster(t)}
+	s := &forbidding{Cluster: cluster.New(t)}
 	if err := cluster.InstallCRDs(s.Config, envtest.CRDInstallOptions{CRDs: looseCRDs()}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 const syncUser = "system:serviceaccount:mirrorset-guard:mirrorset-guard-sync"
@@ -75,7 +76,7 @@ func TestSyncJob(t *testing.T) {
 func newSyncJob(t *testing.T, s *stage) *syncJob {
 	t.Helper()
 	job := &syncJob{stage: s}
-	built := s.kubectl(t, "", "kustomize", filepath.Join(cluster.Root(), "manifests", "overlays", "sync"))
+	built := s.kubectl(t, "", "kustomize", filepath.Join(repo.Root(), "manifests", "overlays", "sync"))
 	s.kubectl(t, "", "create", "secret", "docker-registry", "mirrorset-guard-push", "-n", "mirrorset-guard",
 		"--docker-server="+mirrorHost, "--docker-username=pusher", "--docker-password=secret")
 	var cron batchv1.CronJob

@@ -15,7 +15,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/docker/reference"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // A result is what a runtime did.
@@ -170,7 +170,7 @@ func fullName(s *scenario) (string, bool) {
 func puller(dir string) (runtime, error) {
 	program := filepath.Join(dir, "puller")
 	build := exec.Command("go", "build", "-tags", "containers_image_openpgp,containers_image_fulcio_stub,containers_image_rekor_stub", "-o", program, ".")
-	build.Dir = filepath.Join(cluster.Root(), "test", "truth", "puller")
+	build.Dir = filepath.Join(repo.Root(), "test", "truth", "puller")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return runtime{}, fmt.Errorf("building the puller: %w\n%s", err, out)

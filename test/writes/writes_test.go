@@ -31,7 +31,7 @@ var known = []uint64{36, 46, 1714, 248, 1601, 1129, 1394, 731}
 // TestNoWriteBreaks: in random worlds, after each single write of sync, and of each line of a plan that is carried out, every pull that
 // worked before works, and every tag names what it named.
 func TestNoWriteBreaks(t *testing.T) {
-	worlds := campaign.Times(100, 2000)
+	worlds := campaign.Times(40, 2000)
 	if skip.Integration() && !campaign.On() {
 		worlds = 10
 	}

@@ -87,12 +87,12 @@ const pinnedStatus = `{"status": {"configVersion": {"desired": "rendered-worker-
 
 // TestPin: what pin prints is taken by the API server, and once all nodes hold it, no drain needs a registry.
 func TestPin(t *testing.T) {
-	testPin(t, func(clitest.Cluster) {}, "v1")
+	testPin(t, func(*cluster.Cluster) {}, "v1")
 }
 
 // TestPinFormer: so it is where the API has PinnedImageSets and MachineConfigNodes as v1alpha1 only, as before 4.19.
 func TestPinFormer(t *testing.T) {
-	testPin(t, func(c clitest.Cluster) {
+	testPin(t, func(c *cluster.Cluster) {
 		if out, err := c.Kubectl(t.Context(), "", "delete", "crd", "pinnedimagesets.machineconfiguration.openshift.io"); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -100,7 +100,7 @@ func TestPinFormer(t *testing.T) {
 	}, "v1alpha1")
 }
 
-func testPin(t *testing.T, prepare func(clitest.Cluster), version string) {
+func testPin(t *testing.T, prepare func(*cluster.Cluster), version string) {
 	t.Helper()
 	front := registries.Start(t)
 	image, err := registries.Image("cart")
@@ -112,7 +112,7 @@ func testPin(t *testing.T, prepare func(clitest.Cluster), version string) {
 		t.Fatal(err)
 	}
 	ref := "quay.io/shop/cart@" + hash.String()
-	c := clitest.NewCluster(t)
+	c := cluster.New(t)
 	prepare(c)
 	nodes := []string{"node-a", "node-b", "node-c"}
 	manifests := strings.Replace(pinnedPool, "SETS", "", 1)
@@ -211,13 +211,13 @@ func runBoth(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 }
 
 // installMachineConfigNodes adds the definition, which test/cluster has no other use for.
-func installMachineConfigNodes(t *testing.T, c clitest.Cluster) {
+func installMachineConfigNodes(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	install(t, c, "machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfignodes-SelfManagedHA-Default.crd.yaml", "machineconfignodes.machineconfiguration.openshift.io")
 }
 
 // installFormer installs a definition of v1 as clusters before 4.19 have it: as v1alpha1, with the same fields.
-func installFormer(t *testing.T, c clitest.Cluster, file, name string) {
+func installFormer(t *testing.T, c *cluster.Cluster, file, name string) {
 	t.Helper()
 	api, err := cluster.OpenShiftAPI()
 	if err != nil {
@@ -238,7 +238,7 @@ func installFormer(t *testing.T, c clitest.Cluster, file, name string) {
 }
 
 // install installs a definition of OpenShift's API, or replaces it by that of another feature set.
-func install(t *testing.T, c clitest.Cluster, file, name string) {
+func install(t *testing.T, c *cluster.Cluster, file, name string) {
 	t.Helper()
 	api, err := cluster.OpenShiftAPI()
 	if err != nil {

@@ -28,11 +28,11 @@ func invoke(t testing.TB, stdin string, args ...string) clitest.Outcome {
 }
 
 // A realCluster is an API server with OpenShift's kinds.
-type realCluster struct{ clitest.Cluster }
+type realCluster struct{ *cluster.Cluster }
 
 func newCluster(t *testing.T, options ...cluster.Option) realCluster {
 	t.Helper()
-	return realCluster{clitest.NewCluster(t, options...)}
+	return realCluster{cluster.New(t, options...)}
 }
 
 // newGuardWith returns the server of the command serve with flags.

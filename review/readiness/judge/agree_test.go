@@ -38,7 +38,7 @@ func TestCommandsAgree(t *testing.T) {
 	s.Remake(t, testrelease.Archive(t, nil), `", "`+s.Images+`"]`, `"]`)
 	w.objects = append(w.objects, s.with(t, runs...)) // or for the release image alone, so that those of namespaces count
 	said := map[readiness.State]int{}
-	for seed := range uint64(campaign.Times(100, 2_000)) {
+	for seed := range uint64(campaign.Times(50, 2_000)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { said[w.holds(t, rand.New(rand.NewPCG(seed, 43)))]++ })
 	}
 	if len(said) < 3 {

@@ -18,7 +18,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -95,7 +95,7 @@ type Files struct {
 // run.
 func New(t testing.TB) *Oracle {
 	t.Helper()
-	dir := filepath.Join(cluster.Root(), "bin", "rollout")
+	dir := filepath.Join(repo.Root(), "bin", "rollout")
 	program := filepath.Join(dir, "mco-oracle")
 	if _, err := os.Stat(program); err != nil {
 		skip.Now(t, "mco-oracle is not in place: run test/rollout/assets (make rollout-assets)")

@@ -41,6 +41,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -122,7 +123,7 @@ func (s *Stage) Pools() []Pool { return s.setup.Pools }
 // program returns the path of one that assets puts into bin/rollout.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	path := filepath.Join(cluster.Root(), "bin", "rollout", name)
+	path := filepath.Join(repo.Root(), "bin", "rollout", name)
 	if _, err := os.Stat(path); err != nil {
 		skip.Now(t, name+" is not in place: run test/rollout/assets (make rollout-assets)")
 	}
