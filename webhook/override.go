@@ -270,7 +270,7 @@ func (o *overrideCheck) advice(rejected bool) string {
 	}
 	if !o.req.isRemoval() {
 		first := ""
-		if o.req.Name == "" { // the code is for this name, and the next one that is generated is another
+		if o.req.Name == "" { // it was generated, as API servers leave this empty then: the code is for it, and the next one is another
 			first = "name it " + name(o.name) + " and "
 		}
 		fmt.Fprintf(&b, "\n%s: %sadd the annotation\n  %s: %q", who, first, OverrideAnnotation, value)

@@ -9,12 +9,13 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 // TestDumpOfACluster: what a cluster and a dump of all that it serves say of images is the
 // same, and so is what a snapshot of either says.
 func TestDumpOfACluster(t *testing.T) {
-	c := newCluster(t)
+	c := cluster.New(t)
 	const (
 		template = `{metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: "IMAGE", args: ["-images=one=quay.io/args/one:1,two=quay.io/args/two:1"], env: [{name: RELATED_IMAGE_X, value: "quay.io/env/x:1"}]}]}}`
 		selector = `selector: {matchLabels: {a: b}}`

@@ -56,7 +56,7 @@ func TestCheckKnowsCredentialProviders(t *testing.T) {
 
 // TestServeKnowsCredentialProviders puts the same question to the webhook.
 func TestServeKnowsCredentialProviders(t *testing.T) {
-	c := newCluster(t)
+	c := cluster.New(t)
 	crds, err := cluster.OpenShiftAPI()
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
@@ -33,7 +34,7 @@ const ownMetrics = "mirrorset_guard_"
 // TestMetrics scrapes a guard that runs as it is installed, on a real API server. Whatever it
 // registers is there, before it has had anything to do, and docs/metrics.md says so.
 func TestMetrics(t *testing.T) {
-	c := newCluster(t)
+	c := cluster.New(t)
 	c.Apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`)
 	c.Apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: mirrorset-guard}}`)
 	c.Apply(t, clitest.CartDeployment)
@@ -49,7 +50,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // scrapeGuard runs a guard until all that it registers is in a scrape, and returns that.
-func scrapeGuard(t *testing.T, c realCluster) map[string]*dto.MetricFamily {
+func scrapeGuard(t *testing.T, c *cluster.Cluster) map[string]*dto.MetricFamily {
 	t.Helper()
 	settings := config.Default()
 	settings.Updates = "desired" // there are no series of a release that is not looked after
@@ -229,7 +230,7 @@ var openLabels = []string{"goversion", "version", "source", "pool", "profile", "
 
 // testAPIServerMetrics: what an API server counts where it cannot call the guard is called as
 // the alerts have it.
-func testAPIServerMetrics(t *testing.T, c realCluster) {
+func testAPIServerMetrics(t *testing.T, c *cluster.Cluster) {
 	applyWebhooks(t, c, "https://127.0.0.1:1", nil)
 	other := strings.ReplaceAll(clitest.ShopMirror, `"name":"shop"`, `"name":"other"`)
 	eventually(t, "an API server that cannot call the guard refuses a change", func() bool {
@@ -254,7 +255,7 @@ func testAPIServerMetrics(t *testing.T, c realCluster) {
 }
 
 // applyWebhooks makes the API server ask a guard at url.
-func applyWebhooks(t *testing.T, c realCluster, url string, ca []byte) {
+func applyWebhooks(t *testing.T, c *cluster.Cluster, url string, ca []byte) {
 	t.Helper()
 	hooks, err := process.WebhooksAt(url, ca)
 	if err != nil {

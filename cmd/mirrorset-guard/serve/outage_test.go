@@ -14,7 +14,7 @@ import (
 // nothing is admitted, from its start on and in the midst of its work; and it needs no
 // restart when the server is back. (F23; F16 is in package inventory.)
 func TestServeWithoutAnAPIServer(t *testing.T) {
-	c := newCluster(t)
+	c := cluster.New(t)
 	c.Apply(t, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
 	c.Apply(t, clitest.CartDeployment)
 	wire, err := cluster.NewWire(c.Config)

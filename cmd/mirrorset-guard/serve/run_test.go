@@ -12,7 +12,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/inspect"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	guardtest "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
@@ -25,14 +24,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func invoke(t testing.TB, stdin string, args ...string) clitest.Outcome {
 	t.Helper()
 	return clitest.Invoke(t, run, stdin, args...)
-}
-
-// A realCluster is an API server with OpenShift's kinds.
-type realCluster struct{ *cluster.Cluster }
-
-func newCluster(t *testing.T, options ...cluster.Option) realCluster {
-	t.Helper()
-	return realCluster{cluster.New(t, options...)}
 }
 
 // newGuardWith returns the server of the command serve with flags.

@@ -90,7 +90,7 @@ var profileCases = []profileCase{
 // ports, with either kind of key, to a client of each version, suite and group; and goes over
 // from one profile to the next, also for a client that has a session.
 func TestTLSProfiles(t *testing.T) {
-	c := newCluster(t)
+	c := cluster.New(t)
 	installAPIServer(t, c)
 	g := startTLSGuard(t, c.Config)
 	g.awaitProfile(t, profileCase{profile: "Default"})
@@ -109,7 +109,7 @@ func TestTLSProfiles(t *testing.T) {
 }
 
 // installAPIServer adds the kind with the fields that only a preview has.
-func installAPIServer(t *testing.T, c realCluster) {
+func installAPIServer(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	api, err := cluster.OpenShiftAPI()
 	if err != nil {
@@ -213,7 +213,7 @@ func (g *tlsGuard) copyKey(t *testing.T, key tlsKey) {
 }
 
 // testProfile puts the spec of a case in force, and tries what clients get.
-func (g *tlsGuard) testProfile(t *testing.T, c realCluster, tt profileCase) {
+func (g *tlsGuard) testProfile(t *testing.T, c *cluster.Cluster, tt profileCase) {
 	t.Helper()
 	c.Apply(t, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: "+tt.spec+"}")
 	if tt.readsTheObject {

@@ -20,20 +20,21 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/nextrelease"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
 
 // An updatesStage is a cluster that is offered a release, and guards that look after it.
 type updatesStage struct {
 	*testrelease.Stage
-	cluster realCluster
+	cluster *cluster.Cluster
 	kube    kubernetes.Interface
 	config  string // file
 }
 
 func newUpdatesStage(t *testing.T, setting nextrelease.Setting) *updatesStage {
 	t.Helper()
-	s := &updatesStage{Stage: testrelease.Mirrored(t, 8), cluster: newCluster(t), config: filepath.Join(t.TempDir(), "config.yaml")}
+	s := &updatesStage{Stage: testrelease.Mirrored(t, 8), cluster: cluster.New(t), config: filepath.Join(t.TempDir(), "config.yaml")}
 	s.cluster.Apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: mirrorset-guard}}`)
 	s.cluster.ApplyWithStatus(t, s.Objects(s.Signed))
 	s.Without()
