@@ -14,8 +14,11 @@ type policyLists struct{ allowed, blocked []string }
 // registries.conf. The repository of the release payload stays allowed because its mirrors
 // have to work (getValidBlockedAndAllowedRegistries).
 func newPolicyLists(s Set, blocked []string) policyLists {
-	payload := payloadRepository(s.Payload)
 	lists := policyLists{allowed: slices.Clone(s.Registries.AllowedRegistries)}
+	if len(blocked) == 0 { // as almost everywhere: to parse the release image takes longer than the rest
+		return lists
+	}
+	payload := payloadRepository(s.Payload)
 	for _, scope := range blocked {
 		if payload == "" || !registries.ScopeIsNestedInsideScope(payload, scope) {
 			lists.blocked = append(lists.blocked, scope)
@@ -41,6 +44,9 @@ func payloadRepository(release string) string {
 // blockedRegistries returns the blocked registries that MCO writes to registries.conf. It
 // leaves out, and logs, those that would make the release payload unreachable.
 func (s Set) blockedRegistries() []string {
+	if len(s.Registries.BlockedRegistries) == 0 {
+		return nil
+	}
 	payload, err := reference.ParseNamed(s.Payload)
 	if err != nil {
 		return s.Registries.BlockedRegistries

@@ -45,7 +45,9 @@ type built struct {
 
 	lists    policyLists
 	policies policyfile.Files
-	trust    *policyfile.Policy
+	// files are the contents of policies, by their paths.
+	files map[string][]byte
+	trust *policyfile.Policy
 	// encoded is the length of registries.conf as MCO would write it; or a bound of it, if
 	// that is small enough.
 	encoded int
@@ -61,7 +63,7 @@ func (b *built) table() *Table {
 
 // size returns how long the files are that MCO makes of s.
 func (b *built) size(s Set) int {
-	return encodedSize(b.encoded, s.Registries.ContainerRuntimeSearchRegistries, b.policies.ByPath())
+	return encodedSize(b.encoded, s.Registries.ContainerRuntimeSearchRegistries, b.files)
 }
 
 // build finds all reasons, where the generator stops at its first.
@@ -74,12 +76,13 @@ func build(s Set) *built {
 	policies, rejected := s.policyFiles(b.lists)
 	b.policies, b.reasons = policies, append(b.reasons, rejected...)
 	b.policies.Attached = s.attachedScopes(b.conf)
+	b.files = b.policies.ByPath()
 	if b.encoded = encodedBound(encoded); b.size(s) > MaxEncoded {
 		b.encoded = len(encodeConf(encoded))
 	}
 	b.generated = b.conf
 	b.conf, b.makers = s.withFiles(b.conf)
-	b.trust = s.withPolicyFiles(b.policies.Policy(), b.policies.ByPath())
+	b.trust = s.withPolicyFiles(b.policies.Policy(), b.files)
 	return b
 }
 
