@@ -10,9 +10,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # image may not depend on where it was built), -ldflags are for the linker alone, and only
 # the race detector has flags of its own.
 export CGO_ENABLED ?= 0
-# Tests may start control planes, registries and other programs, but for those of make test and make race.
-export INTEGRATION = 1
-test race: INTEGRATION =
+# Tests may start control planes, registries and other programs, but for those of make test and make race. What is built for
+# users has no tag.
+TAGS = -tags=integration
+test race: TAGS =
 # Compilers, linters and the tests that run alone are over before they have used much memory: collecting less saves a seventh of the
 # processors' time, and what compiles alone uses a twentieth less still if it collects next to nothing.
 rollout race alerts packaging browser lint: export GOGC = 400
@@ -54,12 +55,12 @@ demo: build assets ## tell the story on a real API server with real registries (
 	@go run ./test/demo $(if $(KEEP),-keep) $(if $(FIPS),-fips)
 
 demo-rollout: assets rollout-assets ## let a rollout stall at the routers, end it as the guard says, and see the guard refuse the change (two minutes)
-	@cd test/rollout && DEMO=1 go test -count=1 -timeout 20m -run '^TestDemo$$' -v . | grep -vE '^(=== |--- PASS|PASS$$|ok )'
+	@cd test/rollout && DEMO=1 go test $(TAGS) -count=1 -timeout 20m -run '^TestDemo$$' -v . | grep -vE '^(=== |--- PASS|PASS$$|ok )'
 
 # Without what debuggers want, linking takes half as long. Vetting is for make lint: here, it would go through all
 # libraries as well, once for each way in which they are compiled.
 LINK = -ldflags='-s -w'
-TEST = go test -vet=off $(LINK) -timeout 40m
+TEST = go test $(TAGS) -vet=off $(LINK) -timeout 40m
 
 # Whatever these would show needs what make test does without; each takes seconds to link.
 STAGED = admission|attack|audit|demo|disconnected|disruption|emergency|gitops|image|load|registries|rights|standing|truth
@@ -82,7 +83,7 @@ ATTACKS = ./test/attack ./test/disruption ./test/load
 # Packages with tests that start what is not theirs, but for what has a target of its own; the longest first, so that none of these is
 # the last. To what judges releases, a registry in its own process is as good as one: commands ask the others of releases, too.
 LONG = ./test/scenarios ./test/truth ./test/image ./cmd/mirrorset-guard/inspect ./inventory/cluster
-NEEDY = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency ./review/readiness/judge)")
+NEEDY = $$(go list $(TAGS) -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/(skip|cluster|registries|clitest)[] ]' | cut -d' ' -f1 | grep -vxF "$$(go list $(LONG) $(ATTACKS) ./test/emergency ./review/readiness/judge)")
 # What needs none of it, and takes seconds: make test has shown it. make lint sees that each name is that of one test.
 SHOWN = Scenarios LessKnownInStories RemedyOfObjects SurveyOfALargeCluster HostileMemory Oddities ForeseenIsOnlyForCommands Many
 SPACE = $(subst ,, )
@@ -108,14 +109,15 @@ BUBBLES = $$(grep -l '"testing/synctest"' $$(printf '%s/*_test.go ' $(RACY)) 2>/
 race: assets ## run the tests of packages that start goroutines, with the race detector (needs gcc)
 	@$(RACE) $(TEST) -race -p 4 -cpu 1 -skip $(call tests,$(ALONE)) $(BUBBLES)
 	@$(RACE) $(TEST) -race -p 4 -skip $(call tests,$(ALONE)) $$(printf '%s\n' $(RACY) | grep -vxF "$(BUBBLES)")
-	@INTEGRATION=1 $(RACE) $(TEST) -race -skip $(call tests,$(ALONE)) ./inventory/copying
+	@$(RACE) $(TEST) -tags=integration -race -skip $(call tests,$(ALONE)) ./inventory/copying
 	@$(RACE) $(TEST) -race -run TestImagesDoNotChange ./policy
 
 # What each target would compile for itself, where others are waiting meanwhile.
 compiled: bin/helm
-	@$(RACE) go list -race -export -test -f '' $(RACY) ./inventory/copying >/dev/null
-	@cd test/packaging && go list -export -test -f '' ./... >/dev/null
-	@cd test/rollout && go list -export -test -f '' ./... >/dev/null
+	@$(RACE) go list -race -export -test -f '' $(RACY) >/dev/null
+	@$(RACE) go list $(TAGS) -race -export -test -f '' ./inventory/copying >/dev/null
+	@cd test/packaging && go list $(TAGS) -export -test -f '' ./... >/dev/null
+	@cd test/rollout && go list $(TAGS) -export -test -f '' ./... >/dev/null
 
 attacks: assets guards ## attack two guards from inside a cluster, restart and drain them under load (4 minutes)
 	@$(GUARDS) $(TEST) -p 2 $(ATTACKS)
@@ -135,10 +137,10 @@ upgrade: assets ## roll from an earlier version to this one and back, under 50 c
 	  (cd "$$work" && go build -ldflags "-w -X main.version=$$(git -C "$(CURDIR)" describe --tags --always "$$commit")" -o previous ./cmd/mirrorset-guard); \
 	  previous="$$work/previous"; \
 	fi; \
-	PREVIOUS_GUARD="$$previous" go test $(LINK) -count=1 -v -timeout 20m -run '^TestUpgrade$$' ./test/disruption | grep -vE '^(=== |PASS$$)'
+	PREVIOUS_GUARD="$$previous" go test $(TAGS) $(LINK) -count=1 -v -timeout 20m -run '^TestUpgrade$$' ./test/disruption | grep -vE '^(=== |PASS$$)'
 
 truth: assets ## compare verdicts with pulls by real runtimes, 5000 of them (TRUTH_SCENARIOS says another number) and as many signatures
-	@CAMPAIGN=1 go test -count=1 -v -timeout 120m ./test/truth | grep -Ev '^ *(=== |--- PASS)'
+	@CAMPAIGN=1 go test $(TAGS) -count=1 -v -timeout 120m ./test/truth | grep -Ev '^ *(=== |--- PASS)'
 
 # Stages mostly wait: six at once take little longer than one on two cores. The guard as it is
 # deployed has a package of its own, and is under load. Here the guards are those without the race detector, which take a
@@ -152,9 +154,9 @@ rollout-full: assets guards rollout-assets ## the same on all stages, one of the
 
 # What test/campaign makes longer. No race detector: memory and times are what is measured. BEFORE names the program
 # of an earlier version, to compare how long changes take.
-CAMPAIGNS = $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/campaign[] ]' | cut -d' ' -f1 | grep -v test/truth)
+CAMPAIGNS = $$(go list $(TAGS) -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | grep -E 'mirrorset-guard/test/campaign[] ]' | cut -d' ' -f1 | grep -v test/truth)
 campaign: assets guards ## try random worlds, attack two guards from inside a cluster and take a release apart, as often as it takes to find rare faults (an hour; BEFORE=program compares times)
-	@$(GUARDS) CAMPAIGN=1 IMAGE_PLATFORMS=linux/amd64,linux/arm64,linux/ppc64le,linux/s390x go test $(LINK) -count=1 -v -p 1 -timeout 120m $(CAMPAIGNS) ./test/image | grep -E '^ *(--- FAIL|FAIL|ok|panic: |[a-z_]+_test.go:)'
+	@$(GUARDS) CAMPAIGN=1 IMAGE_PLATFORMS=linux/amd64,linux/arm64,linux/ppc64le,linux/s390x go test $(TAGS) $(LINK) -count=1 -v -p 1 -timeout 120m $(CAMPAIGNS) ./test/image | grep -E '^ *(--- FAIL|FAIL|ok|panic: |[a-z_]+_test.go:)'
 
 mutations: ## take the defences against attacks away, one at a time, and see that a test notices (some minutes; FAULTS=40 SEED=1 makes so many at random in the rules and what asks registries, an hour)
 	@cd tools && go run ./mutations $(if $(FAULTS),-random $(FAULTS) -seed $(or $(SEED),1) policy inventory/registry)
@@ -177,7 +179,7 @@ manual: ## build the manual as dist/manual, searchable without a network, and te
 
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead, no mutation is stale
 	@tools/tracked
-	@files=$$(go list -f '{{$$p := .}}{{range .TestGoFiles}}{{$$p.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$p.Dir}}/{{.}} {{end}}' ./...); for name in $(SHOWN) $(ALONE); do \
+	@files=$$(go list $(TAGS) -f '{{$$p := .}}{{range .TestGoFiles}}{{$$p.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$p.Dir}}/{{.}} {{end}}' ./...); for name in $(SHOWN) $(ALONE); do \
 	  [[ $$(grep -h "^func Test$$name(" $$files | wc -l) == 1 ]] || { echo "Makefile: there is not one Test$$name" >&2; exit 1; }; done
 	@cd tools && go run ./mutations -n
 	@{ printf '%s ./...\n' . test/rollout test/alerts test/packaging test/browser test/peers tools/site; echo 'tools ./image/... ./internal/...'; } | \
@@ -192,17 +194,17 @@ bin/deadcode: tools/go.mod tools/go.sum
 	@cd tools && go build -o ../$@ golang.org/x/tools/cmd/deadcode
 
 bench: ## run the benchmarks
-	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
+	go test $(TAGS) -run '^$$' -bench . -benchmem -timeout 60m ./...
 
 bench-sync: assets ## compare sync with skopeo, regclient and oras-go, eight at once, and with the bytes alone (two minutes)
 	cd test/peers && go build -o ../../bin/peers .
-	go test -run '^$$' -bench Peers -benchtime 3x ./inventory/copying
+	go test $(TAGS) -run '^$$' -bench Peers -benchtime 3x ./inventory/copying
 
 bench-release: assets ## compare the command release with its bare requests (half a minute)
-	go test -run '^$$' -bench Release -benchtime 5x ./cmd/mirrorset-guard/inspect
+	go test $(TAGS) -run '^$$' -bench Release -benchtime 5x ./cmd/mirrorset-guard/inspect
 
 bench-presence: ## compare who asks registries (10 minutes; BENCH=2000-images for less)
-	go test -run '^$$' -bench 'Presence/^$(BENCH)' -timeout 40m ./inventory/registry
+	go test $(TAGS) -run '^$$' -bench 'Presence/^$(BENCH)' -timeout 40m ./inventory/registry
 
 # Minimizing what is merely new takes a minute each by default: of inputs whose coverage varies, in vain.
 fuzz: ## fuzz each fuzz test for FUZZTIME (30s)

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -168,7 +168,7 @@ func TestKustomize(t *testing.T) {
 func kustomize(t *testing.T, folder string) string {
 	t.Helper()
 	skip.UnlessIntegration(t) // which has kubectl
-	assets, err := cluster.Assets()
+	assets, err := repo.Assets()
 	if err != nil {
 		skip.Now(t, err)
 	}

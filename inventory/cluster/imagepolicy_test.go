@@ -1,8 +1,8 @@
+//go:build integration
+
 package cluster
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -77,29 +76,5 @@ func TestInventoryReadsImagePolicies(t *testing.T) {
 	}
 	if got := names(); got != "" {
 		t.Errorf("policies %q, though MCO ignores them", got)
-	}
-}
-
-// TestImagePoliciesThatMayNotBeRead: a configuration without them might be one that MCO
-// rejects, which is no ground for a verdict.
-func TestImagePoliciesThatMayNotBeRead(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Path != "/apis/config.openshift.io/v1/imagepolicies" {
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
-			return
-		}
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"imagepolicies is forbidden","reason":"Forbidden","code":403}`))
-	}))
-	defer server.Close()
-	c, err := New(&rest.Config{Host: server.URL}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Mirrors(t.Context())
-	if want := "reading /apis/config.openshift.io/v1/imagepolicies: imagepolicies is forbidden"; err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
 	}
 }

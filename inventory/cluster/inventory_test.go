@@ -1,3 +1,5 @@
+//go:build integration
+
 package cluster
 
 import (
@@ -13,8 +15,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -29,9 +34,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -456,20 +458,6 @@ func createWith(t *testing.T, dyn dynamic.Interface, apiVersion, kind, resource,
 	}
 }
 
-func TestInventoryIsNotReadyBeforeItHasRun(t *testing.T) {
-	c, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = "the inventory is not complete: pods not read yet; "
-	if err := c.Ready(); err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("Ready() = %v, want %s...", err, want)
-	}
-	if images, err := c.Images(t.Context()); err == nil {
-		t.Errorf("Images() = %v without an error, though nothing has been read", images)
-	}
-}
-
 // A user that may not list one resource gets no inventory that lacks it.
 func TestInventoryNamesWhatItMayNotRead(t *testing.T) {
 	cfg := fromAPIServer(t)
@@ -687,4 +675,114 @@ func as(t *testing.T, admin kubernetes.Interface, cfg *rest.Config, name string,
 	user := rest.CopyConfig(cfg)
 	user.Impersonate = rest.ImpersonationConfig{UserName: name}
 	return user
+}
+
+// setRules replaces what a user of as may do, and waits until the API server knows
+// whether that includes listing a resource.
+func setRules(t *testing.T, cfg *rest.Config, user string, rules []rbacv1.PolicyRule, group, resource string, granted bool) {
+	t.Helper()
+	admin := kubernetes.NewForConfigOrDie(cfg)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
+	if _, err := admin.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await := cluster.AwaitRefusal
+	if granted {
+		await = cluster.AwaitRight
+	}
+	right := authorizationv1.ResourceAttributes{Verb: "list", Group: group, Resource: resource}
+	if err := await(t.Context(), cfg, user, right); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A role is taken away from a guard that runs, and given back. An administrator who
+// applies manifests anew does so, and so does an API server that is starting.
+func TestInventoryKeepsWhatItMayNotReadForAMoment(t *testing.T) {
+	cfg := fromAPIServer(t)
+	const group, image, user = "olm.operatorframework.io", "quay.io/catalog:forbidden", "for-a-moment"
+	installLoose(t, cfg, group, "ClusterCatalog", "clustercatalogs", "v1")
+	dyn := dynamic.NewForConfigOrDie(cfg)
+	create(t, dyn, group+"/v1", "ClusterCatalog", "clustercatalogs", user, map[string]any{"source": map[string]any{"image": map[string]any{"ref": image}}})
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: user}}
+	if _, err := kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kube.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), user, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+
+	all, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := all.Rules()
+	w := wired(t, as(t, kube, cfg, user, rules))
+	c := running(t, w.Config, Options{ForbiddenAfter: time.Millisecond})
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	known := func() bool {
+		return len(consumersOf(t, c, "", image)) == 1 && slices.ContainsFunc(c.Nodes(), func(n *corev1.Node) bool { return n.Name == user })
+	}
+	if !known() {
+		t.Fatal("the image and the node are not known")
+	}
+
+	var less []rbacv1.PolicyRule
+	for _, r := range rules {
+		if !slices.Contains(r.Resources, "clustercatalogs") && !slices.Contains(r.Resources, "nodes") {
+			less = append(less, r)
+		}
+	}
+	setRules(t, cfg, user, less, group, "clustercatalogs", false)
+	w.Cut() // ends the watches, which were granted
+	w.Mend()
+	eventually(t, "there is a gap that says for how long", func() bool {
+		return slices.ContainsFunc(c.Gaps(), func(g policy.Gap) bool {
+			return g.Kind == "ClusterCatalog" && strings.HasPrefix(g.Detail, "out of reach for ") && strings.Contains(g.Detail, "forbidden")
+		})
+	})
+	eventually(t, "a note names the nodes", func() bool {
+		return slices.ContainsFunc(c.Notes(), func(n string) bool { return strings.Contains(n, "nodes") || strings.Contains(n, "more") })
+	})
+	if !known() {
+		t.Error("what was known is forgotten because it may not be read")
+	}
+
+	setRules(t, cfg, user, rules, group, "clustercatalogs", true)
+	eventually(t, "all is well again", func() bool { return len(c.Gaps()) == 0 && len(c.Notes()) == 0 })
+	if !known() {
+		t.Error("what was known is gone after the right has come back")
+	}
+}
+
+// The right comes while the guard starts: it waits instead of starting without.
+func TestInventoryWaitsForARightThatComes(t *testing.T) {
+	cfg := fromAPIServer(t)
+	const group, image, user = "hypershift.openshift.io", "quay.io/release:late", "late-right"
+	installLoose(t, cfg, group, "NodePool", "nodepools", "v1beta1")
+	create(t, dynamic.NewForConfigOrDie(cfg), group+"/v1beta1", "NodePool", "nodepools", user, map[string]any{"release": map[string]any{"image": image}})
+	all, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := all.Rules()
+	less := slices.DeleteFunc(slices.Clone(rules), func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == group })
+	c := running(t, as(t, kubernetes.NewForConfigOrDie(cfg), cfg, user, less), Options{ForbiddenAfter: time.Hour})
+	eventually(t, "only what is refused is waited for", func() bool {
+		err := c.Ready()
+		return err != nil && strings.HasPrefix(err.Error(), "the inventory is not complete: nodepools.hypershift.openshift.io not read: ") &&
+			!strings.Contains(err.Error(), "; ")
+	})
+	setRules(t, cfg, user, rules, group, "nodepools", true)
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	if users := consumersOf(t, c, "", image); len(users) != 1 {
+		t.Errorf("users %v, want the NodePool", users)
+	}
 }

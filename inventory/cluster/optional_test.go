@@ -1,24 +1,30 @@
+//go:build integration
+
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -283,4 +289,187 @@ func TestInventoryKnowsWhatAdmissionWillAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "without the stream it is what it was", func() bool { return len(consumersOf(t, c, ns, "cart:1")) == 1 })
+}
+
+// surveying runs a Cluster that surveys all the time.
+func surveying(t *testing.T, cfg *rest.Config) *Inventory {
+	t.Helper()
+	c, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.survey.times = surveyTimes{discover: 50 * time.Millisecond, list: 50 * time.Millisecond, readyAfter: time.Minute}
+	run(t, c)
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// installCRD adds a CRD; the caller may take it away before the test ends.
+func installCRD(t *testing.T, cfg *rest.Config, crd *apiextensionsv1.CustomResourceDefinition) (remove func()) {
+	t.Helper()
+	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
+	if err := cluster.InstallCRDs(cfg, options); err != nil {
+		t.Fatal(err)
+	}
+	remove = func() {
+		if err := cluster.UninstallCRDs(cfg, options); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(remove)
+	return remove
+}
+
+// TestSurvey follows kinds that nothing in the program knows of, from before the start and
+// from afterwards, until they are gone.
+func TestSurvey(t *testing.T) {
+	cfg := fromAPIServer(t)
+	dyn := dynamic.NewForConfigOrDie(cfg)
+	installLoose(t, cfg, "early.example.com", "Early", "earlies", "v1")
+	spec := func(image string) map[string]any {
+		return map[string]any{"containers": []any{map[string]any{"name": "app", "image": image}}}
+	}
+	create(t, dyn, "early.example.com/v1", "Early", "earlies", "a", spec("quay.io/survey/early:1"))
+	for i := range 3 * follow.FirstPageSize {
+		create(t, dyn, "early.example.com/v1", "Early", "earlies", fmt.Sprintf("many-%d", i), spec("quay.io/survey/many:1"))
+	}
+	c := surveying(t, cfg)
+
+	if diff := cmp.Diff(guessUser("Early.early.example.com", "a", "spec.containers[app]"), consumersOf(t, c, "", "quay.io/survey/early:1")); diff != "" {
+		t.Errorf("when ready (-want +got):\n%s", diff)
+	}
+	if got := len(consumersOf(t, c, "", "quay.io/survey/many:1")); got != 3*follow.FirstPageSize {
+		t.Errorf("%d objects of several pages, want %d", got, 3*follow.FirstPageSize)
+	}
+
+	remove := installCRD(t, cfg, looseCRD("late.example.com", "Late", "lates", "v1"))
+	create(t, dyn, "late.example.com/v1", "Late", "lates", "a", spec("quay.io/survey/late:1"))
+	eventually(t, "a kind that was added is read", func() bool { return len(consumersOf(t, c, "", "quay.io/survey/late:1")) == 1 })
+	gvr := schema.GroupVersionResource{Group: "early.example.com", Version: "v1", Resource: "earlies"}
+	if err := dyn.Resource(gvr).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an object that was deleted is forgotten", func() bool { return consumersOf(t, c, "", "quay.io/survey/early:1") == nil })
+	remove()
+	eventually(t, "a kind that was removed is forgotten", func() bool { return consumersOf(t, c, "", "quay.io/survey/late:1") == nil })
+	if notes := c.Notes(); len(notes) != 0 {
+		t.Errorf("notes: %q", notes)
+	}
+}
+
+// TestSurveyConfigMaps chooses ConfigMaps by their names, and leaves alone the one that has
+// a source of its own.
+func TestSurveyConfigMaps(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	put := func(ns, name, image string) {
+		t.Helper()
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Data: map[string]string{"images.json": `{"a": "` + image + `"}`}}
+		if _, err := kube.CoreV1().ConfigMaps(ns).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = kube.CoreV1().ConfigMaps(ns).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
+		})
+	}
+	for _, ns := range []string{"openshift-machine-api", "openshift-widgets", "survey-shop"} {
+		namespace(t, kube, ns)
+	}
+	put("openshift-machine-api", "machine-api-operator-images", "quay.io/maps/known:1")
+	put("openshift-widgets", "widget-images", "quay.io/maps/guessed:1")
+	put("openshift-widgets", "widget-settings", "quay.io/maps/settings:1")
+	put("survey-shop", "shop-images", "quay.io/maps/shop:1")
+	c := surveying(t, cfg)
+
+	user := func(ns, name string, guessed bool) []policy.Consumer {
+		return []policy.Consumer{{Kind: "ConfigMap", Namespace: ns, Name: name, Container: "data[images.json]", Guessed: guessed}}
+	}
+	for _, tt := range []struct {
+		reason, namespace, image string
+		want                     []policy.Consumer
+	}{
+		{"the release's own", "openshift-machine-api", "quay.io/maps/known:1", user("openshift-machine-api", "machine-api-operator-images", false)},
+		{"another operator's", "openshift-widgets", "quay.io/maps/guessed:1", user("openshift-widgets", "widget-images", true)},
+		{"another name", "openshift-widgets", "quay.io/maps/settings:1", nil},
+		{"a tenant's", "survey-shop", "quay.io/maps/shop:1", nil},
+	} {
+		if diff := cmp.Diff(tt.want, consumersOf(t, c, tt.namespace, tt.image)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
+		}
+	}
+	if err := kube.CoreV1().ConfigMaps("openshift-widgets").Delete(t.Context(), "widget-images", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a ConfigMap that was deleted is forgotten", func() bool {
+		return consumersOf(t, c, "openshift-widgets", "quay.io/maps/guessed:1") == nil
+	})
+	if consumersOf(t, c, "openshift-machine-api", "quay.io/maps/known:1") == nil {
+		t.Error("and the known one with it")
+	}
+}
+
+// withContainers gives a CRD the schema of something that has pods.
+func withContainers(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	container := &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"name": text, "image": text}}
+	list := apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: container}}
+	spec := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"containers": list}}
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": spec},
+	}
+	return crd
+}
+
+// TestSurveyWithoutRights says what it may not read, and reads it once it may.
+func TestSurveyWithoutRights(t *testing.T) {
+	cfg := fromAPIServer(t)
+	admin := kubernetes.NewForConfigOrDie(cfg)
+	installCRD(t, cfg, withContainers(looseCRD("pods.example.com", "Barred", "barreds", "v1")))
+	installLoose(t, cfg, "open.example.com", "Open", "opens", "v1") // a schema that tells nothing
+	create(t, dynamic.NewForConfigOrDie(cfg), "pods.example.com/v1", "Barred", "barreds", "a",
+		map[string]any{"containers": []any{map[string]any{"name": "app", "image": "quay.io/survey/barred:1"}}})
+
+	bare, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := surveying(t, as(t, admin, cfg, "surveyor", bare.Rules()))
+	isGap := func() bool {
+		gaps := c.Unsearched()
+		return len(gaps) == 1 && gaps[0].Source == "1 kind with pod templates (barreds.pods.example.com)" && gaps[0].Excused && slices.Equal(c.Notes(), []string{gaps[0].String()})
+	}
+	eventually(t, "what may not be read is said", isGap)
+	if got := consumersOf(t, c, "", "quay.io/survey/barred:1"); got != nil {
+		t.Errorf("it was read: %v", got)
+	}
+
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "surveyor-more"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"pods.example.com"}, Resources: []string{"barreds"}, Verbs: []string{"list"}},
+	}}
+	if _, err := admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "surveyor-more"}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "surveyor"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "surveyor-more"},
+	}
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is read once it may be", func() bool { return consumersOf(t, c, "", "quay.io/survey/barred:1") != nil })
+	eventually(t, "and no note is left", func() bool { return len(c.Notes())+len(c.Unsearched()) == 0 })
+	if err := admin.RbacV1().ClusterRoleBindings().Delete(t.Context(), "surveyor-more", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a right that is taken away is said once, and asked for", func() bool {
+		c.survey.mu.Lock()
+		refused := c.survey.kinds[schema.GroupVersionResource{Group: "pods.example.com", Version: "v1", Resource: "barreds"}].failed > 0
+		c.survey.mu.Unlock()
+		return refused && isGap()
+	})
+	if got := consumersOf(t, c, "", "quay.io/survey/barred:1"); got == nil {
+		t.Error("what was known is forgotten with the right")
+	}
 }

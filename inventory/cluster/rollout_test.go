@@ -1,15 +1,14 @@
+//go:build integration
+
 package cluster
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +25,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
@@ -377,47 +375,4 @@ func TestRolloutWithoutRights(t *testing.T) {
 	if _, err := c.Images(t.Context()); err != nil {
 		t.Errorf("images are not known: %v", err)
 	}
-}
-
-// Before it has been read, and as soon as it fails, a resource is unknown.
-func TestRolloutSaysWhatIsStale(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var refuse atomic.Bool
-		api := refusing(&refuse, "poddisruptionbudgets", runningPod("a", "quay.io/a:1"))
-		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
-		needed := 2 + len(rollout.ControllerResources) // pods, and the ConfigMap
-		for _, k := range objects.Kinds() {
-			if k.Role.Has(objects.Needed) {
-				needed++
-			}
-		}
-		if got := len(c.Rollout().Unknown); got != needed {
-			t.Errorf("%d resources are unknown before anything was read, want %d", got, needed)
-		}
-		run(t, c)
-		synctest.Wait()
-		if n := len(api.watches); n != 1 {
-			t.Errorf("pods are watched %d times, want once for their images and for rollouts", n)
-		}
-		if unknown := c.Rollout().Unknown; len(unknown) != 0 {
-			t.Errorf("%v is unknown: what is not served is not there", unknown)
-		}
-		api.cut.Store(true)
-		(<-api.watches).Stop()
-		time.Sleep(5 * time.Second)
-		if got := c.Rollout(); !slices.Equal(got.Unknown, []string{workloads.Pods}) || len(got.Pods) != 1 {
-			t.Errorf("%q is unknown, and %d pods are known", got.Unknown, len(got.Pods))
-		}
-		refuse.Store(true)
-		time.Sleep(3 * time.Minute) // the watch has ended by then
-		lost := c.Rollout().Unknown
-		time.AfterFunc(lastTry/2, func() { refuse.Store(false) })
-		if c.Await(t.Context()); len(lost) != 2 || len(c.Rollout().Unknown) != 1 {
-			t.Errorf("%v is unknown, and once budgets were waited for %v", lost, c.Rollout().Unknown)
-		}
-	})
-}
-
-func hasController(o rollout.Cluster, want rollout.Controller) bool {
-	return slices.ContainsFunc(o.Controllers, func(c rollout.Controller) bool { return reflect.DeepEqual(c, want) })
 }

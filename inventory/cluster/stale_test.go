@@ -1,3 +1,5 @@
+//go:build integration
+
 package cluster
 
 import (
@@ -238,33 +240,4 @@ func goneSince(t *testing.T, kube kubernetes.Interface, version string) error {
 		t.Fatalf("event %s", event.Type)
 	}
 	return apierrors.FromObject(event.Object)
-}
-
-// An askedSource notes what it is asked for. What failed is there again once its images are read.
-type askedSource struct {
-	asked []string
-	gaps  []policy.Gap
-}
-
-func (s *askedSource) Await(context.Context) { s.asked = append(s.asked, "await") }
-
-func (s *askedSource) Gaps() []policy.Gap {
-	s.asked = append(s.asked, "gaps")
-	return s.gaps
-}
-
-func (s *askedSource) Images(context.Context) (policy.Images, error) {
-	s.asked = append(s.asked, "images")
-	s.gaps = nil
-	return policy.Images{}, nil
-}
-
-// TestGapsComeBeforeImages: a source that comes back while a review reads is a gap in it: its images may be
-// those of before.
-func TestGapsComeBeforeImages(t *testing.T) {
-	s := &askedSource{gaps: []policy.Gap{{Source: "pods"}}}
-	known, err := imagesOf(t.Context(), s)
-	if err != nil || len(known.Gaps) != 1 || !slices.Equal(s.asked, []string{"await", "gaps", "images"}) {
-		t.Errorf("%v: asked for %q, gaps %v", err, s.asked, known.Gaps)
-	}
 }

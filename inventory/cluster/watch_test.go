@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,10 +22,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // The cases here need an API server that fails in a particular way and a clock
@@ -257,4 +264,90 @@ func TestNodesWithoutImagesAreAFault(t *testing.T) {
 			t.Errorf("without nodes: Images() = %v, %v, want none and no error", images, err)
 		}
 	})
+}
+
+func TestInventoryIsNotReadyBeforeItHasRun(t *testing.T) {
+	c, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "the inventory is not complete: pods not read yet; "
+	if err := c.Ready(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("Ready() = %v, want %s...", err, want)
+	}
+	if images, err := c.Images(t.Context()); err == nil {
+		t.Errorf("Images() = %v without an error, though nothing has been read", images)
+	}
+}
+
+// An askedSource notes what it is asked for. What failed is there again once its images are read.
+type askedSource struct {
+	asked []string
+	gaps  []policy.Gap
+}
+
+func (s *askedSource) Await(context.Context) { s.asked = append(s.asked, "await") }
+
+func (s *askedSource) Gaps() []policy.Gap {
+	s.asked = append(s.asked, "gaps")
+	return s.gaps
+}
+
+func (s *askedSource) Images(context.Context) (policy.Images, error) {
+	s.asked = append(s.asked, "images")
+	s.gaps = nil
+	return policy.Images{}, nil
+}
+
+// TestGapsComeBeforeImages: a source that comes back while a review reads is a gap in it: its images may be
+// those of before.
+func TestGapsComeBeforeImages(t *testing.T) {
+	s := &askedSource{gaps: []policy.Gap{{Source: "pods"}}}
+	known, err := imagesOf(t.Context(), s)
+	if err != nil || len(known.Gaps) != 1 || !slices.Equal(s.asked, []string{"await", "gaps", "images"}) {
+		t.Errorf("%v: asked for %q, gaps %v", err, s.asked, known.Gaps)
+	}
+}
+
+// Before it has been read, and as soon as it fails, a resource is unknown.
+func TestRolloutSaysWhatIsStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		api := refusing(&refuse, "poddisruptionbudgets", runningPod("a", "quay.io/a:1"))
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
+		needed := 2 + len(rollout.ControllerResources) // pods, and the ConfigMap
+		for _, k := range objects.Kinds() {
+			if k.Role.Has(objects.Needed) {
+				needed++
+			}
+		}
+		if got := len(c.Rollout().Unknown); got != needed {
+			t.Errorf("%d resources are unknown before anything was read, want %d", got, needed)
+		}
+		run(t, c)
+		synctest.Wait()
+		if n := len(api.watches); n != 1 {
+			t.Errorf("pods are watched %d times, want once for their images and for rollouts", n)
+		}
+		if unknown := c.Rollout().Unknown; len(unknown) != 0 {
+			t.Errorf("%v is unknown: what is not served is not there", unknown)
+		}
+		api.cut.Store(true)
+		(<-api.watches).Stop()
+		time.Sleep(5 * time.Second)
+		if got := c.Rollout(); !slices.Equal(got.Unknown, []string{workloads.Pods}) || len(got.Pods) != 1 {
+			t.Errorf("%q is unknown, and %d pods are known", got.Unknown, len(got.Pods))
+		}
+		refuse.Store(true)
+		time.Sleep(3 * time.Minute) // the watch has ended by then
+		lost := c.Rollout().Unknown
+		time.AfterFunc(lastTry/2, func() { refuse.Store(false) })
+		if c.Await(t.Context()); len(lost) != 2 || len(c.Rollout().Unknown) != 1 {
+			t.Errorf("%v is unknown, and once budgets were waited for %v", lost, c.Rollout().Unknown)
+		}
+	})
+}
+
+func hasController(o rollout.Cluster, want rollout.Controller) bool {
+	return slices.ContainsFunc(o.Controllers, func(c rollout.Controller) bool { return reflect.DeepEqual(c, want) })
 }

@@ -1,3 +1,5 @@
+//go:build integration
+
 package serving
 
 import (
@@ -11,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
@@ -124,8 +125,6 @@ const configuration = `{apiVersion: admissionregistration.k8s.io/v1, kind: Valid
   {name: a.example.com, failurePolicy: Ignore, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {caBundle: BUNDLE, service: {namespace: shop, name: guard}}},
   {name: b.example.com, failurePolicy: Ignore, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "https://[::1]:1234/validate"}}]}`
 
-const aCertificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJlVENDQVIrZ0F3SUJBZ0lCQURBS0JnZ3Foa2pPUFFRREFqQWtNU0l3SUFZRFZRUUREQmxzYjJOaGJDMW0=" // base64, as is all that is asked of it
-
 // TestFollower: with the rights of the manifests, by real objects, and without them.
 func TestFollower(t *testing.T) {
 	w := world{t, cluster.New(t)}
@@ -230,25 +229,4 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: guard}]
 	config := rest.CopyConfig(w.cluster.Config)
 	config.Impersonate.UserName = "guard"
 	return config
-}
-
-// TestUnreadable: an object of other types than the API's says nothing that could be relied
-// on, so it does not turn the profile off.
-func TestUnreadable(t *testing.T) {
-	for _, spec := range []any{
-		map[string]any{"tlsSecurityProfile": "Modern", "tlsAdherence": "StrictAllComponents"},
-		map[string]any{"tlsAdherence": int64(1)},
-		map[string]any{"tlsSecurityProfile": map[string]any{"type": "Custom", "custom": map[string]any{"ciphers": "ROT13"}}},
-		"spec",
-	} {
-		p := profileOf(&unstructured.Unstructured{Object: map[string]any{"spec": spec}})
-		if p.Name != "Intermediate" || len(p.Problems) != 1 || !strings.HasPrefix(p.Problems[0], "spec cannot be read: Intermediate is followed: ") {
-			t.Errorf("%v: got %s, %q", spec, p.Name, p.Problems)
-		}
-	}
-	for _, spec := range []any{nil, map[string]any{}, map[string]any{"audit": "garbage"}} {
-		if p := profileOf(&unstructured.Unstructured{Object: map[string]any{"spec": spec}}); !p.Equal(tlsprofile.Default()) {
-			t.Errorf("%v: got %+v", spec, p)
-		}
-	}
 }

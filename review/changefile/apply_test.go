@@ -1,8 +1,9 @@
+//go:build integration
+
 package changefile
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -12,8 +13,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
-
-const imageHead = "apiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\n"
 
 // TestApply: Image cluster becomes what kubectl apply makes of it.
 func TestApply(t *testing.T) {
@@ -106,53 +105,5 @@ func TestApply(t *testing.T) {
 				t.Errorf("notes %q", notes)
 			}
 		})
-	}
-}
-
-// TestEditOn: what an API server would refuse of a creation it may take of an update.
-func TestEditOn(t *testing.T) {
-	const (
-		invalid = `{"apiVersion":"config.openshift.io/v1","kind":"Image","metadata":{"name":"cluster"},"spec":{"registrySources":{"blockedRegistries":["a.example.com:tag:1"]}}}`
-		both    = `{"apiVersion":"config.openshift.io/v1","kind":"Image","metadata":{"name":"cluster"},"spec":{"registrySources":{"blockedRegistries":["a.example.com"],"allowedRegistries":["b.example.com"]}}}`
-		mistake = "spec.registrySources.blockedRegistries[0]: Invalid value"
-	)
-	for _, tt := range []struct {
-		reason, inForce, change, err string
-	}{
-		{"an old mistake that is not touched", invalid, "spec: {additionalTrustedCA: {name: cas}}\n", ""},
-		{"an old mistake that is written again", invalid, "spec: {registrySources: {blockedRegistries: ['a.example.com:tag:1']}, additionalTrustedCA: {name: cas}}\n", ""},
-		{"an old mistake in a list that is changed", invalid, "spec: {registrySources: {blockedRegistries: ['a.example.com:tag:1', b.example.com]}}\n", mistake},
-		{"an old mistake that is mended", invalid, "spec: {registrySources: {blockedRegistries: [b.example.com]}}\n", ""},
-		{"a new mistake", `{"apiVersion":"config.openshift.io/v1","kind":"Image","metadata":{"name":"cluster"},"spec":{}}`, "spec: {registrySources: {blockedRegistries: ['a.example.com:tag:1']}}\n", mistake},
-		{"no object", "", "spec: {registrySources: {blockedRegistries: ['a.example.com:tag:1']}}\n", mistake},
-		{"a rule about both lists, of which none is touched", both, "spec: {additionalTrustedCA: {name: cas}}\n", ""},
-		{"a rule about both lists, of which one is", both, "spec: {registrySources: {allowedRegistries: [c.example.com]}}\n", "Only one of blockedRegistries or allowedRegistries may be set"},
-		{"a field that is not known", invalid, "spec: {additionalTrustedCa: {name: cas}}\n", "unknown field"},
-	} {
-		t.Run(tt.reason, func(t *testing.T) {
-			var r Reader
-			r.Read("it", strings.NewReader(imageHead+tt.change))
-			edit, _, err := r.EditOn(func(o mirrors.Object) ([]byte, error) {
-				if mirrors.NameOf(o) != "Image cluster" {
-					t.Errorf("asked for %s", mirrors.NameOf(o))
-				}
-				if tt.inForce == "" {
-					return nil, nil
-				}
-				return []byte(tt.inForce), nil
-			})
-			if tt.err == "" && (err != nil || edit.Err() != nil) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
-				t.Errorf("%v, want %q", err, tt.err)
-			}
-		})
-	}
-	var r Reader
-	r.Read("it", strings.NewReader(harmless))
-	if r.DependsOnCurrent() {
-		t.Error("a mirror set that is valid depends on the one in force")
-	}
-	none := errors.New("none")
-	if _, _, err := r.EditOn(func(mirrors.Object) ([]byte, error) { return nil, none }); !errors.Is(err, none) {
-		t.Errorf("%v, want %v", err, none)
 	}
 }

@@ -44,24 +44,6 @@ type Cluster struct {
 	apiServerArgs []string
 }
 
-// ErrNoAssets is returned by Start if the programs are missing.
-var ErrNoAssets = errors.New("kube-apiserver, etcd and kubectl are not in place: run test/controlplane/assets (make assets)")
-
-// Assets returns the folder that holds kube-apiserver, etcd, kubectl and, unless
-// KUBEBUILDER_ASSETS names it, registry; or ErrNoAssets.
-func Assets() (string, error) {
-	dir := os.Getenv("KUBEBUILDER_ASSETS")
-	if dir == "" {
-		dir = filepath.Join(repo.Root(), "bin", "k8s")
-	}
-	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", ErrNoAssets
-		}
-	}
-	return dir, nil
-}
-
 // An Option changes how the programs are started.
 type Option func(*envtest.ControlPlane)
 
@@ -83,7 +65,7 @@ func WithAdmission(file string) Option {
 
 // Start starts a cluster whose files live in dir. The caller stops it.
 func Start(dir string, options ...Option) (*Cluster, error) {
-	assets, err := Assets()
+	assets, err := repo.Assets()
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 )
 
 // poolVariable names the folder of a pool of clusters, for the tests that NewPool was made for.
@@ -113,7 +115,7 @@ func tryLock(file string) (*os.File, error) {
 
 // borrow opens the cluster of a kubeconfig, with a copy of that in dir, and notes its contents.
 func borrow(kubeconfig, dir string, lock *os.File) (*Cluster, error) {
-	assets, err := Assets()
+	assets, err := repo.Assets()
 	if err != nil {
 		return nil, err
 	}

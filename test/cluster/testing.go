@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -26,7 +27,7 @@ func New(t testing.TB, options ...Option) *Cluster {
 	if c == nil && err == nil {
 		c, err = Start(t.TempDir(), options...)
 	}
-	if errors.Is(err, ErrNoAssets) {
+	if errors.Is(err, repo.ErrNoAssets) {
 		skip.Now(t, err)
 	}
 	if err != nil {

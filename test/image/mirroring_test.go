@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -27,7 +27,7 @@ var copies = regexp.MustCompile(`(?m)^(?:oc image mirror .*?|skopeo copy .*?dock
 // another registry, unchanged. The lines for oc copy the same, and the image set names it.
 func TestMirroring(t *testing.T) {
 	registries.Need(t)
-	assets, err := cluster.Assets()
+	assets, err := repo.Assets()
 	if err != nil {
 		skip.Now(t, err)
 	}

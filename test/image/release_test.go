@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -27,7 +27,7 @@ import (
 // made again.
 func TestRelease(t *testing.T) {
 	skip.UnlessIntegration(t)
-	assets, err := cluster.Assets()
+	assets, err := repo.Assets()
 	if err != nil {
 		skip.Now(t, err)
 	}

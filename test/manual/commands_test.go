@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -49,7 +49,7 @@ func TestCommands(t *testing.T) {
 		return out.String(), nil
 	}}
 	if skip.Integration() {
-		assets, err := cluster.Assets()
+		assets, err := repo.Assets()
 		if err != nil {
 			skip.Now(t, err)
 		}

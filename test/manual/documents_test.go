@@ -23,7 +23,6 @@ import (
 	guardv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
@@ -131,7 +130,7 @@ func kustomize(t *testing.T, object map[string]any) error {
 	if !skip.Integration() { // which has kubectl
 		return nil
 	}
-	assets, err := cluster.Assets()
+	assets, err := repo.Assets()
 	if err != nil {
 		return err
 	}

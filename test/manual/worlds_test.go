@@ -1,6 +1,7 @@
 package manual
 
 import (
+	"context"
 	"encoding/pem"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/golden"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -31,6 +33,16 @@ var filledIn = strings.NewReplacer("IMAGE", "quay.io/shop/cart:v1", "/NAME", "/e
 
 // nothingFound lets a search that finds nothing succeed: there is no trouble in these worlds.
 const nothingFound = "grep() { command grep \"$@\" || [ $? -eq 1 ]; }\n"
+
+// asProgram is set where this test is the guard, which it has linked already.
+const asProgram = "TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(app.Run(context.Background(), append([]string{"mirrorset-guard"}, os.Args[1:]...), os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
 
 // A world is a folder with files and programs, in which blocks are run.
 type world struct {
@@ -52,11 +64,7 @@ type correction struct {
 // TestBlocks runs the blocks that say so. Those of a page in one world are run in order, in one folder,
 // so that one may use what another wrote.
 func TestBlocks(t *testing.T) {
-	programs := t.TempDir()
-	if err := cluster.BuildRelease(filepath.Join(programs, "guard")); err != nil {
-		t.Fatal(err)
-	}
-	mirror := newEmptyMirror(t, programs)
+	mirror := newEmptyMirror(t)
 	var control *cluster.Cluster
 	ran := 0
 	for _, p := range pages(t) {
@@ -72,7 +80,7 @@ func TestBlocks(t *testing.T) {
 				control = newInstalled(t)
 			}
 			if worlds[b.World] == nil {
-				worlds[b.World] = newWorld(t, b.World, programs, mirror, control)
+				worlds[b.World] = newWorld(t, b.World, mirror, control)
 			}
 			ran++
 			t.Run(fmt.Sprintf("%s:%d", b.Page, b.Line), func(t *testing.T) { worlds[b.World].run(t, b) })
@@ -89,7 +97,7 @@ func TestBlocks(t *testing.T) {
 }
 
 // newEmptyMirror starts a registry that holds nothing, and returns the flags that lead there.
-func newEmptyMirror(t *testing.T, dir string) string {
+func newEmptyMirror(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -99,7 +107,7 @@ func newEmptyMirror(t *testing.T, dir string) string {
 		}
 	}))
 	t.Cleanup(server.Close)
-	ca := filepath.Join(dir, "mirror.pem")
+	ca := filepath.Join(t.TempDir(), "mirror.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +116,15 @@ func newEmptyMirror(t *testing.T, dir string) string {
 
 // newWorld makes the folder of a world. In there, mirrorset-guard is the guard, and finds the mirror;
 // oc and kubectl are kubectl.
-func newWorld(t *testing.T, name, programs, mirror string, control *cluster.Cluster) *world {
+func newWorld(t *testing.T, name, mirror string, control *cluster.Cluster) *world {
 	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := &world{dir: t.TempDir(), path: t.TempDir()}
 	w.env = []string{"HOME=" + w.dir, "PATH=" + w.path + ":" + os.Getenv("PATH"), "KUBECONFIG=/none"}
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$1 $*\" in *-help*) flags= ;; check*|explain*--probe*) flags='%s' ;; esac\nexec %s \"$@\" $flags\n", mirror, filepath.Join(programs, "guard"))
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$1 $*\" in *-help*) flags= ;; check*|explain*--probe*) flags='%s' ;; esac\n%s=1 exec %s \"$@\" $flags\n", mirror, asProgram, self)
 	if err := os.WriteFile(filepath.Join(w.path, "mirrorset-guard"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}

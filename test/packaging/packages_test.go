@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -29,7 +29,7 @@ type packager struct{ program, kubectl string }
 
 func newPackager(t *testing.T) packager {
 	t.Helper()
-	assets, err := cluster.Assets()
+	assets, err := repo.Assets()
 	if err != nil {
 		skip.Now(t, err)
 	}

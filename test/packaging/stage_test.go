@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
@@ -32,7 +31,7 @@ func kustomize(t *testing.T, folder string) string {
 
 func kubectlKustomize(t *testing.T, folder string) string {
 	t.Helper()
-	assets, err := cluster.Assets()
+	assets, err := repo.Assets()
 	if err != nil {
 		skip.Now(t, err)
 	}

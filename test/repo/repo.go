@@ -1,7 +1,8 @@
-// Package repo says where this repository is.
+// Package repo says where this repository is, and what was built for its tests.
 package repo
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -21,3 +22,21 @@ var Root = sync.OnceValue(func() string {
 	}
 	panic("no folder above " + dir + " is the repository's")
 })
+
+// ErrNoAssets is returned by Assets if the programs are missing.
+var ErrNoAssets = errors.New("kube-apiserver, etcd and kubectl are not in place: run test/controlplane/assets (make assets)")
+
+// Assets returns the folder that holds kube-apiserver, etcd, kubectl and, unless
+// KUBEBUILDER_ASSETS names it, registry; or ErrNoAssets.
+func Assets() (string, error) {
+	dir := os.Getenv("KUBEBUILDER_ASSETS")
+	if dir == "" {
+		dir = filepath.Join(Root(), "bin", "k8s")
+	}
+	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", ErrNoAssets
+		}
+	}
+	return dir, nil
+}

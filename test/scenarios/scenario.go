@@ -54,6 +54,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/txtar"
 	appsv1 "k8s.io/api/apps/v1"
@@ -312,8 +313,22 @@ func Unfill(text string, names []string) string {
 	return text
 }
 
+// computedDigests are those of digestOf, by names.
+var computedDigests sync.Map
+
 // digestOf returns the digest of an image, or of an index if name ends in -index.
 func digestOf(name string) (string, error) {
+	if digest, ok := computedDigests.Load(name); ok {
+		return digest.(string), nil
+	}
+	digest, err := computeDigest(name)
+	if err == nil {
+		computedDigests.Store(name, digest)
+	}
+	return digest, err
+}
+
+func computeDigest(name string) (string, error) {
 	if base, ok := strings.CutSuffix(name, "-index"); ok {
 		index, err := registries.Index(base)
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/go-digest"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -31,7 +32,13 @@ import (
 // A Key signs.
 type Key string
 
+// privates are the private halves that were computed.
+var privates sync.Map
+
 func (k Key) private() *ecdsa.PrivateKey {
+	if key, ok := privates.Load(k); ok {
+		return key.(*ecdsa.PrivateKey)
+	}
 	curve := elliptic.P256()
 	sum := sha256.Sum256([]byte("a key of tests: " + string(k)))
 	d := new(big.Int).Mod(new(big.Int).SetBytes(sum[:]), new(big.Int).Sub(curve.Params().N, big.NewInt(1)))
@@ -39,6 +46,7 @@ func (k Key) private() *ecdsa.PrivateKey {
 	if err != nil {
 		panic(err) // it is in range
 	}
+	privates.Store(k, key)
 	return key
 }
 

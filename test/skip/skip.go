@@ -11,9 +11,6 @@ import (
 // variable makes a failure of every skip, unless it is empty.
 const variable = "NO_SKIP"
 
-// integration is set by make integration.
-const integration = "INTEGRATION"
-
 // Now skips a test that cannot run here, because of reason.
 func Now(t testing.TB, reason any) {
 	t.Helper()
@@ -33,8 +30,9 @@ func Part(t testing.TB, reason any) {
 }
 
 // Integration reports whether tests may start other programs: control planes, registries, the guard. It
-// is so in make integration and in the campaigns, not in make test.
-func Integration() bool { return os.Getenv(integration) != "" }
+// is so with the build tag integration, as in make integration and in the campaigns, not in make test. A file whose
+// tests all do has the tag itself: what it needs takes long to link.
+func Integration() bool { return integration }
 
 // UnlessIntegration leaves a test to make integration, which runs it. NO_SKIP does not matter there.
 func UnlessIntegration(t testing.TB) {

@@ -1,7 +1,11 @@
+//go:build integration
+
 package inspect
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,6 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
 
 // TestDumpOfACluster: what a cluster and a dump of all that it serves say of images is the
@@ -130,4 +135,37 @@ spec: {replicas: 0, selector: {a: b}, template: `+of("cart:latest")+`}
 			t.Errorf("-cluster +snapshot of %q:\n%s", from, diff)
 		}
 	}
+}
+
+// TestReleaseDoors: a live cluster, whose proxy all requests go through, and a snapshot of it give the same answer.
+func TestReleaseDoors(t *testing.T) {
+	s := releaseStage{testrelease.Mirrored(t, 6)}
+	s.Without()
+	c := cluster.New(t)
+	install(t, c, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-TechPreviewNoUpgrade.crd.yaml", "clusterversions.config.openshift.io")
+	c.ApplyWithStatus(t, s.Objects(s.Signed))
+	live := invoke(t, "", "release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "-o", "json")
+	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" {
+		t.Fatalf("got %d, %s%s", live.Code, live.Out, live.Err)
+	}
+	file := filepath.Join(t.TempDir(), "cluster.json")
+	if got := invoke(t, "", "snapshot", "--kubeconfig", c.Kubeconfig, "-f", file); got.Code != 0 {
+		t.Fatal(got.Err)
+	}
+	if got := same(t, s.check(t, file, "next", "-o", "json", "--pull-secret", clitest.Written(t, "pull.json", "{}"))); got != same(t, live) {
+		t.Errorf("by the snapshot:\n%s\nlive:\n%s", got, same(t, live))
+	}
+	if out, err := c.Kubectl(t.Context(), "", "delete", "customresourcedefinitions", "clusterversions.config.openshift.io"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	wantOutcome(t, invoke(t, "", "release", testrelease.Version, "--kubeconfig", c.Kubeconfig, "--allow-loopback"), cli.ExitTrouble, "release 4.21.3: there is no ClusterVersion")
+}
+
+// same returns what does not depend on the way of asking.
+func same(t *testing.T, got clitest.Outcome) string {
+	t.Helper()
+	doc := decodeRelease(t, got)
+	doc.Seconds, doc.Notes = 0, nil
+	doc.Remedy = regexp.MustCompile(` --(from|kubeconfig|pull-secret) \S+`).ReplaceAllString(doc.Remedy, "")
+	return asJSON(t, doc)
 }

@@ -1,3 +1,5 @@
+//go:build integration
+
 package inspect
 
 import (
@@ -253,14 +255,5 @@ func install(t *testing.T, c *cluster.Cluster, file, name string) {
 	}
 	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=30s"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-// TestPinNowhere: there is nothing to be pinned for in a cluster without pools.
-func TestPinNowhere(t *testing.T) {
-	dump := clitest.Written(t, "cluster.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\nspec: {containers: [{name: a, image: quay.io/a/b:v1}]}\n")
-	got := invoke(t, "", "pin", "-f", clitest.Written(t, "change.yaml", houseMirrors), "--from", dump)
-	if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "pin: no MachineConfigPool with nodes is known") || got.Out != "" {
-		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 }

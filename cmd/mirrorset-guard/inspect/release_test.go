@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	testrelease "github.com/mirrorset-guard/mirrorset-guard/test/release"
 )
@@ -109,39 +107,6 @@ func TestReleaseBad(t *testing.T) {
 	}
 }
 
-// TestReleaseDoors: a live cluster, whose proxy all requests go through, and a snapshot of it give the same answer.
-func TestReleaseDoors(t *testing.T) {
-	s := releaseStage{testrelease.Mirrored(t, 6)}
-	s.Without()
-	c := cluster.New(t)
-	install(t, c, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-TechPreviewNoUpgrade.crd.yaml", "clusterversions.config.openshift.io")
-	c.ApplyWithStatus(t, s.Objects(s.Signed))
-	live := invoke(t, "", "release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "-o", "json")
-	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" {
-		t.Fatalf("got %d, %s%s", live.Code, live.Out, live.Err)
-	}
-	file := filepath.Join(t.TempDir(), "cluster.json")
-	if got := invoke(t, "", "snapshot", "--kubeconfig", c.Kubeconfig, "-f", file); got.Code != 0 {
-		t.Fatal(got.Err)
-	}
-	if got := same(t, s.check(t, file, "next", "-o", "json", "--pull-secret", clitest.Written(t, "pull.json", "{}"))); got != same(t, live) {
-		t.Errorf("by the snapshot:\n%s\nlive:\n%s", got, same(t, live))
-	}
-	if out, err := c.Kubectl(t.Context(), "", "delete", "customresourcedefinitions", "clusterversions.config.openshift.io"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	wantOutcome(t, invoke(t, "", "release", testrelease.Version, "--kubeconfig", c.Kubeconfig, "--allow-loopback"), cli.ExitTrouble, "release 4.21.3: there is no ClusterVersion")
-}
-
-// same returns what does not depend on the way of asking.
-func same(t *testing.T, got clitest.Outcome) string {
-	t.Helper()
-	doc := decodeRelease(t, got)
-	doc.Seconds, doc.Notes = 0, nil
-	doc.Remedy = regexp.MustCompile(` --(from|kubeconfig|pull-secret) \S+`).ReplaceAllString(doc.Remedy, "")
-	return asJSON(t, doc)
-}
-
 // TestReleasePin: pin prints sets of what is ready alone, and --rescue adds what is wanted on the day something is wrong, before an update and before a
 // change. Of the rescue set, what cannot be pinned is said.
 func TestReleasePin(t *testing.T) {
@@ -192,6 +157,15 @@ func TestReleasePin(t *testing.T) {
 	}
 	s.Without(part)
 	if got := s.of(t, "pin", dump); got.Code != cli.ExitDenied || got.Out != "" || !strings.Contains(got.Err, "NOT READY: Release 4.21.3") {
+		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
+	}
+}
+
+// TestPinNowhere: there is nothing to be pinned for in a cluster without pools.
+func TestPinNowhere(t *testing.T) {
+	dump := clitest.Written(t, "cluster.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\nspec: {containers: [{name: a, image: quay.io/a/b:v1}]}\n")
+	got := invoke(t, "", "pin", "-f", clitest.Written(t, "change.yaml", houseMirrors), "--from", dump)
+	if got.Code != cli.ExitTrouble || !strings.Contains(got.Err, "pin: no MachineConfigPool with nodes is known") || got.Out != "" {
 		t.Errorf("exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 }

@@ -1,3 +1,5 @@
+//go:build integration
+
 package rollout
 
 import (
@@ -17,6 +19,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
+
+// A realCluster is an API server with OpenShift's kinds.
+type realCluster struct{ *cluster.Cluster }
+
+func newCluster(t *testing.T, options ...cluster.Option) realCluster {
+	t.Helper()
+	return realCluster{cluster.New(t, options...)}
+}
 
 const livePools = `
 apiVersion: machineconfiguration.openshift.io/v1

@@ -8,7 +8,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/inspect"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
-	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 // run runs the program with the commands that these tests need.
@@ -20,12 +19,4 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func invoke(t testing.TB, stdin string, args ...string) clitest.Outcome {
 	t.Helper()
 	return clitest.Invoke(t, run, stdin, args...)
-}
-
-// A realCluster is an API server with OpenShift's kinds.
-type realCluster struct{ *cluster.Cluster }
-
-func newCluster(t *testing.T, options ...cluster.Option) realCluster {
-	t.Helper()
-	return realCluster{cluster.New(t, options...)}
 }

@@ -1,0 +1,5 @@
+//go:build integration
+
+package skip
+
+const integration = true
