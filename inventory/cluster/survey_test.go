@@ -160,14 +160,14 @@ func TestSurveyHoldsUpTheGuardForAMinute(t *testing.T) {
 	})
 }
 
-// TestSurveyOfALargeCluster reads 200 kinds with 100 objects each, a tenth of which name
+// TestSurveyOfALargeCluster reads 80 kinds with 100 objects each, a tenth of which name
 // images. What stays must be a small part of what may be in memory
-// (120 MB with the pods), and so must what is there at once. With 500 objects each, 300 MB
+// (120 MB with the pods), and so must what is there at once. With 200 kinds of 500 objects each, 300 MB
 // of JSON, it keeps 2.5 MB, has 12 MB at most, and takes 12 s on two busy processors, most
 // of it on the side of the server.
 func TestSurveyOfALargeCluster(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as the guard has it, whatever its tests have
-	const kinds, objects = 200, 100
+	const kinds, objects = 80, 100
 	filler := strings.Repeat(`{"a": "some text of an object", "b": [1, 2, 3]},`, 60)
 	var most atomic.Int64
 	api := fakeAPI(t, func(w http.ResponseWriter, r *http.Request) {

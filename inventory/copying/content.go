@@ -144,13 +144,15 @@ func blobsOf(raw []byte) ([]blob, error) {
 		return nil, fmt.Errorf("its manifest names %d blobs, more than any image has", len(all))
 	}
 	var blobs []blob
+	named := map[v1.Hash]bool{}
 	for _, d := range all {
 		if d.Size < 0 || d.Size > maxBlobSize {
 			return nil, fmt.Errorf("its manifest says that %s has %d bytes", d.Digest, d.Size)
 		}
-		if d.Digest.Hex == "" || registry.IsElsewhere(d.URLs) || slices.ContainsFunc(blobs, func(b blob) bool { return b.digest == d.Digest }) {
+		if d.Digest.Hex == "" || registry.IsElsewhere(d.URLs) || named[d.Digest] {
 			continue // nodes fetch it elsewhere
 		}
+		named[d.Digest] = true
 		blobs = append(blobs, blob{d.Digest, d.Size})
 	}
 	return blobs, nil

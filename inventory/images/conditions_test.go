@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 )
 
 var rollouts = schema.GroupKind{Group: "argoproj.io", Kind: "Rollout"}
@@ -108,7 +109,7 @@ func TestIndexForgetsWhatWas(t *testing.T) {
 	var x Index
 	var w randomWorld
 	w.init()
-	for step := range 20_000 {
+	for step := range campaign.Times(8_000, 200_000) {
 		w.change(random, &x)
 		if random.IntN(200) == 0 {
 			if diff := cmp.Diff(w.index().Images().ByReference(), x.Images().ByReference()); diff != "" {

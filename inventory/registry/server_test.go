@@ -52,7 +52,7 @@ type seen struct {
 func newTLSServer(t testing.TB, handler http.HandlerFunc) *server {
 	return startServer(t, handler, func(s *httptest.Server) {
 		s.EnableHTTP2 = true
-		s.StartTLS()
+		certificates.StartTLS(s)
 	})
 }
 

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 // An Outcome is what a command wrote and ended with.
@@ -65,7 +67,7 @@ func RegistryAt(t testing.TB, handler http.HandlerFunc) (flags []string) {
 	server := httptest.NewUnstartedServer(handler)
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.StartTLS()
+	certificates.StartTLS(server)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	flags = []string{"--registry-ca", Written(t, "ca.pem", string(ca)), "--allow-loopback"}

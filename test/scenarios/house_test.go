@@ -32,6 +32,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	reviewworld "github.com/mirrorset-guard/mirrorset-guard/review/environment"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -352,7 +353,8 @@ func (h *house) askWebhook(t *testing.T, s *Scenario) Answer {
 	defer opened.Close()
 	reviewer := opened.Reviewer()
 	reviewer.Settings = s.Settings
-	server := httptest.NewTLSServer(newMux(t, &reviewer))
+	server := httptest.NewUnstartedServer(newMux(t, &reviewer))
+	certificates.StartTLS(server)
 	defer server.Close()
 	client := server.Client()
 	client.Transport.(*http.Transport).TLSClientConfig.MinVersion = tls.VersionTLS12

@@ -28,7 +28,7 @@ func newServer(t testing.TB, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
 	s.EnableHTTP2, s.Config.ErrorLog = true, log.New(io.Discard, "", 0) // handshakes are meant to fail
-	s.StartTLS()
+	certificates.StartTLS(s)
 	t.Cleanup(s.Close)
 	return s
 }

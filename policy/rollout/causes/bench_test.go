@@ -40,7 +40,7 @@ func manyBroken(manyNodes, podsOfNode int) status.Input {
 
 // TestMany: the diagnosis of a large cluster is short. BenchmarkDiagnose says what it costs.
 func TestMany(t *testing.T) {
-	const manyNodes = 3_000
+	const manyNodes = 1_500
 	in := manyBroken(manyNodes, 4)
 	d := Diagnose(in, asked(in))
 	if len(d.HoldUps) != 3 || len(d.Asks.Evictions) > maxEvictions {
