@@ -66,7 +66,7 @@ TEST = go test $(TAGS) -vet=off $(LINK) -timeout 40m
 STAGED = admission|attack|audit|demo|disconnected|disruption|emergency|gitops|image|load|registries|rights|standing|truth
 
 # Tests of these wait for what does not answer, so that others run meanwhile, or take longest.
-FIRST = ./inventory/registry ./webhook ./test/writes ./test/scenarios
+FIRST = ./inventory/registry ./webhook ./cmd/mirrorset-guard/sync ./test/scenarios
 test: ## run the tests that need nothing but Go (NO_SKIP=1: one that is skipped for want of a program fails)
 	@packages=$$(go list ./... | grep -vE '/test/($(STAGED))$$'); $(TEST) -p 4 $(FIRST) $$packages
 
@@ -102,7 +102,7 @@ stories: assets guards ## tell all stories to a real API server
 # program takes seconds to link. Copies race at a registry that takes several blobs at a time.
 RACY = $$(grep -rlE --include='*.go' '^[[:space:]]*go (func|[a-z])|\.Go\(|"(sync|sync/atomic|testing/synctest)"' cmd/mirrorset-guard/serve cmd/mirrorset-guard/sync inventory review webhook certs internal | xargs -n1 dirname | sort -u | grep -vx inventory/copying | sed 's|^|./|')
 # Of these, what computes alone, or counts memory or requests.
-ALONE = CommandsAgree DockerfileBound EnormousMirrorSets HostileMemory HugeReviews IndexEqualsBruteForce IndexForgetsWhatWas Memory ReadBomb ReadSum RequestsOfPeers SurveyOfALargeCluster TimeToDecide TooManyManifests
+ALONE = CommandsAgree DockerfileBound EnormousMirrorSets HostileMemory HugeReviews IndexEqualsBruteForce IndexForgetsWhatWas Memory NoWriteBreaks ReadBomb ReadSum RequestsOfPeers SurveyOfALargeCluster TimeToDecide TooManyManifests
 # The race detector crashes when two goroutines of a bubble receive at once from timers that are due (golang/go#78156), as they cannot on
 # one processor. Races show there, too: what counts is that nothing orders two accesses, not that they are made at one time.
 BUBBLES = $$(grep -l '"testing/synctest"' $$(printf '%s/*_test.go ' $(RACY)) 2>/dev/null | xargs -n1 dirname | sort -u)

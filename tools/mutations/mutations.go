@@ -97,11 +97,11 @@ var mutations = []mutation{
 	{"what may not be read is a gap", "inventory/cluster/stale.go", "case status.IsForbidden():", "case false:", "./inventory/cluster", "TestForbiddenAtTheStart"},
 	{"readers of a dump are told what its maker might not read", "inventory/snapshot/rollout.go", "append(r.gaps, gapsOf(o.Unread)...)", "r.gaps", "./cmd/mirrorset-guard/inspect", "TestSnapshotOfADumpThatCannotBeRead"},
 	// 11: no write breaks
-	{"layers of parts that are there are asked for", "inventory/copying/survey.go", "return j.Partial || !j.image.there", "return j.Partial", "./test/writes", "TestNoWriteBreaks"},
-	{"nodes would not stop where an image is put", "inventory/copying/survey.go", "err = c.stopsNobody(ctx, j, looks)", "err = nil", "./test/writes", "TestNoWriteBreaks"},
+	{"layers of parts that are there are asked for", "inventory/copying/survey.go", "return j.Partial || !j.image.there", "return j.Partial", "./cmd/mirrorset-guard/sync", "TestNoWriteBreaks"},
+	{"nodes would not stop where an image is put", "inventory/copying/survey.go", "err = c.stopsNobody(ctx, j, looks)", "err = nil", "./cmd/mirrorset-guard/sync", "TestNoWriteBreaks"},
 	{"that there is no list of tags proves nothing", "inventory/copying/survey.go", "j.to.lacks(ctx, tag.TagStr()) && !j.to.isMissing(ctx)", "j.to.lacks(ctx, tag.TagStr())", "./inventory/copying", "TestTags"},
-	{"a plan moves no tag", "review/copyplan/standing.go", "case s.Moves, !mirrors.ByDigest(s.To.Ref) && there.Presence", "case s.Moves, false && there.Presence", "./test/writes", "TestNoWriteBreaks"},
-	{"a plan leaves signatures of the house", "review/copyplan/standing.go", "there.Presence == policy.Present && there.Digest == found.Digest:", "there.Presence == policy.Present:", "./test/writes", "TestNoWriteBreaks"},
+	{"a plan moves no tag", "review/copyplan/standing.go", "case s.Moves, !mirrors.ByDigest(s.To.Ref) && there.Presence", "case s.Moves, false && there.Presence", "./cmd/mirrorset-guard/sync", "TestNoWriteBreaks"},
+	{"a plan leaves signatures of the house", "review/copyplan/standing.go", "there.Presence == policy.Present && there.Digest == found.Digest:", "there.Presence == policy.Present:", "./cmd/mirrorset-guard/sync", "TestNoWriteBreaks"},
 	// 12: two commands say the same
 	{"a release is judged in every namespace with a policy", "policy/plan/resolution.go", "case c.AnyNamespace:", "case false:", "./review/readiness/judge", "TestCommandsAgree"},
 }

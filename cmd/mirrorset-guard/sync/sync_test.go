@@ -20,6 +20,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/inspect"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -27,7 +28,7 @@ import (
 )
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cli.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr, New())
+	return cli.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr, append(inspect.Commands(), New())...)
 }
 
 // The credentials with which the mirror may be written to.

@@ -84,13 +84,16 @@ func (a agreeing) holds(t *testing.T, r *rand.Rand) readiness.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := coming.Policies.Apply(now)
+	explainer, err := review.NewExplainer(now, coming.Policies.Apply(now))
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := ready
 	for i := range said.Images {
 		img, state := &said.Images[i], ready
 		for _, namespace := range append([]string{""}, ownPolicies...) {
 			inNone := namespace == "" || img.IsRelease || img.OS
-			switch works := explain(t, w, now, later, img.Ref, namespace); {
+			switch works := explain(t, w, *explainer, img.Ref, namespace); {
 			case works, namespace != "" && inNone:
 			case inNone, runs[img.Name+" "+namespace]:
 				state, want = notReady, notReady
@@ -142,11 +145,7 @@ func pod(namespace, name, ref string) string {
 }
 
 // explain says what explain -n does of an image, before and after a change: whether nodes get it, and accept its signatures.
-func explain(t *testing.T, w judge.World, before, after mirrors.Set, ref, namespace string) bool {
-	e, err := review.NewExplainer(before, after)
-	if err != nil {
-		t.Fatal(err)
-	}
+func explain(t *testing.T, w judge.World, e review.Explainer, ref, namespace string) bool {
 	e.Namespace, e.Facts = namespace, policy.Facts{}
 	if errs := e.Add([]string{ref}); len(errs) > 0 {
 		t.Fatal(errs)
@@ -196,13 +195,17 @@ func (a agreeing) changed(t *testing.T, r *rand.Rand, objects string, said *read
 	if err != nil {
 		t.Fatal(err)
 	}
+	explainer, err := review.NewExplainer(record.Change.After, record.Change.After)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var judged []string
 	for _, reroute := range record.Plan.Reroutes {
 		ref := reroute.Image.Ref
 		if namespace := in[ref]; namespace != "" && !slices.Contains(judged, ref) {
 			result := record.Verdict.Results[len(judged)]
 			judged = append(judged, ref)
-			if works := explain(t, w, record.Change.After, record.Change.After, ref, namespace); works != (result == policy.ResultVerified) {
+			if works := explain(t, w, *explainer, ref, namespace); works != (result == policy.ResultVerified) {
 				t.Errorf("check says of %s: %s; explain -n %s that it works: %t", ref, result, namespace, works)
 			}
 		}

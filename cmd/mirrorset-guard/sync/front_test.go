@@ -1,4 +1,4 @@
-package writes
+package sync
 
 import (
 	"crypto/sha256"
@@ -17,14 +17,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
-// Who asks a registry, by the name in the request.
-const (
-	node   = "node"
-	pusher = "pusher"
-)
+// node asks a registry, by the name in the request, where it is not pusher.
+const node = "node"
 
-// An answer is that of a registry.
-type answer struct {
+// A reply is that of a registry.
+type reply struct {
 	status     int
 	mediaType  string
 	body       []byte
@@ -42,7 +39,7 @@ type front struct {
 
 	writing sync.Mutex
 	mu      sync.Mutex
-	known   map[string]answer // to GET, by path
+	known   map[string]reply // to GET, by path
 }
 
 func newFront(t testing.TB) *front {
@@ -54,7 +51,7 @@ func newFront(t testing.TB) *front {
 	} else {
 		p = registries.Run(t)
 	}
-	f := &front{real: p.Addr, fault: func(string, string) int { return 0 }, known: map[string]answer{}}
+	f := &front{real: p.Addr, fault: func(string, string) int { return 0 }, known: map[string]reply{}}
 	server := httptest.NewUnstartedServer(f)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.Start()
@@ -127,14 +124,14 @@ func (f *front) written(r *http.Request, resp *http.Response) {
 }
 
 // get returns what a node is answered.
-func (f *front) get(t testing.TB, path string) answer {
+func (f *front) get(t testing.TB, path string) reply {
 	t.Helper()
 	switch status := f.fault(node, path); status {
 	case 0:
 	case noName:
-		return answer{status: http.StatusNotFound, repository: true}
+		return reply{status: http.StatusNotFound, repository: true}
 	default:
-		return answer{status: status}
+		return reply{status: status}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +139,7 @@ func (f *front) get(t testing.TB, path string) answer {
 		return known
 	}
 	status, header, body := f.ask(t, http.MethodGet, path, "", nil)
-	found := answer{status: status, mediaType: header.Get("Content-Type"), body: body}
+	found := reply{status: status, mediaType: header.Get("Content-Type"), body: body}
 	f.known[path] = found
 	return found
 }

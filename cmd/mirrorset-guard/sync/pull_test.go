@@ -1,4 +1,4 @@
-package writes
+package sync
 
 import (
 	"encoding/json"
@@ -54,7 +54,7 @@ type platform struct {
 	Architecture string `json:"architecture"`
 }
 
-func (p place) manifest(t testing.TB, ref string) (answer, manifest) {
+func (p place) manifest(t testing.TB, ref string) (reply, manifest) {
 	t.Helper()
 	found := p.at.get(t, "/v2/"+p.repository+"/manifests/"+ref)
 	var m manifest
@@ -84,7 +84,7 @@ func (p *pull) works(t testing.TB, signatures map[string]signed) bool {
 	return false
 }
 
-func (p *pull) runs(t testing.TB, at place, found answer, m manifest, signatures map[string]signed) bool {
+func (p *pull) runs(t testing.TB, at place, found reply, m manifest, signatures map[string]signed) bool {
 	t.Helper()
 	if found.mediaType == indexType {
 		chosen := slices.IndexFunc(m.Manifests, func(d descriptor) bool { return d.Platform.Architecture == p.arch })

@@ -1,4 +1,4 @@
-package writes
+package sync
 
 import (
 	"cmp"
@@ -16,10 +16,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/app"
 	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
+	testskip "github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // known are seeds of worlds in which something was once broken: by a plan that took a repository for new, by one with images before their
@@ -32,7 +31,7 @@ var known = []uint64{36, 46, 1714, 248, 1601, 1129, 1394, 731}
 // worked before works, and every tag names what it named.
 func TestNoWriteBreaks(t *testing.T) {
 	worlds := campaign.Times(40, 2000)
-	if skip.Integration() && !campaign.On() {
+	if testskip.Integration() && !campaign.On() {
 		worlds = 10
 	}
 	if s := os.Getenv("WRITES_WORLDS"); s != "" {
@@ -141,8 +140,8 @@ func (h *holding) wrote(what string) {
 
 func (h *holding) run(args ...string) clitest.Outcome {
 	h.t.Helper()
-	args = append([]string{"mirrorset-guard"}, append(args, "--allow-loopback")...)
-	o := clitest.Invoke(h.t, app.Run, "", args...)
+	args = append(args, "--allow-loopback")
+	o := clitest.Invoke(h.t, run, "", args...)
 	h.t.Cleanup(func() {
 		if h.t.Failed() {
 			h.t.Logf("%s: %d\n%s\n%s", strings.Join(args, " "), o.Code, o.Out, o.Err)

@@ -1,4 +1,4 @@
-package writes
+package sync
 
 import (
 	"encoding/base64"
