@@ -3,11 +3,7 @@
 package cluster
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -18,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/repo"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -29,19 +26,12 @@ var apiServer struct {
 	err  error
 }
 
-// needAPIServer returns the folder with the programs of an API server, or skips the test where
-// there are none to start.
+// needAPIServer returns the folder with the programs of an API server, or skips the test where there are none to start.
 func needAPIServer(t *testing.T) (assets string) {
 	t.Helper()
-	skip.UnlessIntegration(t)
-	assets = os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join("..", "..", "bin", "k8s")
-	}
-	for _, name := range []string{"kube-apiserver", "etcd"} {
-		if _, err := os.Stat(filepath.Join(assets, name)); err != nil {
-			skip.Now(t, fmt.Errorf("no API server to test with: %w; set KUBEBUILDER_ASSETS, or build it by test/controlplane", err))
-		}
+	assets, err := repo.Assets()
+	if err != nil {
+		skip.Now(t, err)
 	}
 	return assets
 }
@@ -75,22 +65,16 @@ func fromAPIServer(t *testing.T) *rest.Config {
 	return apiServer.env.Config
 }
 
-// openshiftCRD returns the path of a CRD in the module openshift/api.
-func openshiftCRD(t *testing.T, name string) string {
-	t.Helper()
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api").Output()
-	if err != nil {
-		t.Fatalf("finding the module openshift/api: %v", err)
-	}
-	return filepath.Join(strings.TrimSpace(string(dir)), name)
-}
-
 // install adds CRDs to the API server until the test ends.
 func install(t *testing.T, cfg *rest.Config, names ...string) {
 	t.Helper()
+	api, err := cluster.OpenShiftAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var options envtest.CRDInstallOptions
 	for _, name := range names {
-		options.Paths = append(options.Paths, openshiftCRD(t, name))
+		options.Paths = append(options.Paths, filepath.Join(api, name))
 	}
 	if err := cluster.InstallCRDs(cfg, options); err != nil {
 		t.Fatalf("installing CRDs: %v", err)

@@ -4,7 +4,6 @@ package serving
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,13 +47,7 @@ func (w world) kubectl(args ...string) {
 // install adds the kind APIServer, with the fields that only a preview has.
 func (w world) install() {
 	w.Helper()
-	api, err := cluster.OpenShiftAPI()
-	if err != nil {
-		w.Fatal(err)
-	}
-	crd := filepath.Join(api, "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_apiservers-CustomNoUpgrade.crd.yaml")
-	w.kubectl("apply", "--server-side", "-f", crd)
-	w.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crd)
+	w.cluster.InstallCRD(w.T, "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_apiservers-CustomNoUpgrade.crd.yaml")
 }
 
 // A following is a Follower that runs.

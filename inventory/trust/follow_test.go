@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -29,7 +28,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/wire"
@@ -47,13 +45,15 @@ type world struct {
 	cfg  *rest.Config
 	kube kubernetes.Interface
 	dyn  dynamic.Interface
+
+	cluster *cluster.Cluster
 }
 
 // newWorld starts an API server that serves OpenShift's configuration.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	c := cluster.New(t)
-	w := &world{t: t, cfg: c.Config}
+	w := &world{t: t, cluster: c, cfg: c.Config}
 	var err error
 	if w.kube, err = kubernetes.NewForConfig(c.Config); err != nil {
 		t.Fatal(err)
@@ -182,15 +182,7 @@ func (w *world) put(plural, kind string, object runtime.Object) {
 // installProviders makes the API server serve CRIOCredentialProviderConfig.
 func (w *world) installProviders() {
 	w.t.Helper()
-	dir, err := cluster.OpenShiftAPI()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	const crd = "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_criocredentialproviderconfigs-SelfManagedHA.crd.yaml"
-	path := filepath.Join(dir, filepath.FromSlash(crd))
-	if err := cluster.InstallCRDs(w.cfg, envtest.CRDInstallOptions{Paths: []string{path}, ErrorIfPathMissing: true}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.cluster.InstallCRD(w.t, "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_criocredentialproviderconfigs-SelfManagedHA.crd.yaml")
 }
 
 // follow starts a Follower and returns what it tells.

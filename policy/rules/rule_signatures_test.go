@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/plan"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/settings"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/campaign"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
@@ -327,7 +328,7 @@ func TestIdlePolicies(t *testing.T) {
 		return some
 	}
 	idle, useful := 0, 0
-	for range 3000 {
+	for range campaign.Times(1_500, 30_000) {
 		policyOf := func(name string) mirrors.Object {
 			o := signedBy([]signer.Key{release, "other"}[rng.IntN(2)], several()...)
 			if rng.IntN(2) == 0 {

@@ -41,6 +41,22 @@ func New(t testing.TB, options ...Option) *Cluster {
 	return c
 }
 
+// InstallCRD installs a definition of the module openshift/api, or replaces it by that of another feature set, and waits
+// until it is in effect.
+func (c *Cluster) InstallCRD(t *testing.T, file string) {
+	t.Helper()
+	api, err := OpenShiftAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(api, filepath.FromSlash(file))
+	for _, args := range [][]string{{"apply", "--server-side", "--force-conflicts", "-f", file}, {"wait", "--for=condition=Established", "--timeout=60s", "-f", file}} {
+		if out, err := c.Kubectl(t.Context(), "", args...); err != nil {
+			t.Fatalf("kubectl %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
 // Apply does what kubectl apply does.
 func (c *Cluster) Apply(t *testing.T, manifests string) {
 	t.Helper()

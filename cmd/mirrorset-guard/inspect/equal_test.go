@@ -142,7 +142,7 @@ func TestReleaseDoors(t *testing.T) {
 	s := releaseStage{testrelease.Mirrored(t, 6)}
 	s.Without()
 	c := cluster.New(t)
-	install(t, c, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-TechPreviewNoUpgrade.crd.yaml", "clusterversions.config.openshift.io")
+	c.InstallCRD(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-TechPreviewNoUpgrade.crd.yaml")
 	c.ApplyWithStatus(t, s.Objects(s.Signed))
 	live := invoke(t, "", "release", "next", "--kubeconfig", c.Kubeconfig, "--allow-loopback", "-o", "json")
 	if doc := decodeRelease(t, live); live.Code != cli.ExitAdmitted || doc.Verdict != "READY" {

@@ -182,7 +182,7 @@ spec:
 		t.Errorf("MachineConfigNode is not served: exit code %d\n%s%s", got.Code, got.Out, got.Err)
 	}
 	if version == "v1" {
-		installMachineConfigNodes(t, c)
+		c.InstallCRD(t, "machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfignodes-SelfManagedHA-Default.crd.yaml")
 	} else {
 		installFormer(t, c, "0000_80_machine-config_01_machineconfignodes-SelfManagedHA-Default.crd.yaml", "machineconfignodes.machineconfiguration.openshift.io")
 	}
@@ -212,12 +212,6 @@ func runBoth(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	return cli.Run(ctx, append([]string{"mirrorset-guard"}, args...), stdin, stdout, stderr, append(Commands(), rollout.New())...)
 }
 
-// installMachineConfigNodes adds the definition, which test/cluster has no other use for.
-func installMachineConfigNodes(t *testing.T, c *cluster.Cluster) {
-	t.Helper()
-	install(t, c, "machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfignodes-SelfManagedHA-Default.crd.yaml", "machineconfignodes.machineconfiguration.openshift.io")
-}
-
 // installFormer installs a definition of v1 as clusters before 4.19 have it: as v1alpha1, with the same fields.
 func installFormer(t *testing.T, c *cluster.Cluster, file, name string) {
 	t.Helper()
@@ -234,25 +228,6 @@ func installFormer(t *testing.T, c *cluster.Cluster, file, name string) {
 		t.Fatalf("%s has no version v1", file)
 	}
 	c.Apply(t, former)
-	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=30s"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-// install installs a definition of OpenShift's API, or replaces it by that of another feature set.
-func install(t *testing.T, c *cluster.Cluster, file, name string) {
-	t.Helper()
-	api, err := cluster.OpenShiftAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = filepath.Join(api, filepath.FromSlash(file))
-	if _, err := os.Stat(file); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := c.Kubectl(t.Context(), "", "apply", "--server-side", "--force-conflicts", "-f", file); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "crd/"+name, "--timeout=30s"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

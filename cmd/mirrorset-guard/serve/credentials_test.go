@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -57,17 +56,7 @@ func TestCheckKnowsCredentialProviders(t *testing.T) {
 // TestServeKnowsCredentialProviders puts the same question to the webhook.
 func TestServeKnowsCredentialProviders(t *testing.T) {
 	c := cluster.New(t)
-	crds, err := cluster.OpenShiftAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := filepath.Join(crds, "config/v1alpha1/zz_generated.crd-manifests/0000_10_config-operator_01_criocredentialproviderconfigs-SelfManagedHA.crd.yaml")
-	if out, err := c.Kubectl(t.Context(), "", "apply", "--server-side", "-f", crd); err != nil {
-		t.Fatal(out)
-	}
-	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "--timeout=60s", "-f", crd); err != nil {
-		t.Fatal(out)
-	}
+	c.InstallCRD(t, "config/v1alpha1/zz_generated.crd-manifests/0000_10_config-operator_01_criocredentialproviderconfigs-SelfManagedHA.crd.yaml")
 	c.Apply(t, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
 	c.Apply(t, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"openshift-config"}}`)
 	c.Apply(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"pull-secret","namespace":"openshift-config"},"type":"kubernetes.io/dockerconfigjson","stringData":{".dockerconfigjson":"{\"auths\":{}}"}}`)

@@ -91,7 +91,8 @@ var profileCases = []profileCase{
 // from one profile to the next, also for a client that has a session.
 func TestTLSProfiles(t *testing.T) {
 	c := cluster.New(t)
-	installAPIServer(t, c)
+	// The kind with the fields that only a preview has.
+	c.InstallCRD(t, "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_apiservers-CustomNoUpgrade.crd.yaml")
 	g := startTLSGuard(t, c.Config)
 	g.awaitProfile(t, profileCase{profile: "Default"})
 	g.awaitListening(t)
@@ -106,21 +107,6 @@ func TestTLSProfiles(t *testing.T) {
 		t.Error("a session that was made under another profile could be used, or resumed, with TLS 1.2")
 	}
 	g.get(t, current)
-}
-
-// installAPIServer adds the kind with the fields that only a preview has.
-func installAPIServer(t *testing.T, c *cluster.Cluster) {
-	t.Helper()
-	api, err := cluster.OpenShiftAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := filepath.Join(api, "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_apiservers-CustomNoUpgrade.crd.yaml")
-	for _, args := range [][]string{{"apply", "--server-side", "-f", crd}, {"wait", "--for=condition=Established", "--timeout=60s", "-f", crd}} {
-		if out, err := c.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
 }
 
 // A tlsGuard is a guard that serves, with keys that it can be given.
