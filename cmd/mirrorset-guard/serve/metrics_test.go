@@ -167,7 +167,7 @@ func testDocument(t *testing.T, families map[string]*dto.MetricFamily) {
 // metricsDocument returns docs/metrics.md.
 func metricsDocument(families []*dto.MetricFamily) []byte {
 	var b bytes.Buffer
-	b.WriteString(`<!-- Made by go test ./cmd/mirrorset-guard/serve -run TestMetrics -update, from a guard that runs. -->
+	b.WriteString(`<!-- Made by go test -tags=integration ./cmd/mirrorset-guard/serve -run TestMetrics -update, from a guard that runs. -->
 # Metrics
 
 What a guard serves at /metrics, beside the metrics of any Go program (` + "`go_*`, `process_*`" + `).

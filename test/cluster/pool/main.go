@@ -1,7 +1,7 @@
 // Command pool starts clusters, runs a command for whose tests they are (see cluster.New), and ends
 // them. Its exit code is that of the command.
 //
-//	go run ./test/cluster/pool go test ./...
+//	go run ./test/cluster/pool go test -tags=integration ./...
 package main
 
 import (
