@@ -178,7 +178,19 @@ apiVersion: v1
 kind: Node
 metadata: {name: a}
 status: {nodeInfo: {operatingSystem: linux, architecture: amd64}}
----
+%s---
+apiVersion: config.openshift.io/v1
+kind: ClusterImagePolicy
+metadata: {name: signed}
+spec:
+  scopes: [%q]
+  policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: %s}}}
+`, inPlainHTTP(fmt.Sprintf(`{"auths":{%q:{"auth":"bm9kZTpub2Rl"}}}`, s.source.host), s.source.host, s.mirror.host), s.source.host+"/ocp", base64.StdEncoding.EncodeToString(signer.Key("release").PEM()))
+}
+
+// inPlainHTTP returns the pull secret of nodes, and Image cluster with registries that nodes ask by HTTP.
+func inPlainHTTP(pullSecret, source, mirror string) string {
+	return fmt.Sprintf(`---
 apiVersion: v1
 kind: Secret
 metadata: {namespace: openshift-config, name: pull-secret}
@@ -189,14 +201,7 @@ apiVersion: config.openshift.io/v1
 kind: Image
 metadata: {name: cluster}
 spec: {registrySources: {insecureRegistries: [%q, %q]}}
----
-apiVersion: config.openshift.io/v1
-kind: ClusterImagePolicy
-metadata: {name: signed}
-spec:
-  scopes: [%q]
-  policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: %s}}}
-`, base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf(`{"auths":{%q:{"auth":"bm9kZTpub2Rl"}}}`, s.source.host))), s.source.host, s.mirror.host, s.source.host+"/ocp", base64.StdEncoding.EncodeToString(signer.Key("release").PEM()))
+`, base64.StdEncoding.EncodeToString([]byte(pullSecret)), source, mirror)
 }
 
 func (s *shop) mirrorSets() string {

@@ -367,19 +367,7 @@ spec: {selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}
 		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Node\nmetadata: {name: %[1]s}\nstatus: {nodeInfo: {operatingSystem: linux, architecture: %[1]s}}\n", arch)
 	}
 	auth := base64.StdEncoding.EncodeToString([]byte(node + ":secret"))
-	secret := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `{"auths":{%q:{"auth":%q},%q:{"auth":%q}}}`, w.source.host, auth, w.mirror.host, auth))
-	fmt.Fprintf(&b, `---
-apiVersion: v1
-kind: Secret
-metadata: {namespace: openshift-config, name: pull-secret}
-type: kubernetes.io/dockerconfigjson
-data: {.dockerconfigjson: %s}
----
-apiVersion: config.openshift.io/v1
-kind: Image
-metadata: {name: cluster}
-spec: {registrySources: {insecureRegistries: [%q, %q]}}
-`, secret, w.source.host, w.mirror.host)
+	b.WriteString(inPlainHTTP(fmt.Sprintf(`{"auths":{%q:{"auth":%q},%q:{"auth":%q}}}`, w.source.host, auth, w.mirror.host, auth), w.source.host, w.mirror.host))
 	for _, g := range w.groups {
 		for _, r := range g.sources {
 			for _, key := range r.policy {
